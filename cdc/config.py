@@ -1,0 +1,202 @@
+"""``headwater.toml``: parsed, completed from the environment and checked whole before any I/O.
+
+Every problem is reported at once, each with its place in the file. ``${NAME}`` in any string is
+replaced from the environment; a missing variable is a problem like any other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from cdc.errors import ConfigError
+from cdc.topics import slot_name
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Source(_Section):
+    """The database that is captured."""
+
+    name: Name
+    dsn: str = Field(min_length=1)
+    tables: tuple[str, ...] = Field(min_length=1)
+    exclude: tuple[str, ...] = ()
+    slot: str = Field(default="", pattern=r"^[a-z0-9_]{0,63}$")
+    publication: str = Field(default="", max_length=63)
+    keys: dict[str, tuple[str, ...]] = {}
+    """Key columns for tables whose replica identity is FULL, by ``schema.table``."""
+
+    @property
+    def slot_name(self) -> str:
+        return self.slot or slot_name(self.name)
+
+    @property
+    def publication_name(self) -> str:
+        return self.publication or slot_name(self.name)
+
+
+class Kafka(_Section):
+    """Where events go. ``producer`` holds librdkafka settings that are passed through."""
+
+    bootstrap_servers: str = Field(min_length=1)
+    partitions: int = Field(default=2, ge=1, le=1000)
+    replication_factor: int = Field(default=-1, ge=-1)
+    topic: dict[str, str] = {}
+    producer: dict[str, str | int | float | bool] = {}
+
+
+class Capture(_Section):
+    """How the capture process paces itself."""
+
+    feedback_s: float = Field(default=1.0, gt=0, le=30)
+    progress_ms: int = Field(default=200, ge=10)
+    queue_mb: int = Field(default=48, ge=8)
+    reconnect_s: float = Field(default=60.0, gt=0)
+
+
+class OpenSearch(_Section):
+    kind: Literal["opensearch"]
+    url: str
+    user: str = ""
+    password: str = Field(default="", repr=False)
+    verify_certs: bool = True
+
+
+class Redis(_Section):
+    kind: Literal["redis"]
+    url: str
+
+
+class Delta(_Section):
+    kind: Literal["delta"]
+    path: str
+
+
+Store = Annotated[OpenSearch | Redis | Delta, Field(discriminator="kind")]
+
+
+class View(_Section):
+    """A derived store declared in SQL."""
+
+    store: str
+    key: tuple[str, ...] = Field(min_length=1)
+    sql: str = Field(min_length=1)
+
+
+class Apply(_Section):
+    """How views are maintained by Spark."""
+
+    state: str = "./.headwater/views"
+    master: str = "local[*]"
+    max_offsets_per_trigger: int = Field(default=200_000, ge=1)
+    retry_s: float = Field(default=60.0, ge=0)
+    spark: dict[str, str] = {}
+
+
+class Config(_Section):
+    """The whole file."""
+
+    source: Source
+    kafka: Kafka
+    capture: Capture = Capture()
+    stores: dict[Name, Store] = {}
+    views: dict[Name, View] = {}
+    apply: Apply = Apply()
+
+    @model_validator(mode="after")
+    def _views_name_stores(self) -> Config:
+        for name, view in self.views.items():
+            if view.store not in self.stores:
+                known = ", ".join(sorted(self.stores)) or "none"
+                raise ValueError(
+                    f"views.{name}.store: no store {view.store!r}; [stores] has: {known}"
+                )
+        return self
+
+
+def load_config(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
+    """Read and check a file. Relative paths in it are taken from the file's folder.
+
+    Raises ``ConfigError`` that lists every problem.
+    """
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{path}: no such file", "write one or name it with --config FILE"
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", "make it readable") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    return parse_config(raw, environ, base=path.resolve().parent, name=str(path))
+
+
+def parse_config(
+    raw: dict[str, Any], environ: Mapping[str, str], base: Path, name: str = "headwater.toml"
+) -> Config:
+    """Check an already parsed document; see ``load_config``."""
+    problems: list[str] = []
+    filled = _expand(raw, environ, "", problems)
+    try:
+        config = Config.model_validate(filled)
+    except ValidationError as error:
+        problems += [_describe(item) for item in error.errors()]
+    if problems:
+        raise ConfigError("\n".join(f"{name}: {problem}" for problem in problems))
+    return _anchor(config, base)
+
+
+def _expand(node: Any, environ: Mapping[str, str], place: str, problems: list[str]) -> Any:
+    if isinstance(node, dict):
+        return {
+            k: _expand(v, environ, f"{place}.{k}".strip("."), problems) for k, v in node.items()
+        }
+    if isinstance(node, list):
+        return [_expand(v, environ, f"{place}.{i}", problems) for i, v in enumerate(node)]
+    if not isinstance(node, str):
+        return node
+    for variable in _VARIABLE.findall(node):
+        if variable not in environ:
+            problems.append(f"{place}: environment variable {variable} is not set")
+    return _VARIABLE.sub(lambda match: environ.get(match[1], match[0]), node)
+
+
+def _describe(item: Any) -> str:
+    kinds = {"opensearch", "redis", "delta"}
+    parts = [str(part) for part in item["loc"]]
+    if len(parts) > 2 and parts[0] == "stores" and parts[2] in kinds:
+        del parts[2]
+    place = ".".join(part for part in parts if part != "[key]")
+    if item["type"] == "extra_forbidden":
+        return f"{place}: unknown setting"
+    message = item["msg"].removeprefix("Value error, ")
+    return f"{place}: {message}" if place else message
+
+
+def _anchor(config: Config, base: Path) -> Config:
+    """Relative paths become absolute, so that commands agree wherever they are started."""
+
+    def absolute(path: str) -> str:
+        return path if "://" in path else str((base / path).resolve())
+
+    stores: dict[str, Any] = {
+        name: store.model_copy(update={"path": absolute(store.path)})
+        if isinstance(store, Delta)
+        else store
+        for name, store in config.stores.items()
+    }
+    apply = config.apply.model_copy(update={"state": absolute(config.apply.state)})
+    return config.model_copy(update={"stores": stores, "apply": apply})

@@ -1,0 +1,76 @@
+"""Every error Headwater raises on purpose, in one tree.
+
+    HeadwaterError
+    ├── UsageError            exit code 2: the command line or the configuration is wrong
+    │   └── ConfigError       all problems of a headwater.toml at once
+    ├── FatalError            exit code 1: needs a person; trying again gives the same answer
+    │   ├── ProtocolError     bytes that are not the pgoutput protocol
+    │   ├── SourceError       the database's settings, privileges, tables, slot or publication
+    │   ├── LogError          what Kafka holds does not fit the source, or Kafka refused a record
+    │   ├── ViewError         a view's SQL, key, schema or checkpoint
+    │   ├── SinkError         a store refused a write for good
+    │   └── StackError        a local server would not start
+    └── RetryableError        a connection that may come back: retried with a bounded backoff
+
+A message says what is wrong, where (table, LSN, topic-partition-offset) and what to do next; the
+way out goes in ``hint``, so that the command line prints both on one line. Anything else that
+escapes is a bug and is shown as one. No message holds a secret or a row's values.
+"""
+
+from __future__ import annotations
+
+
+class HeadwaterError(Exception):
+    """Base of the tree. ``str(error)`` is one line: the fault, then the way out."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}: {self.hint}" if self.hint else self.message
+
+
+class UsageError(HeadwaterError):
+    """The command was called wrongly."""
+
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """The configuration is wrong; the message lists every problem, one a line."""
+
+
+class FatalError(HeadwaterError):
+    """A person has to act before the same call can succeed."""
+
+
+class ProtocolError(FatalError):
+    """Bytes that do not follow the pgoutput protocol (truncated, unknown, inconsistent)."""
+
+
+class SourceError(FatalError):
+    """The source database is not as capture needs it."""
+
+
+class LogError(FatalError):
+    """Kafka's contents contradict the source, or Kafka refused a record for good."""
+
+
+class ViewError(FatalError):
+    """A view's declaration, schema or checkpoint does not hold."""
+
+
+class SinkError(FatalError):
+    """A store refused a write in a way that trying again does not change."""
+
+
+class StackError(FatalError):
+    """A server of ``headwater up`` would not start or stop."""
+
+
+class RetryableError(HeadwaterError):
+    """A connection failed in a way that may pass."""

@@ -1,0 +1,35 @@
+"""LSNs and positions: where in the write-ahead log something stands.
+
+An LSN is an ``int`` (64 bits) everywhere inside Headwater and ``X/X`` text only at the edges.
+A ``Position`` orders events: the LSN of the transaction's commit record, then the event's number
+in that transaction, from 1. Ordinal 0 is a snapshot row read at that LSN, so a change committed
+at the very same LSN wins over it. Row LSNs are neither unique nor monotonic and order nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Position(NamedTuple):
+    """``(commit_lsn, ordinal)``; compares like the tuple it is."""
+
+    commit_lsn: int
+    ordinal: int
+
+    def hex(self) -> str:
+        """24 hex digits whose text order is the position's order (16 of LSN, 8 of ordinal)."""
+        return f"{self.commit_lsn:016X}{self.ordinal:08X}"
+
+
+def parse_lsn(text: str) -> int:
+    """``'16/B374D848'`` to an integer; raises ``ValueError`` on anything else."""
+    high, separator, low = text.partition("/")
+    if not separator or not 1 <= len(high) <= 8 or not 1 <= len(low) <= 8:
+        raise ValueError(f"not an LSN: {text!r}")
+    return int(high, 16) << 32 | int(low, 16)
+
+
+def format_lsn(lsn: int) -> str:
+    """An integer LSN in PostgreSQL's own notation."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"

@@ -1,0 +1,71 @@
+"""Names of topics, slots and groups, and the partition a key goes to. Pure.
+
+Debezium's rules: ``<source>.<schema>.<table>`` with every character outside ``[A-Za-z0-9._-]``
+replaced by ``_``. Two tables may so collide; ``collisions`` finds them and start-up refuses them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+
+_OUTSIDE = re.compile(r"[^A-Za-z0-9._-]")
+
+
+def table_topic(source: str, schema: str, table: str) -> str:
+    """The topic that carries one table's events."""
+    return _OUTSIDE.sub("_", f"{source}.{schema}.{table}")
+
+
+def schemas_topic(source: str) -> str:
+    """Compacted: every relation version that a ``schema_id`` names."""
+    return f"{source}.__schemas"
+
+
+def progress_topic(source: str) -> str:
+    """Compacted, one partition: how far all partitions together have come."""
+    return f"{source}.__progress"
+
+
+def message_topic(source: str) -> str:
+    """Logical messages (``op: m``), named as Debezium names it."""
+    return f"{source}.message"
+
+
+def slot_name(source: str) -> str:
+    """Slot and publication of a source, unless configured: ``headwater_<source>``."""
+    return "headwater_" + re.sub(r"[^a-z0-9_]", "_", source.lower())
+
+
+def view_group(view: str) -> str:
+    """The consumer group in which a view's applied offsets are committed."""
+    return f"headwater.{view}"
+
+
+def collisions(source: str, tables: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+    """Topics that more than one of ``(schema, table)`` would write to, with those tables."""
+    by_topic: dict[str, list[str]] = defaultdict(list)
+    for schema, table in tables:
+        by_topic[table_topic(source, schema, table)].append(f"{schema}.{table}")
+    return [(topic, names) for topic, names in sorted(by_topic.items()) if len(names) > 1]
+
+
+def murmur2(data: bytes) -> int:
+    """MurmurHash2 as Kafka's Java client computes it (seed 0x9747b28c), as an unsigned int."""
+    length, m = len(data), 0x5BD1E995
+    h = 0x9747B28C ^ length
+    body = length & ~3
+    for i in range(0, body, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * m & 0xFFFFFFFF
+        k = (k ^ k >> 24) * m & 0xFFFFFFFF
+        h = h * m & 0xFFFFFFFF ^ k
+    if length > body:
+        h = (h ^ int.from_bytes(data[body:], "little")) * m & 0xFFFFFFFF
+    h = (h ^ h >> 13) * m & 0xFFFFFFFF
+    return h ^ h >> 15
+
+
+def partition_for(key: bytes | None, partitions: int) -> int:
+    """The partition of a key, as Java producers choose it; events without a key go to 0."""
+    return 0 if key is None else (murmur2(key) & 0x7FFFFFFF) % partitions
