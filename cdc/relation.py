@@ -1,0 +1,98 @@
+"""What a table looks like to the stream: relations, their columns and their types. Pure.
+
+A ``Relation`` is one version of a table, complete enough to name and to encode its rows. The
+Relation message of pgoutput carries names, type OIDs and key flags; type names, nullability and
+the primary key of a table with ``REPLICA IDENTITY FULL`` come from the catalog. ``schema_id`` is
+a fingerprint of what decides the form of the values, so equal versions have equal ids, whichever
+session saw them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+
+class TypeInfo(NamedTuple):
+    """A PostgreSQL type, domains resolved down to what decides the form of its values.
+
+    ``kind`` is base, enum, domain, array, composite, range or multirange. ``base`` is the
+    ``typname`` of the type under all domains ("enum" for every enum, "array" for arrays).
+    ``typmod`` is the domain's own, -1 without one. ``element`` is set for arrays, with the
+    delimiter its elements are separated by.
+    """
+
+    oid: int
+    schema: str
+    name: str
+    kind: str
+    base: str
+    typmod: int = -1
+    element: TypeInfo | None = None
+    delimiter: str = ","
+
+
+class Column(NamedTuple):
+    """A column as published. ``typmod`` is the column's, or its domain's, -1 without one."""
+
+    name: str
+    type: TypeInfo
+    typmod: int
+    key: bool
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """One version of a table.
+
+    ``replica_identity`` is d, n, f or i as in ``pg_class.relreplident``. ``key`` names the columns
+    of the event key in key order; it is empty when events of the table have no key.
+    """
+
+    oid: int
+    schema: str
+    table: str
+    replica_identity: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """``schema.table``, for messages."""
+        return f"{self.schema}.{self.table}"
+
+    def schema_id(self) -> str:
+        """16 hex digits over everything but OIDs and nullability."""
+        parts = [[c.name, c.type.schema, c.type.name, c.type.base, c.typmod] for c in self.columns]
+        document = [self.schema, self.table, self.replica_identity, parts, list(self.key)]
+        return hashlib.sha256(json.dumps(document).encode()).hexdigest()[:16]
+
+    def describe(self) -> dict[str, Any]:
+        """The JSON object that ``<source>.__schemas`` holds for this version."""
+        return {
+            "schema_id": self.schema_id(),
+            "schema": self.schema,
+            "table": self.table,
+            "replica_identity": self.replica_identity,
+            "columns": [_describe_column(column, self.key) for column in self.columns],
+            "key": list(self.key),
+        }
+
+
+def _describe_column(column: Column, key: tuple[str, ...]) -> dict[str, Any]:
+    kind = column.type
+    return {
+        "name": column.name,
+        "type": kind.name,
+        "type_schema": kind.schema,
+        "oid": kind.oid,
+        "typmod": column.typmod,
+        "key": column.name in key,
+        "nullable": column.nullable,
+        "kind": kind.kind,
+        "base": kind.base,
+        "element": kind.element.base if kind.element else None,
+    }
