@@ -1,0 +1,98 @@
+"""Stores that views are kept in: one file a store, one contract for all.
+
+A sink receives folded micro-batches and makes the store equal to them. Whatever is applied twice,
+or late, changes nothing: every write is guarded by the row's position. The rows of ``Sink.apply``
+are one per touched key, with the view's columns (typed) and
+
+==================  ===============  ==============================================================
+``__deleted``       boolean          the row is gone; then only the key columns are not null
+``__commit_lsn``    bigint           the position of the change this row is the result of, first part
+``__ordinal``       bigint           and second part
+``__unchanged``     array<string>    view columns whose value is unchanged TOAST: keep the stored one
+``__committed_at``  timestamp        when the source committed it
+==================  ===============  ==============================================================
+
+A store that is down is retried by the sink, up to ``config.apply.retry_s``; then
+``RetryableError`` ends the view. What a store refuses for good is a ``SinkError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from cdc.lsn import Position
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from cdc.config import Delta, OpenSearch, Redis
+
+DELETED = "__deleted"
+COMMIT_LSN = "__commit_lsn"
+ORDINAL = "__ordinal"
+UNCHANGED = "__unchanged"
+COMMITTED_AT = "__committed_at"
+CONTROL_COLUMNS = (DELETED, COMMIT_LSN, ORDINAL, UNCHANGED, COMMITTED_AT)
+
+
+class Batch(NamedTuple):
+    """Which micro-batch is being applied; a replayed one has the same three values."""
+
+    view: str
+    generation: str
+    """UUID of the checkpoint: batch numbers start again at 0 with a new one."""
+    number: int
+
+
+class ViewRow(NamedTuple):
+    """A stored row, as ``Sink.scan`` gives it."""
+
+    key: tuple[object, ...]
+    position: Position
+    values: dict[str, object]
+
+
+class Sink(Protocol):
+    """One view in one store."""
+
+    def prepare(self, columns: StructType, key: tuple[str, ...]) -> None:
+        """Create the store's object, or add the columns it lacks.
+
+        Called once before the first batch and again when the view gains columns. Raises
+        ``ViewError``, showing both, when what is stored does not fit ``columns``.
+        """
+
+    def apply(self, rows: DataFrame, batch: Batch) -> None:
+        """Make the store equal to ``rows`` where they are newer than what it holds."""
+
+    def truncate(self, before: Position, batch: Batch) -> None:
+        """Remove every row whose position is below ``before``."""
+
+    def scan(self) -> Iterator[ViewRow]:
+        """Every row that is not deleted."""
+
+    def close(self) -> None:
+        """Release connections. Calling it twice is fine."""
+
+
+def open_sink(
+    config: Delta | OpenSearch | Redis, view: str, spark: SparkSession | None, retry_s: float = 60.0
+) -> Sink:
+    """The sink of one view in a configured store.
+
+    ``spark`` is needed by Delta only. ``retry_s`` bounds how long a store that is down is waited
+    for. Clients are imported here, so that a store that is not used needs none.
+    """
+    if config.kind == "delta":
+        from jobs.sinks.delta import DeltaSink
+
+        return DeltaSink(config, view, spark, retry_s)
+    if config.kind == "opensearch":
+        from jobs.sinks.opensearch import OpenSearchSink
+
+        return OpenSearchSink(config, view, retry_s)
+    from jobs.sinks.redis import RedisSink
+
+    return RedisSink(config, view, retry_s)
