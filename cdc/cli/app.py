@@ -1,0 +1,109 @@
+"""``headwater``: one command, a file for each verb.
+
+A verb is a module ``cdc.cli.<verb>`` with ``register(app)``. It imports heavy clients inside its
+functions only, so that ``headwater --help`` answers at once.
+
+An expected fault (``HeadwaterError``) is one line on stderr and its exit code. Anything else is a
+bug and shows as one, with its traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdc.cli.context import DEFAULT_CONFIG, CliContext
+from cdc.cli.output import print_error
+from cdc.errors import HeadwaterError
+
+# In the order --help shows them.
+VERBS: tuple[str, ...] = (
+    "up",
+    "down",
+    "status",
+    "check",
+    "init",
+    "capture",
+    "apply",
+    "lag",
+    "verify",
+    "demo",
+    "bench",
+)
+
+_INTRODUCTION = """
+Change data capture for PostgreSQL: one log, many views.
+
+Every committed change goes to Kafka once, in commit order; views in search indexes, caches
+and Delta tables stay equal to the source.
+
+\b
+Try it on this machine, without Docker:
+  headwater up                    start PostgreSQL, Kafka, OpenSearch and Redis
+  headwater demo                  a story on real data, from snapshot to verify
+
+\b
+On your own servers:
+  headwater check                 what has to change before capture can run
+  headwater init                  publication, replication slot and topics
+  headwater capture               changes to Kafka, until stopped
+  headwater apply                 Kafka to the views, until stopped
+  headwater lag                   how far behind each view is
+  headwater verify VIEW           source and view, row by row
+
+Exit codes: 0 fine, 1 fault, 2 wrong usage or configuration.
+"""
+
+app = typer.Typer(
+    name="headwater",
+    help=_INTRODUCTION,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"headwater {version('headwater')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    ctx: typer.Context,
+    config: Annotated[
+        Path, typer.Option("--config", metavar="FILE", help="The configuration to use.")
+    ] = DEFAULT_CONFIG,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    ctx.obj = CliContext(config_path=config)
+
+
+options.__doc__ = _INTRODUCTION
+for _verb in VERBS:
+    if find_spec(f"cdc.cli.{_verb}") is not None:  # a verb that is still to be written
+        import_module(f"cdc.cli.{_verb}").register(app)
+
+
+def main() -> None:
+    """Run the command line; the process's exit code says how it went."""
+    try:
+        app(prog_name="headwater")
+    except HeadwaterError as error:
+        print_error(str(error))
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)

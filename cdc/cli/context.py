@@ -1,0 +1,34 @@
+"""What every verb gets from the top of the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from cdc.config import Config
+
+DEFAULT_CONFIG = Path("headwater.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class CliContext:
+    """The global options, kept in ``typer.Context.obj``."""
+
+    config_path: Path = DEFAULT_CONFIG
+
+
+def config_path(ctx: typer.Context) -> Path:
+    """The file named by ``--config``, or the default."""
+    obj = ctx.find_object(CliContext)
+    return obj.config_path if obj else DEFAULT_CONFIG
+
+
+def configured(ctx: typer.Context) -> Config:
+    """The configuration, read and checked whole. Raises ``ConfigError``."""
+    from cdc.config import load_config
+
+    return load_config(config_path(ctx))

@@ -1,0 +1,38 @@
+"""How verbs print: results on stdout, everything said to a person on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def out() -> Console:
+    """The console for results."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def err() -> Console:
+    """The console for progress, notices and errors."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on stdout, for ``--json``. Never coloured, never wrapped."""
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_error(message: str) -> None:
+    """``error: ...``, one line a fault, red on a terminal, never wrapped."""
+    from rich.text import Text
+
+    console = err()
+    for line in message.splitlines():
+        console.print(Text(f"error: {line}", style="red"), soft_wrap=True)
