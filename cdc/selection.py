@@ -1,0 +1,178 @@
+"""Which tables ``source.tables`` and ``source.exclude`` choose, and what speaks against them. Pure.
+
+A pattern is ``schema.table``. ``*`` stands for any run of characters; nothing else is special,
+so ``_`` and ``%`` are themselves. Names are compared as the catalog holds them: no case folding.
+A part in double quotes is taken literally, dots and stars included, ``""`` being one quote.
+
+An exact name must be a table that can be captured. A pattern with a star passes over what
+PostgreSQL itself does not publish (views, foreign, unlogged and temporary tables), as
+``FOR ALL TABLES`` does. Partitions are left out when their root, or any ancestor, is chosen.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cdc.topics import collisions
+
+_PART = r'("(?:[^"]|"")+"|[^".]+)'
+_PATTERN = re.compile(rf"\s*{_PART}\.{_PART}\s*")
+_OTHER_KINDS = {
+    "v": "a view",
+    "m": "a materialized view",
+    "f": "a foreign table",
+    "S": "a sequence",
+    "c": "a composite type",
+    "i": "an index",
+    "I": "an index",
+    "t": "a TOAST table",
+}
+_SYSTEM_SCHEMAS = re.compile(r"pg_.*|information_schema|headwater")
+_CAPTURE_THE_TABLES = "name the tables it is made of"
+
+
+class Pattern(NamedTuple):
+    """A parsed pattern; ``exact`` when it can name one table only."""
+
+    text: str
+    schema: re.Pattern[str]
+    table: re.Pattern[str]
+    exact: bool
+
+    def matches(self, schema: str, table: str) -> bool:
+        return bool(self.schema.fullmatch(schema)) and bool(self.table.fullmatch(table))
+
+
+class Table(NamedTuple):
+    """A row of ``pg_class``. ``kind`` is ``relkind``, ``persistence`` ``relpersistence``.
+
+    ``identified``: UPDATE and DELETE have a replica identity to work with. ``ancestors`` are the
+    OIDs of the partitioned tables above. ``unidentified_leaf`` names one partition below that has
+    no identity of its own: a partition does not inherit ``REPLICA IDENTITY FULL``.
+    """
+
+    oid: int
+    schema: str
+    name: str
+    kind: str
+    persistence: str
+    replica_identity: str
+    identified: bool
+    ancestors: tuple[int, ...] = ()
+    unidentified_leaf: str | None = None
+
+    @property
+    def label(self) -> str:
+        """``schema.table``, for messages and for ``source.keys``."""
+        return f"{self.schema}.{self.name}"
+
+
+def parse_pattern(text: str) -> Pattern:
+    """Raises ``ValueError`` with the reason for anything that is not ``schema.table``."""
+    match = _PATTERN.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f"{text!r} is not schema.table: quote names that hold dots or quotes, "
+            'as in public."my.table"'
+        )
+    exact = not any("*" in part and not part.startswith('"') for part in match.groups())
+    return Pattern(text, _expression(match[1]), _expression(match[2]), exact)
+
+
+def _expression(part: str) -> re.Pattern[str]:
+    if part.startswith('"'):
+        return re.compile(re.escape(part[1:-1].replace('""', '"')))
+    return re.compile(".*".join(re.escape(piece) for piece in part.split("*")), re.DOTALL)
+
+
+def select_tables(
+    source: str, tables: Sequence[str], exclude: Sequence[str], relations: Sequence[Table]
+) -> tuple[list[Table], list[str]]:
+    """The chosen tables by name, and every problem with the choice, one line each.
+
+    ``source`` is the source's name, ``relations`` everything in ``pg_class``.
+    """
+    problems: list[str] = []
+    wanted = _parse("source.tables", tables, problems)
+    unwanted = _parse("source.exclude", exclude, problems)
+    chosen: dict[int, Table] = {}
+    for pattern in wanted:
+        matched = [
+            r
+            for r in relations
+            if pattern.matches(r.schema, r.name)
+            and not any(other.matches(r.schema, r.name) for other in unwanted)
+        ]
+        if pattern.exact:
+            problems += [problem for r in matched if (problem := _not_a_table(r))]
+        matched = [r for r in matched if not _not_a_table(r)]
+        if not matched and not (pattern.exact and problems and pattern.text in problems[-1]):
+            problems.append(_nothing(pattern, unwanted, relations))
+        chosen |= {r.oid: r for r in matched}
+    kept = [r for r in chosen.values() if not any(a in chosen for a in r.ancestors)]
+    kept.sort(key=lambda r: (r.schema, r.name))
+    problems += [problem for r in kept if (problem := _no_identity(r))]
+    for topic, names in collisions(source, [(r.schema, r.name) for r in kept]):
+        problems.append(
+            f"tables {' and '.join(names)} would share the topic {topic}: "
+            "leave one out with source.exclude, or rename it"
+        )
+    return kept, problems
+
+
+def _parse(setting: str, texts: Sequence[str], problems: list[str]) -> list[Pattern]:
+    patterns = []
+    for text in texts:
+        try:
+            patterns.append(parse_pattern(text))
+        except ValueError as error:
+            problems.append(f"{setting}: {error}")
+    return patterns
+
+
+def _not_a_table(relation: Table) -> str:
+    """Why PostgreSQL does not publish it; ``""`` for a table that it does."""
+    if _SYSTEM_SCHEMAS.fullmatch(relation.schema):
+        return f"{relation.label} belongs to the system: it cannot be captured"
+    if relation.kind not in "rp":
+        kind = _OTHER_KINDS.get(relation.kind, "no table")
+        return f"{relation.label} is {kind}, which has no changes in WAL: {_CAPTURE_THE_TABLES}"
+    if relation.persistence == "u":
+        return f"{relation.label} is unlogged, its changes are not in WAL: ALTER TABLE SET LOGGED"
+    if relation.persistence == "t":
+        return f"{relation.label} is temporary, its changes are not in WAL: use a regular table"
+    return ""
+
+
+def _nothing(pattern: Pattern, unwanted: list[Pattern], relations: Sequence[Table]) -> str:
+    hit = [r for r in relations if pattern.matches(r.schema, r.name) and not _not_a_table(r)]
+    if hit and unwanted:
+        return f"source.tables: {pattern.text} chooses nothing that source.exclude leaves"
+    if not pattern.exact:
+        return f"source.tables: {pattern.text} matches no table: correct the pattern"
+    names = [r.label for r in relations if not _not_a_table(r)]
+    near = difflib.get_close_matches(pattern.text.lower(), names, n=1, cutoff=0.75)
+    way = f"did you mean {near[0]}?" if near else "create it, or correct source.tables"
+    return f"table {pattern.text} does not exist: {way}"
+
+
+def _no_identity(table: Table) -> str:
+    """Why publishing it would break the application; ``""`` when it does not."""
+    name = table.label
+    if not table.identified:
+        reason = {
+            "n": "has REPLICA IDENTITY NOTHING",
+            "d": "has no replica identity (no primary key that is not deferrable)",
+        }.get(table.replica_identity, "has a replica identity whose index is gone")
+    elif table.unidentified_leaf:
+        name = table.unidentified_leaf
+        reason = f"(a partition of {table.label}) has no replica identity"
+    else:
+        return ""
+    return (
+        f"{name} {reason}, so publishing it would make the application's UPDATE and DELETE fail: "
+        f"add a primary key, or ALTER TABLE {name} REPLICA IDENTITY FULL"
+    )
