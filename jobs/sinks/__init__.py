@@ -4,13 +4,14 @@ A sink receives folded micro-batches and makes the store equal to them. Whatever
 or late, changes nothing: every write is guarded by the row's position. The rows of ``Sink.apply``
 are one per touched key, with the view's columns (typed) and
 
-==================  ===============  ==============================================================
-``__deleted``       boolean          the row is gone; then only the key columns are not null
-``__commit_lsn``    bigint           the position of the change this row is the result of, first part
-``__ordinal``       bigint           and second part
-``__unchanged``     array<string>    view columns whose value is unchanged TOAST: keep the stored one
-``__committed_at``  timestamp        when the source committed it
-==================  ===============  ==============================================================
+``__deleted``       boolean: the row is gone; then only the key columns are not null
+``__commit_lsn``    bigint: first part of the position of the change this row results from
+``__ordinal``       bigint: its second part
+``__unchanged``     array<string>: view columns whose value is unchanged TOAST, keep the stored one
+``__committed_at``  timestamp: when the source committed it
+
+A row that is newer than what the store holds, names ``__unchanged`` columns and has no live row
+there to take them from (its WHERE let it in only now) is a ``ViewError``: the value is unknown.
 
 A store that is down is retried by the sink, up to ``config.apply.retry_s``; then
 ``RetryableError`` ends the view. What a store refuses for good is a ``SinkError``.
