@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import psycopg
 from psycopg import conninfo, errors, pq
-from psycopg.pq.abc import PGconn
+from psycopg.pq.abc import PGconn, PGresult
 
 from cdc.errors import HeadwaterError, RetryableError, SourceError
 
@@ -36,6 +36,8 @@ _WIRE_SETTINGS = {
     "lc_monetary": "C",
     "search_path": "pg_catalog",
     "standard_conforming_strings": "on",
+    # A policy that hides rows from the snapshot is an error, never a smaller snapshot.
+    "row_security": "off",
     # Ours are long-lived sessions: a server default that ends them would stall the stream.
     "statement_timeout": "0",
     "idle_session_timeout": "0",
@@ -74,7 +76,7 @@ _UNREACHABLE = "is PostgreSQL running there, and does it listen on that address?
 # Classes and codes of https://www.postgresql.org/docs/current/errcodes-appendix.html
 _RETRYABLE_STATES = ("08", "40", "53100", "53200", "53300", "55P03", "57P01", "57P02", "57P03")
 _HINTS = {
-    "42501": "grant the privilege, or use a role that has it",
+    "42501": "grant the privilege (for row-level security: BYPASSRLS), or use another role",
     "55P03": "another session holds a lock on it; try again when that is gone",
 }
 
@@ -239,8 +241,52 @@ def _first_row(connection: PGconn) -> tuple[bytes | None, ...]:
     result = connection.get_result()
     while connection.get_result() is not None:  # to the end of the command
         pass
-    if result is None:
-        raise psycopg.OperationalError("the connection was lost")
-    if result.status != pq.ExecStatus.TUPLES_OK:
-        raise errors.error_from_result(result)
+    if result is None or result.status != pq.ExecStatus.TUPLES_OK:
+        raise _failure(result)
     return tuple(result.get_value(0, i) for i in range(result.nfields))
+
+
+def copy_out(conn: Connection, statement: str, doing: str, batch: int) -> Iterator[list[bytes]]:
+    """Run ``COPY ... TO STDOUT`` and yield its data in lists of up to ``batch`` messages.
+
+    In text format one message is one row with its newline. Raises our errors, also when the
+    server fails midway.
+    """
+    with translated(doing):
+        conn.pgconn.send_query(statement.encode())
+        while conn.pgconn.is_busy():
+            _wait_for_input(conn)
+        started = conn.pgconn.get_result()
+        if started is None or started.status != pq.ExecStatus.COPY_OUT:
+            raise _failure(started)
+        take = conn.pgconn.get_copy_data
+        rows: list[bytes] = []
+        while True:
+            length, data = take(1)
+            if length > 0:
+                rows.append(bytes(data))
+                if len(rows) >= batch:
+                    yield rows
+                    rows = []
+            elif length == 0:
+                _wait_for_input(conn)
+            else:
+                break
+        if rows:
+            yield rows
+        ended = conn.pgconn.get_result()
+        while conn.pgconn.get_result() is not None:
+            pass
+        if ended is None or ended.status != pq.ExecStatus.COMMAND_OK:
+            raise _failure(ended)
+
+
+def _wait_for_input(conn: Connection) -> None:
+    select.select([conn.pgconn.socket], [], [])  # TCP keepalives bound it
+    conn.pgconn.consume_input()
+
+
+def _failure(result: PGresult | None) -> psycopg.Error:
+    if result is None:
+        return psycopg.OperationalError("the connection was lost")
+    return errors.error_from_result(result)
