@@ -1,0 +1,1 @@
+"""View definitions: SQL over source tables, checked and translated. Pure; sqlglot lives here."""

@@ -1,0 +1,142 @@
+"""Casts of view expressions: those in which PostgreSQL and Spark can be made to agree. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from views.terms import Scope, Term, adopt, cast, readable
+from views.types import (
+    BOOL,
+    DATE,
+    FLOAT8,
+    INT4,
+    INT8,
+    INTEGERS,
+    STRINGS,
+    TEXT,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    UNKNOWN,
+    PgType,
+    numeric,
+)
+
+_Kind = exp.DataType.Type
+_TARGETS = {
+    _Kind.SMALLINT: PgType("int2"),
+    _Kind.INT: INT4,
+    _Kind.BIGINT: INT8,
+    _Kind.FLOAT: PgType("float4"),
+    _Kind.DOUBLE: FLOAT8,
+    _Kind.DECIMAL: PgType("numeric"),
+    _Kind.TEXT: TEXT,
+    _Kind.VARCHAR: PgType("varchar"),
+    _Kind.BOOLEAN: BOOL,
+    _Kind.DATE: DATE,
+    _Kind.TIMESTAMP: TIMESTAMP,
+    _Kind.TIMESTAMPTZ: TIMESTAMPTZ,
+    _Kind.UUID: PgType("uuid"),
+}
+_TEXT_FROM = ("uuid", "enum", "json", "jsonb", "date", "timestamp", "bool", *INTEGERS, *STRINGS)
+
+
+def explicit(node: exp.Expr, scope: Scope) -> Term:
+    """``x::type`` and ``CAST(x AS type)``."""
+    target, length = _target(node, scope)
+    term = scope.compile(node.this)
+    if term.type == UNKNOWN:
+        term = adopt(term, target, node, scope)
+    return _truncated(_convert(node, scope, term, target), length)
+
+
+def _target(node: exp.Expr, scope: Scope) -> tuple[PgType, int]:
+    """The target type, and the length of a ``varchar(n)`` or 0."""
+    data_type: Any = node.args["to"]
+    target = _TARGETS.get(data_type.this)
+    sizes = [int(size.this.this) for size in data_type.expressions if size.this.is_int]
+    if target is None or len(sizes) != len(data_type.expressions):
+        scope.refuse(node, "this type is not cast to here")
+    if target.name == "numeric" and sizes:
+        limited = numeric(sizes[0], sizes[1] if len(sizes) > 1 else 0)
+        if not limited.exact:
+            scope.refuse(node, f"{limited} does not fit Spark's 38 digits")
+        return limited, 0
+    if sizes and target.name != "varchar":
+        scope.refuse(node, "a length is known for varchar and numeric only")
+    return target, sizes[0] if sizes else 0
+
+
+def _truncated(term: Term, length: int) -> Term:
+    return Term(f"substring({term.sql}, 1, {length})", term.type) if length else term
+
+
+def _convert(node: exp.Expr, scope: Scope, term: Term, target: PgType) -> Term:
+    source = term.type
+    if source == target and (source.exact or source.name != "numeric"):
+        return term
+    if target.name in STRINGS:
+        return to_text(node, scope, term, target)
+    if target.name == "numeric":
+        return _to_numeric(node, scope, term, target)
+    if target.name in INTEGERS:
+        return _to_integer(node, scope, readable(term, node, scope), target)
+    pairs = {
+        ("int2", "float8"),
+        ("int4", "float8"),
+        ("int8", "float8"),
+        ("int2", "float4"),
+        ("int4", "float4"),
+        ("int8", "float4"),
+        ("float4", "float8"),
+        ("numeric", "float8"),
+        ("text", "float8"),
+        ("varchar", "float8"),
+        ("int4", "bool"),
+        ("date", "timestamp"),
+        ("timestamp", "date"),
+    }
+    if (source.name, target.name) not in pairs:
+        _refuse(node, scope, source, target)
+    return cast(term, target)
+
+
+def _refuse(node: exp.Expr, scope: Scope, source: PgType, target: PgType) -> None:
+    hint = ""
+    if "timestamptz" in (source.name, target.name):
+        hint = "it depends on the session's TimeZone: write AT TIME ZONE 'UTC'"
+    scope.refuse(node, f"a cast from {source} to {target} is not known to be exact", hint)
+
+
+def to_text(node: exp.Expr, scope: Scope, term: Term, target: PgType) -> Term:
+    if term.type.name == "bpchar":
+        return Term(f"rtrim({term.sql})", target)
+    if term.type.name not in _TEXT_FROM and not term.type.exact:
+        _refuse(node, scope, term.type, target)
+    return cast(term, target)
+
+
+def _to_numeric(node: exp.Expr, scope: Scope, term: Term, target: PgType) -> Term:
+    """To numeric(p,s): both systems round half away from zero and refuse what does not fit."""
+    source = term.type
+    if not target.exact:
+        if source.name in INTEGERS:
+            wide = numeric({"int2": 5, "int4": 10, "int8": 19}[source.name], 0)
+            return cast(term, wide)
+        scope.refuse(node, "numeric without limits cannot be held exactly", "write ::numeric(p,s)")
+    if source.name == "numeric" or source.name in (*INTEGERS, *STRINGS):
+        return cast(term, target)
+    return scope.refuse(node, f"a cast from {source} to {target} is not known to be exact")
+
+
+def _to_integer(node: exp.Expr, scope: Scope, term: Term, target: PgType) -> Term:
+    source = term.type
+    if source.name in ("float4", "float8"):  # to the nearest, halves to even
+        return cast(Term(f"rint(CAST({term.sql} AS double))", FLOAT8), target)
+    if source.name == "numeric":  # to the nearest, halves away from zero
+        return cast(Term(f"round({term.sql}, 0)", source), target)
+    if source.name in (*INTEGERS, *STRINGS) or (source == BOOL and target == INT4):
+        return cast(term, target)
+    _refuse(node, scope, source, target)
+    return term

@@ -1,0 +1,275 @@
+"""Operators of view expressions: arithmetic, comparison, logic, CASE and its kin. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from views.terms import Scope, Term, adopt, cast, family, number, quote, readable
+from views.types import BOOL, DATE, FLOAT8, FLOATS, INTEGERS, TEXT, UNKNOWN, PgType, numeric
+
+_DIGITS = {"int2": 5, "int4": 10, "int8": 19}
+COMPARED: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_ORDERED = ("number", "bool", "date", "timestamp", "timestamptz")
+_EQUAL = (*_ORDERED, "text", "uuid", "enum", "bytea")
+
+
+def literal(node: exp.Expr, scope: Scope) -> Term:
+    text = str(node.this)
+    return Term(quote(text), UNKNOWN, text) if node.is_string else number(text, node, scope)
+
+
+def null(_node: exp.Expr, _scope: Scope) -> Term:
+    return Term("NULL", UNKNOWN)
+
+
+def boolean(node: exp.Expr, _scope: Scope) -> Term:
+    return Term("TRUE" if node.this else "FALSE", BOOL)
+
+
+def paren(node: exp.Expr, scope: Scope) -> Term:
+    return scope.compile(node.this)
+
+
+def condition(node: exp.Expr, scope: Scope) -> Term:
+    """An operand that has to be boolean."""
+    term = adopt(scope.compile(node), BOOL, node, scope)
+    if term.type != BOOL:
+        scope.refuse(node, f"is {term.type}, not boolean")
+    return term
+
+
+def logic(word: str) -> Callable[[exp.Expr, Scope], Term]:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
+        left, right = condition(node.this, scope), condition(node.expression, scope)
+        return Term(f"({left.sql} {word} {right.sql})", BOOL)
+
+    return handle
+
+
+def negation(node: exp.Expr, scope: Scope) -> Term:
+    return Term(f"(NOT {condition(node.this, scope).sql})", BOOL)
+
+
+def operands(node: exp.Expr, scope: Scope, *parts: exp.Expr) -> list[Term]:
+    """Compile, and let literals of unknown type take the type of the first typed operand."""
+    terms = [readable(scope.compile(part), part, scope) for part in parts]
+    known = next((term.type for term in terms if term.type != UNKNOWN), TEXT)
+    return [adopt(term, known, node, scope) for term in terms]
+
+
+def common(node: exp.Expr, scope: Scope, terms: Sequence[Term]) -> list[Term]:
+    """Cast to the type PostgreSQL would choose for CASE, COALESCE or a comparison."""
+    kinds = [term.type for term in terms]
+    if len({family(kind) for kind in kinds}) > 1:
+        names = " and ".join(dict.fromkeys(str(kind) for kind in kinds))
+        scope.refuse(node, f"mixes {names}", "write the cast")
+    if family(kinds[0]) != "number":
+        return list(terms)
+    target = kinds[0]
+    for kind in kinds[1:]:
+        target = _wider(node, scope, target, kind)
+    return [term if term.type == target else cast(term, target) for term in terms]
+
+
+def _wider(node: exp.Expr, scope: Scope, left: PgType, right: PgType) -> PgType:
+    if left == right:
+        return left
+    names = {left.name, right.name}
+    if names & set(FLOATS):
+        if "float8" not in names:
+            scope.refuse(node, f"mixes {left} and {right}", "cast one to float8")
+        return FLOAT8
+    if names <= set(INTEGERS):
+        return max(left, right, key=lambda kind: _DIGITS[kind.name])
+    left, right = as_numeric(left), as_numeric(right)
+    scale = max(left.scale, right.scale)
+    whole = max(left.precision - left.scale, right.precision - right.scale)
+    return _limited(node, scope, whole + scale, scale)
+
+
+def as_numeric(kind: PgType) -> PgType:
+    """The numeric that holds every value of an integer type."""
+    return numeric(_DIGITS[kind.name], 0) if kind.name in _DIGITS else kind
+
+
+def _limited(node: exp.Expr, scope: Scope, precision: int, scale: int) -> PgType:
+    kind = numeric(precision, scale)
+    if not kind.exact:
+        scope.refuse(node, f"may need {precision} digits and Spark has 38", "cast to fewer digits")
+    return kind
+
+
+def comparison(node: exp.Expr, scope: Scope) -> Term:
+    left, right = compared(node, scope, node.this, node.expression)
+    if type(node) not in (exp.EQ, exp.NEQ):
+        ordered(node, scope, left)
+    return Term(f"({left.sql} {COMPARED[type(node)]} {right.sql})", BOOL)
+
+
+def compared(node: exp.Expr, scope: Scope, *parts: exp.Expr) -> list[Term]:
+    """Operands brought to one type that has an equality both systems agree on."""
+    terms = common(node, scope, operands(node, scope, *parts))
+    if family(terms[0].type) not in _EQUAL:
+        scope.refuse(node, f"{terms[0].type} values cannot be compared here")
+    return terms
+
+
+def ordered(node: exp.Expr, scope: Scope, term: Term) -> None:
+    if family(term.type) not in _ORDERED:
+        reason = f"the order of {term.type} values is the database's own (collation, declaration)"
+        scope.refuse(node, reason, "compare with = or <> only")
+
+
+def distinct(prefix: str) -> Callable[[exp.Expr, Scope], Term]:
+    def handle(node: exp.Expr, scope: Scope) -> Term:
+        left, right = compared(node, scope, node.this, node.expression)
+        return Term(f"({prefix}({left.sql} <=> {right.sql}))", BOOL)
+
+    return handle
+
+
+def between(node: exp.Expr, scope: Scope) -> Term:
+    value, low, high = compared(node, scope, node.this, node.args["low"], node.args["high"])
+    ordered(node, scope, value)
+    return Term(f"({value.sql} BETWEEN {low.sql} AND {high.sql})", BOOL)
+
+
+def membership(node: exp.Expr, scope: Scope) -> Term:
+    value, *items = compared(node, scope, node.this, *node.expressions)
+    return Term(f"({value.sql} IN ({', '.join(item.sql for item in items)}))", BOOL)
+
+
+def is_test(node: exp.Expr, scope: Scope) -> Term:
+    word = "NOT NULL" if node.args.get("negate") else "NULL"
+    if isinstance(node.expression, exp.Null):
+        return Term(f"({scope.compile(node.this).sql} IS {word})", BOOL)
+    if not isinstance(node.expression, exp.Boolean) or node.args.get("negate"):
+        scope.refuse(node, "only IS [NOT] NULL, TRUE and FALSE are known")
+    value = "TRUE" if node.expression.this else "FALSE"
+    return Term(f"({condition(node.this, scope).sql} IS {value})", BOOL)
+
+
+def case(node: exp.Expr, scope: Scope) -> Term:
+    branches: list[Any] = node.args["ifs"]
+    tests = [_case_test(node, branch, scope) for branch in branches]
+    default = node.args.get("default") or exp.Null()
+    results = common(
+        node, scope, operands(node, scope, *(branch.args["true"] for branch in branches), default)
+    )
+    pairs = zip(tests, results, strict=False)
+    whens = " ".join(f"WHEN {test} THEN {result.sql}" for test, result in pairs)
+    return Term(f"(CASE {whens} ELSE {results[-1].sql} END)", results[0].type)
+
+
+def _case_test(node: exp.Expr, branch: Any, scope: Scope) -> str:
+    if node.this is None:
+        return condition(branch.this, scope).sql
+    left, right = compared(node, scope, node.this, branch.this)
+    return f"{left.sql} = {right.sql}"
+
+
+def choice(function: str) -> Callable[[exp.Expr, Scope], Term]:
+    """COALESCE, GREATEST and LEAST; the last two ignore NULLs in both systems."""
+
+    def handle(node: exp.Expr, scope: Scope) -> Term:
+        terms = common(node, scope, operands(node, scope, node.this, *node.expressions))
+        if function != "coalesce":
+            ordered(node, scope, terms[0])
+        if len(terms) == 1:
+            return terms[0]
+        return Term(f"{function}({', '.join(term.sql for term in terms)})", terms[0].type)
+
+    return handle
+
+
+def nullif(node: exp.Expr, scope: Scope) -> Term:
+    left, right = compared(node, scope, node.this, node.expression)
+    plain = operands(node, scope, node.this, node.expression)[0]
+    return Term(f"(CASE WHEN {left.sql} = {right.sql} THEN NULL ELSE {plain.sql} END)", plain.type)
+
+
+def sign_of(node: exp.Expr, scope: Scope) -> Term:
+    term = _number(node, scope, node.this)
+    if term.text is not None:  # so that the smallest integer can be written
+        negated = term.text[1:] if term.text.startswith("-") else f"-{term.text}"
+        return number(negated, node, scope)
+    return Term(f"(- {term.sql})", term.type)
+
+
+def _number(node: exp.Expr, scope: Scope, part: exp.Expr) -> Term:
+    term = readable(scope.compile(part), part, scope)
+    if family(term.type) != "number":
+        scope.refuse(node, f"{term.type} is not a number", "write the cast")
+    return term
+
+
+def arithmetic(node: exp.Expr, scope: Scope) -> Term:
+    left = readable(scope.compile(node.this), node.this, scope)
+    if left.type == DATE and isinstance(node, exp.Add | exp.Sub):
+        return _date_arithmetic(node, scope, left)
+    left, right = _number(node, scope, node.this), _number(node, scope, node.expression)
+    names = {left.type.name, right.type.name}
+    if names & set(FLOATS):
+        return _float_arithmetic(node, scope, left, right)
+    if names <= set(INTEGERS):
+        left, right = common(node, scope, [left, right])
+        return _integer_arithmetic(node, left, right)
+    return _numeric_arithmetic(node, scope, left, right)
+
+
+_SIGNS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}
+
+
+def _date_arithmetic(node: exp.Expr, scope: Scope, left: Term) -> Term:
+    right = readable(scope.compile(node.expression), node.expression, scope)
+    if right.type.name in ("int2", "int4"):
+        function = "date_add" if isinstance(node, exp.Add) else "date_sub"
+        return Term(f"{function}({left.sql}, {right.sql})", DATE)
+    if right.type == DATE and isinstance(node, exp.Sub):
+        return Term(f"datediff({left.sql}, {right.sql})", PgType("int4"))
+    return scope.refuse(node, f"date and {right.type} are not added or subtracted here")
+
+
+def _integer_arithmetic(node: exp.Expr, left: Term, right: Term) -> Term:
+    if isinstance(node, exp.Div):  # PostgreSQL truncates toward zero, and keeps the type
+        return cast(Term(f"({left.sql} DIV {right.sql})", left.type), left.type)
+    return Term(f"({left.sql} {_SIGNS[type(node)]} {right.sql})", left.type)
+
+
+def _float_arithmetic(node: exp.Expr, scope: Scope, left: Term, right: Term) -> Term:
+    if isinstance(node, exp.Mod):
+        scope.refuse(node, "% is not defined for floats")
+    if left.type != right.type:
+        left, right = cast(left, FLOAT8), cast(right, FLOAT8)
+    kind = left.type
+    if isinstance(node, exp.Div):  # Spark divides floats as doubles; so does rounding twice agree
+        quotient = Term(f"({left.sql} / {right.sql})", FLOAT8)
+        return quotient if kind == FLOAT8 else cast(quotient, kind)
+    return Term(f"({left.sql} {_SIGNS[type(node)]} {right.sql})", kind)
+
+
+def _numeric_arithmetic(node: exp.Expr, scope: Scope, left: Term, right: Term) -> Term:
+    a, b = as_numeric(left.type), as_numeric(right.type)
+    left = left if left.type == a else cast(left, a)
+    right = right if right.type == b else cast(right, b)
+    whole, scale = max(a.precision - a.scale, b.precision - b.scale), max(a.scale, b.scale)
+    if isinstance(node, exp.Div):
+        hint = "cast an operand to float8, or to integers"
+        scope.refuse(node, "numeric division has no scale of its own", hint)
+    if isinstance(node, exp.Mul):
+        kind = _limited(node, scope, a.precision + b.precision + 1, a.scale + b.scale)
+    elif isinstance(node, exp.Mod):
+        kind = _limited(node, scope, whole + scale, scale)
+    else:
+        kind = _limited(node, scope, whole + scale + 1, scale)
+    return cast(Term(f"({left.sql} {_SIGNS[type(node)]} {right.sql})", kind), kind)

@@ -1,0 +1,144 @@
+"""From a PostgreSQL expression to a Spark one: the list of what is let through. Pure.
+
+A construct that is not listed is refused, and so is an argument of a listed one that its handler
+does not read: a new version of the parser cannot slip a meaning past us.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from views import casts, functions, operators
+from views.functions import Handler, text_function
+from views.terms import Scope, Term, identifier
+from views.types import BOOL, INT4
+
+
+def compile_node(node: exp.Expr, scope: Scope) -> Term:
+    """Translate an expression. Raises ``ViewError`` naming what is refused, and where."""
+    for kind in (exp.AggFunc, exp.Window, exp.Subquery, exp.Select):
+        if isinstance(node, kind):
+            scope.refuse(node, _NOT_YET[kind], "aggregates and joins are not maintained yet")
+    entry = _ALLOWED.get(type(node))
+    if entry is None:
+        scope.refuse(node, _why(node))
+    handler, arguments = entry
+    unread = [
+        name
+        for name, value in node.args.items()
+        if value not in (None, False, [], "") and name not in arguments and name not in _HARMLESS
+    ]
+    if unread:
+        scope.refuse(node, f"{', '.join(unread)} is not known here")
+    return handler(node, scope)
+
+
+_NOT_YET: dict[type[exp.Expr], str] = {
+    exp.AggFunc: "aggregates are not supported in views yet",
+    exp.Window: "window functions are not supported in views",
+    exp.Subquery: "subqueries are not supported in views",
+    exp.Select: "subqueries are not supported in views",
+}
+_VOLATILE = (
+    exp.CurrentTimestamp,
+    exp.CurrentDate,
+    exp.CurrentTime,
+    exp.Rand,
+    exp.Uuid,
+    exp.CurrentUser,
+)
+_VOLATILE_NAMES = {
+    "clock_timestamp",
+    "statement_timestamp",
+    "transaction_timestamp",
+    "timeofday",
+    "random_normal",
+    "nextval",
+    "currval",
+    "gen_random_uuid",
+    "uuidv7",
+    "txid_current",
+}
+
+
+def _why(node: exp.Expr) -> str:
+    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
+    if isinstance(node, _VOLATILE) or name in _VOLATILE_NAMES:
+        return "its value changes without a change of the row, so no view can keep it"
+    return f"the function {name} is not known to agree in Spark" if name else "is not known here"
+
+
+# Flags the parser sets that say nothing beyond what PostgreSQL means anyway.
+_HARMLESS = {"safe", "typed", "coalesce", "ignore_nulls", "is_string", "_type", "is_left"}
+
+
+def column(node: exp.Expr, scope: Scope) -> Term:
+    """A column of the view's table."""
+    table = node.args.get("table")
+    if table is not None and table.name != scope.alias:
+        scope.refuse(node, f"no table {table.name!r} here", f"its name is {scope.alias!r}")
+    found = scope.table.column(node.name)
+    if found is None:
+        known = scope.table.describe()
+        scope.refuse(node, f"{scope.table.name} has no such column", f"it has {known}")
+    scope.reads.add(found.name)
+    return Term(identifier(found.name), found.type)
+
+
+_BINARY = {"this", "expression"}
+_ALLOWED: dict[type[exp.Expr], tuple[Handler, set[str]]] = {
+    exp.Column: (column, {"this", "table"}),
+    exp.Literal: (operators.literal, {"this"}),
+    exp.Null: (operators.null, set()),
+    exp.Boolean: (operators.boolean, {"this"}),
+    exp.Paren: (operators.paren, {"this"}),
+    exp.And: (operators.logic("AND"), _BINARY),
+    exp.Or: (operators.logic("OR"), _BINARY),
+    exp.Not: (operators.negation, {"this"}),
+    **dict.fromkeys(operators.COMPARED, (operators.comparison, _BINARY)),
+    exp.NullSafeEQ: (operators.distinct(""), _BINARY),
+    exp.NullSafeNEQ: (operators.distinct("NOT "), _BINARY),
+    exp.Between: (operators.between, {"this", "low", "high"}),
+    exp.In: (operators.membership, {"this", "expressions"}),
+    exp.Is: (operators.is_test, {*_BINARY, "negate"}),
+    exp.Case: (operators.case, {"this", "ifs", "default"}),
+    exp.Coalesce: (operators.choice("coalesce"), {"this", "expressions"}),
+    exp.Greatest: (operators.choice("greatest"), {"this", "expressions"}),
+    exp.Least: (operators.choice("least"), {"this", "expressions"}),
+    exp.Nullif: (operators.nullif, _BINARY),
+    exp.Neg: (operators.sign_of, {"this"}),
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod), (operators.arithmetic, _BINARY)),
+    exp.Cast: (casts.explicit, {"this", "to"}),
+    exp.Lower: (text_function("lower", "this"), {"this"}),
+    exp.Upper: (text_function("upper", "this"), {"this"}),
+    exp.Length: (text_function("char_length", "this", result=INT4), {"this"}),
+    exp.Reverse: (text_function("reverse", "this"), {"this"}),
+    exp.MD5: (text_function("md5", "this"), {"this"}),
+    exp.Replace: (
+        text_function("replace", "this", "expression", "replacement"),
+        {*_BINARY, "replacement"},
+    ),
+    exp.Translate: (text_function("translate", "this", "from_", "to"), {"this", "from_", "to"}),
+    exp.StartsWith: (text_function("startswith", "this", "expression", result=BOOL), _BINARY),
+    exp.Substring: (functions.substring, {"this", "start", "length"}),
+    exp.Left: (functions.counted("left", "expression", 0), _BINARY),
+    exp.Right: (functions.counted("right", "expression", 0), _BINARY),
+    exp.Repeat: (functions.counted("repeat", "times", 0), {"this", "times"}),
+    exp.Pad: (functions.pad, {*_BINARY, "fill_pattern"}),
+    exp.Trim: (functions.trim, {*_BINARY, "position"}),
+    exp.SplitPart: (functions.split_part, {"this", "delimiter", "part_index"}),
+    exp.StrPosition: (functions.position, {"this", "substr"}),
+    exp.DPipe: (functions.pipes, _BINARY),
+    exp.Concat: (functions.concat, {"expressions"}),
+    exp.ConcatWs: (functions.concat_ws, {"expressions"}),
+    exp.Like: (functions.like("LIKE"), {*_BINARY}),
+    exp.ILike: (functions.like("ILIKE"), {*_BINARY}),
+    exp.Abs: (functions.exact_number("abs"), {"this"}),
+    exp.Ceil: (functions.exact_number("ceil"), {"this"}),
+    exp.Floor: (functions.exact_number("floor"), {"this"}),
+    exp.Round: (functions.round_, {"this", "decimals"}),
+    exp.Extract: (functions.extract, _BINARY),
+    exp.TimestampTrunc: (functions.date_trunc, {"this", "unit"}),
+    exp.AtTimeZone: (functions.at_time_zone, {"this", "zone"}),
+    exp.Bracket: (functions.element, {"this", "expressions"}),
+}
