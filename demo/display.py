@@ -154,7 +154,7 @@ def _numbers(board: Board) -> Table:
         rows.append(("events in Kafka", f"{board.events:,}"))
     for view in board.views:
         behind = "" if view.behind is None else f"{view.behind:,}"
-        rows.append((f"{view.name} ({view.store}), records behind", behind))
+        rows.append((f"{view.name}, records behind", behind))
     for name, value in rows:
         grid.add_row("", Text(name, style="dim"), value)
     return grid
