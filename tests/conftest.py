@@ -1,0 +1,108 @@
+"""The real servers, one set for a whole run of pytest, each started when a test first asks for it.
+
+A server that does not come up fails the tests that need it; nothing is skipped.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from stack import servers as stack_servers
+from stack.servers import Endpoints
+
+# Tests kill processes, never the machine: what was handed to the system is safe.
+_SETTINGS = {"postgres": {"fsync": "off", "max_connections": "200", "wal_sender_timeout": "30s"}}
+
+
+@pytest.fixture(scope="session")
+def stack_home() -> Iterator[Path]:
+    """The home of the session's servers; whatever runs in it at the end is stopped and deleted."""
+    with tempfile.TemporaryDirectory(prefix="headwater-tests-") as directory:
+        home = Path(directory) / "stack"
+        try:
+            yield home
+        finally:
+            stack_servers.purge(home)
+
+
+def _start(home: Path, *names: str) -> Endpoints:
+    return stack_servers.start(home, names, {k: v for k, v in _SETTINGS.items() if k in names})
+
+
+@pytest.fixture(scope="session")
+def postgres(stack_home: Path) -> str:
+    """DSN of the superuser in the database ``postgres``. Tests want ``database`` instead."""
+    return _start(stack_home, "postgres").postgres_dsn
+
+
+@pytest.fixture(scope="session")
+def kafka(stack_home: Path) -> str:
+    """Bootstrap address. Topics are told apart by ``source_name``."""
+    return _start(stack_home, "kafka").kafka_bootstrap
+
+
+@pytest.fixture(scope="session")
+def opensearch(stack_home: Path) -> str:
+    """URL. Indexes are told apart by ``source_name``."""
+    return _start(stack_home, "opensearch").opensearch_url
+
+
+@pytest.fixture(scope="session")
+def redis_server(stack_home: Path) -> str:
+    """URL of database 0. Keys are told apart by ``source_name``."""
+    return _start(stack_home, "redis").redis_url
+
+
+@pytest.fixture(scope="session")
+def servers(stack_home: Path) -> Endpoints:
+    """All four, started together."""
+    return _start(stack_home, *stack_servers.SERVERS)
+
+
+@pytest.fixture
+def database(postgres: str) -> Iterator[str]:
+    """DSN of a fresh database, dropped with its replication slots when the test is over."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    yield postgres.rsplit("/", 1)[0] + f"/{name}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        _drop_slots(connection, name)
+        drop = sql.SQL("drop database {} with (force)")
+        connection.execute(drop.format(sql.Identifier(name)))
+
+
+def _drop_slots(connection: psycopg.Connection[tuple[object, ...]], database: str) -> None:
+    """A slot in use is dropped when whoever reads it has been ended: asked until none is left."""
+    from tests.waiting import wait_until
+
+    def none_left() -> bool:
+        connection.execute(
+            "select pg_terminate_backend(active_pid) from pg_replication_slots"
+            " where database = %s and active_pid is not null",
+            [database],
+        )
+        connection.execute(
+            "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
+            " where database = %s and active_pid is null",
+            [database],
+        )
+        left = connection.execute(
+            "select 1 from pg_replication_slots where database = %s", [database]
+        )
+        return left.fetchone() is None
+
+    wait_until(none_left, f"the slots of {database} to be dropped")
+
+
+@pytest.fixture
+def source_name() -> str:
+    """A source name no other test has: topics, indexes and keys that begin so are the test's."""
+    return f"t{uuid.uuid4().hex[:10]}"
