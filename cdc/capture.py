@@ -1,0 +1,285 @@
+"""The capture loop: one thread owns the stream, the producer and all progress.
+
+    PostgreSQL ─frames─▶ Transcriber ─records─▶ Producer ─acks─▶ Progress ─mark─▶ Kafka
+         ▲                                                                          │
+         └────────────────────────── feedback: confirmed ◀──────────────────────────┘
+
+Backpressure is not reading: while the producer has no room the loop only serves acknowledgements
+and feedback. A lost connection is opened again with a bounded backoff; the server then repeats what
+was not confirmed, and what this process published already is left out.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable
+from time import monotonic, time_ns
+from typing import Final, NamedTuple
+
+import structlog
+
+from cdc.broker import Broker, TopicSpec
+from cdc.change import Batch, Record, Replay, Transcriber
+from cdc.config import Config
+from cdc.describing import Describer
+from cdc.envelope import SourceContext
+from cdc.errors import RetryableError, SourceError
+from cdc.lsn import Position, format_lsn
+from cdc.marks import Mark
+from cdc.postgres import connect
+from cdc.producer import Producer
+from cdc.progress import Flight, Progress
+from cdc.reconcile import Start, reconcile
+from cdc.relation import Relation
+from cdc.replay import KafkaReplay, SessionReplay
+from cdc.replication import KEEPALIVE, ReplicationStream, SlotInUseError, parse_keepalive
+from cdc.tails import read_tails
+from cdc.topics import progress_topic, schemas_topic, table_topic
+
+FRAMES_PER_READ: Final = 2_000
+IDLE_WAIT_S: Final = 0.1
+ACK_WAIT_S: Final = 0.001
+"""How often acknowledgements are looked for while nothing else happens and some are awaited."""
+SLOT_WAIT_S: Final = 10.0
+"""How long the server may take to notice that the previous capture is dead."""
+STOP_S: Final = 1.5
+_FIRST_BACKOFF_S: Final = 0.1
+_LONGEST_BACKOFF_S: Final = 5.0
+
+log = structlog.get_logger("capture")
+Stop = Callable[[], bool]
+
+
+class Counters(NamedTuple):
+    """What one run has done, for whoever watches."""
+
+    records: int
+    received: int
+    confirmed: int
+
+
+class Capture:
+    """One run of capture, from reconciliation to a clean stop."""
+
+    def __init__(self, config: Config, version: str) -> None:
+        self._config = config
+        self._source = config.source
+        self._broker = Broker(config.kafka.bootstrap_servers)
+        with connect(self._source.dsn) as conn:
+            start = reconcile(config, conn, self._broker)
+        self._identity = start.identity
+        self._context = SourceContext(version, self._source.name, start.identity.database)
+        self._describer = Describer(self._source.dsn, self._source.keys, self._announce)
+        self._partitions: dict[str, int] = {topic: len(p) for topic, p in start.ends.items()}
+        self._progress = Progress(start.mark.confirmed)
+        self._held = self._read_replay(start)
+        self._published = Position(0, 0)
+        self._producer = Producer(
+            config.kafka.bootstrap_servers, config.kafka.producer, config.capture.queue_mb << 20
+        )
+        for topic, ends in start.ends.items():
+            self._producer.next_offsets[topic] = dict(ends)
+        self._mark: tuple[Flight, int] | None = None
+        self._mark_at = self._feedback_at = 0.0
+        self.records = 0
+
+    @property
+    def counters(self) -> Counters:
+        """Where this run stands."""
+        return Counters(self.records, self._progress.received, self._progress.confirmed)
+
+    def run(self, stop: Stop) -> None:
+        """Stream until ``stop()``; raises what needs a person."""
+        failing_since: float | None = None
+        backoff_s = _FIRST_BACKOFF_S
+        while not stop():
+            confirmed = self._progress.confirmed
+            try:
+                self._session(stop)
+            except RetryableError as error:
+                now = monotonic()
+                if failing_since is None or self._progress.confirmed > confirmed:
+                    failing_since, backoff_s = now, _FIRST_BACKOFF_S
+                limit = SLOT_WAIT_S if isinstance(error, SlotInUseError) else self._reconnect_s
+                if now - failing_since > limit:
+                    raise SourceError(error.message, error.hint) from error
+                log.warning("reconnecting", reason=str(error), in_s=backoff_s)
+                self._pause(backoff_s, stop)
+                backoff_s = min(2 * backoff_s, _LONGEST_BACKOFF_S)
+
+    def close(self) -> None:
+        """Let go of Kafka; the stream is closed by ``run``."""
+        self._broker.close()
+
+    @property
+    def _reconnect_s(self) -> float:
+        return self._config.capture.reconnect_s
+
+    def _session(self, stop: Stop) -> None:
+        """One connection, from START_REPLICATION to its end."""
+        stream = ReplicationStream(
+            self._source.dsn,
+            self._source.slot_name,
+            self._source.publication_name,
+            self._progress.confirmed,
+        )
+        transcriber = Transcriber(
+            self._context,
+            self._describer.resolve,
+            self._describer.lookup,
+            self._partitions.__getitem__,
+            self._progress.published,
+            self._replay(),
+        )
+        log.info("streaming", slot=self._source.slot_name, from_lsn=self._from())
+        try:
+            self._feedback(stream)
+            while not stop():
+                self._step(stream, transcriber)
+            self._finish(stream)
+        finally:
+            stream.close()
+
+    def _step(self, stream: ReplicationStream, transcriber: Transcriber) -> None:
+        """Read, publish, serve: what one turn of the loop does."""
+        frames = stream.receive(FRAMES_PER_READ) if self._producer.has_room else []
+        if frames:
+            transcriber.clock(time_ns() // 1000)
+            for frame in frames:
+                if frame[0] == KEEPALIVE:
+                    self._keepalive(frame, stream, transcriber)
+                else:
+                    transcriber.feed(frame)
+            self._publish(transcriber)
+        self._serve(stream)
+        if not frames:
+            self._wait(stream)
+
+    def _publish(self, transcriber: Transcriber) -> None:
+        batch = transcriber.take()
+        if batch.count:
+            self._send(batch, transcriber.committed_lsn)
+            # Only now: what a broken session fed but did not send must be sent by the next one.
+            self._published = transcriber.position
+        else:
+            self._progress.complete(transcriber.committed_lsn)
+        self._progress.heard(transcriber.committed_lsn)
+
+    def _send(self, batch: Batch, end_lsn: int) -> None:
+        flight = self._progress.submit(batch.count, end_lsn)
+        self.records += batch.count
+        self._producer.send(batch.records, batch.bytes, flight)
+
+    def _keepalive(self, frame: bytes, stream: ReplicationStream, transcriber: Transcriber) -> None:
+        """WAL without captured changes passes by: complete, unless a transaction is open."""
+        keepalive = parse_keepalive(frame)
+        self._progress.heard(keepalive.wal_end)
+        self._publish(transcriber)
+        if not transcriber.in_transaction:
+            self._progress.complete(keepalive.wal_end)
+        if keepalive.reply_requested:
+            self._feedback(stream)
+
+    def _serve(self, stream: ReplicationStream) -> None:
+        """Acknowledgements, the progress mark and feedback, each when it is due."""
+        self._producer.poll(0)
+        self._record()
+        if monotonic() >= self._feedback_at:
+            self._feedback(stream)
+
+    def _record(self) -> None:
+        """Write a progress mark when the durable LSN has moved; confirm what the last one says."""
+        durable = self._progress.settle()
+        if self._mark is not None and self._mark[0].pending == 0:
+            self._progress.recorded(self._mark[1])
+            self._mark = None
+        now = monotonic()
+        if self._mark is None and durable > self._progress.confirmed and now >= self._mark_at:
+            self._mark_at = now + self._config.capture.progress_ms / 1000
+            self._write_mark(durable)
+
+    def _write_mark(self, durable: int) -> None:
+        identity = self._identity
+        mark = Mark(
+            durable,
+            self._offsets(),
+            identity.system_id,
+            identity.timeline,
+            identity.database,
+            self._source.slot_name,
+        )
+        now_ms = time_ns() // 1_000_000
+        record: Record = {
+            "key": self._source.name.encode(),
+            "value": mark.encode(now_ms),
+            "timestamp": now_ms,
+        }
+        flight = Flight(1, durable)
+        self._producer.send({progress_topic(self._source.name): [record]}, 0, flight)
+        self._mark = flight, durable
+
+    def _offsets(self) -> dict[str, dict[int, int]]:
+        """Next offsets of the topics that carry changes."""
+        own = {progress_topic(self._source.name), schemas_topic(self._source.name)}
+        return {t: dict(o) for t, o in self._producer.next_offsets.items() if t not in own}
+
+    def _feedback(self, stream: ReplicationStream) -> None:
+        self._feedback_at = monotonic() + self._config.capture.feedback_s
+        progress = self._progress
+        # Asking brings the server's WAL end, so that an idle source lets go of its WAL.
+        stream.feedback(
+            max(progress.received, progress.confirmed),
+            progress.confirmed,
+            time_ns() // 1000,
+            ask=self._producer.has_room,
+        )
+
+    def _wait(self, stream: ReplicationStream) -> None:
+        """Until bytes arrive or something is due."""
+        if not self._producer.has_room:
+            self._producer.poll(IDLE_WAIT_S)
+            return
+        awaited = self._progress.in_flight or self._mark is not None
+        longest = ACK_WAIT_S if awaited else IDLE_WAIT_S
+        select.select([stream], [], [], max(0.0, min(longest, self._feedback_at - monotonic())))
+
+    def _finish(self, stream: ReplicationStream) -> None:
+        """Everything published becomes durable, marked and confirmed before the stream ends."""
+        self._producer.flush(STOP_S)
+        self._mark_at = 0.0
+        self._record()
+        self._producer.flush(STOP_S)
+        self._record()
+        self._feedback(stream)
+        log.info("stopped", confirmed_lsn=format_lsn(self._progress.confirmed))
+
+    def _pause(self, seconds: float, stop: Stop) -> None:
+        until = monotonic() + seconds
+        while monotonic() < until and not stop():
+            self._producer.poll(0.05)
+            self._record()
+
+    def _from(self) -> str:
+        return format_lsn(self._progress.confirmed)
+
+    def _replay(self) -> Replay:
+        """What the next session has to leave out."""
+        if self._published > Position(0, 0):
+            return SessionReplay(self._published, self._held)
+        return self._held
+
+    def _read_replay(self, start: Start) -> KafkaReplay:
+        tails = read_tails(self._broker, sorted(start.ends), start.mark.offsets)
+        return KafkaReplay(start.mark.lsn, tails, self._partitions)
+
+    def _announce(self, relation: Relation) -> None:
+        """A table that joined the publication after init needs its topic before its rows."""
+        topic = table_topic(self._source.name, relation.schema, relation.table)
+        if topic in self._partitions:
+            return
+        kafka = self._config.kafka
+        spec = TopicSpec(topic, kafka.partitions, kafka.replication_factor, kafka.topic)
+        self._broker.create_topics([spec])
+        ends = self._broker.end_offsets([topic])[topic]
+        self._partitions[topic] = len(ends)
+        self._producer.next_offsets[topic] = dict(ends)

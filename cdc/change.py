@@ -1,0 +1,362 @@
+"""Changes: what the messages of a session mean, as records for Kafka. Pure but for two questions
+it asks of its owner: what a relation is (``Resolver``) and what a row holds now (``Lookup``).
+
+    BEGIN ─▶ rows, truncates, messages ─▶ COMMIT      each event takes the next ordinal
+
+| change                     | events                                                        |
+|----------------------------|---------------------------------------------------------------|
+| insert                     | c                                                             |
+| update                     | u                                                             |
+| update that moves the key  | d (old key), its tombstone, c (new key): two ordinals         |
+| delete                     | d, its tombstone                                              |
+| truncate                   | t to every partition of each table's topic                    |
+| logical message            | m                                                             |
+
+A tombstone shares its delete's position. After a restart the server repeats what was not
+confirmed; ``Replay`` (in ``cdc.replay``) says which records Kafka already holds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Final, NotRequired, Protocol, TypedDict
+
+from cdc.envelope import (
+    NEW_KEY_HEADER,
+    OLD_KEY_HEADER,
+    ChangeEncoder,
+    SourceContext,
+    Transaction,
+    clock,
+    message_value,
+    text,
+)
+from cdc.errors import ProtocolError
+from cdc.lsn import Position, format_lsn
+from cdc.pgoutput import (
+    UNCHANGED,
+    Begin,
+    Commit,
+    Delete,
+    Image,
+    Insert,
+    LogicalMessage,
+    Message,
+    Origin,
+    RelationMessage,
+    Truncate,
+    Update,
+    Values,
+    decode,
+)
+from cdc.relation import Relation
+from cdc.topics import message_topic, schemas_topic, table_topic
+
+
+class Record(TypedDict):
+    """One Kafka record, in the form the producer's batch call takes. Without ``partition`` the
+    key decides."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    partition: NotRequired[int]
+    headers: NotRequired[list[tuple[str, bytes]]]
+
+
+class Batch:
+    """Records by topic, each in order, with their number and size."""
+
+    __slots__ = ("bytes", "count", "records")
+
+    def __init__(self) -> None:
+        self.records: dict[str, list[Record]] = {}
+        self.count = 0
+        self.bytes = 0
+
+
+class Replay(Protocol):
+    """What Kafka already holds, for the first moments after a restart."""
+
+    def holds(self, topic: str, record: Record, position: Position) -> bool:
+        """Whether this record stands in its partition already."""
+
+    def passed(self, position: Position) -> bool:
+        """Whether no position from here on can be held."""
+
+
+Resolver = Callable[[RelationMessage], Relation]
+Lookup = Callable[[Relation, Values], Values | None]
+
+_WAL_START: Final = Struct(">Q")
+_HEADER: Final = 25
+"""Bytes of an XLogData frame before pgoutput's own: kind, WAL start, WAL end, clock."""
+
+_CREATE, _UPDATE, _DELETE, _TRUNCATE = b'"c"', b'"u"', b'"d"', b'"t"'
+
+
+class Table:
+    """One captured table in this session."""
+
+    __slots__ = ("begun", "encoder", "relation", "topic")
+
+    def __init__(self, relation: Relation, context: SourceContext) -> None:
+        self.relation = relation
+        self.topic = table_topic(context.name, relation.schema, relation.table)
+        self.encoder = ChangeEncoder(relation, context)
+        self.begun = -1
+
+
+class Transcriber:
+    """Frames of one replication session in, records out, in commit order.
+
+    ``committed_lsn`` is the end of the last complete transaction, ``position`` that of the last
+    event. The owner tells the time with ``clock`` once for each read of the connection.
+    """
+
+    def __init__(
+        self,
+        context: SourceContext,
+        resolve: Resolver,
+        lookup: Lookup,
+        partitions: Callable[[str], int],
+        committed_lsn: int,
+        replay: Replay | None = None,
+    ) -> None:
+        self.committed_lsn = committed_lsn
+        self._context = context
+        self._resolve = resolve
+        self._lookup = lookup
+        self._partitions = partitions
+        self._replay = replay
+        self._tables: dict[int, Table] = {}
+        self._batch = Batch()
+        self._closing = clock(0)
+        self._now_us = 0
+        self._transaction: Transaction | None = None
+        self._commit_lsn = 0
+        self._ordinal = 0
+        self._timestamp = 0
+        self._previous_end: int | None = None
+        self._topic_messages = message_topic(context.name)
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._transaction is not None
+
+    @property
+    def position(self) -> Position:
+        """The last event's, of this transaction or of the one before."""
+        return Position(self._commit_lsn, self._ordinal)
+
+    @property
+    def batch(self) -> Batch:
+        """What has been collected since ``take``."""
+        return self._batch
+
+    def take(self) -> Batch:
+        """Hand over the collected records and start anew."""
+        batch, self._batch = self._batch, Batch()
+        return batch
+
+    def clock(self, now_us: int) -> None:
+        """The time at which the frames that follow were seen."""
+        self._now_us = now_us
+        self._closing = clock(now_us)
+
+    def feed(self, frame: bytes) -> None:
+        """One XLogData frame. Raises ``ProtocolError``."""
+        message = decode(frame, _HEADER)
+        if type(message) is Insert:
+            table = self._table(message.relation_oid)
+            rows = table.encoder.rows
+            new = message.new
+            (lsn,) = _WAL_START.unpack_from(frame, 1)
+            after = rows.row(new)
+            self._event(table, rows.key(new), b"null", after, _CREATE, lsn)
+        else:
+            self._other(message, _WAL_START.unpack_from(frame, 1)[0])
+
+    def _other(self, message: Message, lsn: int) -> None:
+        match message:
+            case Update():
+                self._update(message, lsn)
+            case Begin():
+                self._begin(message)
+            case Commit():
+                self._commit(message)
+            case Delete():
+                table = self._table(message.relation_oid)
+                key = table.encoder.rows.key(message.old)
+                self._delete(table, key, message.old, lsn, None)
+            case RelationMessage():
+                self._relation(self._resolve(message), message.oid)
+            case Truncate():
+                self._truncate(message, lsn)
+            case LogicalMessage():
+                self._message(message, lsn)
+            case Origin():
+                self._origin(message)
+            case _:
+                pass  # Type messages: types are taken from the catalog, with their structure
+
+    def _relation(self, relation: Relation, oid: int) -> None:
+        """A table's description goes to ``__schemas`` ahead of the rows that name it."""
+        self._tables[oid] = Table(relation, self._context)
+        self._append(schemas_topic(self._context.name), schema_record(relation, self._now_us))
+
+    def _begin(self, begin: Begin) -> None:
+        if self._transaction is not None:
+            raise ProtocolError(f"BEGIN inside a transaction at {format_lsn(begin.commit_lsn)}")
+        self._start(Transaction(begin.commit_lsn, begin.commit_us, begin.xid, self._previous_end))
+
+    def _start(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._commit_lsn = transaction.commit_lsn
+        self._timestamp = transaction.commit_ms
+        self._ordinal = 0
+        if self._replay and self._replay.passed(Position(transaction.commit_lsn, 0)):
+            self._replay = None
+
+    def _commit(self, commit: Commit) -> None:
+        transaction = self._transaction
+        if transaction is None or transaction.commit_lsn != commit.commit_lsn:
+            raise ProtocolError(f"COMMIT without its BEGIN at {format_lsn(commit.commit_lsn)}")
+        self._transaction = None
+        self._previous_end = self.committed_lsn = commit.end_lsn
+
+    def _origin(self, origin: Origin) -> None:
+        transaction = self._open("an origin")
+        self._transaction = transaction._replace(origin=origin.name, origin_lsn=origin.lsn)
+
+    def _open(self, what: str) -> Transaction:
+        if self._transaction is None:
+            raise ProtocolError(f"pgoutput: {what} outside of a transaction")
+        return self._transaction
+
+    def _table(self, oid: int) -> Table:
+        """The table, its encoder ready for the open transaction."""
+        table = self._tables.get(oid)
+        if table is None:
+            raise ProtocolError(f"pgoutput: a row of relation {oid} before its description")
+        transaction = self._open("a row")
+        if table.begun != transaction.commit_lsn:
+            table.begun = transaction.commit_lsn
+            table.encoder.begin(transaction)
+        return table
+
+    def _event(
+        self,
+        table: Table,
+        key: bytes | None,
+        before: bytes,
+        after: bytes,
+        op: bytes,
+        lsn: int,
+        header: tuple[str, bytes] | None = None,
+    ) -> None:
+        self._ordinal += 1
+        value = table.encoder.value(before, after, op, lsn, self._ordinal, self._closing)
+        record: Record = {"key": key, "value": value, "timestamp": self._timestamp}
+        if key is None:
+            record["partition"] = 0  # keyless events keep their commit order
+        if header is not None:
+            record["headers"] = [header]
+        self._put(table.topic, record, len(value))
+
+    def _put(self, topic: str, record: Record, size: int) -> None:
+        if self._replay is not None and self._replay.holds(topic, record, self.position):
+            return
+        batch = self._batch
+        records = batch.records.get(topic)
+        if records is None:
+            records = batch.records[topic] = []
+        records.append(record)
+        batch.count += 1
+        batch.bytes += size
+
+    def _append(self, topic: str, record: Record) -> None:
+        self._batch.records.setdefault(topic, []).append(record)
+        self._batch.count += 1
+
+    def _delete(
+        self,
+        table: Table,
+        key: bytes | None,
+        old: Values,
+        lsn: int,
+        header: tuple[str, bytes] | None,
+    ) -> None:
+        before = table.encoder.rows.row(old)
+        self._event(table, key, before, b"null", _DELETE, lsn, header)
+        if key is not None:
+            tombstone: Record = {"key": key, "value": None, "timestamp": self._timestamp}
+            self._put(table.topic, tombstone, len(key))
+
+    def _update(self, update: Update, lsn: int) -> None:
+        table = self._table(update.relation_oid)
+        rows, old, new = table.encoder.rows, update.old, update.new
+        if old is None:
+            self._event(table, rows.key(new), b"null", rows.row(new), _UPDATE, lsn)
+            return
+        full = update.image is Image.FULL
+        new = _fill(new, old, full, rows.key_columns)
+        key, old_key = rows.key(new), rows.key(old)
+        if key == old_key or key is None or old_key is None:
+            self._event(table, key, rows.row(old), rows.row(new), _UPDATE, lsn)
+            return
+        if UNCHANGED in new:
+            # No consumer has the value under the new key. Whatever changes it later is streamed,
+            # and a row that is gone by now is deleted by a later event.
+            now = self._lookup(table.relation, rows.key_values(new))
+            new = new if now is None else _fill(new, now, True, ())
+        self._delete(table, old_key, old, lsn, (NEW_KEY_HEADER, key))
+        header = (OLD_KEY_HEADER, old_key)
+        self._event(table, key, b"null", rows.row(new), _CREATE, lsn, header)
+
+    def _truncate(self, truncate: Truncate, lsn: int) -> None:
+        for oid in truncate.relation_oids:
+            table = self._table(oid)
+            self._ordinal += 1
+            value = table.encoder.value(
+                b"null", b"null", _TRUNCATE, lsn, self._ordinal, self._closing
+            )
+            for partition in range(self._partitions(table.topic)):
+                record: Record = {
+                    "key": None,
+                    "value": value,
+                    "timestamp": self._timestamp,
+                    "partition": partition,
+                }
+                self._put(table.topic, record, len(value))
+
+    def _message(self, message: LogicalMessage, lsn: int) -> None:
+        transaction = self._transaction
+        if transaction is None:
+            # Written outside of any transaction: it is one of its own, at its own LSN.
+            self._start(Transaction(message.lsn, self._now_us, None, self._previous_end))
+        self._ordinal += 1
+        at = self._open("a message")
+        value = message_value(self._context, at, message, lsn, self._ordinal, self._closing)
+        key = b'{"prefix":%b}' % text(message.prefix)
+        record: Record = {"key": key, "value": value, "timestamp": self._timestamp}
+        self._put(self._topic_messages, record, len(value))
+        self._transaction = transaction
+
+
+def schema_record(relation: Relation, now_us: int) -> Record:
+    """What ``__schemas`` holds for a version of a table."""
+    value = json.dumps(relation.describe(), ensure_ascii=False, separators=(",", ":")).encode()
+    return {"key": relation.schema_id().encode(), "value": value, "timestamp": now_us // 1000}
+
+
+def _fill(new: Values, old: Values, full: bool, key_columns: Sequence[int]) -> Values:
+    """The new row with unchanged TOAST taken from an old image that has it."""
+    if UNCHANGED not in new:
+        return new
+    return [
+        old[i] if value is UNCHANGED and (full or i in key_columns) else value
+        for i, value in enumerate(new)
+    ]

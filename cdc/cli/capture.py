@@ -1,0 +1,79 @@
+"""``headwater capture``: the stream to Kafka, until it is stopped."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc.cli.context import configured
+
+if TYPE_CHECKING:
+    from cdc.capture import Capture
+
+_REPORT_S = 10.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("capture")(capture)
+
+
+def capture(
+    ctx: typer.Context,
+    json_logs: Annotated[
+        bool, typer.Option("--json", help="Log as JSON, one event a line.")
+    ] = False,
+) -> None:
+    """Publish every committed change to Kafka, in commit order, until stopped.
+
+    Run `headwater init` once before. One capture serves one source; a second one says so and
+    ends. SIGTERM or Ctrl-C stops it with everything published acknowledged and confirmed.
+
+    \b
+    Examples:
+      headwater capture
+      headwater --config shop.toml capture --json 2>> capture.log
+    """
+    from importlib.metadata import version
+
+    from cdc.capture import Capture
+    from cdc.logs import configure
+
+    config = configured(ctx)
+    configure(json_lines=json_logs)
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    run = Capture(config, version("headwater"))
+    done = threading.Event()
+    reporter = threading.Thread(target=_report, args=(run, done), daemon=True)
+    reporter.start()
+    try:
+        run.run(stopping.is_set)
+    finally:
+        done.set()
+        run.close()
+
+
+def _report(run: Capture, done: threading.Event) -> None:
+    """Every few seconds one line of where capture stands, while something happens."""
+    import structlog
+
+    from cdc.lsn import format_lsn
+
+    log = structlog.get_logger("capture")
+    before = 0
+    while not done.wait(_REPORT_S):
+        now = run.counters
+        if now.records != before:
+            log.info(
+                "captured",
+                records=now.records,
+                per_s=round((now.records - before) / _REPORT_S),
+                confirmed_lsn=format_lsn(now.confirmed),
+                behind_bytes=max(0, now.received - now.confirmed),
+            )
+            before = now.records

@@ -1,0 +1,246 @@
+"""Events as JSON: the key and the value that Debezium emits for the same change. Pure.
+
+One encoder per table version, built when the relation arrives, so that a row costs one pass over
+its values and one formatting. The order of fields is Debezium's (``schemas.enable=false``); inside
+``source`` ours follow: ``commit_lsn``, ``ordinal``, ``schema_id``. See ``docs/events.md``.
+"""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from cdc.pgoutput import UNCHANGED, LogicalMessage, Value, Values
+from cdc.relation import Relation
+from cdc.values import UNAVAILABLE, Encoder, encoder, quote
+
+NEW_KEY_HEADER: Final = "__debezium.newkey"
+OLD_KEY_HEADER: Final = "__debezium.oldkey"
+SNAPSHOT_MARKERS: Final = (
+    "true",
+    "first",
+    "first_in_data_collection",
+    "last_in_data_collection",
+    "last",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceContext:
+    """What every event of a source says of it."""
+
+    version: str
+    name: str
+    database: str
+
+
+class Transaction(NamedTuple):
+    """The transaction that events belong to; ``previous_end_lsn`` is the last one's end."""
+
+    commit_lsn: int
+    commit_us: int
+    xid: int | None
+    previous_end_lsn: int | None
+    origin: str | None = None
+    origin_lsn: int | None = None
+
+    @property
+    def commit_ms(self) -> int:
+        """The Kafka timestamp of the transaction's events."""
+        return self.commit_us // 1000
+
+
+def text(value: str) -> bytes:
+    """A JSON string."""
+    return quote(value.encode())
+
+
+def clock(now_us: int) -> bytes:
+    """The envelope's closing timestamps, of when capture saw the change."""
+    return b'"ts_ms":%d,"ts_us":%d,"ts_ns":%d}' % (now_us // 1000, now_us, now_us * 1000)
+
+
+def _number(value: int | None) -> bytes:
+    return b"null" if value is None else b"%d" % value
+
+
+class RowEncoder:
+    """Rows and keys of one table version as JSON objects."""
+
+    __slots__ = ("_encoders", "_key", "_key_template", "_template")
+
+    def __init__(self, relation: Relation) -> None:
+        self._encoders: list[Encoder | None] = [
+            encoder(column.type, column.typmod) for column in relation.columns
+        ]
+        names = [column.name for column in relation.columns]
+        self._template = _object(names)
+        self._key = [names.index(name) for name in relation.key]
+        self._key_template = _object(list(relation.key))
+
+    def row(self, values: Values) -> bytes:
+        """The row as a JSON object; unchanged TOAST becomes Debezium's placeholder."""
+        cells: list[bytes] = []
+        append = cells.append
+        for value, encode in zip(values, self._encoders, strict=True):
+            if value is None:
+                append(b"null")
+            elif value is UNCHANGED:
+                append(UNAVAILABLE)
+            elif encode is None:
+                append(value)
+            else:
+                append(encode(value))
+        return self._template % tuple(cells)
+
+    def key(self, values: Values) -> bytes | None:
+        """The key as a JSON object, ``None`` for a table without a key."""
+        if not self._key:
+            return None
+        return self._key_template % tuple([self._cell(values[i], i) for i in self._key])
+
+    @property
+    def key_columns(self) -> list[int]:
+        """Where the key's columns stand in a row."""
+        return self._key
+
+    def key_values(self, values: Values) -> Values:
+        """The values of the key columns, in key order."""
+        return [values[i] for i in self._key]
+
+    def _cell(self, value: Value, column: int) -> bytes:
+        if value is None:
+            return b"null"
+        if value is UNCHANGED:
+            return UNAVAILABLE
+        encode = self._encoders[column]
+        return value if encode is None else encode(value)
+
+
+def _object(names: list[str]) -> bytes:
+    """A template with one ``%b`` for each name's value."""
+    pairs = [text(name).replace(b"%", b"%%") + b":%b" for name in names]
+    return b"{" + b",".join(pairs) + b"}"
+
+
+class ChangeEncoder:
+    """Streamed changes of one table version.
+
+    ``begin`` once for each transaction that touches the table, then any number of ``value``.
+    """
+
+    __slots__ = ("_context", "_parts", "_relation", "_tail", "rows")
+
+    def __init__(self, relation: Relation, context: SourceContext) -> None:
+        self.rows = RowEncoder(relation)
+        self._context = context
+        self._relation = relation
+        self._parts = (b"", b"", b"")
+        self._tail = b',"schema_id":%b},"transaction":null,"op":' % text(relation.schema_id())
+
+    def begin(self, transaction: Transaction) -> None:
+        """Form what all events of the transaction share."""
+        self._parts = _source_parts(
+            self._context, transaction, self._relation.schema, self._relation.table
+        )
+
+    def value(
+        self, before: bytes, after: bytes, op: bytes, lsn: int, ordinal: int, closing: bytes
+    ) -> bytes:
+        """One event: ``before`` and ``after`` are JSON, ``op`` a JSON string, ``closing`` from
+        ``clock``, ``lsn`` the change's own place in the WAL."""
+        head, middle, end = self._parts
+        return b'{"before":%b,"after":%b,"source":%b%d%b%d%b%d%b%b,%b' % (
+            before,
+            after,
+            head,
+            lsn,
+            middle,
+            lsn,
+            end,
+            ordinal,
+            self._tail,
+            op,
+            closing,
+        )
+
+
+class SnapshotEncoder:
+    """Rows read in a snapshot at one LSN: ``op: r``, position ``(lsn, 0)``."""
+
+    __slots__ = ("_rows", "_tails")
+
+    def __init__(self, relation: Relation, context: SourceContext, lsn: int, read_us: int) -> None:
+        self._rows = RowEncoder(relation)
+        at = Transaction(lsn, read_us, None, None)
+        self._tails: dict[str, bytes] = {}
+        for marker in SNAPSHOT_MARKERS:
+            parts = _source_parts(context, at, relation.schema, relation.table, marker)
+            source = b"%b%d%b%d%b0" % (parts[0], lsn, parts[1], lsn, parts[2])
+            self._tails[marker] = b',"source":%b,"schema_id":%b},"transaction":null,"op":"r",%b' % (
+                source,
+                text(relation.schema_id()),
+                clock(read_us),
+            )
+
+    def encode(self, values: Values, marker: str = "true") -> tuple[bytes | None, bytes]:
+        """Key and value of one row's event."""
+        rows = self._rows
+        after = rows.row(values)
+        return rows.key(values), b'{"before":null,"after":%b%b' % (after, self._tails[marker])
+
+
+def message_value(
+    context: SourceContext,
+    transaction: Transaction,
+    message: LogicalMessage,
+    lsn: int,
+    ordinal: int,
+    closing: bytes,
+) -> bytes:
+    """The event of a logical message (``op: m``); it has no images."""
+    head, middle, end = _source_parts(context, transaction, "", "")
+    content = b2a_base64(message.content, newline=False)
+    return (b'{"op":"m",%b,"source":%b%d%b%d%b%d},"message":{"prefix":%b,"content":"%b"}}') % (
+        closing[:-1],
+        head,
+        lsn,
+        middle,
+        lsn,
+        end,
+        ordinal,
+        text(message.prefix),
+        content,
+    )
+
+
+def _source_parts(
+    context: SourceContext, at: Transaction, schema: str, table: str, snapshot: str = "false"
+) -> tuple[bytes, bytes, bytes]:
+    """The ``source`` object cut where the change's own LSN, its LSN again and its ordinal go."""
+    previous = b"null" if at.previous_end_lsn is None else b'\\"%d\\"' % at.previous_end_lsn
+    head = (
+        b'{"version":%b,"connector":"postgresql","name":%b,"ts_ms":%d,"snapshot":"%b","db":%b,'
+        b'"sequence":"[%b,\\"'
+    ) % (
+        text(context.version),
+        text(context.name),
+        at.commit_ms,
+        snapshot.encode(),
+        text(context.database),
+        previous,
+    )
+    middle = b'\\"]","ts_us":%d,"ts_ns":%d,"schema":%b,"table":%b,"txId":%b,"lsn":' % (
+        at.commit_us,
+        at.commit_us * 1000,
+        text(schema),
+        text(table),
+        _number(at.xid),
+    )
+    end = b',"xmin":null,"origin":%b,"origin_lsn":%b,"commit_lsn":%d,"ordinal":' % (
+        b"null" if at.origin is None else text(at.origin),
+        _number(at.origin_lsn),
+        at.commit_lsn,
+    )
+    return head, middle, end

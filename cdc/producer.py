@@ -1,0 +1,174 @@
+"""Records to Kafka, through confluent-kafka: idempotent, acknowledged by all replicas, in order.
+
+``send`` never blocks and never reorders. The producer's own queue is so large that it is never
+full; what bounds memory is ``has_room``, which the owner asks before it reads more from the source.
+Acknowledgements count down a ``Flight`` and move ``next_offsets``; a record that Kafka refuses for
+good stops everything behind it (``enable.gapless.guarantee``) and is raised by ``poll``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Producer as _Producer
+
+from cdc.change import Record
+from cdc.errors import LogError, RetryableError, UsageError
+from cdc.progress import Flight
+
+_FIXED: Final[dict[str, str | int | bool]] = {
+    "enable.idempotence": True,
+    "acks": "all",
+    # A refused batch must not be overtaken: the partition's tail would then claim it was written.
+    "enable.gapless.guarantee": True,
+    # Records wait for Kafka for as long as it takes; giving one up would lose it.
+    "message.timeout.ms": 0,
+    "partitioner": "murmur2_random",
+    "queue.buffering.max.messages": 10_000_000,
+    "queue.buffering.max.kbytes": 2_097_151,
+}
+_DEFAULTS: Final[dict[str, str | int | bool]] = {
+    "compression.type": "lz4",
+    "linger.ms": 2,
+    "batch.size": 1_000_000,
+    "batch.num.messages": 10_000,
+    "message.max.bytes": 1_000_000,
+    "socket.nagle.disable": True,
+    "reconnect.backoff.ms": 50,
+    "reconnect.backoff.max.ms": 1_000,
+    "client.id": "headwater",
+}
+_ENVELOPE_BYTES: Final = 500
+"""More than Kafka's own overhead of one record."""
+
+
+class Producer:
+    """One producer a process. ``queue_bytes`` bounds what is handed over but not acknowledged."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        settings: Mapping[str, str | int | float | bool] | None = None,
+        queue_bytes: int = 48 << 20,
+    ) -> None:
+        settings = dict(settings or {})
+        clash = sorted(settings.keys() & _FIXED.keys())
+        if clash:
+            raise UsageError(
+                f"kafka.producer: {', '.join(clash)} may not be changed",
+                "exactly-once order depends on it: remove the setting",
+            )
+        merged = {**_DEFAULTS, **settings, **_FIXED, "bootstrap.servers": bootstrap_servers}
+        self._max_bytes = int(merged["message.max.bytes"])
+        try:
+            self._producer = _Producer({**merged, "error_cb": self._on_error, "log_level": 2})
+        except KafkaException as error:
+            raise UsageError(f"kafka.producer: {error.args[0].str()}") from None
+        self._queue_bytes = queue_bytes
+        self._bytes = 0
+        self._error: LogError | None = None
+        self.last_trouble = ""
+        self.next_offsets: dict[str, dict[int, int]] = {}
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be sent."""
+        return self._bytes < self._queue_bytes
+
+    def send(self, records: Mapping[str, list[Record]], size: int, flight: Flight) -> None:
+        """Hand over records, by topic in order. ``flight.pending`` must be their number;
+        ``size`` is what they weigh, until all of them are acknowledged."""
+        self._bytes += size
+        for topic, batch in records.items():
+            self._refuse_oversized(topic, batch)
+            delivered = self._delivered(topic, size, flight)
+            if any("headers" in record for record in batch):
+                self._send_singly(topic, batch, delivered)
+                continue
+            accepted = self._producer.produce_batch(topic, batch, on_delivery=delivered)
+            if accepted != len(batch):
+                raise LogError(*self._rejected(topic, batch))
+
+    def poll(self, timeout_s: float = 0) -> None:
+        """Serve acknowledgements; raises ``LogError`` when Kafka refused a record for good."""
+        self._producer.poll(timeout_s)
+        if self._error is not None:
+            raise self._error
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until every record is acknowledged; ``RetryableError`` when time runs out."""
+        deadline = monotonic() + timeout_s
+        while len(self._producer):
+            self.poll(0.05)
+            if monotonic() > deadline:
+                raise RetryableError(
+                    f"Kafka did not acknowledge {len(self._producer)} records in {timeout_s:g} s",
+                    self.last_trouble or "look at the brokers",
+                )
+        self.poll(0)
+
+    def _send_singly(
+        self, topic: str, batch: list[Record], delivered: Callable[[Any, Any], None]
+    ) -> None:
+        """The batch call takes no headers; a batch with any goes record by record, in order."""
+        for record in batch:
+            self._producer.produce(
+                topic,
+                key=record["key"],
+                value=record["value"],
+                timestamp=record["timestamp"],
+                partition=record.get("partition", -1),
+                headers=record.get("headers"),
+                on_delivery=delivered,
+            )
+
+    def _delivered(self, topic: str, size: int, flight: Flight) -> Callable[[Any, Any], None]:
+        offsets = self.next_offsets.setdefault(topic, {})
+
+        def delivered(error: Any, message: Any) -> None:
+            if error is not None:
+                self._refused(error, message)
+                return
+            offsets[message.partition()] = message.offset() + 1
+            flight.pending -= 1
+            if not flight.pending:
+                self._bytes -= size
+
+        return delivered
+
+    def _refuse_oversized(self, topic: str, batch: list[Record]) -> None:
+        limit = self._max_bytes - _ENVELOPE_BYTES
+        for record in batch:
+            value, key = record["value"], record["key"]
+            size = (len(value) if value else 0) + (len(key) if key else 0)
+            if size > limit:
+                raise LogError(
+                    f"a record of {size} bytes for topic {topic} is larger than "
+                    f"message.max.bytes = {self._max_bytes}",
+                    "raise message.max.bytes in [kafka.producer] and max.message.bytes of the "
+                    "topic; capture goes on where it stopped",
+                )
+
+    def _rejected(self, topic: str, batch: list[Record]) -> tuple[str, str]:
+        faults = {str(record["_error"]) for record in batch if "_error" in record}  # type: ignore[typeddict-item]
+        return (
+            f"topic {topic} took only part of a batch: {'; '.join(faults)}",
+            "start capture again",
+        )
+
+    def _refused(self, error: Any, message: Any) -> None:
+        if self._error is None:
+            self._error = LogError(
+                f"Kafka refused a record for {message.topic()}[{message.partition()}]: "
+                f"{error.str()}",
+                "mend the topic or the broker, then start capture again: nothing was confirmed "
+                "past this record",
+            )
+
+    def _on_error(self, error: KafkaError) -> None:
+        self.last_trouble = error.str()
+        if error.fatal() and self._error is None:
+            self._error = LogError(f"Kafka: {error.str()}", "start capture again")

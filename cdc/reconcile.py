@@ -1,0 +1,136 @@
+"""Before capture streams: do the slot, the source and Kafka still belong together?
+
+Kafka's newest progress mark is what capture once knew for certain. A slot ahead of it, a slot that
+is gone, lost or another's, a source with another history and a topic that lost records each mean a
+gap that streaming would hide, so each is an error that names the way back.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cdc.broker import Broker, last_record
+from cdc.config import Config
+from cdc.errors import HeadwaterError, LogError, SourceError
+from cdc.lsn import format_lsn, parse_lsn
+from cdc.marks import Mark, decode_mark
+from cdc.postgres import Connection, translated
+from cdc.slot import PLUGIN, SlotState, SourceIdentity, identify, slot_state
+from cdc.topics import progress_topic
+
+REBUILD = (
+    "drop the slot, run `headwater init` for a new snapshot, and let the views apply it: "
+    "changes in between are not in the stream"
+)
+
+
+class Start(NamedTuple):
+    """From where capture goes on. ``mark`` is the newest one; ``ends`` are Kafka's end offsets."""
+
+    mark: Mark
+    identity: SourceIdentity
+    ends: dict[str, dict[int, int]]
+
+
+def reconcile(config: Config, conn: Connection, broker: Broker) -> Start:
+    """Compare and answer where to start; raises ``SourceError`` or ``LogError``."""
+    topic = progress_topic(config.source.name)
+    record = last_record(broker, topic)
+    if record is None or record.value is None:
+        raise LogError(
+            f"source {config.source.name} is not initialised: topic {topic} holds no progress",
+            "run `headwater init` first",
+        )
+    mark = decode_mark(record.value, topic)
+    identity = identify(conn)
+    slot = slot_state(conn, config.source.slot_name)
+    fault = (
+        _history_fault(mark, identity)
+        or _slot_fault(config, mark, slot, identity)
+        or _source_fault(mark, _wal_end(conn))
+    )
+    if fault is not None:
+        raise fault
+    ends = broker.end_offsets(sorted(mark.offsets))
+    _check_topics(mark, ends)
+    return Start(mark, identity, ends)
+
+
+def _history_fault(mark: Mark, identity: SourceIdentity) -> HeadwaterError | None:
+    if mark.system_id != identity.system_id:
+        return SourceError(
+            f"the source is another PostgreSQL cluster (system identifier {identity.system_id}) "
+            f"than the one Kafka was filled from ({mark.system_id})",
+            "check source.dsn, or give the new source a name of its own",
+        )
+    if mark.database != identity.database:
+        return SourceError(
+            f"the source is database {identity.database}, Kafka was filled from {mark.database}",
+            "check source.dsn, or give the new source a name of its own",
+        )
+    if mark.timeline != identity.timeline:
+        return SourceError(
+            f"the source is on timeline {identity.timeline}, Kafka was filled from timeline "
+            f"{mark.timeline}: after a restore or promotion LSNs no longer mean the same",
+            REBUILD,
+        )
+    return None
+
+
+def _slot_fault(
+    config: Config, mark: Mark, slot: SlotState | None, identity: SourceIdentity
+) -> HeadwaterError | None:
+    name = config.source.slot_name
+    at = format_lsn(mark.confirmed)
+    if slot is None:
+        return SourceError(f"slot {name} is gone; Kafka holds the changes up to {at}", REBUILD)
+    if slot.plugin != PLUGIN or slot.database != identity.database:
+        return SourceError(
+            f"slot {name} belongs to {slot.plugin or 'physical replication'} in database "
+            f"{slot.database}, not to this source",
+            "set source.slot to another name",
+        )
+    if slot.lost:
+        return SourceError(
+            f"slot {name} is lost ({slot.invalidation_reason or 'its WAL was removed'}); Kafka "
+            f"holds the changes up to {at}",
+            REBUILD,
+        )
+    if slot.confirmed_flush is None or slot.confirmed_flush > mark.confirmed:
+        ahead = "nowhere" if slot.confirmed_flush is None else format_lsn(slot.confirmed_flush)
+        return SourceError(
+            f"slot {name} stands at {ahead}, ahead of Kafka at {at}: it was recreated or moved, "
+            "and what lies between is lost to the stream",
+            REBUILD,
+        )
+    return None
+
+
+def _source_fault(mark: Mark, wal_end: int) -> HeadwaterError | None:
+    if wal_end < mark.confirmed:
+        return SourceError(
+            f"the source's WAL ends at {format_lsn(wal_end)}, before {format_lsn(mark.confirmed)} "
+            "that Kafka already holds: it was restored from an older backup",
+            REBUILD,
+        )
+    return None
+
+
+def _check_topics(mark: Mark, ends: dict[str, dict[int, int]]) -> None:
+    for topic, offsets in mark.offsets.items():
+        for partition, offset in offsets.items():
+            end = ends.get(topic, {}).get(partition)
+            if end is None or end < offset:
+                held = "is gone" if end is None else f"ends at {end}"
+                raise LogError(
+                    f"{topic}[{partition}] {held}, yet records up to {offset} were written: the "
+                    "topic was deleted or a broker lost acknowledged data",
+                    REBUILD,
+                )
+
+
+def _wal_end(conn: Connection) -> int:
+    with translated("reading the WAL position"):
+        row = conn.execute("select pg_catalog.pg_current_wal_insert_lsn()::text").fetchone()
+    assert row is not None
+    return parse_lsn(row[0])
