@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from cdc.broker.client import Broker, Record, TopicSpec
 
 _FIRST_WINDOW = 16
+_LARGEST_WINDOW = 16_384
 
 
 def different_partitions(broker: Broker, specs: Sequence[TopicSpec]) -> dict[str, tuple[int, int]]:
@@ -20,12 +21,12 @@ def different_partitions(broker: Broker, specs: Sequence[TopicSpec]) -> dict[str
 
 
 def windows_back(floor: int, end: int) -> Iterator[tuple[int, int]]:
-    """``[start, end)`` stretches from ``end`` down to ``floor``, each twice as long as before."""
+    """``[start, end)`` stretches from ``end`` down to ``floor``, each twice as long as the last."""
     size = _FIRST_WINDOW
     while end > floor:
         start = max(floor, end - size)
         yield start, end
-        end, size = start, size * 2
+        end, size = start, min(size * 2, _LARGEST_WINDOW)
 
 
 def last_record(broker: Broker, topic: str, partition: int = 0) -> Record | None:

@@ -1,0 +1,115 @@
+"""Where each partition ends: the last streamed event that Kafka holds of it.
+
+On a restart capture compares what the server repeats with these ends (``cdc.replay``). Streamed
+means ordinal 1 or more: snapshot rows (ordinal 0) stand before the stream and say nothing of it.
+A delete and its tombstone share a position, so an end in a delete has one more question: is the
+record after it the tombstone?
+
+A partition is read from its end in growing stretches, until a streamed event is found or its
+floor is reached: what the newest ``__progress`` record covers needs no looking at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import orjson
+
+from cdc.broker import Offsets, Record, windows_back
+from cdc.errors import LogError
+from cdc.lsn import Position
+from cdc.replay import Tail
+
+
+class Log(Protocol):
+    """The part of ``cdc.broker.Broker`` that is needed."""
+
+    def beginning_offsets(self, topics: Sequence[str]) -> Offsets: ...
+    def end_offsets(self, topics: Sequence[str]) -> Offsets: ...
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Record]: ...
+
+
+class Streamed(NamedTuple):
+    """A streamed event: where it stands, and whether a tombstone belongs after it."""
+
+    position: Position
+    owes_tombstone: bool
+
+
+class _Scan(NamedTuple):
+    """What a stretch showed: its last streamed event and the record right after that, and its
+    first record, which is the one after whatever stands before the stretch."""
+
+    last: Streamed | None
+    after: Record | None
+    first: Record | None
+
+
+def read_tails(log: Log, topics: Sequence[str], floor: Offsets) -> dict[tuple[str, int], Tail]:
+    """The tail of every partition of ``topics``, looking at no offset below ``floor``.
+
+    A partition that ``floor`` does not name is looked at down to its oldest record. Raises
+    ``LogError`` when a record was not written by Headwater, or ``floor`` is beyond a log's end.
+    """
+    starts, ends = log.beginning_offsets(topics), log.end_offsets(topics)
+    tails = {}
+    for topic in topics:
+        for partition, end in ends[topic].items():
+            kept = floor.get(topic, {}).get(partition, 0)
+            if kept > end:
+                raise LogError(
+                    f"{topic}-{partition} ends at offset {end}, but capture's progress says that "
+                    f"it held {kept}: it was recreated, or its newest records were lost",
+                    "restore it, or start the source over with a new source.name",
+                )
+            start = max(starts[topic][partition], kept)
+            tails[topic, partition] = _tail(log, topic, partition, start, end)
+    return tails
+
+
+def _tail(log: Log, topic: str, partition: int, floor: int, end: int) -> Tail:
+    following: Record | None = None
+    for start, stop in windows_back(floor, end):
+        last, after, first = scan(topic, log.read(topic, partition, start, stop))
+        if last is not None:
+            after = after or following
+            made_it = after is not None and after.value is None
+            return Tail(last.position, last.owes_tombstone and not made_it)
+        following = first or following
+    return Tail(None)
+
+
+def scan(topic: str, records: Iterable[Record]) -> _Scan:
+    """The last streamed event among ``records`` of one partition, in a single pass."""
+    last: Streamed | None = None
+    after: Record | None = None
+    first: Record | None = None
+    for record in records:
+        first = first or record
+        event = streamed(topic, record)
+        if event is not None:
+            last, after = event, None
+        elif last is not None and after is None:
+            after = record
+    return _Scan(last, after, first)
+
+
+def streamed(topic: str, record: Record) -> Streamed | None:
+    """The event a record holds; None for a tombstone and for a snapshot row."""
+    if record.value is None:
+        return None
+    try:
+        event = orjson.loads(record.value)
+        source = event["source"]
+        position = Position(int(source["commit_lsn"]), int(source["ordinal"]))
+        op = event["op"]
+    except (ValueError, KeyError, TypeError):
+        raise LogError(
+            f"{topic}-{record.partition}: the record at offset {record.offset} was not written by "
+            "Headwater",
+            "give the source a source.name of its own, so that nobody else writes its topics",
+        ) from None
+    if position.ordinal == 0:
+        return None
+    return Streamed(position, owes_tombstone=op == "d" and record.key is not None)
