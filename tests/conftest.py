@@ -17,6 +17,8 @@ from psycopg import sql
 from stack import servers as stack_servers
 from stack.servers import Endpoints
 
+pytest_plugins = ["tests.spark"]
+
 # Tests kill processes, never the machine: what was handed to the system is safe.
 _SETTINGS = {"postgres": {"fsync": "off", "max_connections": "200", "wal_sender_timeout": "30s"}}
 

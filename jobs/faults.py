@@ -1,0 +1,75 @@
+"""Faults found inside Spark's executors, and how they reach the driver whole.
+
+An expression that meets a value it must not pass on raises with a marked message; the driver finds
+the mark in whatever Spark wrapped around it. So a check costs no job of its own. Messages name
+the view, the column and the record, never a value.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from cdc.errors import FatalError, HeadwaterError, LogError, ViewError
+
+UNKNOWN_SCHEMA = "UnknownSchema"
+_MARK = re.compile(r"<<headwater:(\w+)\|(.*?)\|(.*?)>>", re.DOTALL)
+_KINDS: dict[str, type[HeadwaterError]] = {"ViewError": ViewError, "LogError": LogError}
+
+
+class UnknownSchemaError(LogError):
+    """An event names a schema that was not in ``<source>.__schemas`` when it was last read."""
+
+
+def fault(kind: str, message: str, record: Column, hint: str = "") -> Column:
+    """An expression that raises. ``record`` is ``topic-partition-offset`` as text."""
+    return F.raise_error(
+        F.concat(F.lit(f"<<headwater:{kind}|{message} at "), record, F.lit(f"|{hint}>>"))
+    )
+
+
+def translate(error: BaseException, view: str) -> HeadwaterError:
+    """One of our errors for whatever a batch or a query failed with."""
+    if isinstance(error, HeadwaterError):
+        return error
+    found = _MARK.search(str(error))
+    if found:
+        kind, message, hint = found.groups()
+        if kind == UNKNOWN_SCHEMA:
+            return UnknownSchemaError(message, hint)
+        return _KINDS[kind](message, hint)
+    if isinstance(error, PySparkException) and (condition := _condition(error)):
+        if condition.startswith("KAFKA_DATA_LOSS") or "KAFKA_DATA_LOSS" in str(error):
+            return LogError(
+                f"view {view}: Kafka no longer holds what the checkpoint reads next",
+                "retention removed it or the topic was recreated: rebuild the view",
+            )
+        # Spark's own text may quote values: its name for the condition does not.
+        return ViewError(f"view {view}: Spark stopped with {condition}", _HINTS.get(condition, ""))
+    return FatalError(f"view {view}: {type(error).__name__}: {_first_line(error)}")
+
+
+_HINTS = {
+    "DIVIDE_BY_ZERO": "guard the division in the view's SQL with NULLIF",
+    "REMAINDER_BY_ZERO": "guard the remainder in the view's SQL with NULLIF",
+    "CAST_INVALID_INPUT": "a value does not fit the cast in the view's SQL",
+    "CAST_OVERFLOW": "a value does not fit the cast in the view's SQL",
+    "ARITHMETIC_OVERFLOW": "cast to a wider type in the view's SQL",
+    "NUMERIC_VALUE_OUT_OF_RANGE": "cast to a wider numeric in the view's SQL",
+}
+
+
+def _condition(error: PySparkException) -> str:
+    """Spark's name of the innermost condition, e.g. ``DIVIDE_BY_ZERO``."""
+    names = re.findall(r"\[([A-Z][A-Z0-9_]+)(?:\.[A-Z0-9_]+)*\]", str(error))
+    wrappers = {"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR"}
+    inner = [name for name in names if name not in wrappers]
+    return inner[-1] if inner else str(error.getCondition() or "")
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else ""

@@ -1,0 +1,115 @@
+"""From the text an event carries to a Spark value of the column's type, exactly or not at all.
+
+Forms are Debezium's (``docs/events.md``): ``2024-02-29Z``, ``2024-02-29T12:00:00Z``, base64,
+decimal strings. What a type cannot hold (an infinite date, a numeric NaN) raises, naming the
+view, the column and the record; it never becomes NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from jobs.faults import fault
+from views.tables import TableVersion
+from views.types import INTEGERS, PgType
+
+PLACEHOLDER = "__debezium_unavailable_value"
+# Types whose values never leave the row: TOAST cannot leave them out.
+_INLINE = {*INTEGERS, "oid", "float4", "float8", "bool", "date", "timestamp", "timestamptz", "uuid"}
+
+
+def toastable(kind: PgType) -> bool:
+    """Whether an UPDATE may carry the placeholder instead of the value."""
+    return kind.name not in _INLINE
+
+
+def parsed(text: Column, kind: PgType) -> Column:
+    """The value, or NULL for text that the type cannot hold."""
+    target = kind.spark
+    if target == "string":
+        return text
+    if kind.name == "bytea":
+        return F.unbase64(text)
+    if kind.name in ("date", "timestamp"):
+        text = F.rtrim(text, F.lit("Z"))
+    return text.try_cast(target)
+
+
+def checked(text: Column, kind: PgType, otherwise: Column) -> Column:
+    """The value; NULL only for NULL. ``otherwise`` raises."""
+    if kind.name == "array":
+        element = PgType(kind.element, kind.precision, kind.scale)
+        items = F.from_json(text, "array<string>")
+        value = F.transform(items, lambda item: checked(item, element, otherwise))
+        return F.when(text.isNotNull(), F.coalesce(value, otherwise.cast(kind.spark)))
+    if kind.spark == "string":
+        return text
+    value = F.coalesce(parsed(text, kind), otherwise.cast(kind.spark))
+    return F.when(text.isNotNull(), value)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnReader:
+    """Reads one column out of row images written under several versions of the table.
+
+    ``image`` is a ``map<string,string>``, ``schema_id`` names the version, ``record`` is
+    ``topic-partition-offset``.
+    """
+
+    view: str
+    versions: Mapping[str, TableVersion]
+    image: Column
+    schema_id: Column
+    record: Column
+
+    def text(self, name: str) -> Column:
+        """The value as the event carries it; NULL when the version has no such column."""
+        return F.try_element_at(self.image, F.lit(name))
+
+    def value(self, name: str, kind: PgType) -> Column:
+        """The value as the newest version's type."""
+        by_type: dict[PgType, list[str]] = {}
+        for schema_id, version in self.versions.items():
+            column = version.column(name)
+            if column is not None and column.type != kind:
+                by_type.setdefault(column.type, []).append(schema_id)
+        text = self.text(name)
+        result = checked(text, kind, self._unfit(name, kind))
+        for old, ids in by_type.items():
+            result = F.when(self.schema_id.isin(ids), self._older(name, old, kind)).otherwise(
+                result
+            )
+        return result
+
+    def _older(self, name: str, old: PgType, kind: PgType) -> Column:
+        """A value written before the column's type changed."""
+        text = self.text(name)
+        if not _widens(old, kind):
+            message = f"view {self.view}: column {name!r} was {old} and is {kind} now"
+            hint = "take a new snapshot of the table and rebuild the view"
+            raising = fault("ViewError", message, self.record, hint).cast(kind.spark)
+            return F.when(text.isNotNull(), raising)
+        value = checked(text, old, self._unfit(name, old))
+        return value if old.spark == kind.spark else value.cast(kind.spark)
+
+    def _unfit(self, name: str, kind: PgType) -> Column:
+        message = f"view {self.view}: column {name!r}: a value that {kind.spark} cannot hold"
+        hint = "leave the column out, or turn it into text in the source"
+        return fault("ViewError", message, self.record, hint)
+
+
+def _widens(old: PgType, new: PgType) -> bool:
+    """Whether every old value has one and the same meaning under the new type."""
+    if old.spark == new.spark and old.name not in ("timestamp", "timestamptz"):
+        return True
+    if old.name in INTEGERS and new.name in INTEGERS:
+        return INTEGERS.index(old.name) <= INTEGERS.index(new.name)
+    if old.exact and new.exact:
+        return new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
+    return (old.name, new.name) == ("float4", "float8") or (
+        new.spark == "string" and old.name in INTEGERS
+    )

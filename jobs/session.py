@@ -1,0 +1,51 @@
+"""The Spark session of ``headwater apply``: one for all views of a process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+# Local settings, each measured: a micro-batch's fixed cost is planning and tiny tasks.
+_LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.driver.memory": "2g",
+    "spark.log.level": "ERROR",
+}
+_SETTINGS = {
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.session.timeZone": "UTC",  # timestamps are instants or have no zone
+    "spark.sql.ansi.enabled": "true",  # overflow and bad casts are errors, as in PostgreSQL
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    "spark.sql.streaming.stopTimeout": "60s",
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+def open_session(
+    master: str, settings: Mapping[str, str], jars: Sequence[Path], name: str = "headwater"
+) -> SparkSession:
+    """Start Spark, or take the session of this process. ``settings`` win over ours.
+
+    ``jars`` go on the driver's class path: with a local master that is every class path.
+    """
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers take the python3 on PATH
+    local = _LOCAL if master.startswith("local") else {}
+    wanted = {**local, **_SETTINGS, **settings}
+    if jars:
+        wanted.setdefault("spark.driver.extraClassPath", ":".join(str(jar) for jar in jars))
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in wanted.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

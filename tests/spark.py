@@ -1,0 +1,30 @@
+"""One local Spark for a whole run of pytest, with the jars and settings of ``headwater apply``."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session; its warehouse is deleted with it."""
+    from jobs.session import open_session
+    from stack.jars import jars
+
+    with tempfile.TemporaryDirectory(prefix="headwater-spark-") as directory:
+        settings = {
+            "spark.sql.warehouse.dir": str(Path(directory) / "warehouse"),
+            "spark.local.dir": directory,
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # tests are short
+        }
+        session = open_session("local[2]", settings, jars("spark"), "headwater-tests")
+        yield session
+        session.stop()

@@ -1,0 +1,100 @@
+"""Folding micro-batches: what is left of a key's changes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.faults import translate
+from jobs.fold import EVENT, fold, parse
+from jobs.schema import PLACEHOLDER
+from tests.events import delete, event, kafka_frame, snapshot, truncate
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+def folded(spark: SparkSession, *records: Any) -> dict[str | None, dict[str, Any]]:
+    """What is left, by key; the key of TRUNCATE is None."""
+    rows = fold(parse(kafka_frame(spark, records))).collect()
+    changes = [row[EVENT].asDict(recursive=True) for row in rows]
+    return {None if change["op"] == "t" else change["image"]["id"]: change for change in changes}
+
+
+def test_the_change_with_the_highest_position_wins_wherever_it_stands(spark: SparkSession) -> None:
+    left = folded(
+        spark,
+        event(20, 1, {"id": 1, "v": "newest"}),
+        event(10, 7, {"id": 1, "v": "older"}),
+        event(20, 2, {"id": 2, "v": "second of its transaction"}),
+        event(20, 1, {"id": 2, "v": "first"}),
+    )
+    assert {key: change["image"]["v"] for key, change in left.items() if change} == {
+        "1": "newest",
+        "2": "second of its transaction",
+    }
+    assert left["1"]["records"] == 2
+
+
+def test_a_snapshot_row_loses_against_a_change_committed_at_its_lsn(spark: SparkSession) -> None:
+    left = folded(
+        spark,
+        event(30, 1, {"id": 1, "v": "streamed"}),
+        snapshot(30, {"id": 1, "v": "read"}),
+        event(29, 9, {"id": 2, "v": "streamed"}),
+        snapshot(30, {"id": 2, "v": "read"}),
+    )
+    assert left["1"]["image"]["v"] == "streamed"
+    assert left["2"]["image"]["v"] == "read"
+
+
+def test_a_delete_is_kept_and_its_tombstone_dropped(spark: SparkSession) -> None:
+    left = folded(spark, event(10, 1, {"id": 1, "v": "x"}), *delete(11, 1, {"id": 1, "v": None}))
+    assert left["1"]["op"] == "d"
+    assert (left["1"]["commit_lsn"], left["1"]["ordinal"]) == (11, 1)
+
+
+def test_unchanged_toast_comes_from_the_newest_earlier_image_that_has_it(
+    spark: SparkSession,
+) -> None:
+    left = folded(
+        spark,
+        event(10, 1, {"id": 1, "a": "a1", "b": "b1", "n": 1}),
+        event(11, 1, {"id": 1, "a": "a2", "b": PLACEHOLDER, "n": 2}, "u"),
+        event(12, 1, {"id": 1, "a": PLACEHOLDER, "b": PLACEHOLDER, "n": 3}, "u"),
+    )
+    assert left["1"]["image"] == {"id": "1", "a": "a2", "b": "b1", "n": "3"}
+
+
+def test_unchanged_toast_is_not_taken_from_before_a_delete(spark: SparkSession) -> None:
+    left = folded(
+        spark,
+        event(10, 1, {"id": 1, "a": "another row's"}),
+        *delete(11, 1, {"id": 1, "a": None}),
+        event(12, 1, {"id": 1, "a": PLACEHOLDER}),
+    )
+    assert left["1"]["image"]["a"] == PLACEHOLDER
+
+
+def test_unchanged_toast_without_an_earlier_image_stays_unchanged(spark: SparkSession) -> None:
+    left = folded(spark, event(12, 1, {"id": 1, "a": PLACEHOLDER, "n": None}, "u"))
+    assert left["1"]["image"] == {"id": "1", "a": PLACEHOLDER, "n": None}
+
+
+def test_of_several_truncates_the_newest_is_left(spark: SparkSession) -> None:
+    left = folded(spark, truncate(10, 1), truncate(12, 1), event(11, 1, {"id": 1}))
+    assert (left[None]["op"], left[None]["commit_lsn"]) == ("t", 12)
+
+
+def test_numbers_keep_every_digit(spark: SparkSession) -> None:
+    left = folded(spark, event(10, 1, {"id": 9007199254740993, "n": "0.10"}))
+    assert left["9007199254740993"]["image"]["n"] == "0.10"
+
+
+def test_a_foreign_record_is_named_by_its_place(spark: SparkSession) -> None:
+    alien = (b"k", json.dumps({"after": {"id": 1}, "op": "c"}).encode())
+    with pytest.raises(Exception, match="not an event") as caught:
+        folded(spark, event(10, 1, {"id": 1}), alien)
+    assert "events-0-1" in str(translate(caught.value, "v"))
