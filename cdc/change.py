@@ -56,8 +56,8 @@ from cdc.topics import message_topic, schemas_topic, table_topic
 
 
 class Record(TypedDict):
-    """One Kafka record, in the form the producer's batch call takes. Without ``partition`` the
-    key decides."""
+    """One Kafka record, named as the producer's arguments are. Without ``partition`` the key
+    decides. ``timestamp`` is in milliseconds."""
 
     key: bytes | None
     value: bytes | None

@@ -1,9 +1,10 @@
 """Records to Kafka, through confluent-kafka: idempotent, acknowledged by all replicas, in order.
 
-``send`` never blocks and never reorders. The producer's own queue is so large that it is never
-full; what bounds memory is ``has_room``, which the owner asks before it reads more from the source.
-Acknowledgements count down a ``Flight`` and move ``next_offsets``; a record that Kafka refuses for
-good stops everything behind it (``enable.gapless.guarantee``) and is raised by ``poll``.
+Records go one by one: the client's batch call takes neither timestamps nor headers, and measured
+no faster. ``send`` never blocks and never reorders. The producer's own queue is so large that it
+is never full; what bounds memory is ``has_room``, which the owner asks before it reads more from
+the source. Acknowledgements count down a ``Flight`` and move ``next_offsets``; a record that Kafka
+refuses for good stops everything behind it (``enable.gapless.guarantee``) and is raised by ``poll``.
 """
 
 from __future__ import annotations
@@ -85,12 +86,9 @@ class Producer:
         for topic, batch in records.items():
             self._refuse_oversized(topic, batch)
             delivered = self._delivered(topic, size, flight)
-            if any("headers" in record for record in batch):
-                self._send_singly(topic, batch, delivered)
-                continue
-            accepted = self._producer.produce_batch(topic, batch, on_delivery=delivered)
-            if accepted != len(batch):
-                raise LogError(*self._rejected(topic, batch))
+            produce = self._producer.produce
+            for record in batch:
+                produce(topic, on_delivery=delivered, **record)
 
     def poll(self, timeout_s: float = 0) -> None:
         """Serve acknowledgements; raises ``LogError`` when Kafka refused a record for good."""
@@ -109,21 +107,6 @@ class Producer:
                     self.last_trouble or "look at the brokers",
                 )
         self.poll(0)
-
-    def _send_singly(
-        self, topic: str, batch: list[Record], delivered: Callable[[Any, Any], None]
-    ) -> None:
-        """The batch call takes no headers; a batch with any goes record by record, in order."""
-        for record in batch:
-            self._producer.produce(
-                topic,
-                key=record["key"],
-                value=record["value"],
-                timestamp=record["timestamp"],
-                partition=record.get("partition", -1),
-                headers=record.get("headers"),
-                on_delivery=delivered,
-            )
 
     def _delivered(self, topic: str, size: int, flight: Flight) -> Callable[[Any, Any], None]:
         offsets = self.next_offsets.setdefault(topic, {})
@@ -151,13 +134,6 @@ class Producer:
                     "raise message.max.bytes in [kafka.producer] and max.message.bytes of the "
                     "topic; capture goes on where it stopped",
                 )
-
-    def _rejected(self, topic: str, batch: list[Record]) -> tuple[str, str]:
-        faults = {str(record["_error"]) for record in batch if "_error" in record}  # type: ignore[typeddict-item]
-        return (
-            f"topic {topic} took only part of a batch: {'; '.join(faults)}",
-            "start capture again",
-        )
 
     def _refused(self, error: Any, message: Any) -> None:
         if self._error is None:
