@@ -4,7 +4,7 @@ Records go one by one: the client's batch call takes neither timestamps nor head
 no faster. ``send`` never blocks and never reorders. The producer's own queue is so large that it
 is never full; what bounds memory is ``has_room``, which the owner asks before it reads more from
 the source. Acknowledgements count down a ``Flight`` and move ``next_offsets``; a record that Kafka
-refuses for good stops everything behind it (``enable.gapless.guarantee``) and is raised by ``poll``.
+refuses for good stops all that follows (``enable.gapless.guarantee``) and is raised by ``poll``.
 """
 
 from __future__ import annotations
