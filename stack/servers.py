@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cdc.errors import StackError
+from cdc.errors import StackError, UsageError
 from stack import process, state
 from stack.kafka import Kafka
 from stack.opensearch import OpenSearch
@@ -161,7 +161,7 @@ def purge(home: Path) -> None:
 def _checked(names: Sequence[str] | None) -> list[str]:
     for name in names or ():
         if name not in SERVERS:
-            raise StackError(f"no server is called {name}", f"known: {', '.join(sorted(SERVERS))}")
+            raise UsageError(f"no server is called {name}", f"known: {', '.join(sorted(SERVERS))}")
     return [name for name in SERVERS if names is None or name in names]
 
 

@@ -5,6 +5,7 @@ A server that does not come up fails the tests that need it; nothing is skipped.
 
 from __future__ import annotations
 
+import signal
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -12,15 +13,21 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg import sql
+from psycopg import errors, sql
 
 from stack import servers as stack_servers
 from stack.servers import Endpoints
+from tests.waiting import wait_until
 
 pytest_plugins = ["tests.spark"]
 
 # Tests kill processes, never the machine: what was handed to the system is safe.
 _SETTINGS = {"postgres": {"fsync": "off", "max_connections": "200", "wal_sender_timeout": "30s"}}
+
+
+def pytest_configure() -> None:
+    """A terminated run stops its servers just as one ended by Ctrl-C."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
@@ -83,7 +90,6 @@ def database(postgres: str) -> Iterator[str]:
 
 def _drop_slots(connection: psycopg.Connection[tuple[object, ...]], database: str) -> None:
     """A slot in use is dropped when whoever reads it has been ended: asked until none is left."""
-    from tests.waiting import wait_until
 
     def none_left() -> bool:
         connection.execute(
@@ -91,11 +97,14 @@ def _drop_slots(connection: psycopg.Connection[tuple[object, ...]], database: st
             " where database = %s and active_pid is not null",
             [database],
         )
-        connection.execute(
-            "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
-            " where database = %s and active_pid is null",
-            [database],
-        )
+        try:
+            connection.execute(
+                "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
+                " where database = %s and active_pid is null",
+                [database],
+            )
+        except (errors.ObjectInUse, errors.UndefinedObject):
+            return False  # taken again, or gone, since the query looked
         left = connection.execute(
             "select 1 from pg_replication_slots where database = %s", [database]
         )

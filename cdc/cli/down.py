@@ -1,0 +1,47 @@
+"""``headwater down``: stop the servers of ``headwater up``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cdc.cli.output import out, print_json
+from cdc.cli.up import HOME_DEFAULT, DockerOption, HomeOption, JsonOption, OnlyOption, split_names
+from cdc.errors import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(down)
+
+
+def down(
+    home: HomeOption = HOME_DEFAULT,
+    only: OnlyOption = "",
+    purge: Annotated[bool, typer.Option("--purge", help="Delete their data and logs too.")] = False,
+    docker: DockerOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop the servers of `headwater up`, and nothing else.
+
+    \b
+      headwater down            data stays for the next up
+      headwater down --purge    and delete their data, logs and ports
+    """
+    if only and (purge or docker):
+        raise UsageError("--only goes with neither --purge nor --docker")
+    if docker:
+        from stack import docker as containers
+
+        containers.down(purge)
+        return
+    from stack import servers
+
+    names = servers.stop(home, split_names(only))
+    if purge:
+        servers.purge(home)
+    if as_json:
+        print_json({"stopped": sorted(names), "purged": purge})
+        return
+    said = f"stopped {', '.join(sorted(names))}" if names else f"nothing runs under {home}"
+    out().print(said + ("; data deleted" if purge else ""), soft_wrap=True)

@@ -1,0 +1,74 @@
+"""``headwater status``: which servers of ``headwater up`` run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from cdc.cli.output import out, print_json
+from cdc.cli.up import HOME_DEFAULT, HomeOption, JsonOption
+
+if TYPE_CHECKING:
+    from stack.servers import Status
+
+_STYLES = {"running": "green", "deaf": "yellow", "dead": "red", "stopped": "dim"}
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(status)
+
+
+def status(home: HomeOption = HOME_DEFAULT, as_json: JsonOption = False) -> None:
+    """Show the servers of `headwater up`: state, pid, address, log.
+
+    running: answers. deaf: runs, does not answer. dead: ended unasked; `headwater up` restarts it.
+    Exit code 1 when one is dead or deaf.
+    """
+    from stack import servers
+
+    lines = servers.status(home)
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": line.name,
+                    "state": line.condition,
+                    "pid": line.pid,
+                    "address": line.address,
+                    "since": line.since,
+                    "log": str(line.log),
+                }
+                for line in lines
+            ]
+        )
+    else:
+        _show(lines)
+    if any(line.condition in ("dead", "deaf") for line in lines):
+        raise typer.Exit(1)
+
+
+def _short(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _show(lines: list[Status]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("server", "state", "pid", "address", "since (UTC)"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("log", overflow="fold")
+    for line in lines:
+        table.add_row(
+            line.name,
+            Text(line.condition, style=_STYLES[line.condition]),
+            str(line.pid or ""),
+            line.address,
+            line.since[:16].replace("T", " "),
+            _short(line.log),
+        )
+    out().print(table)
