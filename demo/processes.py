@@ -64,15 +64,17 @@ class Process:
         self._child = None
         return child.pid
 
+    def ask_to_stop(self) -> None:
+        """SIGTERM; ``stop`` waits for it."""
+        if self._child:
+            with contextlib.suppress(ProcessLookupError):
+                self._child.send_signal(signal.SIGTERM)
+
     def stop(self) -> None:
-        """Ask it to end, and kill what is left of its group after ``STOP_S``."""
-        child = self._child
-        if child is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            child.send_signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(STOP_S)
+        """Wait for the end, at most ``STOP_S``, and kill what is left of its group."""
+        if self._child:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._child.wait(STOP_S)
         self.kill()
 
 

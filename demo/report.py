@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from rich.console import Console
 from rich.table import Table
@@ -11,6 +13,7 @@ from rich.text import Text
 
 from demo.board import Stage
 from demo.freshness import Freshness
+from demo.setting import SOURCE, Addresses
 
 _FRESH = """\
   Freshness: from commit in PostgreSQL to applied in the store, p50 / p99, live traffic only.
@@ -75,6 +78,20 @@ def document(
         "stages_s": {stage.title: round(stage.seconds, 1) for stage in stages},
         "views": [_view(view) for view in views],
     }
+
+
+def around(addresses: Addresses, home: Path) -> str:
+    """How to look at what a demo left running."""
+    cache = urlsplit(addresses.redis)
+    return f"""
+  The servers are still up. Look around:
+    source      {addresses.dsn}
+    lake        {home / "lake" / "flights"}  (Delta table)
+    search      {addresses.opensearch}/flight_search/_search?q=how_late:late
+    cache       redis-cli -p {cache.port} --scan --pattern 'aircraft:*'
+    topics      {addresses.kafka}  {SOURCE}.public.*
+  Go on:        headwater --config {home / "headwater.toml"} capture
+  Stop them:    headwater down --home {home / "servers"}"""
 
 
 def _views(views: Sequence[ViewReport]) -> Table:

@@ -1,0 +1,62 @@
+"""Headwater itself as the demo runs it: one capture, two Spark jobs, and commands in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cdc.errors import FatalError
+from demo.home import Home
+from demo.processes import Process, run, tail
+from demo.setting import JOBS
+
+
+class Pipeline:
+    """The processes of one run. ``stop`` ends what still runs."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self.capture = self._process("capture", "capture")
+        self.jobs = {name: self._process(name, "apply", *views) for name, views in JOBS.items()}
+
+    def check(self) -> None:
+        """Raise ``FatalError`` with the tail of its log when a process died unasked."""
+        for process in (self.capture, *self.jobs.values()):
+            process.check()
+
+    def stop(self) -> None:
+        """Stop all, the readers of the log first."""
+        for process in (*self.jobs.values(), self.capture):
+            process.ask_to_stop()
+        for process in (*self.jobs.values(), self.capture):
+            process.stop()
+
+    def command(
+        self, verb: str, *arguments: str, timeout_s: float, on_wait: Callable[[], None]
+    ) -> str:
+        """Run ``headwater VERB`` to its end and give what it printed.
+
+        Raises ``FatalError`` with the tail of its log when it does not end well or in time.
+        """
+        log = self._home.log(" ".join((verb, *(a for a in arguments if not a.startswith("-")))))
+        code, printed = run(verb, self._arguments(verb, *arguments), log, timeout_s, on_wait)
+        if code != 0:
+            raise FatalError(f"headwater {verb} ended with exit code {code}\n{tail(log)}")
+        return printed
+
+    def job_logs(self) -> list[str]:
+        """Every line the Spark jobs have logged."""
+        return [
+            line
+            for job in self.jobs.values()
+            for line in job.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        ]
+
+    def tails(self) -> str:
+        """The ends of all logs, for a fault that is no single process's."""
+        return "\n".join(tail(process.log) for process in (self.capture, *self.jobs.values()))
+
+    def _process(self, name: str, *arguments: str) -> Process:
+        return Process(name, self._arguments(*arguments), self._home.log(name))
+
+    def _arguments(self, *arguments: str) -> list[str]:
+        return ["--config", str(self._home.config_path), *arguments]

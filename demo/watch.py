@@ -1,0 +1,79 @@
+"""How far the demo's pipeline has come, read from Kafka alone: counters, and goals to reach."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from cdc.broker import Broker, Offsets, last_record
+from cdc.topics import progress_topic, table_topic, view_group
+from demo.board import Board
+
+_EVERY_S = 0.5
+
+
+class Goal(NamedTuple):
+    """Next-offsets below which everything stands that was committed up to some LSN."""
+
+    offsets: Offsets
+
+
+class Watch:
+    """Polls Kafka at most every half second; ``views`` maps each view to its table."""
+
+    def __init__(
+        self, bootstrap_servers: str, source: str, tables: Sequence[str], views: Mapping[str, str]
+    ) -> None:
+        self._broker = Broker(bootstrap_servers)
+        self._source = source
+        self._topics = [table_topic(source, "public", table) for table in tables]
+        self._views = {view: table_topic(source, "public", table) for view, table in views.items()}
+        self._next = 0.0
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._broker.close()
+
+    def poll(self, board: Board) -> None:
+        """Bring the board's counters up to date, if it is time to."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _EVERY_S
+        ends = self._broker.end_offsets(self._topics)
+        board.events = sum(sum(of_topic.values()) for of_topic in ends.values())
+        for view in board.views:
+            topic = self._views[view.name]
+            view.behind = _missing(ends[topic], self._applied(view.name))
+
+    def goal(self, lsn: int) -> Goal | None:
+        """What has to be applied for everything committed up to ``lsn``; None while capture has
+        not published all of it."""
+        record = last_record(self._broker, progress_topic(self._source))
+        if record is None or record.value is None:
+            return None
+        progress = json.loads(record.value)
+        if progress["lsn"] < lsn:
+            return None
+        return Goal(
+            {
+                topic: {int(partition): offset for partition, offset in offsets.items()}
+                for topic, offsets in progress["offsets"].items()
+            }
+        )
+
+    def reached(self, goal: Goal, view: str) -> bool:
+        """Whether a view has applied all that a goal names."""
+        return _missing(goal.offsets.get(self._views[view], {}), self._applied(view)) == 0
+
+    def _applied(self, view: str) -> dict[int, int]:
+        topic = self._views[view]
+        return self._broker.committed(view_group(view), [topic]).get(topic, {})
+
+
+def _missing(ends: Mapping[int, int], applied: Mapping[int, int]) -> int:
+    """Records between what is applied and the ends, over the partitions of one topic."""
+    return sum(max(0, end - applied.get(partition, 0)) for partition, end in ends.items())
