@@ -41,7 +41,10 @@ def last_record(broker: Broker, topic: str, partition: int = 0) -> Record | None
 
 
 def read_compacted(broker: Broker, topic: str) -> dict[bytes, bytes]:
-    """The last value of every key that has one: a compacted topic as the table it stands for."""
+    """The last value of every key that has one: a compacted topic as the table it stands for.
+
+    In the order of the last writes, within a partition.
+    """
     table: dict[bytes, bytes] = {}
     ends = broker.end_offsets([topic])[topic]
     starts = broker.beginning_offsets([topic])[topic]
@@ -49,8 +52,7 @@ def read_compacted(broker: Broker, topic: str) -> dict[bytes, bytes]:
         for record in broker.read(topic, partition, starts[partition], end):
             if record.key is None:
                 continue
-            if record.value is None:
-                table.pop(record.key, None)
-            else:
+            table.pop(record.key, None)
+            if record.value is not None:
                 table[record.key] = record.value
     return table
