@@ -15,9 +15,14 @@ import tomllib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cdc.errors import StackError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 LOCK = Path(__file__).with_name("jars.lock")
 _PARALLEL = 4  # downloads at a time: more gains nothing on one connection
@@ -122,3 +127,26 @@ def sha256(path: Path) -> str:
     """The file's digest in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def main() -> None:
+    """``python -m stack.jars``: bring every set into the cache, showing how far it is."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("jars: {task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns) as progress:
+        for name in tomllib.loads(LOCK.read_text(encoding="utf-8")):
+            task = progress.add_task(name, total=len(locked(name)))
+            jars(name, partial(_show, progress, task))
+            progress.update(task, completed=len(locked(name)))
+
+
+def _show(progress: Progress, task: TaskID, done: int, _total: int) -> None:
+    progress.update(task, completed=done)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except StackError as error:
+        raise SystemExit(f"error: {error}") from None

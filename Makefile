@@ -1,0 +1,38 @@
+# make demo | test | bench | lint | clean: each sets up what it needs the first time.
+# Needs Python >= 3.11 and Java 17 or 21; PYTHON=... chooses another Python.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test bench lint clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    a story on real data, from snapshot to verify, on servers it starts"
+	@echo "make test    lint, types and every test, on real servers"
+	@echo "make bench   measure into benchmarks/results.json"
+	@echo "make lint    ruff and mypy only"
+	@echo "make clean   stop the servers, delete the environment and what the above wrote"
+
+$(READY): requirements.lock pyproject.toml stack/jars.lock stack/bootstrap.sh
+	@stack/bootstrap.sh $(VENV)
+	@touch $@
+
+demo: $(READY)
+	$(BIN)/headwater demo
+
+bench: $(READY)
+	$(BIN)/headwater bench
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest
+
+clean:
+	@if [ -x $(BIN)/headwater ]; then $(BIN)/headwater down --purge; fi
+	rm -rf $(VENV) .headwater .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

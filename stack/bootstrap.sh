@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# The environment of `make`: Python packages as pinned, jars as pinned, a Java that serves.
+# Usage: stack/bootstrap.sh VENV. Safe to repeat; what is there is kept.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+venv=$1
+
+fail() {
+    echo "error: $1" >&2
+    exit 1
+}
+
+serves() {
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:-python3.13 python3.12 python3.11 python3}; do
+        # Asked, not only looked for: a shim on PATH may stand for a Python that is not there.
+        if serves "$candidate"; then
+            echo "$candidate"
+            return
+        fi
+    done
+    fail "no Python 3.11 or newer was found (${PYTHON:-python3} is $(
+        ${PYTHON:-python3} --version 2>&1 | head -n 1)): install one, or name it with make PYTHON=..."
+}
+
+make_venv() {
+    local python
+    python=$(find_python)
+    echo "making $venv with $("$python" --version)"
+    "$python" -m venv --clear "$venv" ||
+        fail "$python cannot make a virtual environment: install its venv module (Debian, Ubuntu: apt-get install python3-venv)"
+}
+
+install_java() {
+    local sudo=()
+    if [ "$(id -u)" -ne 0 ]; then
+        sudo=(sudo -n)
+        sudo -n true 2>/dev/null || return 1
+    fi
+    command -v apt-get >/dev/null || return 1
+    echo "no Java 17 or 21 yet: installing it with apt-get"
+    "${sudo[@]}" apt-get update -qq || return 1
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openjdk-17-jre-headless ||
+        "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openjdk-21-jre-headless
+}
+
+serves "$venv/bin/python" && "$venv/bin/python" -m pip --version >/dev/null 2>&1 || make_venv
+echo "installing the pinned packages"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r requirements.lock
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -e .
+if ! "$venv/bin/python" -m stack.java >/dev/null 2>&1; then
+    install_java || true
+    "$venv/bin/python" -m stack.java >/dev/null
+fi
+"$venv/bin/python" -m stack.jars
