@@ -22,7 +22,11 @@ from tests.waiting import wait_until
 pytest_plugins = ["tests.spark"]
 
 # Tests kill processes, never the machine: what was handed to the system is safe.
-_SETTINGS = {"postgres": {"fsync": "off", "max_connections": "200", "wal_sender_timeout": "30s"}}
+_SETTINGS = {
+    "postgres": {"fsync": "off", "max_connections": "200", "wal_sender_timeout": "30s"},
+    # A test that looks at a compacted log does not wait 15 s for the cleaner.
+    "kafka": {"log.cleaner.backoff.ms": "200"},
+}
 
 
 def pytest_configure() -> None:
