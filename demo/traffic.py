@@ -33,13 +33,18 @@ class Traffic:
         }
         self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
         self.committed = 0
-        self.rows = 0
-        self.kinds: Counter[str] = Counter()
+        self.changed: Counter[str] = Counter()
+        """Rows by kind of transaction."""
         self.error: HeadwaterError | None = None
 
     @property
     def planned(self) -> int:
         return len(self._transactions)
+
+    @property
+    def rows(self) -> int:
+        """Rows changed so far."""
+        return self.changed.total()
 
     @property
     def running(self) -> bool:
@@ -69,9 +74,8 @@ class Traffic:
         for transaction in self._transactions:
             if self._stop.wait(max(0.0, due - time.monotonic())):
                 return
-            self.rows += commit(connection, transaction)
+            self.changed[transaction.kind] += commit(connection, transaction)
             self.committed += 1
-            self.kinds[transaction.kind] += 1
             self._reached[transaction.kind].set()
             due = max(due + self._interval_s, time.monotonic() - _BEHIND_S)
 
