@@ -1,0 +1,66 @@
+"""``headwater apply``: keep views equal to the source, until stopped."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from typing import Annotated
+
+import typer
+
+from cdc.cli.context import configured
+from cdc.cli.output import print_error
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("apply")(apply)
+
+
+def apply(
+    ctx: typer.Context,
+    views: Annotated[
+        list[str] | None, typer.Argument(metavar="[VIEW]...", help="Views to apply; all if none.")
+    ] = None,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Apply what Kafka holds now, then end.")
+    ] = False,
+    json_logs: Annotated[
+        bool,
+        typer.Option("--json", help="Log as JSON, one event a line (so it is off a terminal)."),
+    ] = False,
+) -> None:
+    """Apply changes from Kafka to the views' stores, until stopped.
+
+    Each view has its own query, checkpoint and offsets; one that fails stops alone. Kill it at any
+    moment: what was applied and not yet noted is applied again and changes nothing. SIGTERM or
+    Ctrl-C ends after the batches that are being applied.
+
+    \b
+    Examples:
+      headwater apply
+      headwater apply flight_search --available-now
+    """
+    from cdc.logs import configure
+    from jobs.apply import apply_views, chosen
+    from jobs.session import open_session
+    from stack.jars import jars
+    from stack.java import find_java
+
+    config = configured(ctx)
+    names = chosen(config, views or [])
+    configure(json_lines=json_logs or not sys.stderr.isatty())
+    find_java()
+    spark = open_session(config.apply.master, config.apply.spark, jars("spark"))
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):  # after Spark, which takes SIGINT for itself
+        signal.signal(number, lambda *_: stopping.set())
+    try:
+        failed = apply_views(spark, config, names, stopping, available_now)
+    finally:
+        spark.stop()
+    for error in failed.values():
+        print_error(str(error))
+    if failed:
+        raise typer.Exit(1)

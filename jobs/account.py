@@ -1,0 +1,56 @@
+"""What a micro-batch held: counts, TRUNCATE, and how old its changes are. One Spark job."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cdc.lsn import Position
+from jobs.fold import EVENT, TRUNCATE
+from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
+
+SAMPLE = 200
+
+
+class Account(NamedTuple):
+    """Of one batch. ``commits_us`` samples when the oldest streamed change of a key committed."""
+
+    records: int
+    keys: int
+    rows: int
+    truncated: Position | None
+    commits_us: tuple[int, ...]
+
+
+def account(rows: DataFrame) -> Account:
+    """Count ``project``'s rows. Evaluates them, so cached rows are held from here on."""
+    event = F.col(EVENT)
+    keyed = event["op"] != TRUNCATE
+    position = F.struct(COMMIT_LSN, ORDINAL)
+    found = rows.agg(
+        F.coalesce(F.sum(event["records"]), F.lit(0)).alias("records"),
+        F.count_if(keyed).alias("keys"),
+        F.count_if(keyed & ~F.col(DELETED)).alias("rows"),
+        F.max(F.when(~keyed, position)).alias("truncated"),
+        _sample(F.sort_array(F.collect_list(F.when(keyed, event["oldest_us"])))).alias("commits"),
+    ).collect()[0]
+    truncated = found["truncated"]
+    return Account(
+        found["records"],
+        found["keys"],
+        found["rows"],
+        None if truncated is None else Position(*truncated),
+        tuple(found["commits"]),
+    )
+
+
+def _sample(ordered: Column) -> Column:
+    """At most ``SAMPLE`` values, evenly spread over their ranks, the ends among them."""
+    last = F.size(ordered) - 1
+    ranks = F.sequence(F.lit(0), F.lit(SAMPLE - 1))
+    spread = F.transform(
+        ranks, lambda rank: F.get(ordered, F.floor(rank * last / (SAMPLE - 1)).cast("int"))
+    )
+    return F.when(last < SAMPLE, ordered).otherwise(spread)

@@ -1,0 +1,169 @@
+"""All views of a process: one Spark session, one thread and one query each.
+
+A view that fails stops alone. Offsets are committed to ``headwater.<view>`` by the view's thread,
+from the checkpoint's last committed batch: while it runs, at its end, and first of all at a start.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import structlog
+from pyspark.sql import SparkSession
+
+from cdc.broker import Broker
+from cdc.config import Config
+from cdc.errors import FatalError, HeadwaterError, RetryableError, UsageError
+from cdc.topics import view_group
+from jobs.faults import translate
+from jobs.query import Applied, ViewQuery
+from jobs.sinks import Sink, open_sink
+from jobs.state import open_state
+from views.definition import parse_view
+
+_POLL_S = 0.05
+_START_POLL_S = 0.5
+
+log = structlog.get_logger("apply")
+
+
+def chosen(config: Config, names: Sequence[str]) -> list[str]:
+    """The views to apply: the named ones, or all. Raises ``UsageError``."""
+    known = ", ".join(config.views) or "none"
+    for name in names:
+        if name not in config.views:
+            raise UsageError(f"no view {name!r}", f"[views] has: {known}")
+    if not config.views:
+        raise UsageError("no view is declared", "add a [views.NAME] section to the configuration")
+    return list(dict.fromkeys(names)) or list(config.views)
+
+
+def apply_views(
+    spark: SparkSession,
+    config: Config,
+    names: Sequence[str],
+    stopping: threading.Event,
+    available_now: bool = False,
+    sinks: Mapping[str, Sink] | None = None,
+) -> dict[str, HeadwaterError]:
+    """Maintain views until ``stopping`` is set, or until what is there now has been applied.
+
+    Returns why each failed view failed. ``sinks`` replaces stores, by view.
+    """
+    runs = [
+        ViewRun(spark, config, name, stopping, available_now, (sinks or {}).get(name))
+        for name in names
+    ]
+    threads = [threading.Thread(target=run.run, name=f"view-{run.name}") for run in runs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive():  # a join without a timeout would hold signals back
+            thread.join(_POLL_S)
+    return {run.name: run.error for run in runs if run.error is not None}
+
+
+class ViewRun:
+    """One view from start to end, on a thread of its own."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        config: Config,
+        name: str,
+        stopping: threading.Event,
+        available_now: bool,
+        sink: Sink | None = None,
+    ) -> None:
+        self.name = name
+        self.error: HeadwaterError | None = None
+        self._spark = spark
+        self._config = config
+        self._stopping = stopping
+        self._available_now = available_now
+        self._sink = sink
+        self._committed = -1
+
+    def run(self) -> None:
+        """Never raises: ``error`` says what went wrong."""
+        try:
+            with Broker(self._config.kafka.bootstrap_servers) as broker:
+                self._run(broker)
+        except Exception as error:
+            self.error = translate(error, self.name)
+            log.error("view_stopped", view=self.name, error=str(self.error), exc_info=_bug(error))
+
+    def _run(self, broker: Broker) -> None:
+        view = self._config.views[self.name]
+        definition = parse_view(self.name, view.store, view.key, view.sql)
+        state = open_state(self._config.apply.state, self._config.source.name, definition)
+        store, retry_s = self._config.stores[view.store], self._config.apply.retry_s
+        sink = self._sink or open_sink(store, self.name, self._spark, retry_s)
+        query = ViewQuery(self._spark, self._config, definition, state, sink, broker, report)
+        try:
+            self._commit(broker, query)  # a kill may have left the group behind
+            self._start(query)
+            while query.active and not self._stopping.wait(_POLL_S):
+                self._commit_if_possible(broker, query)
+        finally:
+            query.stop()
+            self._commit(broker, query)
+            sink.close()
+        if (error := query.error()) is not None:
+            raise error
+
+    def _start(self, query: ViewQuery) -> None:
+        """Start, waiting for capture to describe the table if it is not there yet."""
+        deadline = time.monotonic() + self._config.apply.retry_s
+        while True:
+            try:
+                query.start(self._available_now)
+                break
+            except RetryableError:
+                if self._available_now or time.monotonic() > deadline:
+                    raise
+            if self._stopping.wait(_START_POLL_S):
+                return
+        log.info("view_started", view=self.name)
+
+    def _commit_if_possible(self, broker: Broker, query: ViewQuery) -> None:
+        """While running, a group that cannot be committed now is committed with the next batch."""
+        try:
+            self._commit(broker, query)
+        except RetryableError as error:
+            log.warning("offsets_not_committed", view=self.name, error=str(error))
+            self._stopping.wait(_START_POLL_S)
+
+    def _commit(self, broker: Broker, query: ViewQuery) -> None:
+        found = query.committed()
+        if found is None or found[0] == self._committed:
+            return
+        broker.commit_group(view_group(self.name), found[1])
+        self._committed = found[0]
+
+
+def report(applied: Applied) -> None:
+    """The log line of a batch. ``fresh_ms``: a sorted sample of commit until the store had it."""
+    counted = applied.account
+    fresh = sorted(round((applied.at_us - at) / 1000, 1) for at in counted.commits_us)
+    line: dict[str, Any] = {
+        "view": applied.batch.view,
+        "batch": applied.batch.number,
+        "records": counted.records,
+        "keys": counted.keys,
+        "rows": counted.rows,
+        "seconds": round(applied.seconds, 3),
+        "offsets": applied.offsets,
+        "fresh_ms": fresh,
+    }
+    if counted.truncated is not None:
+        line["truncated"] = counted.truncated.hex()
+    log.info("batch_applied", **line)
+
+
+def _bug(error: BaseException) -> bool:
+    """Whether the traceback tells more than the message: not for faults we raise on purpose."""
+    return not isinstance(error, HeadwaterError) or type(error) is FatalError

@@ -1,0 +1,277 @@
+"""One view's Structured Streaming query: read, parse, fold, project, apply.
+
+The query's checkpoint is its memory. A batch that was applied and not committed is applied again
+with the same number; the sink's position guard makes that change nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from cdc.broker import Broker, Offsets
+from cdc.config import Config
+from cdc.errors import HeadwaterError, LogError, RetryableError, ViewError
+from cdc.topics import table_topic
+from jobs.account import Account, account
+from jobs.faults import UnknownSchemaError, translate
+from jobs.fold import EVENT, TRUNCATE, fold, parse
+from jobs.offsets import batch_offsets, committed_batch, is_started
+from jobs.project import project
+from jobs.sinks import COMMIT_LSN, ORDINAL, Batch, Sink
+from jobs.state import ViewState
+from jobs.versions import Versions, read_versions
+from views.definition import ViewDefinition
+from views.resolve import ResolvedView, resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+# The Kafka source's consumers would else wait 500 ms at the end of a partition.
+_FETCH_MAX_WAIT_MS = "20"
+_DRAIN_S = 30.0
+_COMMIT_S = 2.0
+_POLL_S = 0.02
+
+
+class Applied(NamedTuple):
+    """A batch that a sink holds now."""
+
+    batch: Batch
+    account: Account
+    offsets: Offsets
+    seconds: float
+    at_us: int
+    """When the sink returned, microseconds since the epoch."""
+
+
+@dataclass(slots=True)
+class Model:
+    """The view as resolved against the newest version of its table."""
+
+    view: ResolvedView
+    versions: Versions
+
+    @property
+    def columns(self) -> StructType:
+        """The view's columns as a store is to hold them."""
+        columns = StructType.fromDDL(self.view.ddl())
+        assert isinstance(columns, StructType)
+        return columns
+
+
+class ViewQuery:
+    """Owns one view's query from ``start`` to ``stop``. Use from one thread."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        config: Config,
+        definition: ViewDefinition,
+        state: ViewState,
+        sink: Sink,
+        broker: Broker,
+        report: Callable[[Applied], None],
+    ) -> None:
+        self._spark = spark
+        self._config = config
+        self._definition = definition
+        self._state = state
+        self._sink = sink
+        self._broker = broker
+        self._report = report
+        self._topic = table_topic(config.source.name, definition.schema, definition.table)
+        self._model: Model | None = None
+        self._query: StreamingQuery | None = None
+        self._error: HeadwaterError | None = None
+        self._in_batch = threading.Lock()
+        self._stopping = False
+        self._applied = -1
+
+    def start(self, available_now: bool) -> None:
+        """Check what can be checked, prepare the store, start the stream.
+
+        Raises ``RetryableError`` when capture has not described the table yet.
+        """
+        self._check_topic()
+        self._model = self._read_model()
+        self._sink.prepare(self._model.columns, self._definition.key)
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._definition.name)
+        records = (
+            self._spark.readStream.format("kafka")
+            .option("kafka.bootstrap.servers", self._config.kafka.bootstrap_servers)
+            .option("subscribe", self._topic)
+            .option("startingOffsets", "earliest")
+            .option("failOnDataLoss", "true")
+            .option("maxOffsetsPerTrigger", self._config.apply.max_offsets_per_trigger)
+            .option("kafka.fetch.max.wait.ms", _FETCH_MAX_WAIT_MS)
+            .load()
+        )
+        writer = (
+            records.writeStream.queryName(self._definition.name)
+            .option("checkpointLocation", str(self._state.checkpoint))
+            .foreachBatch(self._batch)
+        )
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        self._query = writer.start()
+
+    def _check_topic(self) -> None:
+        name = self._definition.name
+        if self._topic not in self._broker.partitions([self._topic]):
+            raise ViewError(
+                f"view {name}: {self._definition.table_name} is not captured: no topic "
+                f"{self._topic}",
+                "add the table to source.tables and run `headwater init`",
+            )
+        if is_started(self._state.checkpoint):
+            return
+        trimmed = {
+            partition: offset
+            for partition, offset in self._broker.beginning_offsets([self._topic])[
+                self._topic
+            ].items()
+            if offset > 0
+        }
+        if trimmed:
+            places = ", ".join(f"{self._topic}-{p} begins at {o}" for p, o in trimmed.items())
+            raise ViewError(
+                f"view {name}: the topic's beginning is gone: {places}",
+                "a new view needs the whole history: take a new snapshot into new topics",
+            )
+
+    def _read_model(self) -> Model:
+        definition, before = self._definition, self._model
+        versions = read_versions(
+            self._broker, self._config.source.name, definition.schema, definition.table
+        )
+        if not versions:
+            raise RetryableError(
+                f"view {definition.name}: capture has not described {definition.table_name} yet",
+                "is `headwater capture` running?",
+            )
+        newest = list(versions.values())[-1]
+        try:
+            return Model(resolve(definition, newest), versions)
+        except ViewError as error:
+            if before is None:
+                raise
+            raise ViewError(
+                f"{error.message}; {newest.name} was ({before.view.table.describe()}), is "
+                f"({newest.describe()})",
+                "adapt the view's SQL under a new name, or rebuild it",
+            ) from None
+
+    def _batch(self, records: DataFrame, number: int) -> None:
+        """Called by Spark for each micro-batch, on a thread of its own."""
+        with self._in_batch:
+            if self._stopping:
+                raise RuntimeError("stopping: this batch is for the next start")
+            try:
+                self._run(records, Batch(self._definition.name, self._state.generation, number))
+            except Exception as error:
+                self._error = translate(error, self._definition.name)
+                raise
+            self._applied = number
+
+    def _run(self, records: DataFrame, batch: Batch) -> None:
+        started = time.monotonic()
+        held, counted = self._evaluated(records)
+        try:
+            if counted.keys:
+                self._sink.apply(_rows(held, counted), batch)
+            if counted.truncated is not None:
+                self._sink.truncate(counted.truncated, batch)
+        finally:
+            held.unpersist()
+        offsets = batch_offsets(self._state.checkpoint, batch.number)
+        seconds = time.monotonic() - started
+        self._report(Applied(batch, counted, offsets, seconds, time.time_ns() // 1000))
+
+    def _evaluated(self, records: DataFrame) -> tuple[DataFrame, Account]:
+        """The batch's rows, cached; once more if an event names a version not read yet."""
+        try:
+            return self._evaluate(records)
+        except Exception as error:
+            if not isinstance(translate(error, self._definition.name), UnknownSchemaError):
+                raise
+        self._learn()
+        try:
+            return self._evaluate(records)
+        except Exception as error:
+            fault = translate(error, self._definition.name)
+            if not isinstance(fault, UnknownSchemaError):
+                raise
+            raise LogError(
+                f"{fault.message}, which {self._config.source.name}.__schemas does not hold",
+                "what else writes to this topic?",
+            ) from None
+
+    def _evaluate(self, records: DataFrame) -> tuple[DataFrame, Account]:
+        assert self._model is not None
+        rows = project(fold(parse(records)), self._model.view, self._model.versions).persist()
+        try:
+            return rows, account(rows)
+        except BaseException:
+            rows.unpersist()
+            raise
+
+    def _learn(self) -> None:
+        """Read the table's versions again; the view may have gained columns."""
+        assert self._model is not None
+        columns = self._model.columns
+        self._model = self._read_model()
+        if self._model.columns != columns:
+            self._sink.prepare(self._model.columns, self._definition.key)
+
+    def committed(self) -> tuple[int, Offsets] | None:
+        """The last committed batch and where it ends, None before the first."""
+        number = committed_batch(self._state.checkpoint)
+        return None if number is None else (number, batch_offsets(self._state.checkpoint, number))
+
+    @property
+    def active(self) -> bool:
+        """Whether the stream runs."""
+        return self._query is not None and self._query.isActive
+
+    def error(self) -> HeadwaterError | None:
+        """Why the stream ended, None if it was to."""
+        if self._error is not None or self._query is None or self._stopping:
+            return self._error
+        cause = self._query.exception()
+        return None if cause is None else translate(cause, self._definition.name)
+
+    def stop(self) -> None:
+        """End the stream after the batch it is in, committed if that takes but a moment."""
+        self._stopping = True
+        if self._query is None:
+            return
+        if self._in_batch.acquire(timeout=_DRAIN_S):
+            self._in_batch.release()
+        deadline = time.monotonic() + _COMMIT_S
+        while (committed_batch(self._state.checkpoint) or 0) < self._applied:
+            if time.monotonic() > deadline or not self._query.isActive:
+                break
+            time.sleep(_POLL_S)
+        self._query.stop()
+
+
+def _rows(held: DataFrame, counted: Account) -> DataFrame:
+    """What the sink gets: without TRUNCATE, and without what it removed in this batch already."""
+    rows = held
+    if counted.truncated is not None:
+        lsn, ordinal = counted.truncated
+        position = F.struct(COMMIT_LSN, ORDINAL)
+        limit = F.struct(F.lit(lsn).cast("bigint"), F.lit(ordinal).cast("bigint"))
+        rows = held.where((F.col(EVENT)["op"] != TRUNCATE) & (position >= limit))
+    rows = rows.drop(EVENT)
+    # Projections of cached rows: a sink that reads them twice need not cache them again.
+    rows.is_cached = True
+    return rows

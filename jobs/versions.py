@@ -1,0 +1,32 @@
+"""The versions of a view's table, from ``<source>.__schemas``."""
+
+from __future__ import annotations
+
+import json
+
+from cdc.broker import Broker, read_compacted
+from cdc.errors import LogError
+from cdc.topics import schemas_topic
+from views.tables import TableVersion, parse_version
+
+Versions = dict[str, TableVersion]
+"""By ``schema_id``; the newest is the last."""
+
+
+def read_versions(broker: Broker, source: str, schema: str, table: str) -> Versions:
+    """Every version of one table in the order in which capture last wrote them.
+
+    Empty when capture has not seen the table yet. Raises ``LogError`` for a record that is not
+    one of capture's.
+    """
+    topic = schemas_topic(source)
+    versions: Versions = {}
+    for key, value in read_compacted(broker, topic).items():
+        try:
+            record = json.loads(value)
+        except ValueError:
+            raise LogError(f"{topic}: the record of {key!r} is not JSON") from None
+        if record.get("schema") == schema and record.get("table") == table:
+            version = parse_version(record)
+            versions[version.schema_id] = version
+    return versions

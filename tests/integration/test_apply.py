@@ -1,0 +1,328 @@
+"""Views over a real Kafka, with events written by hand and a sink that records."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdc.broker import Broker, TopicSpec
+from cdc.config import Config
+from cdc.errors import HeadwaterError, ViewError
+from cdc.relation import Column, Relation, TypeInfo
+from cdc.topics import partition_for, schemas_topic, table_topic, view_group
+from jobs.apply import apply_views
+from jobs.schema import PLACEHOLDER
+from jobs.sinks import Batch
+from tests.events import Record, delete, event, snapshot, truncate
+from tests.recording import RecordingSink
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PARTITIONS = 2
+INT4, INT8, TEXT = (
+    TypeInfo(oid, "pg_catalog", name, "base", name)
+    for oid, name in ((23, "int4"), (20, "int8"), (25, "text"))
+)
+V1 = Relation(
+    1, "public", "t", "d", (Column("id", INT4, -1, True), Column("body", TEXT, -1, False)), ("id",)
+)
+V2 = Relation(1, "public", "t", "d", (*V1.columns, Column("n", INT8, -1, False)), ("id",))
+
+
+class Log:
+    """The topics of one source, written to as capture would."""
+
+    def __init__(self, bootstrap: str, source: str) -> None:
+        from confluent_kafka import Producer
+
+        self.bootstrap, self.source = bootstrap, source
+        self.topic = table_topic(source, "public", "t")
+        self._producer = Producer({"bootstrap.servers": bootstrap})
+        with Broker(bootstrap) as broker:
+            broker.create_topics(
+                [
+                    TopicSpec(self.topic, PARTITIONS),
+                    TopicSpec(schemas_topic(source), 1, config={"cleanup.policy": "compact"}),
+                ]
+            )
+
+    def describe(self, relation: Relation) -> None:
+        document = json.dumps(relation.describe()).encode()
+        self._send(schemas_topic(self.source), 0, relation.schema_id().encode(), document)
+
+    def write(self, *records: Record) -> None:
+        """Publish events; a TRUNCATE goes to every partition."""
+        for key, value in records:
+            targets = range(PARTITIONS) if key is None else [partition_for(key, PARTITIONS)]
+            for partition in targets:
+                self._send(self.topic, partition, key, value)
+
+    def _send(self, topic: str, partition: int, key: bytes | None, value: bytes | None) -> None:
+        self._producer.produce(topic, key=key, value=value, partition=partition)
+        assert self._producer.flush(30) == 0
+
+
+@pytest.fixture
+def log(kafka: str, source_name: str) -> Log:
+    written = Log(kafka, source_name)
+    written.describe(V1)
+    return written
+
+
+@pytest.fixture
+def config(log: Log, tmp_path: Path) -> Config:
+    return configured(log, tmp_path, v="select * from t")
+
+
+def configured(log: Log, state: Path, **views: str) -> Config:
+    return Config.model_validate(
+        {
+            "source": {"name": log.source, "dsn": "dbname=unused", "tables": ["public.t"]},
+            "kafka": {"bootstrap_servers": log.bootstrap},
+            "stores": {"memory": {"kind": "redis", "url": "redis://localhost:1/0"}},
+            "views": {
+                name: {"store": "memory", "key": ["id"], "sql": sql} for name, sql in views.items()
+            },
+            "apply": {"state": str(state), "retry_s": 5},
+        }
+    )
+
+
+def apply_now(
+    spark: SparkSession, config: Config, **sinks: RecordingSink
+) -> dict[str, HeadwaterError]:
+    return apply_views(spark, config, list(sinks), threading.Event(), True, sinks)
+
+
+@pytest.fixture
+def running(spark: SparkSession, config: Config) -> Iterator[Callable[..., RecordingSink]]:
+    """Start the view ``v`` continuously; stopped at the end of the test, without error."""
+    stopping = threading.Event()
+    failed: dict[str, HeadwaterError] = {}
+    threads = []
+
+    def start() -> RecordingSink:
+        sink = RecordingSink()
+
+        def run() -> None:
+            failed.update(apply_views(spark, config, ["v"], stopping, sinks={"v": sink}))
+
+        threads.append(threading.Thread(target=run))
+        threads[0].start()
+        return sink
+
+    yield start
+    stopping.set()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert not failed
+
+
+def row(id_: int, body: str | None, **more: Any) -> dict[str, Any]:
+    return {"id": id_, "body": body, **more}
+
+
+def v1(lsn: int, ordinal: int, values: dict[str, Any], op: str = "c") -> Record:
+    return event(lsn, ordinal, values, op, schema_id=V1.schema_id())
+
+
+def v2(lsn: int, ordinal: int, values: dict[str, Any], op: str = "c") -> Record:
+    return event(lsn, ordinal, values, op, schema_id=V2.schema_id())
+
+
+def test_a_view_holds_the_last_state_of_every_row(
+    spark: SparkSession, log: Log, config: Config
+) -> None:
+    log.write(
+        *(snapshot(10, row(i, f"read {i}"), V1.schema_id()) for i in range(20)),
+        v1(11, 1, row(3, "changed"), "u"),
+        *delete(12, 1, row(4, None), V1.schema_id()),
+        v1(13, 1, row(100, "created")),
+    )
+    sink = RecordingSink()
+    assert apply_now(spark, config, v=sink) == {}
+    values = sink.values()
+    assert len(values) == 20
+    assert (values[3]["body"], values[100]["body"]) == ("changed", "created")
+    assert 4 not in values
+    assert sink.closed
+
+
+def test_changes_reach_a_running_view_and_its_offsets_the_group(
+    log: Log, running: Callable[..., RecordingSink]
+) -> None:
+    log.write(v1(1, 1, row(1, "a")))
+    sink = running()
+    wait_until(lambda: 1 in sink.values(), "the first row")
+    log.write(v1(2, 1, row(1, "b"), "u"), v1(2, 2, row(2, "c")))
+    wait_until(lambda: sink.values().get(2) is not None, "the second row")
+    with Broker(log.bootstrap) as broker:
+        ends = broker.end_offsets([log.topic])
+        wait_until(
+            lambda: broker.committed(view_group("v"), [log.topic]) == ends, f"the group at {ends}"
+        )
+    assert sink.values()[1]["body"] == "b"
+
+
+def test_a_column_added_while_the_view_runs_is_added_to_it(
+    log: Log, running: Callable[..., RecordingSink]
+) -> None:
+    sink = running()
+    log.write(v1(1, 1, row(1, "a")))
+    wait_until(lambda: 1 in sink.values(), "the first row")
+    log.describe(V2)
+    log.write(v1(2, 1, row(2, "old")), v2(3, 1, row(3, "new", n=5_000_000_000)))
+    wait_until(lambda: 3 in sink.values(), "a row with the new column")
+    assert sink.values()[3]["n"] == 5_000_000_000
+    assert [columns.names for columns in sink.columns] == [["id", "body"], ["id", "body", "n"]]
+
+
+def test_a_dropped_column_that_the_view_names_stops_it_with_both_schemas(
+    spark: SparkSession, log: Log, tmp_path: Path
+) -> None:
+    config = configured(log, tmp_path, v="select id, body from t", other="select id from t")
+    log.write(v1(1, 1, row(1, "a")))
+    sinks = {"v": RecordingSink(), "other": RecordingSink()}
+    assert apply_now(spark, config, **sinks) == {}
+    gone = Relation(1, "public", "t", "d", V1.columns[:1], ("id",))
+    log.describe(gone)
+    log.write(event(2, 1, {"id": 2}, schema_id=gone.schema_id()))
+    failed = apply_now(spark, config, **sinks)
+    assert list(failed) == ["v"]
+    assert "'body'" in str(failed["v"]) or "body" in str(failed["v"])
+    assert 2 in sinks["other"].values()
+
+
+def test_a_replayed_batch_changes_nothing(
+    spark: SparkSession, log: Log, config: Config, tmp_path: Path
+) -> None:
+    log.write(v1(1, 1, row(1, "a")), v1(2, 1, row(2, "b")), *delete(3, 1, row(1, None), V1_ID))
+    sink = RecordingSink()
+    apply_now(spark, config, v=sink)
+    before, (commit,) = dict(sink.rows), list(tmp_path.glob("*/v/checkpoint/commits/0"))
+    commit.unlink()
+    commit.with_name(".0.crc").unlink(missing_ok=True)
+    apply_now(spark, config, v=sink)
+    assert [batch.number for batch in sink.batches] == [0, 0]
+    assert len({batch.generation for batch in sink.batches}) == 1
+    assert sink.rows == before
+
+
+V1_ID = V1.schema_id()
+
+
+def test_a_lost_checkpoint_is_a_new_generation_and_changes_nothing(
+    spark: SparkSession, log: Log, config: Config, tmp_path: Path
+) -> None:
+    log.write(v1(1, 1, row(1, "a")), v1(2, 1, row(1, "b"), "u"))
+    sink = RecordingSink()
+    apply_now(spark, config, v=sink)
+    before = dict(sink.rows)
+    (checkpoint,) = tmp_path.glob("*/v/checkpoint")
+    shutil.rmtree(checkpoint)
+    apply_now(spark, config, v=sink)
+    assert sink.rows == before
+    assert len({batch.generation for batch in sink.batches}) == 2
+
+
+def test_truncate_removes_what_was_before_it_and_nothing_after(
+    spark: SparkSession, log: Log, config: Config
+) -> None:
+    log.write(*(v1(1, i, row(i, "before")) for i in range(1, 9)))
+    sink = RecordingSink()
+    apply_now(spark, config, v=sink)
+    log.write(
+        v1(2, 1, row(20, "in the same batch")), truncate(3, 1, V1_ID), v1(3, 2, row(21, "after"))
+    )
+    apply_now(spark, config, v=sink)
+    assert sink.values() == {21: row(21, "after")}
+
+
+def test_unchanged_toast_is_filled_or_left_to_the_store(
+    spark: SparkSession, log: Log, tmp_path: Path
+) -> None:
+    log.describe(V2)
+    config = configured(log, tmp_path, v="select id, body, n + 1 as m from t")
+    log.write(v2(1, 1, row(1, "kept", n=1)))
+    sink = RecordingSink()
+    apply_now(spark, config, v=sink)
+    log.write(
+        v2(2, 1, row(1, PLACEHOLDER, n=2), "u"),
+        v2(3, 1, row(2, "filled", n=1)),
+        v2(4, 1, row(2, PLACEHOLDER, n=2), "u"),
+    )
+    assert apply_now(spark, config, v=sink) == {}
+    assert sink.values() == {1: row(1, "kept", m=3), 2: row(2, "filled", m=3)}
+
+
+def test_a_view_that_fails_stops_alone(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+    config = configured(
+        log,
+        tmp_path,
+        good="select id from t",
+        bad="select id, upper(body) as b from t",
+        wrong="select id, x from t",
+    )
+    log.write(v1(1, 1, row(1, PLACEHOLDER), "u"))
+    sinks = {name: RecordingSink() for name in config.views}
+    failed = apply_now(spark, config, **sinks)
+    assert sorted(failed) == ["bad", "wrong"]
+    assert isinstance(failed["bad"], ViewError)
+    assert "REPLICA IDENTITY FULL" in str(failed["bad"])
+    assert "no such column" in str(failed["wrong"])
+    assert sinks["good"].values() == {1: {"id": 1}}
+
+
+def test_a_sink_that_fails_is_given_the_batch_again(
+    spark: SparkSession, log: Log, config: Config
+) -> None:
+    log.write(v1(1, 1, row(1, "a")))
+
+    def refuse(_batch: Batch) -> None:
+        raise ViewError("refused")
+
+    failed = apply_now(spark, config, v=RecordingSink(refuse))
+    assert str(failed["v"]) == "refused"
+    sink = RecordingSink()
+    assert apply_now(spark, config, v=sink) == {}
+    assert sink.values() == {1: row(1, "a")}
+
+
+def test_a_new_view_over_a_trimmed_topic_is_refused(
+    spark: SparkSession, log: Log, config: Config
+) -> None:
+    from kafka import KafkaAdminClient, TopicPartition
+
+    log.write(*(v1(i, 1, row(i, "a")) for i in range(1, 9)))
+    admin = KafkaAdminClient(bootstrap_servers=log.bootstrap)
+    admin.delete_records({TopicPartition(log.topic, 0): 1})
+    admin.close()
+    failed = apply_now(spark, config, v=RecordingSink())
+    assert f"{log.topic}-0 begins at 1" in str(failed["v"])
+
+
+def test_a_changed_declaration_is_refused_once_applied(
+    spark: SparkSession, log: Log, config: Config, tmp_path: Path
+) -> None:
+    log.write(v1(1, 1, row(1, "a")))
+    apply_now(spark, config, v=RecordingSink())
+    changed = configured(log, tmp_path, v="select id from t")
+    failed = apply_now(spark, changed, v=RecordingSink())
+    assert "sql changed" in str(failed["v"])
+
+
+def test_a_table_that_is_not_captured_is_named(
+    spark: SparkSession, log: Log, tmp_path: Path
+) -> None:
+    config = configured(log, tmp_path, v="select * from missing")
+    failed = apply_now(spark, config, v=RecordingSink())
+    assert "public.missing is not captured" in str(failed["v"])

@@ -1,0 +1,69 @@
+"""A sink that keeps what it is given in memory, by the contract of ``jobs.sinks``."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from cdc.errors import ViewError
+from cdc.lsn import Position
+from jobs.sinks import COMMIT_LSN, CONTROL_COLUMNS, DELETED, ORDINAL, UNCHANGED, Batch, ViewRow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+
+class RecordingSink:
+    """``rows`` by key; deleted keys keep their position. ``before_apply`` may raise or block."""
+
+    def __init__(self, before_apply: Callable[[Batch], None] = lambda _batch: None) -> None:
+        self.rows: dict[tuple[Any, ...], tuple[Position, dict[str, Any] | None]] = {}
+        self.batches: list[Batch] = []
+        self.columns: list[StructType] = []
+        self.closed = False
+        self._key: tuple[str, ...] = ()
+        self._before_apply = before_apply
+        self._lock = threading.Lock()
+
+    def prepare(self, columns: StructType, key: tuple[str, ...]) -> None:
+        self.columns.append(columns)
+        self._key = key
+
+    def apply(self, rows: DataFrame, batch: Batch) -> None:
+        self._before_apply(batch)
+        with self._lock:
+            for row in rows.collect():
+                self._put(row.asDict(recursive=True))
+            self.batches.append(batch)
+
+    def _put(self, row: dict[str, Any]) -> None:
+        key = tuple(row[name] for name in self._key)
+        position = Position(row[COMMIT_LSN], row[ORDINAL])
+        held = self.rows.get(key)
+        if held is not None and held[0] >= position:
+            return
+        values = {name: value for name, value in row.items() if name not in CONTROL_COLUMNS}
+        for name in row[UNCHANGED]:
+            if held is None or held[1] is None:
+                raise ViewError(f"no stored value for unchanged {name!r}")
+            values[name] = held[1][name]
+        self.rows[key] = (position, None if row[DELETED] else values)
+
+    def truncate(self, before: Position, batch: Batch) -> None:
+        with self._lock:
+            self.rows = {key: row for key, row in self.rows.items() if row[0] >= before}
+            self.batches.append(batch)
+
+    def scan(self) -> Iterator[ViewRow]:
+        for key, (position, values) in self.rows.items():
+            if values is not None:
+                yield ViewRow(key, position, values)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def values(self) -> dict[Any, dict[str, Any]]:
+        """Live rows by the only column of the key."""
+        return {row.key[0]: row.values for row in self.scan()}
