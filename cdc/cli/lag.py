@@ -1,0 +1,175 @@
+"""``headwater lag``: how far capture and each view are behind the source."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cdc.cli.context import configured
+from cdc.cli.output import out, print_json
+from cdc.errors import UsageError
+from cdc.lsn import format_lsn
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+    from cdc.config import Config
+    from cdc.lag import Lag, PartitionLag
+
+_EVERY_S = 1.0
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="lag")(lag)
+
+
+def lag(
+    ctx: typer.Context,
+    views: Annotated[
+        list[str] | None, typer.Argument(metavar="[VIEW]...", help="All views by default.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again every second.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Show how far capture and the views are behind: records, bytes of WAL and seconds."""
+    from cdc.broker import Broker
+    from cdc.lag import measure
+    from cdc.postgres import connect
+
+    if watch and as_json:
+        raise UsageError("--watch and --json do not go together", "leave one out")
+    config = configured(ctx)
+    topics = view_topics(config, views or list(config.views))
+    with connect(config.source.dsn) as conn, Broker(config.kafka.bootstrap_servers) as broker:
+
+        def now() -> Lag:
+            source = config.source
+            return measure(conn, broker, source.name, source.slot_name, topics, time.time())
+
+        if as_json:
+            print_json(document(now()))
+        elif watch:
+            _watch(lambda: table(now()))
+        else:
+            out().print(table(now()))
+
+
+def view_topics(config: Config, names: Sequence[str]) -> dict[str, list[str]]:
+    """The topics each view reads. Raises ``UsageError`` for a view that is not configured."""
+    from cdc.topics import table_topic
+    from views.definition import parse_view
+
+    topics = {}
+    for name in names:
+        view = config.views.get(name)
+        if view is None:
+            known = ", ".join(config.views) or "none"
+            raise UsageError(f"no view {name!r} in the configuration", f"it has {known}")
+        parsed = parse_view(name, view.store, view.key, view.sql)
+        topics[name] = [table_topic(config.source.name, parsed.schema, parsed.table)]
+    return topics
+
+
+def _watch(draw: Any) -> None:
+    from rich.live import Live
+
+    with Live(draw(), console=out(), auto_refresh=False, screen=False) as live:
+        while True:
+            time.sleep(_EVERY_S)
+            live.update(draw(), refresh=True)
+
+
+def document(lag: Lag) -> dict[str, Any]:
+    """The same as JSON: LSNs as PostgreSQL writes them, sizes in bytes."""
+    progress = None if lag.progress_lsn is None else format_lsn(lag.progress_lsn)
+    return {
+        "wal_lsn": format_lsn(lag.wal_lsn),
+        "progress_lsn": progress,
+        "capture": {
+            "slot": lag.capture.slot,
+            "active": lag.capture.active,
+            "behind_bytes": lag.capture.behind_bytes,
+            "retained_bytes": lag.capture.retained_bytes,
+        },
+        "views": [
+            {
+                "view": item.view,
+                "topic": item.topic,
+                "partition": item.partition,
+                "state": _state(item),
+                "committed": item.committed,
+                "end": item.end,
+                "behind_records": item.behind_records,
+                "behind_bytes": item.behind_bytes,
+                "behind_s": round(item.behind_s, 3),
+                "lost_records": item.lost_records,
+            }
+            for item in lag.views
+        ],
+    }
+
+
+def table(lag: Lag) -> Table:
+    """Capture first, then a line for every view and partition."""
+    from rich.table import Table
+
+    grid = Table()
+    grid.add_column("")
+    grid.add_column("reads")
+    for title in ("records", "WAL", "seconds"):
+        grid.add_column(title, justify="right")
+    grid.add_column("state")
+    capture = lag.capture
+    if capture.behind_bytes is None:
+        state = "no slot: run headwater init"
+    else:
+        kept = _size(capture.retained_bytes)
+        state = f"{'running' if capture.active else 'not running'}, the slot keeps {kept} of WAL"
+    grid.add_row("capture", f"slot {capture.slot}", "", _size(capture.behind_bytes), "", state)
+    grid.add_section()
+    shown = ""
+    for item in lag.views:
+        grid.add_row(
+            item.view if item.view != shown else "",
+            f"{item.topic}-{item.partition}",
+            f"{item.behind_records:,}",
+            _size(item.behind_bytes),
+            f"{item.behind_s:,.1f}",
+            _styled(item),
+        )
+        shown = item.view
+    return grid
+
+
+def _state(item: PartitionLag) -> str:
+    if not item.started:
+        return "not started"
+    if item.lost_records:
+        return "lost"
+    return "behind" if item.behind_records else "up to date"
+
+
+_STYLES: Mapping[str, str] = {"not started": "yellow", "lost": "bold red", "up to date": "green"}
+
+
+def _styled(item: PartitionLag) -> Text:
+    from rich.text import Text
+
+    state = _state(item)
+    said = f"{item.lost_records:,} records lost to retention" if state == "lost" else state
+    return Text(said, style=_STYLES.get(state, ""))
+
+
+def _size(size: int | None) -> str:
+    """``12.3 MB``; a dash for what is not known."""
+    if size is None:
+        return "-"
+    value, unit = float(size), 0
+    while value >= 1000 and unit < len(_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{value:.1f} {_UNITS[unit]}" if unit else f"{size} B"
