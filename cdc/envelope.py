@@ -8,8 +8,9 @@ its values and one formatting. The order of fields is Debezium's (``schemas.enab
 from __future__ import annotations
 
 from binascii import b2a_base64
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from cdc.pgoutput import UNCHANGED, LogicalMessage, Value, Values
 from cdc.relation import Relation
@@ -167,28 +168,61 @@ class ChangeEncoder:
 
 
 class SnapshotEncoder:
-    """Rows read in a snapshot at one LSN: ``op: r``, position ``(lsn, 0)``."""
+    """Rows read in a snapshot at one LSN: ``op: r``, position ``(lsn, 0)``.
 
-    __slots__ = ("_rows", "_tails")
+    Works on whole blocks, column by column: one call of a column's encoder a value and one
+    formatting a row, all driven by ``map``.
+    """
+
+    __slots__ = ("_encoders", "_key", "_key_template", "_templates")
 
     def __init__(self, relation: Relation, context: SourceContext, lsn: int, read_us: int) -> None:
-        self._rows = RowEncoder(relation)
+        self._encoders = [encoder(column.type, column.typmod) for column in relation.columns]
+        names = [column.name for column in relation.columns]
+        self._key = [names.index(name) for name in relation.key]
+        self._key_template = _object(list(relation.key))
         at = Transaction(lsn, read_us, None, None)
-        self._tails: dict[str, bytes] = {}
+        self._templates: dict[str, bytes] = {}
         for marker in SNAPSHOT_MARKERS:
             parts = _source_parts(context, at, relation.schema, relation.table, marker)
-            source = b"%b%d%b%d%b0" % (parts[0], lsn, parts[1], lsn, parts[2])
-            self._tails[marker] = b',"source":%b,"schema_id":%b},"transaction":null,"op":"r",%b' % (
-                source,
+            tail = b'%b%d%b%d%b0,"schema_id":%b},"transaction":null,"op":"r",%b' % (
+                parts[0],
+                lsn,
+                parts[1],
+                lsn,
+                parts[2],
                 text(relation.schema_id()),
                 clock(read_us),
             )
+            self._templates[marker] = b'{"before":null,"after":%b,"source":%b' % (
+                _object(names),
+                tail.replace(b"%", b"%%"),
+            )
 
-    def encode(self, values: Values, marker: str = "true") -> tuple[bytes | None, bytes]:
-        """Key and value of one row's event."""
-        rows = self._rows
-        after = rows.row(values)
-        return rows.key(values), b'{"before":null,"after":%b%b' % (after, self._tails[marker])
+    def encode(
+        self, columns: Sequence[Sequence[bytes | None]], rows: int, marker: str = "true"
+    ) -> tuple[list[bytes] | list[None], list[bytes]]:
+        """Keys and values of the events of ``rows`` rows, given as their columns."""
+        cells = [
+            _cells(column, encode) for column, encode in zip(columns, self._encoders, strict=True)
+        ]
+        template = self._templates[marker]
+        if not cells:
+            return [None] * rows, [template % ()] * rows
+        values = list(map(template.__mod__, zip(*cells, strict=True)))
+        if not self._key:
+            return [None] * rows, values
+        keys = zip(*[cells[i] for i in self._key], strict=True)
+        return list(map(self._key_template.__mod__, keys)), values
+
+
+def _cells(column: Sequence[bytes | None], encode: Encoder | None) -> Sequence[bytes]:
+    if None in column:
+        if encode is None:
+            return [b"null" if value is None else value for value in column]
+        return [b"null" if value is None else encode(value) for value in column]
+    whole = cast("Sequence[bytes]", column)
+    return whole if encode is None else list(map(encode, whole))
 
 
 def message_value(

@@ -46,6 +46,29 @@ _ENVELOPE_BYTES: Final = 500
 """More than Kafka's own overhead of one record."""
 
 
+def open_client(
+    bootstrap_servers: str,
+    settings: Mapping[str, str | int | float | bool] | None,
+    on_error: Callable[[KafkaError], None],
+    **more: str | int | bool,
+) -> tuple[Any, int]:
+    """A client of librdkafka as every part of Headwater configures it, and the largest record it
+    takes. Raises ``UsageError`` for settings that would break order or that Kafka does not know."""
+    settings = dict(settings or {})
+    clash = sorted(settings.keys() & _FIXED.keys())
+    if clash:
+        raise UsageError(
+            f"kafka.producer: {', '.join(clash)} may not be changed",
+            "exactly-once order depends on it: remove the setting",
+        )
+    merged = {**_DEFAULTS, **settings, **_FIXED, **more, "bootstrap.servers": bootstrap_servers}
+    try:
+        client = _Producer({**merged, "error_cb": on_error, "log_level": 2})
+    except KafkaException as error:
+        raise UsageError(f"kafka.producer: {error.args[0].str()}") from None
+    return client, int(merged["message.max.bytes"])
+
+
 class Producer:
     """One producer a process. ``queue_bytes`` bounds what is handed over but not acknowledged."""
 
@@ -55,19 +78,7 @@ class Producer:
         settings: Mapping[str, str | int | float | bool] | None = None,
         queue_bytes: int = 48 << 20,
     ) -> None:
-        settings = dict(settings or {})
-        clash = sorted(settings.keys() & _FIXED.keys())
-        if clash:
-            raise UsageError(
-                f"kafka.producer: {', '.join(clash)} may not be changed",
-                "exactly-once order depends on it: remove the setting",
-            )
-        merged = {**_DEFAULTS, **settings, **_FIXED, "bootstrap.servers": bootstrap_servers}
-        self._max_bytes = int(merged["message.max.bytes"])
-        try:
-            self._producer = _Producer({**merged, "error_cb": self._on_error, "log_level": 2})
-        except KafkaException as error:
-            raise UsageError(f"kafka.producer: {error.args[0].str()}") from None
+        self._producer, self._max_bytes = open_client(bootstrap_servers, settings, self._on_error)
         self._queue_bytes = queue_bytes
         self._bytes = 0
         self._error: LogError | None = None

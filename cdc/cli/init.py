@@ -1,0 +1,134 @@
+"""``headwater init``: publication, slot, topics and the initial snapshot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc.cli.context import configured
+from cdc.cli.output import err, out, print_json
+from cdc.lsn import format_lsn
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    from cdc.cli.init_steps import Outcome
+    from cdc.selection import Table
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="init")(init)
+
+
+def init(
+    ctx: typer.Context,
+    no_snapshot: Annotated[
+        bool, typer.Option("--no-snapshot", help="Capture changes from now on, without the rows.")
+    ] = False,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Take a new snapshot, as after a lost slot. Stop capture first."
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The outcome as JSON on stdout.")] = False,
+) -> None:
+    """Make what capture needs, and read the tables as they are now.
+
+    Creates the schema headwater, the publication, the topics and the replication slot, and
+    publishes every row of the tables as of the slot's first LSN. Checks everything beforehand.
+    Run again after an interruption: it starts over. When all stands it changes nothing.
+    """
+    from cdc.cli.init_steps import initialise
+
+    config = configured(ctx)
+    display = Display(err())
+    try:
+        outcome = initialise(config, display, with_rows=not no_snapshot, again=again)
+    finally:
+        display.close()
+    if as_json:
+        print_json(describe(outcome))
+    else:
+        show(outcome, out())
+
+
+def describe(outcome: Outcome) -> dict[str, object]:
+    """The outcome as a JSON object."""
+    return {
+        "created": outcome.created,
+        "slot": outcome.slot,
+        "publication": outcome.publication,
+        "consistent_point": format_lsn(outcome.consistent_point),
+        "topics": outcome.topics,
+        "rows": outcome.rows,
+    }
+
+
+def show(outcome: Outcome, console: Console) -> None:
+    """The outcome as a table."""
+    from rich.table import Table as Grid
+
+    grid = Grid(title="created" if outcome.created else "stands already, nothing was changed")
+    grid.add_column("what")
+    grid.add_column("name", overflow="fold")
+    grid.add_column("rows", justify="right")
+    grid.add_row("slot", f"{outcome.slot} at {format_lsn(outcome.consistent_point)}", "")
+    grid.add_row("publication", outcome.publication, "")
+    for topic in outcome.topics:
+        grid.add_row("topic", topic, "")
+    for table, rows in outcome.rows.items():
+        grid.add_row("table", table, f"{rows:,}")
+    console.print(grid)
+    if outcome.created:
+        console.print("next: headwater capture")
+
+
+class Display:
+    """Steps as lines, the snapshot as one progress bar a table, on a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
+
+    def step(self, what: str) -> None:
+        self._console.print(what, markup=False)
+
+    def tables(self, expected: dict[str, int]) -> None:
+        from rich import progress
+
+        self._progress = progress.Progress(
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(),
+            progress.TextColumn("{task.completed:,} rows"),
+            progress.TextColumn("{task.fields[rate]}"),
+            progress.TimeRemainingColumn(),
+            console=self._console,
+        )
+        self._tasks = {
+            name: self._progress.add_task(name, total=rows or None, start=False, rate="")
+            for name, rows in expected.items()
+        }
+        self._progress.start()
+
+    def rows(self, table: Table, count: int) -> None:
+        if self._progress is None:
+            return
+        task_id = self._tasks[table.label]
+        task = self._progress.tasks[task_id]
+        if not task.started:
+            self._progress.start_task(task_id)
+        rate = f"{task.speed:,.0f}/s" if task.speed else ""
+        self._progress.update(task_id, advance=count, rate=rate)
+
+    def table_read(self, table: Table, rows: int) -> None:
+        if self._progress is not None:
+            self._progress.update(self._tasks[table.label], total=rows, completed=rows)
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        if self._progress is not None:
+            self._progress.stop()

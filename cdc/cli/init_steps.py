@@ -1,0 +1,234 @@
+"""What ``headwater init`` does: all that capture needs, in the order that is safe to interrupt.
+
+    preflight ─▶ migrations ─▶ publication ─▶ topics ─▶ state running ─▶ slot at L ─▶ snapshot
+              ─▶ progress mark (L) ─▶ state complete
+
+Every step before ``running`` may be repeated. From there on a crash leaves ``running``; the next
+run drops the slot and takes the snapshot again. Only the mark lets capture start, so it never
+follows a snapshot that is not whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from time import time_ns
+from typing import NamedTuple, Protocol
+
+from cdc.broker import Broker, last_record
+from cdc.bulk import BulkProducer
+from cdc.catalog import captured_tables
+from cdc.config import Config
+from cdc.envelope import SourceContext
+from cdc.errors import FatalError, LogError, SourceError
+from cdc.lsn import format_lsn, parse_lsn
+from cdc.marks import Mark, decode_mark
+from cdc.postgres import Connection, connect, translated
+from cdc.preflight import errors_of, preflight
+from cdc.publication import ensure_publication
+from cdc.selection import Table
+from cdc.slot import create_slot, drop_slot, identify, slot_state
+from cdc.topics import progress_topic, schemas_topic, table_topic
+from cdc.topology import topic_specs
+from migrations.runner import migrate
+from snapshots import state
+from snapshots.initial import InitialSnapshot, publish_snapshot
+from snapshots.plan import estimated_rows
+
+_LOCK = "select pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended(%s, 0))"
+
+
+class Observer(Protocol):
+    """Hears of what is done, to show it."""
+
+    def step(self, what: str) -> None:
+        """One line: something was done or found."""
+
+    def tables(self, expected: dict[str, int]) -> None:
+        """The tables to be read, with the planner's idea of their rows (0: none)."""
+
+    def rows(self, table: Table, count: int) -> None:
+        """So many more rows of a table were read."""
+
+    def table_read(self, table: Table, rows: int) -> None:
+        """A table was read whole."""
+
+
+class Outcome(NamedTuple):
+    """What stands after a run. ``created`` is False when it stood before. ``rows`` by table."""
+
+    created: bool
+    slot: str
+    publication: str
+    consistent_point: int
+    topics: list[str]
+    rows: dict[str, int]
+
+
+def initialise(
+    config: Config, observer: Observer, *, with_rows: bool = True, again: bool = False
+) -> Outcome:
+    """Make what is missing, or say what stands. ``again`` replaces a completed snapshot.
+
+    Raises ``FatalError`` with all errors of the preflight before anything is made.
+    """
+    source = config.source
+    with connect(source.dsn, application_name="headwater init") as conn:
+        _exclusively(conn, source.name)
+        known = state.read_state(conn, source.name)
+        if known is not None and known.complete and not again:
+            return _standing(config, conn, known)
+        _check(config, known)
+        if migrate(conn):
+            observer.step("schema headwater is up to date")
+        tables = captured_tables(conn, source)
+        changed = ensure_publication(conn, source.publication_name, tables)
+        observer.step(f"publication {source.publication_name} {'set' if changed else 'fits'}")
+        with Broker(config.kafka.bootstrap_servers) as broker:
+            specs = topic_specs(config, tables)
+            created = broker.create_topics(specs)
+            observer.step(f"topics: {len(created)} created, {len(specs) - len(created)} were there")
+            kit = _Kit(config, conn, broker, observer, tables)
+            _refuse_other_history(kit)
+            lsn, rows = _take_snapshot(kit, known, with_rows)
+    return Outcome(
+        True, source.slot_name, source.publication_name, lsn, [spec.name for spec in specs], rows
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kit:
+    """What the steps share."""
+
+    config: Config
+    conn: Connection
+    broker: Broker
+    observer: Observer
+    tables: list[Table]
+
+    @property
+    def progress(self) -> str:
+        return progress_topic(self.config.source.name)
+
+
+def _take_snapshot(
+    kit: _Kit, known: state.SnapshotState | None, with_rows: bool
+) -> tuple[int, dict[str, int]]:
+    """Slot, rows, mark; the consistent point and the rows by table."""
+    config, conn, source = kit.config, kit.conn, kit.config.source
+    for name in {source.slot_name, known.slot if known else source.slot_name}:
+        if drop_slot(conn, name):
+            kit.observer.step(f"slot {name} of an earlier run dropped: starting over")
+    identity = identify(conn)
+    producer = BulkProducer(config.kafka.bootstrap_servers, config.kafka.producer)
+    _withdraw(kit, producer)
+    snapshot_id = state.begin(conn, source.name, source.slot_name)
+    with create_slot(source.dsn, source.slot_name, on_wait=kit.observer.step) as slot:
+        lsn = slot.consistent_point
+        kit.observer.step(f"slot {source.slot_name} created at {format_lsn(lsn)}")
+        run = InitialSnapshot(
+            source=source,
+            context=SourceContext(version("headwater"), source.name, identity.database),
+            snapshot_id=snapshot_id,
+            consistent_point=lsn,
+            snapshot_name=slot.snapshot_name,
+            dirty=_dirty(kit),
+            with_rows=with_rows,
+            on_rows=kit.observer.rows,
+            on_table=kit.observer.table_read,
+        )
+        if with_rows:
+            kit.observer.tables({t.label: estimated_rows(conn, t) for t in kit.tables})
+        rows = publish_snapshot(run, kit.tables, producer, conn)
+    mark = Mark(
+        lsn, _ends(kit), identity.system_id, identity.timeline, identity.database, source.slot_name
+    )
+    _send_progress(kit, producer, mark.encode(time_ns() // 1_000_000))
+    state.complete(conn, snapshot_id, lsn)
+    return lsn, rows
+
+
+def _exclusively(conn: Connection, source: str) -> None:
+    """One ``headwater init`` a source: the lock ends with the session."""
+    with translated("locking out other runs of headwater init"):
+        row = conn.execute(_LOCK, (f"headwater init {source}",)).fetchone()
+    if row != (True,):
+        raise SourceError(
+            f"another headwater init runs for source {source}", "wait until it is done"
+        )
+
+
+def _check(config: Config, known: state.SnapshotState | None) -> None:
+    """The preflight. A run that starts over does not mind what became of its slot."""
+    status = "running" if known else None
+    faults = errors_of(preflight(config, lambda _: status, with_stores=False))
+    if known:
+        faults = [fault for fault in faults if fault.check != "slot"]
+    if faults:
+        lines = [f"{f.message}: {f.hint}" if f.hint else f.message for f in faults]
+        raise FatalError("\n".join(lines))
+
+
+def _standing(config: Config, conn: Connection, known: state.SnapshotState) -> Outcome:
+    """What an earlier run made; raises ``SourceError`` when its slot is gone."""
+    slot = slot_state(conn, config.source.slot_name)
+    if slot is None or slot.lost:
+        raise SourceError(
+            f"slot {config.source.slot_name} is {'lost' if slot else 'gone'}: "
+            "what changed since then is not in Kafka",
+            "headwater init --again takes a new snapshot",
+        )
+    tables = captured_tables(conn, config.source)
+    return Outcome(
+        False,
+        config.source.slot_name,
+        config.source.publication_name,
+        known.consistent_point or 0,
+        [spec.name for spec in topic_specs(config, tables)],
+        state.table_rows(conn, known.id),
+    )
+
+
+def _refuse_other_history(kit: _Kit) -> None:
+    """Positions of this source must be higher than any that the topics already hold."""
+    record = last_record(kit.broker, kit.progress)
+    if record is None or record.value is None:
+        return
+    mark = decode_mark(record.value, kit.progress)
+    with translated("reading the WAL position"):
+        row = kit.conn.execute("select pg_catalog.pg_current_wal_insert_lsn()::text").fetchone()
+    assert row is not None
+    if mark.system_id != identify(kit.conn).system_id or parse_lsn(row[0]) < mark.confirmed:
+        raise LogError(
+            f"the topics of source {kit.config.source.name} were filled from another history of a "
+            f"database (cluster {mark.system_id}, up to {format_lsn(mark.confirmed)})",
+            "give this source a name of its own, or delete those topics",
+        )
+
+
+def _dirty(kit: _Kit) -> dict[str, int]:
+    """Table topics that hold records, with their number of partitions."""
+    source = kit.config.source.name
+    topics = [table_topic(source, table.schema, table.name) for table in kit.tables]
+    ends = kit.broker.end_offsets(topics)
+    return {topic: len(ends[topic]) for topic in topics if any(ends[topic].values())}
+
+
+def _ends(kit: _Kit) -> dict[str, dict[int, int]]:
+    """Next offsets of the topics that carry changes."""
+    own = {kit.progress, schemas_topic(kit.config.source.name)}
+    specs = topic_specs(kit.config, kit.tables)
+    return kit.broker.end_offsets([spec.name for spec in specs if spec.name not in own])
+
+
+def _withdraw(kit: _Kit, producer: BulkProducer) -> None:
+    """No mark of an earlier run may let capture start before this one is done."""
+    record = last_record(kit.broker, kit.progress)
+    if record is not None and record.value is not None:
+        _send_progress(kit, producer, None)
+
+
+def _send_progress(kit: _Kit, producer: BulkProducer, value: bytes | None) -> None:
+    key = kit.config.source.name.encode()
+    producer.send(kit.progress, [key], [value], time_ns() // 1_000_000)
+    producer.flush()

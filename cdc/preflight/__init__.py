@@ -1,0 +1,79 @@
+"""What has to hold before capture can run: a list of small checks that return findings.
+
+Nothing is changed. Every check runs, so that one reading shows all there is to do; where a server
+is out of reach, that is one finding in place of those that would ask it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from cdc.broker import Broker
+from cdc.config import Config
+from cdc.errors import HeadwaterError
+from cdc.postgres import Connection, connect
+from cdc.preflight import source, stores, wal
+from cdc.preflight.finding import Finding
+from cdc.preflight.kafka import kafka
+from cdc.topology import topic_specs
+
+__all__ = ["Finding", "errors_of", "preflight"]
+
+_SOURCE_CHECKS: tuple[Callable[[source.Source], Iterator[Finding]], ...] = (
+    source.server,
+    source.wal_level,
+    source.free_places,
+    source.privileges,
+    source.tables,
+    source.publication,
+    wal.retention,
+    wal.timing,
+    wal.slot,
+)
+
+
+def preflight(
+    config: Config,
+    snapshot_status: Callable[[Connection], str | None],
+    *,
+    with_stores: bool = True,
+) -> list[Finding]:
+    """All findings about source, Kafka and stores, in that order.
+
+    ``snapshot_status`` tells how far ``headwater init`` came: None, running or complete.
+    """
+    findings: list[Finding] = []
+    subject: source.Source | None = None
+    try:
+        with connect(config.source.dsn, application_name="headwater check") as conn:
+            status = snapshot_status(conn)
+            subject = source.Source(
+                config, conn, known=status is not None, initialised=status == "complete"
+            )
+            for check in _SOURCE_CHECKS:
+                findings += _run(check.__name__.replace("_", " "), check, subject)
+    except HeadwaterError as error:
+        findings.append(Finding("error", "source", error.message, error.hint))
+    specs = topic_specs(config, subject.tables if subject else ())
+    initialised = subject is not None and subject.initialised
+    address = config.kafka.bootstrap_servers
+    with Broker(address) as broker:
+        findings += _run("kafka", kafka, broker, address, specs, initialised)
+    if with_stores:
+        findings += _run("stores", stores.stores, config)
+    return findings
+
+
+def errors_of(findings: Sequence[Finding]) -> list[Finding]:
+    """Those that stop capture."""
+    return [finding for finding in findings if finding.level == "error"]
+
+
+def _run(name: str, check: Callable[..., Iterator[Finding]], *given: Any) -> list[Finding]:
+    findings: list[Finding] = []
+    try:
+        findings.extend(check(*given))
+    except HeadwaterError as error:
+        findings.append(Finding("error", name, error.message, error.hint))
+    return findings

@@ -1,0 +1,218 @@
+"""Checks of the source: server, role, tables, publication. Nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from cdc.catalog import captured_tables, load_types, relation
+from cdc.config import Config
+from cdc.errors import HeadwaterError
+from cdc.postgres import Connection, translated
+from cdc.preflight.finding import Finding
+from cdc.publication import changes, denied_hint, read_publication
+from cdc.selection import Table
+from cdc.slot import slot_state
+
+OLDEST: Final = 14
+NEWEST: Final = 18
+"""Major versions of PostgreSQL that the tests run against, and those between."""
+
+_SETTINGS = """
+select name, setting from pg_catalog.pg_settings where name = any(%s)
+"""
+_NAMES = [
+    "wal_level",
+    "max_replication_slots",
+    "max_wal_senders",
+    "max_slot_wal_keep_size",
+    "idle_replication_slot_timeout",
+    "wal_sender_timeout",
+    "synchronous_commit",
+]
+_USED = """
+select (select count(*) from pg_catalog.pg_replication_slots),
+       (select count(*) from pg_catalog.pg_stat_replication)
+"""
+_ROLE = """
+select current_user, r.rolreplication or r.rolsuper or exists (
+           select from pg_catalog.pg_roles m  -- how Amazon RDS grants replication
+           where m.rolname = 'rds_replication' and pg_catalog.pg_has_role(m.oid, 'member')),
+       pg_catalog.current_database(),
+       pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),
+       n.oid is not null,
+       coalesce(pg_catalog.has_schema_privilege(n.oid, 'CREATE')
+                and pg_catalog.has_schema_privilege(n.oid, 'USAGE'), false),
+       pg_catalog.pg_is_in_recovery()
+from pg_catalog.pg_roles r
+left join pg_catalog.pg_namespace n on n.nspname = 'headwater'
+where r.rolname = current_user
+"""
+_READABLE = """
+select pg_catalog.has_schema_privilege(c.relnamespace, 'USAGE')
+       and pg_catalog.has_table_privilege(c.oid, 'SELECT'),
+       pg_catalog.row_security_active(c.oid)
+from pg_catalog.pg_class c where c.oid = %s::oid
+"""
+_OWNED = """
+select pg_catalog.pg_has_role(c.relowner, 'USAGE') from pg_catalog.pg_class c where c.oid = %s::oid
+"""
+_MAY_PUBLISH = """
+select coalesce(
+    (select pg_catalog.pg_has_role(p.pubowner, 'USAGE')
+     from pg_catalog.pg_publication p where p.pubname = %s),
+    pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'))
+"""
+
+
+@dataclass(slots=True)
+class Source:
+    """What the checks of the source look at, and what the first of them find for the later ones.
+
+    ``known``: ``headwater init`` was here; ``initialised``: it has completed.
+    """
+
+    config: Config
+    conn: Connection
+    known: bool
+    initialised: bool
+    settings: dict[str, str] = field(default_factory=dict)
+    tables: list[Table] = field(default_factory=list)
+
+
+def server(source: Source) -> Iterator[Finding]:
+    """The server's version. First: it also reads the settings for the others."""
+    with translated("reading the server's settings"):
+        source.settings = dict(source.conn.execute(_SETTINGS, (_NAMES,)).fetchall())
+    version = source.conn.info.server_version // 10_000
+    if version < OLDEST:
+        yield Finding("error", "version", f"PostgreSQL {version}", f"{OLDEST} is the oldest")
+    elif version > NEWEST:
+        yield Finding("warning", "version", f"PostgreSQL {version} is newer than what was tested")
+    else:
+        yield Finding("ok", "version", f"PostgreSQL {version}")
+
+
+def wal_level(source: Source) -> Iterator[Finding]:
+    """Whether WAL carries what decoding needs."""
+    level = source.settings.get("wal_level", "unknown")
+    if level == "logical":
+        yield Finding("ok", "wal_level", level)
+    else:
+        hint = "ALTER SYSTEM SET wal_level = logical, then restart PostgreSQL"
+        yield Finding("error", "wal_level", f"wal_level is {level}, not logical", hint)
+
+
+def free_places(source: Source) -> Iterator[Finding]:
+    """Room for one more slot and one more WAL sender."""
+    with translated("counting slots and WAL senders"):
+        row = source.conn.execute(_USED).fetchone()
+    assert row is not None
+    state = slot_state(source.conn, source.config.source.slot_name)
+    for setting, used, enough in (
+        ("max_replication_slots", row[0], state is not None),
+        ("max_wal_senders", row[1], state is not None and state.active),
+    ):
+        limit = int(source.settings[setting])
+        said = f"{used} of {limit} in use"
+        if enough or used < limit:
+            yield Finding("ok", setting, said)
+        else:
+            hint = f"raise {setting} and restart, or drop what is not needed"
+            yield Finding("error", setting, f"{setting}: none is free, {said}", hint)
+
+
+def privileges(source: Source) -> Iterator[Finding]:
+    """What the role may do: replicate, and write its own schema."""
+    with translated("reading the role's privileges"):
+        row = source.conn.execute(_ROLE).fetchone()
+    assert row is not None
+    role, replicates, database, may_create, has_schema, owns_schema, standby = row
+    if standby:
+        hint = "name the primary in source.dsn"
+        yield Finding("error", "server", "the server is a standby", hint)
+    if replicates:
+        yield Finding("ok", "replication privilege", f"role {role} may replicate")
+    else:
+        hint = f"ALTER ROLE {role} REPLICATION"
+        message = f"role {role} may not replicate"
+        yield Finding("error", "replication privilege", message, hint)
+    if owns_schema or (may_create and not has_schema):
+        yield Finding("ok", "schema headwater", "there" if has_schema else "init creates it")
+    else:
+        said = f"role {role} may not write" if has_schema else f"role {role} may not create it"
+        yield Finding(
+            "error",
+            "schema headwater",
+            f"schema headwater: {said}",
+            f"GRANT ALL ON SCHEMA headwater TO {role}"
+            if has_schema
+            else f"CREATE SCHEMA headwater AUTHORIZATION {role}, or "
+            f"GRANT CREATE ON DATABASE {database} TO {role}",
+        )
+
+
+def tables(source: Source) -> Iterator[Finding]:
+    """The tables that the configuration chooses, and that the role can read them."""
+    try:
+        source.tables = captured_tables(source.conn, source.config.source)
+    except HeadwaterError as error:
+        for line in error.message.splitlines():
+            yield Finding("error", "tables", line)
+        return
+    labels = [table.label for table in source.tables]
+    shown = ", ".join(labels[:5]) + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
+    yield Finding("ok", "tables", f"{len(labels)}: {shown}")
+    for table in source.tables:
+        yield from _readable(source, table)
+
+
+def _readable(source: Source, table: Table) -> Iterator[Finding]:
+    with translated(f"reading the privileges on {table.label}"):
+        row = source.conn.execute(_READABLE, (table.oid,)).fetchone()
+    if row is None:
+        return
+    role = source.conn.info.user
+    if not row[0]:
+        hint = f"GRANT USAGE ON SCHEMA {table.schema} TO {role}; "
+        hint += f"GRANT SELECT ON {table.label} TO {role}"
+        yield Finding("error", "select", f"role {role} may not read {table.label}", hint)
+    elif row[1]:
+        message = f"row-level security hides rows of {table.label} from role {role}"
+        yield Finding("error", "select", message, f"ALTER ROLE {role} BYPASSRLS")
+
+
+def publication(source: Source) -> Iterator[Finding]:
+    """Whether the publication fits the tables, or init can make it fit."""
+    name = source.config.source.publication_name
+    current = read_publication(source.conn, name)
+    if not source.tables:
+        return
+    statements = changes(name, current, source.tables)
+    if current is not None:
+        types = load_types(source.conn)
+        for table in source.tables:  # a key column that a column list leaves out
+            relation(source.conn, table.oid, types, name, source.config.source.keys)
+    if not statements:
+        yield Finding("ok", "publication", f"{name} publishes these tables")
+    elif source.initialised:
+        message = f"publication {name} does not fit source.tables"
+        hint = f"what changed since init is not captured; to go back: {'; '.join(statements)}"
+        yield Finding("error", "publication", message, hint)
+    elif _may_change(source, name):
+        yield Finding("ok", "publication", f"init {'alters' if current else 'creates'} {name}")
+    else:
+        message = f"role {source.conn.info.user} may not change publication {name}"
+        yield Finding("error", "publication", message, denied_hint(statements))
+
+
+def _may_change(source: Source, name: str) -> bool:
+    """Whether the role may create the publication, or alter it, for these tables."""
+    with translated("reading the privileges on the publication"):
+        owned = all(
+            source.conn.execute(_OWNED, (table.oid,)).fetchone() == (True,)
+            for table in source.tables
+        )
+        row = source.conn.execute(_MAY_PUBLISH, (name,)).fetchone()
+    return owned and row == (True,)

@@ -1,0 +1,81 @@
+"""What one table's part of a snapshot reads, and how its rows are named in Kafka.
+
+The plan is made inside the snapshot's own transaction, under ACCESS SHARE on the table: from then
+on no DDL can change what COPY sees. Columns are named, never ``*``, and the publication's column
+list and row filter apply, so the snapshot holds exactly what the stream would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cdc.catalog import published, relation
+from cdc.config import Source
+from cdc.errors import RetryableError
+from cdc.postgres import Connection, identifier, translated
+from cdc.relation import Relation, TypeInfo
+from cdc.selection import Table
+from cdc.topics import table_topic
+
+# pg_class is read through the snapshot, pg_relation_filenode looks at the present.
+_REWRITTEN = """
+select n.nspname || '.' || c.relname
+from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where c.oid in (select %(oid)s::oid
+                union all select t.relid from pg_catalog.pg_partition_tree(%(oid)s::oid) t)
+  and c.relfilenode <> 0 and c.relfilenode <> pg_catalog.pg_relation_filenode(c.oid)
+"""
+_ESTIMATE = """
+select coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint
+from pg_catalog.pg_class c
+where c.relkind <> 'p'
+  and c.oid in (select %(oid)s::oid
+                union all select t.relid from pg_catalog.pg_partition_tree(%(oid)s::oid) t)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """How to read one table: ``statement`` is a COPY, its columns are those of ``relation``."""
+
+    relation: Relation
+    topic: str
+    statement: str
+
+
+def plan_table(
+    conn: Connection, table: Table, types: Mapping[int, TypeInfo], source: Source
+) -> TablePlan:
+    """Lock the table against DDL and say how to read it; ``conn`` is inside the snapshot.
+
+    Raises ``RetryableError`` when the table was rewritten after the snapshot was taken: what
+    ALTER TABLE rewrites looks empty to an older snapshot.
+    """
+    only = "" if table.kind == "p" else "ONLY "
+    name = f"{only}{identifier(table.schema)}.{identifier(table.name)}"
+    with translated(f"locking {table.label} for the snapshot"):
+        conn.execute(f"LOCK TABLE {name} IN ACCESS SHARE MODE".encode())
+        rewritten = conn.execute(_REWRITTEN, {"oid": table.oid}).fetchone()
+    if rewritten:
+        raise RetryableError(
+            f"table {rewritten[0]} was rewritten or truncated after the snapshot was taken",
+            "run headwater init again when that migration is done",
+        )
+    publication = source.publication_name
+    shape = relation(conn, table.oid, types, publication, source.keys)
+    columns = ", ".join(identifier(column.name) for column in shape.columns)
+    row_filter = published(conn, table.oid, publication).row_filter
+    where = f" WHERE {row_filter}" if row_filter else ""
+    return TablePlan(
+        shape,
+        table_topic(source.name, table.schema, table.name),
+        f"COPY (SELECT {columns} FROM {name}{where}) TO STDOUT",
+    )
+
+
+def estimated_rows(conn: Connection, table: Table) -> int:
+    """The planner's idea of the table's size, partitions included; 0 when it has none."""
+    with translated(f"estimating the size of {table.label}"):
+        row = conn.execute(_ESTIMATE, {"oid": table.oid}).fetchone()
+    return int(row[0]) if row else 0

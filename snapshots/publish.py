@@ -1,0 +1,130 @@
+"""Snapshot rows to Kafka: ``op: r`` at position ``(L, 0)``.
+
+Marked as Debezium marks them: the first row of all, the first and the last of each table, the
+last of all. Whether a row is a last one shows only when the next comes or none does, so one row
+is always held back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from cdc.bulk import BulkProducer
+from cdc.change import schema_record
+from cdc.envelope import ChangeEncoder, SnapshotEncoder, SourceContext, Transaction, clock
+from cdc.relation import Relation
+from cdc.topics import schemas_topic
+from snapshots.read import Block
+
+_CLEARING_ORDINAL: Final = 1
+
+
+class _Held(NamedTuple):
+    """A row that waits to be known as the last of its table, or not."""
+
+    topic: str
+    encoder: SnapshotEncoder
+    row: Block
+    timestamp_ms: int
+    marker: str
+    """What it is if it is not a last one."""
+
+
+class SnapshotPublisher:
+    """Publishes the tables of one snapshot, one after the other.
+
+    ``lsn`` is the consistent point L. Records carry the time of their table's ``start_table`` as
+    Kafka timestamp. Nothing is durable before ``finish`` has returned.
+    """
+
+    def __init__(self, producer: BulkProducer, context: SourceContext, lsn: int) -> None:
+        self.rows = 0
+        self._producer = producer
+        self._context = context
+        self._lsn = lsn
+        self._topic = ""
+        self._encoder: SnapshotEncoder | None = None
+        self._timestamp_ms = 0
+        self._next_marker = "first"
+        self._held: _Held | None = None
+
+    def start_table(self, relation: Relation, topic: str, now_us: int) -> None:
+        """The rows that follow are this table's. Its description goes to ``__schemas`` first."""
+        self._topic = topic
+        self._encoder = SnapshotEncoder(relation, self._context, self._lsn, now_us)
+        self._timestamp_ms = now_us // 1000
+        if self._next_marker != "first":
+            self._next_marker = "first_in_data_collection"
+        record = schema_record(relation, now_us)
+        self._producer.send(
+            schemas_topic(self._context.name), [record["key"]], [record["value"]], now_us // 1000
+        )
+
+    def clear(self, relation: Relation, topic: str, partitions: int, now_us: int) -> None:
+        """Truncate the topic's table as of just below L, in every partition.
+
+        For a topic that holds events of an earlier snapshot whose slot is gone: rows deleted
+        since then have no event of their own. All positions there are lower, as LSNs are 8-byte
+        aligned, and the snapshot's rows at ``(L, 0)`` are higher.
+        """
+        encoder = ChangeEncoder(relation, self._context)
+        encoder.begin(Transaction(self._lsn - 1, now_us, None, None))
+        value = encoder.value(
+            b"null", b"null", b'"t"', self._lsn - 1, _CLEARING_ORDINAL, clock(now_us)
+        )
+        for partition in range(partitions):
+            self._producer.send(topic, [None], [value], now_us // 1000, partition)
+
+    def publish(self, block: Block) -> None:
+        """Hand rows to the producer, all but the last; waits while the producer has no room."""
+        if not block.rows:
+            return
+        assert self._encoder is not None, "start_table comes first"
+        self._release("last_in_data_collection" if self._changed_table() else "")
+        start = 0
+        if self._next_marker != "true" and block.rows > 1:
+            self._send_rows(_part(block, 0, 1), self._next_marker)
+            self._next_marker, start = "true", 1
+        self._send_rows(_part(block, start, block.rows - 1), "true")
+        held = _part(block, block.rows - 1, block.rows)
+        self._held = _Held(self._topic, self._encoder, held, self._timestamp_ms, self._next_marker)
+        self._next_marker = "true"
+
+    def finish(self) -> None:
+        """Publish the last row and wait until Kafka has acknowledged everything."""
+        self._release("last")
+        self._producer.flush()
+
+    def _changed_table(self) -> bool:
+        return self._held is not None and self._held.encoder is not self._encoder
+
+    def _release(self, marker: str) -> None:
+        """Send the row that was held back, as ``marker`` or as what it is otherwise."""
+        held = self._held
+        if held is None:
+            return
+        self._held = None
+        if held.marker == "first" and marker != "last":
+            marker = "first"
+        keys, values = held.encoder.encode(*held.row, marker or held.marker)
+        self.rows += 1
+        self._send(held.topic, keys, values, held.timestamp_ms)
+
+    def _send_rows(self, block: Block, marker: str) -> None:
+        assert self._encoder is not None
+        keys, values = self._encoder.encode(*block, marker)
+        self.rows += block.rows
+        self._send(self._topic, keys, values, self._timestamp_ms)
+
+    def _send(
+        self, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes], timestamp_ms: int
+    ) -> None:
+        if keys and keys[0] is None:  # keyless events keep their order, as they do in the stream
+            self._producer.send(topic, keys, values, timestamp_ms, partition=0)
+        else:
+            self._producer.send(topic, keys, values, timestamp_ms)
+
+
+def _part(block: Block, start: int, end: int) -> Block:
+    return Block([column[start:end] for column in block.columns], end - start)
