@@ -6,17 +6,14 @@ import base64
 import os
 import shutil
 import struct
-import subprocess
 import uuid
 from pathlib import Path
 
-from cdc.errors import StackError
 from stack.jvm import java_command
 from stack.ports import HOST
-from stack.server import Launch, Place, Traits, ask, without
+from stack.server import Launch, Place, Traits, ask, run_step, without
 
 _HEAP = ("-Xms128m", "-Xmx512m")
-_FORMAT_TIMEOUT_S = 120
 _MESSAGE_MAX_BYTES = 16 * 1024 * 1024
 
 SETTINGS = {
@@ -98,16 +95,5 @@ def _format(java: list[str], place: Place, properties: Path, environ: dict[str, 
     """Name the cluster on disk. What a format that was cut left behind is dropped first."""
     shutil.rmtree(place.directory / "data", ignore_errors=True)
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
-    with place.log.open("ab") as output:
-        done = subprocess.run(
-            [*java, "kafka.tools.StorageTool", "format", "-c", properties, "-t", cluster],
-            cwd=place.directory,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            timeout=_FORMAT_TIMEOUT_S,
-            check=False,
-        )
-    if done.returncode != 0:
-        raise StackError(f"kafka: formatting its storage failed, see {place.log}")
+    command = [*java, "kafka.tools.StorageTool", "format", "-c", str(properties), "-t", cluster]
+    run_step("kafka: formatting its storage", Launch(command, place.directory, environ), place.log)

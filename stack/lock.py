@@ -13,17 +13,17 @@ from stack.jars import LOCK, cache_directory, sha256
 if TYPE_CHECKING:
     from jgo.maven import MavenContext
 
-_KAFKA = "4.1.0"
-_OPENSEARCH = "2.19.6"
-_DELTA = "4.4.0"
+KAFKA = "4.1.0"
+OPENSEARCH = "2.19.6"
+DELTA = "4.4.0"
 
 # Servers: resolved with everything they depend on at run time.
 WHOLE = {
-    "kafka": [f"org.apache.kafka:kafka_2.13:{_KAFKA}"],
+    "kafka": [f"org.apache.kafka:kafka_2.13:{KAFKA}"],
     "opensearch": [
-        f"org.opensearch:opensearch:{_OPENSEARCH}",
+        f"org.opensearch:opensearch:{OPENSEARCH}",
         *(
-            f"org.opensearch.plugin:{module}:{_OPENSEARCH}"
+            f"org.opensearch.plugin:{module}:{OPENSEARCH}"
             for module in (
                 "transport-netty4-client",
                 "percolator-client",
@@ -46,11 +46,11 @@ EXACT = {
     # What these depend on is in the pyspark package already. The token provider of Spark 4.2 was
     # never published; the one of 4.0 serves.
     "spark": [
-        f"io.delta:delta-spark_4.2_2.13:{_DELTA}",
-        f"io.delta:delta-storage:{_DELTA}",
-        f"io.delta:delta-kernel-api:{_DELTA}",
-        f"io.delta:delta-kernel-defaults:{_DELTA}",
-        f"io.delta:delta-kernel-unitycatalog:{_DELTA}",
+        f"io.delta:delta-spark_4.2_2.13:{DELTA}",
+        f"io.delta:delta-storage:{DELTA}",
+        f"io.delta:delta-kernel-api:{DELTA}",
+        f"io.delta:delta-kernel-defaults:{DELTA}",
+        f"io.delta:delta-kernel-unitycatalog:{DELTA}",
         "io.unitycatalog:unitycatalog-client:0.6.0",
         "io.unitycatalog:unitycatalog-hadoop:0.6.0",
         "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",

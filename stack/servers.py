@@ -22,7 +22,7 @@ from stack.opensearch import OpenSearch
 from stack.ports import HOST, free_port, is_free
 from stack.postgres import Postgres, outside_directory
 from stack.redis import Redis
-from stack.server import Place, Server
+from stack.server import Place, Server, log_size, tail
 from stack.state import ServerState
 
 # In the order they are launched: the slowest first.
@@ -31,7 +31,6 @@ SERVERS: Mapping[str, Server] = {
 }
 DEFAULT_HOME = Path(".headwater/stack")
 _POLL_S = 0.05
-_TAIL_LINES = 15
 
 Notice = Callable[[str, str], None]
 """Called with a server's name and what happens to it: preparing, starting, ready, stopped."""
@@ -180,7 +179,7 @@ def _launch(home: Path, known: state.State, name: str, settings: Mapping[str, st
         server = replace(server, settings=dict(settings))
     log = _log(home, name)
     log.parent.mkdir(exist_ok=True)
-    before = log.stat().st_size if log.exists() else 0
+    before = log_size(log)
     for port in server.ports.values():
         if not is_free(port):
             raise StackError(
@@ -227,11 +226,7 @@ def _give_up(home: Path, known: state.State, name: str, what: str, log_from: int
     process.kill(known[name].process)
     state.put(home, known, state.stopped(known[name]))
     log = _log(home, name)
-    with log.open("rb") as file:
-        file.seek(log_from)
-        lines = file.read().decode("utf-8", "replace").splitlines()[-_TAIL_LINES:]
-    tail = "\n".join(f"  {line}" for line in lines)
-    raise StackError(f"{name} {what}; see {log}, which ends:\n{tail}")
+    raise StackError(f"{name} {what}; see {log}, which ends:\n{tail(log, log_from)}")
 
 
 def _stop(home: Path, known: state.State, names: Sequence[str]) -> list[str]:

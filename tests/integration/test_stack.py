@@ -1,0 +1,244 @@
+"""The servers of ``headwater up``: started, reused, crashed, refused, stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psycopg
+import pytest
+import redis
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from cdc.errors import StackError
+from stack import docker, process, servers, state
+from stack.ports import HOST
+from stack.postgres import outside_directory
+from stack.servers import Endpoints
+from tests.waiting import wait_until
+
+ROOT = os.geteuid() == 0
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A home of the test's own; for root it lies in a folder that ``nobody`` cannot enter."""
+    tmp_path.chmod(0o700)
+    yield tmp_path / "stack"
+    servers.purge(tmp_path / "stack")
+
+
+@pytest.fixture(scope="session")
+def all_servers(servers: Endpoints) -> Endpoints:
+    """The session's servers, under a name that does not hide the module."""
+    return servers
+
+
+def pids(home: Path) -> dict[str, int | None]:
+    return {line.name: line.pid for line in servers.status(home)}
+
+
+def conditions(home: Path, *names: str) -> set[str]:
+    return {line.condition for line in servers.status(home) if line.name in names}
+
+
+# --- a crash: the same port and data again ---------------------------------------------------
+
+
+def crash(home: Path, name: str, before: Endpoints) -> None:
+    """kill -9 and start again: what was up is dead in between and at its old address after."""
+    servers.kill(home, name)
+    assert conditions(home, name) == {"dead"}
+    assert servers.start(home, [name]).addresses[name] == before.addresses[name]
+    assert conditions(home, name) == {"running"}
+
+
+def test_postgres_has_its_rows_again_after_kill_9(
+    stack_home: Path, all_servers: Endpoints, database: str
+) -> None:
+    with psycopg.connect(database) as connection:
+        connection.execute("create table kept as select 42 as answer")
+    crash(stack_home, "postgres", all_servers)
+    with psycopg.connect(database) as connection:
+        assert connection.execute("select answer from kept").fetchone() == (42,)
+        assert connection.execute("show wal_level").fetchone() == ("logical",)
+
+
+def test_kafka_has_its_records_again_after_kill_9(
+    stack_home: Path, all_servers: Endpoints, source_name: str
+) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=all_servers.kafka_bootstrap)
+    admin.create_topics([NewTopic(source_name, 1, 1)])
+    admin.close()
+    producer = KafkaProducer(bootstrap_servers=all_servers.kafka_bootstrap)
+    producer.send(source_name, b"kept").get(timeout=30)
+    producer.close()
+    crash(stack_home, "kafka", all_servers)
+    consumer = KafkaConsumer(bootstrap_servers=all_servers.kafka_bootstrap)
+    consumer.assign([TopicPartition(source_name, 0)])
+    consumer.seek_to_beginning()
+    try:
+        records = wait_until(lambda: consumer.poll(timeout_ms=200), "the record that was acked")
+        assert [record.value for part in records.values() for record in part] == [b"kept"]
+    finally:
+        consumer.close()
+
+
+def test_opensearch_has_its_documents_again_after_kill_9(
+    stack_home: Path, all_servers: Endpoints, source_name: str
+) -> None:
+    document = f"{all_servers.opensearch_url}/{source_name}/_doc/1"
+    request = urllib.request.Request(document, b'{"kept": true}', method="PUT")
+    request.add_header("Content-Type", "application/json")
+    with urllib.request.urlopen(request) as answer:
+        assert answer.status == 201
+    crash(stack_home, "opensearch", all_servers)
+    with urllib.request.urlopen(document) as answer:
+        assert json.load(answer)["_source"] == {"kept": True}
+
+
+def test_redis_has_its_keys_again_after_kill_9(
+    stack_home: Path, all_servers: Endpoints, source_name: str
+) -> None:
+    with redis.Redis.from_url(all_servers.redis_url) as client:
+        client.set(source_name, "kept")
+    crash(stack_home, "redis", all_servers)
+    with redis.Redis.from_url(all_servers.redis_url) as client:
+        assert client.get(source_name) == b"kept"
+
+
+# --- reuse ------------------------------------------------------------------------------------
+
+
+def test_a_second_start_uses_what_runs(home: Path) -> None:
+    first = servers.start(home, ["redis", "postgres"])
+    running = pids(home)
+    assert servers.start(home, ["redis", "postgres"]) == first
+    assert pids(home) == running
+
+
+def test_two_starts_at_once_start_one_server(home: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(lambda _: servers.start(home, ["redis"]), range(2)))
+    assert both[0] == both[1]
+    assert conditions(home, "redis") == {"running"}
+
+
+def test_a_stopped_server_comes_back_with_its_settings(home: Path) -> None:
+    dsn = servers.start(home, ["postgres"], {"postgres": {"wal_level": "replica"}}).postgres_dsn
+    assert servers.stop(home) == ["postgres"]
+    assert servers.start(home, ["postgres"]).postgres_dsn == dsn
+    with psycopg.connect(dsn) as connection:
+        assert connection.execute("show wal_level").fetchone() == ("replica",)
+
+
+def test_other_settings_restart_the_server(home: Path) -> None:
+    servers.start(home, ["redis"])
+    url = servers.start(home, ["redis"], {"redis": {"maxmemory": "64mb"}}).redis_url
+    with redis.Redis.from_url(url) as client:
+        assert client.config_get("maxmemory") == {"maxmemory": str(64 << 20)}
+
+
+# --- what cannot start ------------------------------------------------------------------------
+
+
+def test_a_port_that_was_taken_meanwhile_is_an_error_that_names_it(home: Path) -> None:
+    servers.start(home, ["redis"])
+    port = state.load(home)["redis"].ports["main"]
+    servers.stop(home)
+    with socket.create_server((HOST, port)):
+        with pytest.raises(StackError, match=rf"redis: port {port} on {HOST} is taken"):
+            servers.start(home, ["redis"])
+        assert conditions(home, "redis") == {"stopped"}
+    assert servers.start(home, ["redis"]).redis_url.endswith(f":{port}/0")
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "said"),
+    [
+        ("redis", {"maxmemory": "plenty"}, "maxmemory"),
+        ("postgres", {"shared_buffers": "plenty"}, "shared_buffers"),
+        ("kafka", {"num.io.threads": "plenty"}, "num.io.threads"),
+    ],
+)
+def test_a_server_that_dies_at_start_shows_the_end_of_its_log(
+    home: Path, name: str, setting: dict[str, str], said: str
+) -> None:
+    with pytest.raises(StackError, match=rf"(?s){name} .*log.*{said}"):
+        servers.start(home, [name], {name: setting})
+    assert pids(home)[name] is None
+    assert servers.start(home, [name], {name: {}}).addresses[name]
+
+
+def test_a_server_that_never_answers_is_ended_and_reported(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = servers.SERVERS["redis"]
+    monkeypatch.setattr(type(server), "answers", lambda _self, _place: False)
+    traits = type(server.traits)("redis", start_timeout_s=0.2)
+    monkeypatch.setattr(type(server), "traits", traits)
+    with pytest.raises(StackError, match="redis does not answer after"):
+        servers.start(home, ["redis"])
+    assert conditions(home, "redis") == {"stopped"}
+
+
+# --- stopping ---------------------------------------------------------------------------------
+
+
+def test_stop_leaves_a_stranger_alone_who_was_given_the_pid(home: Path) -> None:
+    servers.start(home, ["redis"])
+    with subprocess.Popen(["sleep", "600"]) as stranger:
+        known = state.load(home)
+        process.kill(known["redis"].process)
+        stale = process.Process(stranger.pid, "the moment redis started")
+        state.put(home, known, state.ServerState("redis", known["redis"].ports, "/x", {}, stale))
+        assert servers.stop(home) == []
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_stop_can_name_one_of_them(home: Path) -> None:
+    servers.start(home, ["redis", "postgres"])
+    assert servers.stop(home, ["redis"]) == ["redis"]
+    assert conditions(home, "postgres") == {"running"}
+
+
+def test_purge_deletes_what_is_ours_and_nothing_else(home: Path) -> None:
+    servers.start(home, ["redis", "postgres"])
+    (home / "notes.txt").write_text("mine")
+    doomed = [state.load(home)[name].process for name in ("redis", "postgres")]
+    servers.purge(home)
+    assert not any(process.alive(one) for one in doomed)
+    assert [path.name for path in home.iterdir()] == ["notes.txt"]
+    assert not outside_directory(home).exists()
+
+
+@pytest.mark.skipif(not ROOT, reason="only root's servers run as somebody else")
+def test_root_s_postgres_runs_as_nobody_and_outside_a_private_folder(home: Path) -> None:
+    servers.start(home, ["postgres"])
+    server = state.load(home)["postgres"]
+    assert Path(server.data).is_relative_to(outside_directory(home))
+    assert server.process is not None
+    assert Path(f"/proc/{server.process.pid}").stat().st_uid != 0
+
+
+# --- containers -------------------------------------------------------------------------------
+
+
+def test_the_same_servers_come_up_in_containers() -> None:
+    try:
+        docker.require_engine()
+    except StackError as reason:
+        pytest.skip(str(reason))
+    try:
+        with psycopg.connect(docker.up().postgres_dsn) as connection:
+            assert connection.execute("show wal_level").fetchone() == ("logical",)
+    finally:
+        docker.down(purge=True)

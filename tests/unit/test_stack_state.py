@@ -1,0 +1,61 @@
+"""What is remembered of the servers under a home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cdc.errors import StackError, UsageError
+from stack import servers, state
+from stack.process import Process
+from stack.state import ServerState
+
+REDIS = ServerState("redis", {"main": 20_000}, "/data", {"save": ""}, Process(7, "123"), "then")
+
+
+def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
+    state.put(tmp_path, {}, REDIS)
+    assert state.load(tmp_path) == {"redis": REDIS}
+
+
+def test_nothing_was_saved_where_nothing_ran(tmp_path: Path) -> None:
+    assert state.load(tmp_path) == {}
+    assert servers.stop(tmp_path) == []
+    assert {line.condition for line in servers.status(tmp_path)} == {"stopped"}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": 1, "servers": [{}]}'])
+def test_a_damaged_file_is_an_error_that_says_what_to_do(tmp_path: Path, text: str) -> None:
+    (tmp_path / "state.json").write_text(text)
+    with pytest.raises(StackError, match=r"state\.json cannot be read .* delete"):
+        state.load(tmp_path)
+
+
+def test_a_file_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text('{"version": 2, "servers": []}')
+    with pytest.raises(StackError, match="of version 2"):
+        state.load(tmp_path)
+
+
+def test_a_server_whose_process_is_gone_is_dead(tmp_path: Path) -> None:
+    state.put(tmp_path, {}, REDIS)
+    by_name = {line.name: line.condition for line in servers.status(tmp_path)}
+    assert by_name["redis"] == "dead"
+
+
+def test_an_address_of_a_server_that_does_not_run_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StackError, match="kafka does not run: headwater up --only kafka"):
+        _ = servers.endpoints(tmp_path).kafka_bootstrap
+
+
+def test_an_unknown_name_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no server is called mysql: known: kafka"):
+        servers.start(tmp_path / "home", ["mysql"])
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_purge_leaves_a_directory_alone_that_is_no_home(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    servers.purge(tmp_path)
+    assert (tmp_path / "log").is_dir()
