@@ -1,0 +1,202 @@
+"""A Headwater deployment as a user has it: a ``headwater.toml`` and the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from cdc.broker import Broker
+from cdc.lsn import parse_lsn
+from cdc.marks import decode_mark
+from cdc.topics import progress_topic, table_topic
+from tests.waiting import wait_until
+
+_COMMAND = [sys.executable, "-c", "from cdc.cli.app import main; main()"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A record of a table's topic, its JSON parsed; ``value`` is None for a tombstone."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: dict[str, Any] | None
+    value: dict[str, Any] | None
+
+    @property
+    def position(self) -> tuple[int, int]:
+        assert self.value is not None
+        return self.value["source"]["commit_lsn"], self.value["source"]["ordinal"]
+
+
+@dataclass(slots=True)
+class Deployment:
+    """One source; ``home`` holds its configuration and the logs of its processes."""
+
+    home: Path
+    name: str
+    dsn: str
+    bootstrap: str
+    tables: tuple[str, ...] = ("public.*",)
+    extra: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def config(self) -> Path:
+        return self.home / "headwater.toml"
+
+    def write(self) -> None:
+        """The configuration file, from the fields."""
+        tables = json.dumps(list(self.tables))
+        self.config.write_text(
+            f'[source]\nname = "{self.name}"\ndsn = "{self.dsn}"\ntables = {tables}\n'
+            f'[kafka]\nbootstrap_servers = "{self.bootstrap}"\nreplication_factor = 1\n'
+            f"{self.extra}\n",
+            encoding="utf-8",
+        )
+
+    def run(self, *arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+        """A command to its end."""
+        self.write()
+        return subprocess.run(
+            [*_COMMAND, "--config", str(self.config), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            env={**os.environ, **self.environment},
+            check=False,
+        )
+
+    def init(self) -> None:
+        """``headwater init``, which must succeed."""
+        done = self.run("init")
+        assert done.returncode == 0, done.stderr
+
+    @contextmanager
+    def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """A command in the background; stopped, by force if need be, at the end."""
+        self.write()
+        log = self.home / f"{arguments[0]}.log"
+        with log.open("a", encoding="utf-8") as stream:
+            process = subprocess.Popen(
+                [*_COMMAND, "--config", str(self.config), *arguments],
+                stdout=stream,
+                stderr=stream,
+                text=True,
+                start_new_session=True,
+                env={**os.environ, **self.environment},
+            )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait(20)
+
+    def log(self, verb: str) -> str:
+        """What a background command has said."""
+        return (self.home / f"{verb}.log").read_text(encoding="utf-8")
+
+    def execute(self, *statements: str) -> None:
+        """Statements on the source, each its own transaction."""
+        with psycopg.connect(self.dsn, autocommit=True) as conn:
+            for statement in statements:
+                conn.execute(statement.encode())
+
+    def wal_end(self) -> int:
+        """The LSN below which everything committed so far stands."""
+        with psycopg.connect(self.dsn, autocommit=True) as conn:
+            row = conn.execute("select pg_current_wal_insert_lsn()::text").fetchone()
+        assert row is not None
+        return parse_lsn(row[0])
+
+    def captured(self, process: subprocess.Popen[str] | None = None, timeout_s: float = 60) -> None:
+        """Wait until all that is committed by now is in Kafka and confirmed."""
+        target = self.wal_end()
+        topic = progress_topic(self.name)
+
+        def reached() -> bool:
+            assert process is None or process.poll() is None, self.log("capture")
+            return self._confirmed(topic) >= target
+
+        wait_until(reached, f"progress of {self.name} to reach {target}", timeout_s)
+
+    def _confirmed(self, topic: str) -> int:
+        with Broker(self.bootstrap) as broker:
+            end = broker.end_offsets([topic])[topic][0]
+            records = list(broker.read(topic, 0, max(0, end - 1), end))
+        value = records[-1].value if records else None
+        return decode_mark(value, topic).confirmed if value else 0
+
+    def events(self, table: str, schema: str = "public") -> list[Event]:
+        """Everything in a table's topic, partition by partition."""
+        return self.topic(table_topic(self.name, schema, table))
+
+    def topic(self, topic: str) -> list[Event]:
+        """Everything in a topic, partition by partition."""
+        with Broker(self.bootstrap) as broker:
+            found = []
+            for partition, end in sorted(broker.end_offsets([topic])[topic].items()):
+                for record in broker.read(topic, partition, 0, end):
+                    found.append(
+                        Event(
+                            record.partition,
+                            record.offset,
+                            record.timestamp_ms,
+                            json.loads(record.key) if record.key else None,
+                            json.loads(record.value) if record.value else None,
+                        )
+                    )
+            return found
+
+
+def fold(events: list[Event]) -> dict[str, dict[str, Any]]:
+    """The table that a topic describes: the last image of each key, by its key's JSON."""
+    rows: dict[str, tuple[tuple[int, int], dict[str, Any] | None]] = {}
+    for event in events:
+        if event.value is None:
+            continue
+        if event.value["op"] == "t":
+            rows = {k: v for k, v in rows.items() if v[0] > event.position}
+            continue
+        key = json.dumps(event.key, sort_keys=True)
+        if key not in rows or event.position > rows[key][0]:
+            rows[key] = event.position, event.value["after"]
+    return {key: row for key, (_, row) in rows.items() if row is not None}
+
+
+def assert_exactly_once_in_order(events: list[Event]) -> None:
+    """No streamed event twice, positions rising in each partition, a tombstone for each delete."""
+    last: dict[int, tuple[int, int]] = {}
+    previous: dict[int, Event] = {}
+    for event in events:
+        before = previous.get(event.partition)
+        if event.value is None:
+            assert before is not None, f"a tombstone first in partition {event.partition}"
+            assert before.value is not None, f"two tombstones at {event.offset}"
+            assert before.value["op"] == "d", f"tombstone without a delete at {event.offset}"
+            assert before.key == event.key, f"tombstone of another key at {event.offset}"
+        else:
+            if before is not None and before.value and before.value["op"] == "d" and before.key:
+                raise AssertionError(f"delete without tombstone at {before.offset}")
+            if event.value["op"] != "r":
+                assert event.position > last.get(event.partition, (0, 0)), (
+                    f"partition {event.partition} goes back at offset {event.offset}"
+                )
+                last[event.partition] = event.position
+        previous[event.partition] = event
