@@ -16,7 +16,7 @@ class Pipeline:
     def __init__(self, home: Home) -> None:
         self._home = home
         self.capture = self._process("capture", "capture")
-        self.jobs = {name: self._process(name, "apply", *views) for name, views in JOBS.items()}
+        self.jobs = {name: self._process(name, "apply", "--json", *views) for name, views in JOBS.items()}
 
     def check(self) -> None:
         """Raise ``FatalError`` with the tail of its log when a process died unasked."""

@@ -28,8 +28,8 @@ from demo.verdict import Live, verified
 from demo.watch import Goal, Watch
 
 _COMMAND_S = 180.0
-_BUILD_S = 240.0
-_CATCH_UP_S = 180.0
+_BUILD_S = 300.0
+_CATCH_UP_S = 300.0
 _TRAFFIC_S = 600.0
 _LIVE_SHARE = 25
 """A run on few flights also flies less of the day: one flight for so many loaded ones."""

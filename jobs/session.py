@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 # Local settings, each measured: a micro-batch's fixed cost is planning and tiny tasks.
 _LOCAL = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",  # its bars share lines with the log's events
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
