@@ -30,9 +30,14 @@ def print_json(document: Any) -> None:
 
 
 def print_error(message: str) -> None:
-    """``error: ...``, one line a fault, red on a terminal, never wrapped."""
+    """``error: ...``, one line a fault, red on a terminal, never wrapped.
+
+    Indented lines belong to the fault above them: what a server's log said.
+    """
     from rich.text import Text
 
     console = err()
     for line in message.splitlines():
-        console.print(Text(f"error: {line}", style="red"), soft_wrap=True)
+        quoted = line.startswith(" ")
+        text = Text(line, style="dim") if quoted else Text(f"error: {line}", style="red")
+        console.print(text, soft_wrap=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -171,7 +173,7 @@ def test_a_port_that_was_taken_meanwhile_is_an_error_that_names_it(home: Path) -
 def test_a_server_that_dies_at_start_shows_the_end_of_its_log(
     home: Path, name: str, setting: dict[str, str], said: str
 ) -> None:
-    with pytest.raises(StackError, match=rf"(?s){name} .*log.*{said}"):
+    with pytest.raises(StackError, match=rf"(?s){name}.*log.*{said}"):
         servers.start(home, [name], {name: setting})
     assert pids(home)[name] is None
     assert servers.start(home, [name], {name: {}}).addresses[name]
@@ -227,6 +229,26 @@ def test_root_s_postgres_runs_as_nobody_and_outside_a_private_folder(home: Path)
     assert Path(server.data).is_relative_to(outside_directory(home))
     assert server.process is not None
     assert Path(f"/proc/{server.process.pid}").stat().st_uid != 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_test_run_that_is_interrupted_leaves_no_server_behind(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    (tmp_path / "test_endless.py").write_text(
+        "import threading\nfrom pathlib import Path\n"
+        "def test_endless(redis_server):\n"
+        "    Path(__file__).with_name('url').write_text(redis_server)\n"
+        "    threading.Event().wait()\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", str(tmp_path)]
+    url = tmp_path / "url"
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as run:
+        wait_until(lambda: url.exists() and url.read_text(), "the inner test to have its server")
+        run.send_signal(number)
+        assert run.wait(timeout=60) == pytest.ExitCode.INTERRUPTED
+    with pytest.raises(redis.ConnectionError), redis.Redis.from_url(url.read_text()) as client:
+        client.ping()
 
 
 # --- containers -------------------------------------------------------------------------------
