@@ -1,0 +1,53 @@
+"""JSON strings from UTF-8 bytes, and the error that every encoder of values raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from json.encoder import encode_basestring
+from typing import Final
+
+from cdc.errors import ProtocolError
+
+Encoder = Callable[[bytes], bytes]
+"""PostgreSQL's text form of one value in, its JSON out. Raises ``ProtocolError`` only."""
+
+_ESCAPED: Final = bytes(range(0x20)) + b'"\\'
+_LONG: Final = 100  # bytes from which looking for something to escape is cheaper than copying
+
+
+def malformed(type_name: str) -> ProtocolError:
+    """The error for bytes that no session with capture's settings sends for this type."""
+    return ProtocolError(
+        f"a value of type {type_name} does not have PostgreSQL's text form",
+        "the session must run with capture's own settings and client_encoding UTF8",
+    )
+
+
+def text_encoder(type_name: str) -> Encoder:
+    """JSON strings, without ``\\u`` escapes for what JSON lets stand as it is."""
+
+    def encode(text: bytes) -> bytes:
+        try:
+            string = text.decode()
+        except UnicodeDecodeError:
+            raise malformed(type_name) from None
+        if len(text) > _LONG and len(text.translate(None, _ESCAPED)) == len(text):
+            return b'"%b"' % text
+        return encode_basestring(string).encode()
+
+    return encode
+
+
+quote: Final = text_encoder("text")
+
+
+def guarded(type_name: str, encode: Encoder) -> Encoder:
+    """An encoder that may raise ``ValueError``, made to raise ``ProtocolError`` instead."""
+
+    def guard(text: bytes) -> bytes:
+        try:
+            return encode(text)
+        except ValueError:
+            raise malformed(type_name) from None
+
+    return guard
