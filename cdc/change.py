@@ -339,7 +339,7 @@ class Transcriber:
             self._start(Transaction(message.lsn, self._now_us, None, self._previous_end))
         self._ordinal += 1
         at = self._open("a message")
-        value = message_value(self._context, at, message, lsn, self._ordinal, self._closing)
+        value = message_value(self._context, at, message, lsn, self._ordinal, self._now_us)
         key = b'{"prefix":%b}' % text(message.prefix)
         record: Record = {"key": key, "value": value, "timestamp": self._timestamp}
         self._put(self._topic_messages, record, len(value))

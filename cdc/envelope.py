@@ -231,22 +231,16 @@ def message_value(
     message: LogicalMessage,
     lsn: int,
     ordinal: int,
-    closing: bytes,
+    now_us: int,
 ) -> bytes:
-    """The event of a logical message (``op: m``); it has no images."""
+    """The event of a logical message (``op: m``): no images, and only ``ts_ms`` of the clocks."""
     head, middle, end = _source_parts(context, transaction, "", "")
+    source = b"%b%d%b%d%b%d}" % (head, lsn, middle, lsn, end, ordinal)
     content = b2a_base64(message.content, newline=False)
-    return (b'{"op":"m",%b,"source":%b%d%b%d%b%d},"message":{"prefix":%b,"content":"%b"}}') % (
-        closing[:-1],
-        head,
-        lsn,
-        middle,
-        lsn,
-        end,
-        ordinal,
-        text(message.prefix),
-        content,
-    )
+    return (
+        b'{"op":"m","ts_ms":%d,"source":%b,"transaction":null,'
+        b'"message":{"prefix":%b,"content":"%b"}}'
+    ) % (now_us // 1000, source, text(message.prefix), content)
 
 
 def _source_parts(
