@@ -138,7 +138,8 @@ def like(word: str) -> Handler:
             scope.refuse(node, "the pattern has to be a literal")
         if _ESCAPE.search(str(pattern.this)):
             scope.refuse(node, "a backslash may only stand before %, _ and itself")
-        return Term(f"({text} {word} {quote(str(pattern.this))})", BOOL)
+        negated = "NOT " if node.args.get("negate") else ""
+        return Term(f"({text} {negated}{word} {quote(str(pattern.this))})", BOOL)
 
     return handle
 

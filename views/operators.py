@@ -62,9 +62,18 @@ def negation(node: exp.Expr, scope: Scope) -> Term:
 
 def operands(node: exp.Expr, scope: Scope, *parts: exp.Expr) -> list[Term]:
     """Compile, and let literals of unknown type take the type of the first typed operand."""
-    terms = [readable(scope.compile(part), part, scope) for part in parts]
+    terms = [scope.compile(part) for part in parts]
     known = next((term.type for term in terms if term.type != UNKNOWN), TEXT)
-    return [adopt(term, known, node, scope) for term in terms]
+    typed = [adopt(term, known, node, scope) for term in terms]
+    return [readable(term, part, scope) for term, part in zip(typed, parts, strict=True)]
+
+
+def results(node: exp.Expr, scope: Scope, *parts: exp.Expr) -> list[Term]:
+    """Operands one of which is the result, as it is."""
+    for part in parts:
+        if scope.compile(part).type.name == "bpchar":
+            scope.refuse(part, "the blanks of char(n) would be lost", "cast it to text")
+    return operands(node, scope, *parts)
 
 
 def common(node: exp.Expr, scope: Scope, terms: Sequence[Term]) -> list[Term]:
@@ -118,7 +127,13 @@ def comparison(node: exp.Expr, scope: Scope) -> Term:
 
 def compared(node: exp.Expr, scope: Scope, *parts: exp.Expr) -> list[Term]:
     """Operands brought to one type that has an equality both systems agree on."""
-    terms = common(node, scope, operands(node, scope, *parts))
+    terms = operands(node, scope, *parts)
+    if len({term.type for term in terms}) > 1 and not isinstance(node, exp.In):
+        # An operator takes float8 where CASE and IN take float4.
+        floats = any(term.type.name in FLOATS for term in terms)
+        numbers = all(family(term.type) == "number" for term in terms)
+        terms = [cast(term, FLOAT8) for term in terms] if floats and numbers else terms
+    terms = common(node, scope, terms)
     if family(terms[0].type) not in _EQUAL:
         scope.refuse(node, f"{terms[0].type} values cannot be compared here")
     return terms
@@ -163,12 +178,12 @@ def case(node: exp.Expr, scope: Scope) -> Term:
     branches: list[Any] = node.args["ifs"]
     tests = [_case_test(node, branch, scope) for branch in branches]
     default = node.args.get("default") or exp.Null()
-    results = common(
-        node, scope, operands(node, scope, *(branch.args["true"] for branch in branches), default)
+    values = common(
+        node, scope, results(node, scope, *(branch.args["true"] for branch in branches), default)
     )
-    pairs = zip(tests, results, strict=False)
+    pairs = zip(tests, values, strict=False)
     whens = " ".join(f"WHEN {test} THEN {result.sql}" for test, result in pairs)
-    return Term(f"(CASE {whens} ELSE {results[-1].sql} END)", results[0].type)
+    return Term(f"(CASE {whens} ELSE {values[-1].sql} END)", values[0].type)
 
 
 def _case_test(node: exp.Expr, branch: Any, scope: Scope) -> str:
@@ -182,7 +197,7 @@ def choice(function: str) -> Callable[[exp.Expr, Scope], Term]:
     """COALESCE, GREATEST and LEAST; the last two ignore NULLs in both systems."""
 
     def handle(node: exp.Expr, scope: Scope) -> Term:
-        terms = common(node, scope, operands(node, scope, node.this, *node.expressions))
+        terms = common(node, scope, results(node, scope, node.this, *node.expressions))
         if function != "coalesce":
             ordered(node, scope, terms[0])
         if len(terms) == 1:
@@ -194,7 +209,7 @@ def choice(function: str) -> Callable[[exp.Expr, Scope], Term]:
 
 def nullif(node: exp.Expr, scope: Scope) -> Term:
     left, right = compared(node, scope, node.this, node.expression)
-    plain = operands(node, scope, node.this, node.expression)[0]
+    plain = results(node, scope, node.this, node.expression)[0]
     return Term(f"(CASE WHEN {left.sql} = {right.sql} THEN NULL ELSE {plain.sql} END)", plain.type)
 
 

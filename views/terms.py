@@ -113,7 +113,9 @@ def adopt(term: Term, target: PgType, node: exp.Expr, scope: Scope) -> Term:
         return term
     if term.text is None:
         return Term(f"CAST(NULL AS {target.spark})", target)
-    if target.name in STRINGS or target.name in ("bpchar", "enum"):
+    if target.name == "bpchar":  # trailing blanks do not count
+        return Term(quote(term.text.rstrip(" ")), target, term.text)
+    if target.name in STRINGS or target.name == "enum":
         return replace_type(term, target)
     if target.name == "bool" and term.text in _BOOL:
         return Term(_BOOL[term.text], BOOL, term.text)
