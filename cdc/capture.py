@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from cdc.broker import Broker, TopicSpec
-from cdc.change import Batch, Record, Replay, Transcriber
+from cdc.change import Transcriber
 from cdc.config import Config
 from cdc.describing import Describer
 from cdc.envelope import SourceContext
@@ -30,6 +30,7 @@ from cdc.postgres import connect
 from cdc.producer import Producer
 from cdc.progress import Flight, Progress
 from cdc.reconcile import Start, reconcile
+from cdc.records import Batch, Record, Replay
 from cdc.relation import Relation
 from cdc.replay import KafkaReplay, SessionReplay
 from cdc.replication import KEEPALIVE, ReplicationStream, SlotInUseError, parse_keepalive

@@ -18,10 +18,9 @@ confirmed; ``Replay`` (in ``cdc.replay``) says which records Kafka already holds
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import Final, NotRequired, Protocol, TypedDict
+from typing import Final
 
 from cdc.envelope import (
     NEW_KEY_HEADER,
@@ -35,7 +34,7 @@ from cdc.envelope import (
 )
 from cdc.errors import ProtocolError
 from cdc.lsn import Position, format_lsn
-from cdc.pgoutput import (
+from cdc.messages import (
     UNCHANGED,
     Begin,
     Commit,
@@ -49,43 +48,11 @@ from cdc.pgoutput import (
     Truncate,
     Update,
     Values,
-    decode,
 )
+from cdc.pgoutput import decode
+from cdc.records import Batch, Record, Replay, schema_record
 from cdc.relation import Relation
 from cdc.topics import message_topic, schemas_topic, table_topic
-
-
-class Record(TypedDict):
-    """One Kafka record, named as the producer's arguments are. Without ``partition`` the key
-    decides. ``timestamp`` is in milliseconds."""
-
-    key: bytes | None
-    value: bytes | None
-    timestamp: int
-    partition: NotRequired[int]
-    headers: NotRequired[list[tuple[str, bytes]]]
-
-
-class Batch:
-    """Records by topic, each in order, with their number and size."""
-
-    __slots__ = ("bytes", "count", "records")
-
-    def __init__(self) -> None:
-        self.records: dict[str, list[Record]] = {}
-        self.count = 0
-        self.bytes = 0
-
-
-class Replay(Protocol):
-    """What Kafka already holds, for the first moments after a restart."""
-
-    def holds(self, topic: str, record: Record, position: Position) -> bool:
-        """Whether this record stands in its partition already."""
-
-    def passed(self, position: Position) -> bool:
-        """Whether no position from here on can be held."""
-
 
 Resolver = Callable[[RelationMessage], Relation]
 Lookup = Callable[[Relation, Values], Values | None]
@@ -344,12 +311,6 @@ class Transcriber:
         record: Record = {"key": key, "value": value, "timestamp": self._timestamp}
         self._put(self._topic_messages, record, len(value))
         self._transaction = transaction
-
-
-def schema_record(relation: Relation, now_us: int) -> Record:
-    """What ``__schemas`` holds for a version of a table."""
-    value = json.dumps(relation.describe(), ensure_ascii=False, separators=(",", ":")).encode()
-    return {"key": relation.schema_id().encode(), "value": value, "timestamp": now_us // 1000}
 
 
 def _fill(new: Values, old: Values, full: bool, key_columns: Sequence[int]) -> Values:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from cdc.catalog import TableFacts, key_columns, load_types, table_facts
-from cdc.pgoutput import RelationMessage, Value, Values
+from cdc.messages import RelationMessage, Value, Values
 from cdc.postgres import connect, identifier, translated
 from cdc.relation import Column, Relation, TypeInfo
 

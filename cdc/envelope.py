@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, cast
 
-from cdc.pgoutput import UNCHANGED, LogicalMessage, Value, Values
+from cdc.messages import UNCHANGED, LogicalMessage, Value, Values
 from cdc.relation import Relation
 from cdc.values import UNAVAILABLE, Encoder, encoder, quote
 

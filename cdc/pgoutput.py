@@ -2,139 +2,31 @@
 
 Pure and total: ``decode`` returns a message or raises ``ProtocolError``, whatever the bytes are.
 Source: PostgreSQL documentation, "Logical Replication Message Formats".
-
-Column values stay in PostgreSQL's text form, as bytes. A value is ``bytes``, ``None`` for NULL,
-or ``UNCHANGED`` for a TOASTed value that the server did not send; the three are never mixed up.
-An old image is a ``KEY`` image (only the identity's columns are set) or a ``FULL`` one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
 from struct import Struct, error
-from typing import Final, NamedTuple
 
 from cdc.errors import ProtocolError
-
-POSTGRES_EPOCH_US: Final = 946_684_800_000_000
-"""2000-01-01 UTC, from which PostgreSQL counts, in microseconds since 1970."""
-
-
-class Unchanged(Enum):
-    """The type of ``UNCHANGED``."""
-
-    UNCHANGED = "unchanged"
-
-
-UNCHANGED: Final = Unchanged.UNCHANGED
-Value = bytes | None | Unchanged
-Values = list[Value]
-
-
-class Image(Enum):
-    """What an old row holds: identity columns only, or every column."""
-
-    KEY = "K"
-    FULL = "O"
-
-
-class Begin(NamedTuple):
-    """``commit_lsn`` is where the commit record starts; times are microseconds since 1970."""
-
-    commit_lsn: int
-    commit_us: int
-    xid: int
-
-
-class Commit(NamedTuple):
-    """``end_lsn`` is just after the commit record: the LSN to confirm."""
-
-    commit_lsn: int
-    end_lsn: int
-    commit_us: int
-
-
-class Origin(NamedTuple):
-    """The transaction came from another server, where it committed at ``lsn``."""
-
-    lsn: int
-    name: str
-
-
-class RelationColumn(NamedTuple):
-    """A published column; ``key`` says that it is part of the replica identity."""
-
-    name: str
-    type_oid: int
-    typmod: int
-    key: bool
-
-
-class RelationMessage(NamedTuple):
-    """A table as the following rows have it; sent again after DDL and in every session."""
-
-    oid: int
-    schema: str
-    table: str
-    replica_identity: str
-    columns: tuple[RelationColumn, ...]
-
-
-class TypeMessage(NamedTuple):
-    """Names a type that is not built in."""
-
-    oid: int
-    schema: str
-    name: str
-
-
-class Insert(NamedTuple):
-    relation_oid: int
-    new: Values
-
-
-class Update(NamedTuple):
-    """``old`` is sent when the identity changed or is FULL; ``image`` says what it holds."""
-
-    relation_oid: int
-    image: Image | None
-    old: Values | None
-    new: Values
-
-
-class Delete(NamedTuple):
-    relation_oid: int
-    image: Image
-    old: Values
-
-
-class Truncate(NamedTuple):
-    relation_oids: tuple[int, ...]
-    cascade: bool
-    restart_identity: bool
-
-
-class LogicalMessage(NamedTuple):
-    """``pg_logical_emit_message``; outside of any transaction when not ``transactional``."""
-
-    transactional: bool
-    lsn: int
-    prefix: str
-    content: bytes
-
-
-Message = (
-    Begin
-    | Commit
-    | Origin
-    | RelationMessage
-    | TypeMessage
-    | Insert
-    | Update
-    | Delete
-    | Truncate
-    | LogicalMessage
+from cdc.messages import (
+    POSTGRES_EPOCH_US,
+    UNCHANGED,
+    Begin,
+    Commit,
+    Delete,
+    Image,
+    Insert,
+    LogicalMessage,
+    Message,
+    Origin,
+    RelationColumn,
+    RelationMessage,
+    Truncate,
+    TypeMessage,
+    Update,
+    Values,
 )
 
 _BEGIN = Struct(">QqI")

@@ -16,9 +16,9 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as _Producer
 
-from cdc.change import Record
 from cdc.errors import LogError, RetryableError, UsageError
 from cdc.progress import Flight
+from cdc.records import Record
 
 _FIXED: Final[dict[str, str | int | bool]] = {
     "enable.idempotence": True,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from cdc.change import Record, Replay
 from cdc.lsn import Position
+from cdc.records import Record, Replay
 from cdc.topics import partition_for
 
 
@@ -40,7 +40,7 @@ class KafkaReplay:
         self._last = max([Position(lsn, 0), *positions])
 
     def holds(self, topic: str, record: Record, position: Position) -> bool:
-        """See ``cdc.change.Replay``."""
+        """See ``cdc.records.Replay``."""
         if position.commit_lsn <= self._lsn:
             return True
         partition = record.get("partition")
@@ -53,7 +53,7 @@ class KafkaReplay:
         return position < tail.position or not tombstone_lost
 
     def passed(self, position: Position) -> bool:
-        """See ``cdc.change.Replay``."""
+        """See ``cdc.records.Replay``."""
         return position > Position(self._last.commit_lsn, 2**32)
 
 
@@ -65,12 +65,12 @@ class SessionReplay:
         self._before = before
 
     def holds(self, topic: str, record: Record, position: Position) -> bool:
-        """See ``cdc.change.Replay``."""
+        """See ``cdc.records.Replay``."""
         if position <= self._published:
             return True
         return self._before is not None and self._before.holds(topic, record, position)
 
     def passed(self, position: Position) -> bool:
-        """See ``cdc.change.Replay``."""
+        """See ``cdc.records.Replay``."""
         before = self._before is None or self._before.passed(position)
         return before and position > self._published

@@ -14,7 +14,7 @@ from psycopg import Error, conninfo, pq
 
 from cdc.errors import HeadwaterError, RetryableError, SourceError
 from cdc.lsn import format_lsn
-from cdc.pgoutput import POSTGRES_EPOCH_US
+from cdc.messages import POSTGRES_EPOCH_US
 from cdc.postgres import connection_error, connection_parameters, identifier, literal, place
 
 XLOG_DATA: Final = ord("w")

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from cdc.bulk import BulkProducer
-from cdc.change import schema_record
 from cdc.envelope import ChangeEncoder, SnapshotEncoder, SourceContext, Transaction, clock
+from cdc.records import schema_record
 from cdc.relation import Relation
 from cdc.topics import schemas_topic
 from snapshots.read import Block

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.errors import ProtocolError
-from cdc.pgoutput import (
+from cdc.messages import (
     POSTGRES_EPOCH_US,
     UNCHANGED,
     Begin,
@@ -27,8 +27,8 @@ from cdc.pgoutput import (
     TypeMessage,
     Update,
     Values,
-    decode,
 )
+from cdc.pgoutput import decode
 
 
 def row(*values: bytes | str | None) -> bytes:

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from cdc.change import Record
 from cdc.lsn import Position
+from cdc.records import Record
 from cdc.replay import KafkaReplay, SessionReplay, Tail
 from cdc.topics import partition_for
 

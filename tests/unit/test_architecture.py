@@ -1,0 +1,101 @@
+"""The import rules of docs/architecture.md, read from the code itself."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OURS = ("cdc", "snapshots", "jobs", "views", "verification", "migrations", "stack", "demo")
+KERNEL = (
+    "cdc.errors", "cdc.lsn", "cdc.messages", "cdc.pgoutput", "cdc.records", "cdc.relation",
+    "cdc.values", "cdc.envelope",
+    "cdc.change", "cdc.replay", "cdc.topics", "cdc.progress", "cdc.marks",
+)  # fmt: skip
+
+# Which module may import a third-party client: the one place that knows it.
+CLIENTS = {
+    "confluent_kafka": ("cdc.producer",),
+    "kafka": ("cdc.broker",),
+    "psycopg": ("cdc.postgres", "cdc.replication", "migrations", "snapshots"),
+    "pyspark": ("jobs",),
+    "delta": ("jobs",),
+    "opensearchpy": ("jobs.sinks",),
+    "redis": ("jobs.sinks", "stack.redis"),
+    "sqlglot": ("views",),
+}
+# What each folder may import of ours besides itself.
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "snapshots": (*KERNEL, "cdc.slot", "cdc.catalog", "cdc.selection", "cdc.postgres",
+                  "cdc.producer", "cdc.bulk", "cdc.config"),
+    "views": KERNEL,
+    "jobs": (*KERNEL, "cdc.config", "cdc.broker", "views", "stack.jars", "stack.java"),
+    "migrations": ("cdc.errors", "cdc.postgres"),
+    "stack": ("cdc.errors",),
+}  # fmt: skip
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for folder in OURS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def imports(path: Path) -> set[str]:
+    """Full names of what a module imports; ``from a import b`` counts as ``a.b``."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+def within(name: str, places: tuple[str, ...]) -> bool:
+    return any(name == place or name.startswith(place + ".") for place in places)
+
+
+@pytest.mark.parametrize(("name", "path"), list(modules()), ids=lambda value: str(value)[-40:])
+def test_imports_follow_the_layout(name: str, path: Path) -> None:
+    broken = []
+    for imported in sorted(imports(path)):
+        top = imported.split(".")[0]
+        if top in CLIENTS and not within(name, CLIENTS[top]):
+            broken.append(f"{imported}: only {', '.join(CLIENTS[top])} may import {top}")
+        if within(name, KERNEL):
+            stdlib = top in sys.stdlib_module_names or top == "__future__"
+            if not stdlib and not within(imported, KERNEL):
+                broken.append(f"{imported}: the kernel imports itself and the standard library")
+        folder = name.split(".")[0]
+        if folder in ALLOWED and top in OURS and top != folder:
+            may = ALLOWED[folder]
+            if not within(imported, may):
+                broken.append(f"{imported}: {folder}/ may import {', '.join(may)}")
+        outside = ("snapshots", "jobs", "verification", "demo", "stack")
+        composes = within(name, ("cdc.cli", "cdc.initialise", "cdc.preflight"))
+        if folder == "cdc" and not composes and top in outside:
+            broken.append(f"{imported}: only the command line composes the parts")
+    assert not broken, f"{name}\n" + "\n".join(broken)
+
+
+@pytest.mark.parametrize("module", ["socket", "time", "logging", "threading", "os", "random"])
+def test_the_kernel_does_no_io_and_asks_no_clock(module: str) -> None:
+    for name, path in modules():
+        if within(name, KERNEL):
+            assert not within(module, tuple(imports(path))), f"{name} imports {module}"
+
+
+def test_files_and_functions_stay_small() -> None:
+    for name, path in modules():
+        text = path.read_text(encoding="utf-8")
+        assert text.count("\n") <= 320, f"{name} has {text.count(chr(10))} lines"
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                assert lines <= 70, f"{name}.{node.name} has {lines} lines"
