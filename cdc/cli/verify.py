@@ -1,0 +1,201 @@
+"""``headwater verify``: source and view compared row by row at one LSN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cdc.cli.context import configured
+from cdc.cli.output import err, out, print_json
+from cdc.errors import UsageError, ViewError
+from cdc.lsn import format_lsn
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from cdc.broker import Broker
+    from cdc.config import Config
+    from jobs.sinks import Sink
+    from verification.verify import Difference, Report
+    from views.resolve import ResolvedView
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="verify")(verify)
+
+
+def verify(
+    ctx: typer.Context,
+    view: Annotated[str, typer.Argument(metavar="VIEW")],
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="S", min=0, help="Longest wait for the view.")
+    ] = 60.0,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=0, help="Differences to show.")
+    ] = 20,
+) -> None:
+    """Compare every row of VIEW with the source, exactly, while both go on changing.
+
+    The view's SQL runs in the source on a snapshot at an LSN; the view is read once it has applied
+    all that was committed below it. What changed since is looked at again. Needs a free
+    replication slot for a moment, and changes nothing. Exit code 1 when a row differs.
+    """
+    from cdc.broker import Broker
+    from verification.verify import Verification
+
+    config = configured(ctx)
+    with ExitStack() as stack:
+        broker = stack.enter_context(Broker(config.kafka.bootstrap_servers))
+        resolved = resolved_view(config, view, broker)
+        on_step = stack.enter_context(_steps(err()))
+
+        @cache
+        def sink() -> Sink:  # when the view is known to be there, not before
+            return stack.enter_context(stored_view(config, resolved))
+
+        report = Verification(
+            config.source.dsn,
+            config.source.name,
+            resolved,
+            broker,
+            lambda: sink().scan(),
+            timeout_s=timeout,
+            limit=limit,
+            on_step=on_step,
+        ).run()
+    if as_json:
+        print_json(document(report))
+    else:
+        show(report, out())
+    if not report.equal:
+        raise typer.Exit(1)
+
+
+def resolved_view(config: Config, name: str, broker: Broker) -> ResolvedView:
+    """The view against the newest version of its table, as ``headwater apply`` has it."""
+    from jobs.versions import read_versions
+    from views.definition import parse_view
+    from views.resolve import resolve
+
+    view = config.views.get(name)
+    if view is None:
+        known = ", ".join(config.views) or "none"
+        raise UsageError(f"no view {name!r}", f"[views] has: {known}")
+    parsed = parse_view(name, view.store, view.key, view.sql)
+    versions = read_versions(broker, config.source.name, parsed.schema, parsed.table)
+    if not versions:
+        raise ViewError(
+            f"view {name}: capture has not described {parsed.table_name} yet",
+            "run `headwater init`, then `headwater capture`",
+        )
+    return resolve(parsed, list(versions.values())[-1])
+
+
+@contextmanager
+def stored_view(config: Config, view: ResolvedView) -> Iterator[Sink]:
+    """The view in its store, ready to be read. Spark runs for a Delta view only."""
+    from jobs.columns import columns_of
+    from jobs.sinks import open_sink
+
+    store = config.stores[view.definition.store]
+    spark: Any = None
+    if store.kind == "delta":
+        from jobs.session import open_session
+        from stack.jars import jars
+        from stack.java import find_java
+
+        find_java()
+        spark = open_session(config.apply.master, config.apply.spark, jars("spark"))
+    try:
+        sink = open_sink(store, view.name, spark, config.apply.retry_s)
+        try:
+            sink.prepare(columns_of(view), view.key)
+            yield sink
+        finally:
+            sink.close()
+    finally:
+        if spark is not None:
+            spark.stop()
+
+
+@contextmanager
+def _steps(console: Console) -> Iterator[Any]:
+    """A line that says what is being done, on a terminal only."""
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status("") as status:
+        yield status.update
+
+
+def document(report: Report) -> dict[str, Any]:
+    """The report as JSON."""
+    return {
+        "view": report.view,
+        "equal": report.equal,
+        "lsn": format_lsn(report.lsn),
+        "source_rows": report.source_rows,
+        "view_rows": report.view_rows,
+        "missing": report.missing,
+        "extra": report.extra,
+        "different": report.different,
+        "undecided": report.undecided,
+        "rounds": report.rounds,
+        "seconds": round(report.seconds, 3),
+        "differences": [_difference(item) for item in report.differences],
+    }
+
+
+def _difference(item: Difference) -> dict[str, Any]:
+    return {
+        "kind": item.kind,
+        "key": {name: _plain(value) for name, value in item.key.items()},
+        "columns": {
+            name: {"source": _plain(source), "view": _plain(view)}
+            for name, (source, view) in item.columns.items()
+        },
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A canonical value as JSON has it."""
+    if isinstance(value, bytes):
+        return "\\x" + value.hex()
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def show(report: Report, console: Console) -> None:
+    """The report for people: what differs first, the sum last."""
+    from rich.table import Table
+    from rich.text import Text
+
+    found = report.missing + report.extra + report.different
+    if report.differences:
+        grid = Table("row", "key", "column", "source", "view")
+        for item in report.differences:
+            key = ", ".join(f"{name}={_plain(value)!r}" for name, value in item.key.items())
+            lines = list(item.columns.items()) or [("", ("", ""))]
+            for name, (source, view) in lines:
+                shown = (repr(_plain(value)) if name else "" for value in (source, view))
+                grid.add_row(item.kind, Text(key), Text(name), *(Text(text) for text in shown))
+        console.print(grid)
+        if found > len(report.differences):
+            console.print(f"… and {found - len(report.differences):,} more")
+    if report.undecided:
+        console.print(
+            f"{report.undecided:,} rows changed during every round: run it again when less changes",
+            style="yellow",
+        )
+    verdict = "equal" if report.equal else f"{found:,} rows differ" if found else "not decided"
+    console.print(
+        f"{report.view}: {verdict} at LSN {format_lsn(report.lsn)}; source {report.source_rows:,} "
+        f"rows, view {report.view_rows:,}; missing {report.missing:,}, extra {report.extra:,}, "
+        f"different {report.different:,}; {report.rounds} round(s), {report.seconds:.1f} s",
+        style="green" if report.equal else "red",
+        soft_wrap=True,
+    )

@@ -1,0 +1,55 @@
+"""A view's columns as Spark types, without a Spark session."""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from views.resolve import ResolvedView
+from views.types import PgType
+
+_BY_NAME: dict[str, type[DataType]] = {
+    "smallint": ShortType,
+    "int": IntegerType,
+    "bigint": LongType,
+    "float": FloatType,
+    "double": DoubleType,
+    "boolean": BooleanType,
+    "date": DateType,
+    "timestamp_ntz": TimestampNTZType,
+    "timestamp": TimestampType,
+    "binary": BinaryType,
+    "string": StringType,
+}
+
+
+def columns_of(view: ResolvedView) -> StructType:
+    """The same type that Spark parses ``view.ddl()`` to."""
+    return StructType(
+        [StructField(output.name, spark_type(output.type)) for output in view.outputs]
+    )
+
+
+def spark_type(kind: PgType) -> DataType:
+    """The Spark type that ``kind.spark`` names."""
+    if kind.name == "array":
+        return ArrayType(spark_type(PgType(kind.element, kind.precision, kind.scale)))
+    if kind.exact:
+        return DecimalType(kind.precision, kind.scale)
+    return _BY_NAME[kind.spark]()

@@ -1,0 +1,243 @@
+"""A view in memory, compared with a real source through a real capture.
+
+The view is what the topic says (``tests.deployment.fold``), so a test can bend it, and it is
+applied when the verification waits for it, so a test decides what happens in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from cdc.broker import Broker
+from cdc.errors import RetryableError
+from cdc.lsn import Position
+from cdc.topics import table_topic, view_group
+from jobs.sinks import ViewRow
+from jobs.versions import read_versions
+from tests.deployment import Deployment
+from tests.waiting import wait_until
+from verification.verify import Report, Verification
+from views.definition import parse_view
+from views.resolve import ResolvedView, resolve
+
+TABLE = """
+create table things (
+    id bigint primary key, name text, price numeric(12,4), weight real, size double precision,
+    ok boolean, day date, at timestamp, seen timestamptz, data bytea, tag uuid, doc jsonb)
+"""
+ROWS = """
+insert into things
+select i, 'thing ' || i, i * 1.5, i / 3.0, i / 7.0, i % 2 = 0, date '2024-02-28' + i,
+    timestamp '2024-02-29 12:00:00.5' + i * interval '1 minute', now() - i * interval '1 day',
+    decode(md5(i::text), 'hex'), md5(i::text)::uuid, jsonb_build_object('n', i)
+from generate_series(1, 300) as i
+"""
+ODD = """
+insert into things values
+    (1001, null, null, null, null, null, null, null, null, null, null, null),
+    (1002, '', 'NaN', 'NaN', '-Infinity', true, null, null, null, '', null, 'null'),
+    (1003, 'Größe', -0.0000, 0.1, 1e-300, false, '0001-01-01', null, null, '\\x00ff', null, '[]')
+"""
+
+
+@dataclass
+class MemoryView:
+    """The topic of ``things``, folded whenever ``apply`` is called."""
+
+    deployment: Deployment
+    broker: Broker
+    bend: Callable[[dict[int, ViewRow]], None] = lambda _rows: None
+    on_step: Callable[[str], None] = lambda _step: None
+    applying: bool = True
+    rows: dict[int, ViewRow] = field(default_factory=dict)
+
+    @property
+    def topic(self) -> str:
+        return table_topic(self.deployment.name, "public", "things")
+
+    def apply(self) -> None:
+        ends = self.broker.end_offsets([self.topic])
+        rows: dict[int, ViewRow] = {}
+        for event in self.deployment.events("things"):
+            if event.value is None or event.key is None:
+                continue
+            number, after = event.key["id"], event.value["after"]
+            rows.pop(number, None)
+            if after is not None:
+                rows[number] = ViewRow((number,), Position(*event.position), after)
+        self.rows = rows
+        self.bend(self.rows)
+        self.broker.commit_group(view_group("things_view"), ends)
+
+    def step(self, said: str) -> None:
+        if said.startswith("waiting for") and self.applying:
+            self.apply()
+        self.on_step(said)
+
+    def verify(self, timeout_s: float = 30, limit: int = 10) -> Report:
+        return Verification(
+            self.deployment.dsn,
+            self.deployment.name,
+            self.resolved(),
+            self.broker,
+            lambda: iter(self.rows.values()),
+            timeout_s=timeout_s,
+            limit=limit,
+            on_step=self.step,
+        ).run()
+
+    def resolved(self) -> ResolvedView:
+        sql = "select t.*, name || '!' as loud from things as t where name is null or name <> 'no';"
+        definition = parse_view("things_view", "store", ["id"], sql)
+        versions = read_versions(self.broker, self.deployment.name, "public", "things")
+        return resolve(definition, list(versions.values())[-1])
+
+
+@pytest.fixture
+def view(tmp_path: Path, source_name: str, database: str, kafka: str) -> Iterator[MemoryView]:
+    deployment = Deployment(tmp_path, source_name, database, kafka)
+    deployment.execute(TABLE, ROWS, ODD)
+    deployment.init()
+    with deployment.running("capture") as capture, Broker(kafka) as broker:
+        deployment.captured(capture)
+        view = MemoryView(deployment, broker, bend=add_loud)
+        yield view
+
+
+def add_loud(rows: dict[int, ViewRow]) -> None:
+    """What the view's SQL computes."""
+    for row in rows.values():
+        name = row.values["name"]
+        row.values["loud"] = None if name is None else f"{name}!"
+
+
+def bent(change: Callable[[dict[int, ViewRow]], Any]) -> Callable[[dict[int, ViewRow]], None]:
+    def bend(rows: dict[int, ViewRow]) -> None:
+        add_loud(rows)
+        change(rows)
+
+    return bend
+
+
+def test_a_view_equal_in_every_type_is_found_equal(view: MemoryView) -> None:
+    report = view.verify()
+    assert report.differences == []
+    assert report.equal
+    assert (report.source_rows, report.view_rows, report.rounds) == (303, 303, 1)
+    assert report.lsn > 0
+
+
+def test_every_kind_of_difference_is_found_and_named(view: MemoryView) -> None:
+    def change(rows: dict[int, ViewRow]) -> None:
+        del rows[7]
+        rows[9000] = rows[8]._replace(key=(9000,), values={**rows[8].values, "id": 9000})
+        rows[9].values["price"] = "13.5001"
+        rows[9].values["name"] = None
+
+    view.bend = bent(change)
+    report = view.verify()
+    assert not report.equal
+    assert (report.missing, report.extra, report.different, report.undecided) == (1, 1, 1, 0)
+    by_kind = {item.kind: item for item in report.differences}
+    assert by_kind["missing"].key == {"id": 7}
+    assert by_kind["extra"].key == {"id": 9000}
+    assert by_kind["different"].key == {"id": 9}
+    assert by_kind["different"].columns == {
+        "price": ("13.5", "13.5001"),
+        "name": ("thing 9", None),
+    }
+
+
+def test_rows_changed_during_a_round_are_decided_in_the_next(view: MemoryView) -> None:
+    changes = [
+        "update things set name = 'changed' where id <= 5",
+        "delete from things where id between 6 and 10",
+        "insert into things (id, name) values (2000, 'new')",
+        "delete from things where id = 11",
+        "insert into things (id, name) values (11, 'again')",
+        "update things set id = 3000 where id = 12",
+    ]
+
+    def meanwhile(said: str) -> None:
+        if said == "reading the view" and changes:
+            view.deployment.execute(*changes)
+            changes.clear()
+            view.deployment.captured()
+            view.apply()
+
+    view.on_step = meanwhile
+    report = view.verify()
+    assert report.differences == []
+    assert report.equal
+    assert report.rounds == 2
+
+
+def test_a_difference_among_the_changed_rows_is_found_in_the_next_round(view: MemoryView) -> None:
+    changes = ["update things set name = 'changed' where id <= 5"]
+
+    def meanwhile(said: str) -> None:
+        if said == "reading the view" and changes:
+            view.deployment.execute(*changes)
+            changes.clear()
+            view.deployment.captured()
+            view.apply()
+
+    view.on_step = meanwhile
+    view.bend = bent(lambda rows: rows[3].values.update(name="wrong", loud="wrong!"))
+    report = view.verify()
+    assert (report.rounds, report.different, report.missing, report.extra) == (2, 1, 0, 0)
+    assert [item.key for item in report.differences] == [{"id": 3}]
+
+
+def test_a_row_that_never_rests_is_undecided_and_not_equal(view: MemoryView) -> None:
+    def meanwhile(said: str) -> None:
+        if said == "reading the view":
+            view.deployment.execute("update things set size = size + 1 where id = 1")
+            view.deployment.captured()
+            view.apply()
+
+    view.on_step = meanwhile
+    report = view.verify()
+    assert report.undecided == 1
+    assert not report.equal
+    assert (report.different, report.missing, report.extra) == (0, 0, 0)
+
+
+def test_a_view_that_is_not_applied_is_an_error_that_says_so(view: MemoryView) -> None:
+    view.applying = False
+    with pytest.raises(RetryableError, match=r"view things_view to apply .* `headwater apply things_view` running"):
+        view.verify(timeout_s=2)
+
+
+def test_a_capture_that_does_not_run_is_an_error_that_says_so(
+    tmp_path: Path, source_name: str, database: str, kafka: str
+) -> None:
+    deployment = Deployment(tmp_path, source_name, database, kafka)
+    deployment.execute(TABLE, ROWS)
+    deployment.init()
+    with Broker(kafka) as broker:
+        view = MemoryView(deployment, broker, bend=add_loud)
+        with pytest.raises(RetryableError, match=r"in Kafka; .* is `headwater capture` running"):
+            view.verify(timeout_s=1)
+
+
+def test_verification_leaves_no_slot_and_no_transaction(view: MemoryView) -> None:
+    view.verify()
+
+    def left() -> int:
+        query = (
+            "select (select count(*) from pg_replication_slots where temporary) + (select count(*)"
+            " from pg_stat_activity where application_name = 'headwater verify')"
+        )
+        with psycopg.connect(view.deployment.dsn) as conn:
+            row = conn.execute(query).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    wait_until(lambda: left() == 0, "the temporary slot and the session of verify to be gone")

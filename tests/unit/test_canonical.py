@@ -1,0 +1,135 @@
+"""Equal values, in whatever form source and stores give them, are equal; others are not."""
+
+from __future__ import annotations
+
+import struct
+from base64 import b64encode
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from verification.canonical import canonical_row, canonicalizer, digest, packed, unpacked
+from views.types import FLOAT8, INT4, TIMESTAMP, TIMESTAMPTZ, PgType
+
+NUMERIC = PgType("numeric", 38, 10)
+BYTEA = PgType("bytea")
+DATE = PgType("date")
+FLOAT4 = PgType("float4")
+DECIMALS = st.decimals(allow_nan=False, allow_infinity=False)
+MOMENTS = st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30))
+
+
+def canonical(kind: PgType, value: Any) -> Any:
+    return canonical_row([value], [canonicalizer(kind)])[0]
+
+
+def same(kind: PgType, *values: Any) -> bool:
+    return len({packed((canonical(kind, value),)) for value in values}) == 1
+
+
+def postgres_text(moment: datetime) -> str:
+    """A timestamp as PostgreSQL prints it under DateStyle ISO."""
+    text = moment.replace(tzinfo=None).isoformat(" ")
+    return text.rstrip("0").removesuffix(".") if "." in text else text
+
+
+@given(DECIMALS, st.integers(0, 12))
+def test_a_decimal_is_the_same_with_more_zeros(value: Decimal, zeros: int) -> None:
+    plain = format(value, "f")
+    longer = plain + ("" if "." in plain else ".") + "0" * zeros
+    assert same(NUMERIC, value, plain, longer, Decimal(longer))
+
+
+@given(DECIMALS, DECIMALS)
+def test_decimals_that_differ_stay_different(one: Decimal, other: Decimal) -> None:
+    assert same(NUMERIC, one, other) == (one == other)
+
+
+@pytest.mark.parametrize("text", ["NaN", "NAN"])
+def test_a_numeric_nan_is_itself_in_every_form(text: str) -> None:
+    assert same(NUMERIC, Decimal("NaN"), text)
+
+
+def test_numeric_infinities_are_themselves_in_every_form() -> None:
+    assert same(NUMERIC, "Infinity", "POSITIVE_INFINITY", Decimal("Infinity"))
+    assert same(NUMERIC, "-Infinity", "NEGATIVE_INFINITY", Decimal("-Infinity"))
+    assert not same(NUMERIC, "Infinity", "-Infinity")
+
+
+@given(st.floats(width=32))
+def test_a_single_float_is_its_double_image(value: float) -> None:
+    (widened,) = struct.unpack("f", struct.pack("f", value))
+    shortest = float(f"{value:.9g}")
+    assert same(FLOAT4, value, widened, shortest)
+
+
+@given(st.floats(), st.floats())
+def test_doubles_are_equal_as_postgres_has_it(one: float, other: float) -> None:
+    both_nan = one != one and other != other
+    assert same(FLOAT8, one, other) == (one == other or both_nan)
+
+
+@given(st.floats())
+def test_a_double_is_itself_in_json(value: float) -> None:
+    assert same(FLOAT8, value, repr(value), str(value))
+
+
+@given(MOMENTS, st.integers(-12, 12))
+def test_an_instant_is_the_same_in_every_notation(moment: datetime, hours: int) -> None:
+    aware = moment.replace(tzinfo=UTC)
+    elsewhere = aware.astimezone(timezone(timedelta(hours=hours)))
+    event = postgres_text(moment).replace(" ", "T") + "Z"
+    full = moment.isoformat(timespec="microseconds") + "Z"
+    text = postgres_text(moment) + "+00"
+    assert same(TIMESTAMPTZ, aware, elsewhere, moment, event, full, text)
+
+
+@given(MOMENTS, MOMENTS)
+def test_moments_that_differ_stay_different(one: datetime, other: datetime) -> None:
+    assert same(TIMESTAMP, one, postgres_text(other)) == (one == other)
+
+
+@given(st.dates())
+def test_a_date_is_the_same_as_its_text(day: date) -> None:
+    assert same(DATE, day, day.isoformat(), f"{day.isoformat()}Z")
+
+
+@given(st.binary())
+def test_binary_is_the_same_as_bytes_hex_and_base64(data: bytes) -> None:
+    encoded = b64encode(data).decode()
+    assert same(BYTEA, data, bytearray(data), memoryview(data), "\\x" + data.hex(), encoded)
+
+
+@given(st.lists(st.none() | DECIMALS))
+def test_array_elements_are_compared_by_their_own_type(items: list[Decimal | None]) -> None:
+    kind = PgType("array", 38, 10, "numeric")
+    texts = [
+        None if item is None else format(item, "f") + ".0" * (item == int(item)) for item in items
+    ]
+    assume(all(text is None or text.count(".") < 2 for text in texts))
+    assert same(kind, items, tuple(items), texts)
+
+
+def test_null_equals_null_only() -> None:
+    assert not same(INT4, None, 0)
+    assert not same(PgType("text"), None, "")
+    assert not same(PgType("array", element="int4"), None, [])
+    assert not same(PgType("array", element="int4"), [None], [])
+
+
+def test_a_boolean_is_no_number_and_a_number_no_text() -> None:
+    assert not same(PgType("bool"), True, 1)
+    assert not same(INT4, 1, "1")
+
+
+@given(st.lists(st.none() | st.booleans() | st.integers() | st.text() | st.binary()))
+def test_packing_is_reversed_and_tells_rows_apart(values: list[Any]) -> None:
+    row = tuple(values)
+    assert unpacked(packed(row)) == row
+    copy = tuple(bytes(bytearray(v)) if isinstance(v, bytes) else v for v in values)
+    assert digest(row) == digest(copy)
+    assert digest(row) != digest((*row, None))

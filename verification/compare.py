@@ -1,0 +1,106 @@
+"""Rows of the source against rows of the view. Pure.
+
+What a round can decide, for a view that has applied everything committed below ``lsn``:
+
+====================  ==================  ====================================================
+the source at ``lsn``  the view            then
+====================  ==================  ====================================================
+has the row           the same            equal
+has it or not         newer (>= ``lsn``)  changed since: ``newer``, to be looked at again
+has the row           older, not equal    ``different``
+has no such row       older               ``extra``
+has the row           none                ``missing``, unless it was changed since: ask the log
+====================  ==================  ====================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cdc.errors import ViewError
+from cdc.lsn import Position
+from verification.canonical import Canonical, digest
+
+
+class Row(NamedTuple):
+    """A canonical row; ``key`` is packed, ``values`` are the view's columns in their order."""
+
+    key: bytes
+    values: tuple[Canonical, ...]
+
+
+class StoredRow(NamedTuple):
+    """A row of the view, with the position it is the result of."""
+
+    row: Row
+    position: Position
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one pass over the view showed. Keys are packed."""
+
+    view_rows: int = 0
+    different: dict[bytes, tuple[Canonical, ...]] = field(default_factory=dict)
+    """The view's values by key, of the first ``keep`` of them only; see ``different_count``."""
+    different_count: int = 0
+    extra: list[bytes] = field(default_factory=list)
+    newer: set[bytes] = field(default_factory=set)
+    missing: set[bytes] = field(default_factory=set)
+
+
+def expected_rows(rows: Iterable[Row], view: str) -> dict[bytes, bytes]:
+    """Digests of the source's rows by key. Raises ``ViewError`` when a key is not unique."""
+    expected: dict[bytes, bytes] = {}
+    count = 0
+    for row in rows:
+        expected[row.key] = digest(row.values)
+        count += 1
+    if count != len(expected):
+        raise ViewError(
+            f"view {view}: its SQL gives {count - len(expected):,} rows in the source whose key "
+            "another row has",
+            "declare a key that tells its rows apart",
+        )
+    return expected
+
+
+def compare(
+    expected: dict[bytes, bytes],
+    stored: Iterable[StoredRow],
+    lsn: int,
+    keep: int,
+    only: Container[bytes] | None = None,
+) -> Outcome:
+    """Compare and consume ``expected``: what is left of it is ``missing``.
+
+    ``only`` limits the comparison to these keys. Memory beyond ``expected`` grows with the rows
+    that were changed during the comparison and with ``keep`` rows that differ.
+    """
+    outcome = Outcome()
+    for (key, values), position in stored:
+        outcome.view_rows += 1
+        if only is not None and key not in only:
+            continue
+        wanted = expected.pop(key, None)
+        if position.commit_lsn >= lsn:
+            outcome.newer.add(key)
+        elif wanted is None:
+            outcome.extra.append(key)
+        elif wanted != digest(values):
+            outcome.different_count += 1
+            if len(outcome.different) < keep:
+                outcome.different[key] = values
+    outcome.missing = set(expected)
+    return outcome
+
+
+def differing_columns(
+    names: Iterable[str], source: tuple[Canonical, ...], view: tuple[Canonical, ...]
+) -> Iterator[tuple[str, Canonical, Canonical]]:
+    """The columns whose canonical values are not the same, with both values."""
+    for name, wanted, found in zip(names, source, view, strict=True):
+        if digest((wanted,)) != digest((found,)):
+            yield name, wanted, found

@@ -1,0 +1,54 @@
+"""Which rows of a view the log touched in a stretch of time.
+
+A row that the source has at L and the view lacks is missing, unless it was deleted at or after L.
+What was committed at or after L stands, in Kafka, behind what stood there before L was taken; so
+the keys between those ends and the ends after the view was read are all that can have changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from cdc.broker import Broker, Offsets
+from cdc.errors import LogError
+from verification.canonical import canonical_row, canonicalizer, packed
+from views.resolve import ResolvedView
+
+
+def touched_keys(
+    broker: Broker, view: ResolvedView, before: Offsets, after: Offsets
+) -> set[bytes] | None:
+    """The packed view keys of the records from ``before`` to ``after``; None stands for all
+    (a TRUNCATE, or a key that does not say which row)."""
+    by_name = {output.name: output for output in view.outputs}
+    columns = [by_name[name] for name in view.key]
+    canonical = [canonicalizer(column.type) for column in columns]
+    sources = [column.source for column in columns]
+    keys: set[bytes] = set()
+    for topic, ends in after.items():
+        for partition, end in ends.items():
+            start = before.get(topic, {}).get(partition, 0)
+            for record in broker.read(topic, partition, start, end):
+                if record.key is None:
+                    return None
+                values = _key(record.key, f"{topic}-{partition}, offset {record.offset}")
+                if any(name not in values for name in sources):
+                    return None
+                row = canonical_row([values[name] for name in sources], canonical)
+                keys.add(packed(row))
+    return keys
+
+
+def _key(key: bytes, place: str) -> dict[str | None, Any]:
+    try:
+        values = orjson.loads(key)
+        if isinstance(values, dict):
+            return values
+    except ValueError:
+        pass
+    raise LogError(
+        f"{place}: the record's key is not a JSON object",
+        "give the source a source.name of its own, so that nobody else writes its topics",
+    )

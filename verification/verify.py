@@ -1,0 +1,165 @@
+"""Compare a view with its source until every row is decided, or too much changes to decide."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from cdc.broker import Broker
+from cdc.topics import table_topic
+from jobs.sinks import ViewRow
+from verification.canonical import Canonical, canonical_row, canonicalizer, packed, unpacked
+from verification.compare import Outcome, Row, StoredRow, compare, differing_columns, expected_rows
+from verification.reach import wait_until_applied
+from verification.source import SourceSnapshot, source_at_new_lsn
+from verification.touched import touched_keys
+from views.resolve import ResolvedView
+
+MAX_ROUNDS = 6
+
+
+class Difference(NamedTuple):
+    """A row that is not what it should be. ``columns`` holds source's and view's values."""
+
+    kind: Literal["missing", "extra", "different"]
+    key: dict[str, Canonical]
+    columns: dict[str, tuple[Canonical, Canonical]]
+
+
+@dataclass(slots=True)
+class Report:
+    """What was compared, and what was found; ``differences`` are the first of ``different``."""
+
+    view: str
+    lsn: int = 0
+    source_rows: int = 0
+    view_rows: int = 0
+    missing: int = 0
+    extra: int = 0
+    different: int = 0
+    undecided: int = 0
+    """Rows that were changed during every round."""
+    rounds: int = 0
+    seconds: float = 0.0
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def equal(self) -> bool:
+        """Every row was decided, and none differs."""
+        return not (self.missing or self.extra or self.different or self.undecided)
+
+
+class Verification:
+    """One run of ``verify`` on one view."""
+
+    def __init__(
+        self,
+        dsn: str,
+        source: str,
+        view: ResolvedView,
+        broker: Broker,
+        scan: Callable[[], Iterable[ViewRow]],
+        *,
+        timeout_s: float,
+        limit: int,
+        on_step: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._dsn, self._source, self._view = dsn, source, view
+        self._broker, self._scan = broker, scan
+        self._timeout_s, self._limit, self._on_step = timeout_s, limit, on_step
+        definition = view.definition
+        self._topics = [table_topic(source, definition.schema, definition.table)]
+        self._names = [output.name for output in view.outputs]
+        self._columns = [canonicalizer(output.type) for output in view.outputs]
+        self._key = [self._names.index(name) for name in view.key]
+        self._report = Report(view.name)
+
+    def run(self) -> Report:
+        """Compare. ``timeout_s`` bounds each wait for the view, not the reading of rows.
+
+        Raises ``SourceError``, ``ViewError``, ``LogError`` or ``SinkError`` for what cannot be
+        compared at all, and ``RetryableError`` when the view does not get as far as the source.
+        """
+        began = time.monotonic()
+        report = self._report
+        undecided = self._round(None)
+        while undecided and report.rounds < MAX_ROUNDS:
+            undecided = self._round(undecided)
+        report.undecided = len(undecided)
+        report.seconds = time.monotonic() - began
+        return report
+
+    def _round(self, only: set[bytes] | None) -> set[bytes]:
+        """Compare at a new LSN, the rows of these keys or all; the keys that stay undecided."""
+        report = self._report
+        report.rounds += 1
+        before = self._broker.end_offsets(self._topics)
+        self._on_step("taking a snapshot of the source")
+        timeout_s, on_step = self._timeout_s, self._on_step
+        with source_at_new_lsn(self._dsn, self._view, timeout_s, on_step) as source:
+            self._on_step("reading the source")
+            rows = source.rows() if only is None else source.rows_of(sorted(only))
+            expected = expected_rows(rows, self._view.name)
+            if only is None:
+                report.lsn, report.source_rows = source.lsn, len(expected)
+            self._wait_for(source.lsn)
+            self._on_step("reading the view")
+            room = max(0, self._limit - len(report.differences))
+            outcome = compare(expected, self._stored(), source.lsn, room, only)
+            if only is None:
+                report.view_rows = outcome.view_rows
+            missing = self._never_touched(outcome.missing, before)
+            self._take(outcome, missing, source)
+        return outcome.newer | (outcome.missing - missing)
+
+    def _wait_for(self, lsn: int) -> None:
+        deadline = time.monotonic() + self._timeout_s
+        wait_until_applied(
+            self._broker,
+            self._source,
+            self._view.name,
+            self._topics,
+            lsn,
+            deadline,
+            lambda what: self._on_step(f"waiting for {what}"),
+        )
+
+    def _stored(self) -> Iterator[StoredRow]:
+        for _, position, found in self._scan():
+            row = canonical_row([found.get(name) for name in self._names], self._columns)
+            key = packed(tuple(row[i] for i in self._key))
+            yield StoredRow(Row(key, row), position)
+
+    def _never_touched(self, missing: set[bytes], before: dict[str, dict[int, int]]) -> set[bytes]:
+        """Those of ``missing`` that no change at or after the LSN can explain."""
+        if not missing:
+            return missing
+        after = self._broker.end_offsets(self._topics)
+        touched = touched_keys(self._broker, self._view, before, after)
+        return set() if touched is None else missing - touched
+
+    def _take(self, outcome: Outcome, missing: set[bytes], source: SourceSnapshot) -> None:
+        """Count what is certain, and describe the first of it."""
+        report = self._report
+        report.missing += len(missing)
+        report.extra += len(outcome.extra)
+        report.different += outcome.different_count
+        described = [
+            *self._described(outcome, source),
+            *(Difference("missing", self._named(key), {}) for key in sorted(missing)),
+            *(Difference("extra", self._named(key), {}) for key in outcome.extra),
+        ]
+        report.differences += described[: max(0, self._limit - len(report.differences))]
+
+    def _described(self, outcome: Outcome, source: SourceSnapshot) -> Iterator[Difference]:
+        for row in source.rows_of(sorted(outcome.different)):
+            found = outcome.different[row.key]
+            columns = differing_columns(self._names, row.values, found)
+            pairs = {name: (wanted, has) for name, wanted, has in columns}
+            yield Difference("different", self._named(row.key), pairs)
+
+    def _named(self, key: bytes) -> dict[str, Canonical]:
+        names: Sequence[str] = self._view.key
+        return dict(zip(names, unpacked(key), strict=True))
