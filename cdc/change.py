@@ -118,13 +118,8 @@ class Transcriber:
         """The last event's, of this transaction or of the one before."""
         return Position(self._commit_lsn, self._ordinal)
 
-    @property
-    def batch(self) -> Batch:
-        """What has been collected since ``take``."""
-        return self._batch
-
     def take(self) -> Batch:
-        """Hand over the collected records and start anew."""
+        """Hand over the records collected since the last call."""
         batch, self._batch = self._batch, Batch()
         return batch
 
