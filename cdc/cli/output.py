@@ -10,11 +10,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+_PIPE_COLUMNS = 160  # a pipe has no width of its own; rich would cut tables at 80
+
+
 def out() -> Console:
     """The console for results."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_COLUMNS)
 
 
 def err() -> Console:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -49,19 +48,15 @@ def status(home: HomeOption = HOME_DEFAULT, as_json: JsonOption = False) -> None
         raise typer.Exit(1)
 
 
-def _short(path: Path) -> str:
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
-
-
 def _show(lines: list[Status]) -> None:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
-    for heading in ("server", "state", "pid", "address", "since (UTC)"):
+    for heading in ("server", "state", "pid"):
         table.add_column(heading, no_wrap=True)
-    table.add_column("log", overflow="fold")
+    table.add_column("address", overflow="fold")
+    table.add_column("since (UTC)", no_wrap=True)
     for line in lines:
         table.add_row(
             line.name,
@@ -69,6 +64,6 @@ def _show(lines: list[Status]) -> None:
             str(line.pid or ""),
             line.address,
             line.since[:16].replace("T", " "),
-            _short(line.log),
         )
     out().print(table)
+    out().print(f"logs: {lines[0].log.parent}", soft_wrap=True)
