@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from typing import Any
 
 from cdc.errors import FatalError
 from demo.home import Home
@@ -16,7 +18,9 @@ class Pipeline:
     def __init__(self, home: Home) -> None:
         self._home = home
         self.capture = self._process("capture", "capture")
-        self.jobs = {name: self._process(name, "apply", "--json", *views) for name, views in JOBS.items()}
+        self.jobs = {
+            name: self._process(name, "apply", "--json", *views) for name, views in JOBS.items()
+        }
 
     def check(self) -> None:
         """Raise ``FatalError`` with the tail of its log when a process died unasked."""
@@ -32,16 +36,20 @@ class Pipeline:
 
     def command(
         self, verb: str, *arguments: str, timeout_s: float, on_wait: Callable[[], None]
-    ) -> str:
-        """Run ``headwater VERB`` to its end and give what it printed.
+    ) -> dict[str, Any]:
+        """Run ``headwater VERB ... --json`` to its end and give the document it printed.
 
-        Raises ``FatalError`` with the tail of its log when it does not end well or in time.
+        One with an exit code 1 counts too: it tells of differences. Raises ``FatalError`` with
+        the tail of the command's log when it prints none or does not end in time.
         """
-        log = self._home.log(" ".join((verb, *(a for a in arguments if not a.startswith("-")))))
-        code, printed = run(verb, self._arguments(verb, *arguments), log, timeout_s, on_wait)
-        if code != 0:
-            raise FatalError(f"headwater {verb} ended with exit code {code}\n{tail(log)}")
-        return printed
+        log = self._home.log(" ".join((verb, *arguments[:1])))
+        given = self._arguments(verb, *arguments, "--json")
+        code, printed = run(f"headwater {verb}", given, log, timeout_s, on_wait)
+        try:
+            document: dict[str, Any] = json.loads(printed)
+        except json.JSONDecodeError:
+            raise FatalError(f"headwater {verb} ended with exit code {code}\n{tail(log)}") from None
+        return document
 
     def job_logs(self) -> list[str]:
         """Every line the Spark jobs have logged."""

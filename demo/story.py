@@ -6,7 +6,6 @@ stopped by their pids before it returns, and the servers too unless they are to 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -124,10 +123,9 @@ class Story:
     def _snapshot(self) -> None:
         with self._board.stage("snapshot") as stage:
             stage.note = "headwater init: publication, slot, topics, five tables at one LSN"
-            printed = self._pipeline.command(
-                "init", "--json", timeout_s=_COMMAND_S, on_wait=self._display.refresh
+            done = self._pipeline.command(
+                "init", timeout_s=_COMMAND_S, on_wait=self._display.refresh
             )
-            done = json.loads(printed)
             rows = sum(done["rows"].values())
             stage.note = (
                 f"{rows:,} rows of five tables in Kafka, exact at {done['consistent_point']}"
