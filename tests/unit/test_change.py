@@ -1,0 +1,194 @@
+"""Changes: what transactions become, table by table, without a server."""
+
+from __future__ import annotations
+
+import json
+from struct import pack
+from typing import Any
+
+import pytest
+
+from cdc.change import Transcriber
+from cdc.envelope import SourceContext
+from cdc.errors import ProtocolError
+from cdc.messages import RelationMessage, Values
+from cdc.records import Record
+from cdc.relation import Column, Relation, TypeInfo
+
+INT = TypeInfo(23, "pg_catalog", "int4", "base", "int4")
+TEXT = TypeInfo(25, "pg_catalog", "text", "base", "text")
+TOPIC = "s.public.t"
+NOW_US = 1_700_000_000_000_000
+
+
+def relation(message: RelationMessage) -> Relation:
+    columns = tuple(
+        Column(c.name, INT if c.type_oid == 23 else TEXT, c.typmod, c.name == "id")
+        for c in message.columns
+    )
+    key = ("id",) if message.table == "t" else ()
+    return Relation(
+        message.oid, message.schema, message.table, message.replica_identity, columns, key
+    )
+
+
+def transcriber(row_now: Values | None = None) -> Transcriber:
+    made = Transcriber(
+        SourceContext("1", "s", "db"), relation, lambda _r, _k: row_now, lambda _topic: 3, 50
+    )
+    made.clock(NOW_US)
+    return made
+
+
+def frame(payload: bytes, lsn: int) -> bytes:
+    return b"w" + pack(">QQq", lsn, lsn, 0) + payload
+
+
+def describe(table: str = "t", oid: int = 1) -> bytes:
+    name = table.encode()
+    columns = b"\1id\0" + pack(">Ii", 23, -1) + b"\0a\0" + pack(">Ii", 25, -1)
+    return b"R" + pack(">I", oid) + b"public\0" + name + b"\0d" + pack(">H", 2) + columns
+
+
+def row(*cells: bytes | str | None) -> bytes:
+    out = pack(">H", len(cells))
+    for cell in cells:
+        if isinstance(cell, bytes):
+            out += b"t" + pack(">I", len(cell)) + cell
+        else:
+            out += b"n" if cell is None else b"u"
+    return out
+
+
+def begin(commit_lsn: int) -> bytes:
+    return b"B" + pack(">QqI", commit_lsn, 1_000_000, 7)
+
+
+def commit(commit_lsn: int) -> bytes:
+    return b"C" + pack(">BQQq", 0, commit_lsn, commit_lsn + 8, 1_000_000)
+
+
+def insert(*cells: bytes | str | None) -> bytes:
+    return b"I" + pack(">I", 1) + b"N" + row(*cells)
+
+
+def update(*parts: bytes) -> bytes:
+    return b"U" + pack(">I", 1) + b"".join(parts)
+
+
+def transcribe(made: Transcriber, *payloads: bytes) -> dict[str, list[Record]]:
+    for i, payload in enumerate(payloads):
+        made.feed(frame(payload, 100 + i))
+    return made.take().records
+
+
+def parsed(record: Record) -> dict[str, Any]:
+    assert record["value"] is not None
+    value: dict[str, Any] = json.loads(record["value"])
+    return value
+
+
+def test_events_of_a_transaction_are_numbered_from_one() -> None:
+    made = transcriber()
+    records = transcribe(
+        made, begin(200), describe(), insert(b"1", b"x"), insert(b"2", None), commit(200)
+    )
+    first, second = (parsed(r)["source"] for r in records[TOPIC])
+    assert [(s["commit_lsn"], s["ordinal"]) for s in (first, second)] == [(200, 1), (200, 2)]
+    assert [s["lsn"] for s in (first, second)] == [102, 103]
+    assert made.committed_lsn == 208
+    assert not made.in_transaction
+
+
+def test_the_sequence_names_the_end_of_the_transaction_before() -> None:
+    made = transcriber()
+    records = transcribe(
+        made,
+        begin(200), describe(), insert(b"1", b"x"), commit(200),
+        begin(300), insert(b"2", b"y"), commit(300),
+    )  # fmt: skip
+    sequences = [json.loads(parsed(r)["source"]["sequence"]) for r in records[TOPIC]]
+    assert sequences == [[None, "102"], ["208", "105"]]
+
+
+def test_the_description_of_a_table_stands_in_the_schemas_topic() -> None:
+    records = transcribe(transcriber(), begin(200), describe())
+    (schema,) = records["s.__schemas"]
+    described = parsed(schema)
+    assert schema["key"] == described["schema_id"].encode()
+    assert [column["name"] for column in described["columns"]] == ["id", "a"]
+
+
+def test_a_key_change_is_a_delete_its_tombstone_and_a_create() -> None:
+    moved = update(b"K", row(b"1", None), b"N", row(b"2", b"x"))
+    records = transcribe(transcriber(), begin(200), describe(), moved)[TOPIC]
+    delete, tombstone, create = records
+    assert (delete["key"], tombstone["key"], create["key"]) == (
+        b'{"id":1}', b'{"id":1}', b'{"id":2}',
+    )  # fmt: skip
+    assert tombstone["value"] is None
+    assert delete["headers"] == [("__debezium.newkey", b'{"id":2}')]
+    assert create["headers"] == [("__debezium.oldkey", b'{"id":1}')]
+    assert [parsed(r)["op"] for r in (delete, create)] == ["d", "c"]
+    assert [parsed(r)["source"]["ordinal"] for r in (delete, create)] == [1, 2]
+    assert parsed(delete)["before"] == {"id": 1, "a": None}
+
+
+def test_a_moved_row_with_unchanged_toast_is_read_from_the_source() -> None:
+    moved = update(b"K", row(b"1", None), b"N", row(b"2", "u"))
+    records = transcribe(transcriber([b"2", b"big"]), begin(200), describe(), moved)[TOPIC]
+    assert parsed(records[2])["after"] == {"id": 2, "a": "big"}
+
+
+def test_a_moved_row_that_is_gone_keeps_the_placeholder() -> None:
+    moved = update(b"K", row(b"1", None), b"N", row(b"2", "u"))
+    records = transcribe(transcriber(None), begin(200), describe(), moved)[TOPIC]
+    assert parsed(records[2])["after"]["a"] == "__debezium_unavailable_value"
+
+
+def test_a_full_old_row_gives_unchanged_toast_its_value() -> None:
+    changed = update(b"O", row(b"1", b"big"), b"N", row(b"1", "u"))
+    (record,) = transcribe(transcriber(), begin(200), describe(), changed)[TOPIC]
+    assert parsed(record)["after"] == {"id": 1, "a": "big"}
+    assert parsed(record)["before"] == {"id": 1, "a": "big"}
+
+
+def test_a_truncate_goes_to_every_partition_at_one_position() -> None:
+    truncate = b"T" + pack(">IBI", 1, 0, 1)
+    records = transcribe(transcriber(), begin(200), describe(), truncate)[TOPIC]
+    assert [record["partition"] for record in records] == [0, 1, 2]
+    assert {parsed(record)["source"]["ordinal"] for record in records} == {1}
+
+
+def test_events_without_a_key_keep_their_order_in_one_partition() -> None:
+    rows = describe("keyless", 1)
+    records = transcribe(transcriber(), begin(200), rows, insert(b"1", b"x"), insert(b"2", b"y"))
+    assert [(r["key"], r["partition"]) for r in records["s.public.keyless"]] == [(None, 0)] * 2
+
+
+def test_a_message_outside_of_a_transaction_leaves_none_open() -> None:
+    message = b"M" + pack(">BQ", 0, 500) + b"p\0" + pack(">I", 2) + b"hi"
+    made = transcriber()
+    (record,) = transcribe(made, message)["s.message"]
+    value = parsed(record)
+    assert list(value) == ["op", "ts_ms", "source", "transaction", "message"]
+    assert value["message"] == {"prefix": "p", "content": "aGk="}
+    assert value["source"]["txId"] is None
+    assert not made.in_transaction
+
+
+@pytest.mark.parametrize(
+    "payloads",
+    [
+        (insert(b"1", b"x"),),
+        (begin(200), insert(b"1", b"x")),
+        (begin(200), begin(300)),
+        (commit(200),),
+        (begin(200), commit(300)),
+        (b"O" + pack(">Q", 1) + b"o\0",),
+    ],
+    ids=["row alone", "row undescribed", "begin twice", "commit alone", "other commit", "origin"],
+)
+def test_messages_out_of_order_are_protocol_errors(payloads: tuple[bytes, ...]) -> None:
+    with pytest.raises(ProtocolError):
+        transcribe(transcriber(), *payloads)
