@@ -15,16 +15,15 @@ serves() {
 }
 
 find_python() {
-    local candidate
-    for candidate in ${PYTHON:-python3.13 python3.12 python3.11 python3}; do
+    local candidate candidates=${PYTHON:-python3.13 python3.12 python3.11 python3}
+    for candidate in $candidates; do
         # Asked, not only looked for: a shim on PATH may stand for a Python that is not there.
         if serves "$candidate"; then
             echo "$candidate"
             return
         fi
     done
-    fail "no Python 3.11 or newer was found (${PYTHON:-python3} is $(
-        ${PYTHON:-python3} --version 2>&1 | head -n 1)): install one, or name it with make PYTHON=..."
+    fail "no Python 3.11 or newer was found (tried $candidates): install one, or make PYTHON=..."
 }
 
 make_venv() {

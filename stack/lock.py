@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 KAFKA = "4.1.0"
 OPENSEARCH = "2.19.6"
 DELTA = "4.4.0"
+DEBEZIUM = "3.7.0.Final"
 
 # Servers: resolved with everything they depend on at run time.
 WHOLE = {
@@ -35,12 +36,38 @@ WHOLE = {
             )
         ),
     ],
+    # What the tests hold our events against: the connector and the worker that runs it.
+    "debezium": [
+        f"io.debezium:debezium-connector-postgres:{DEBEZIUM}",
+        # The connector asks for newer ones of these, which the worker would mix with its own.
+        *(
+            f"org.apache.kafka:{module}:{KAFKA}"
+            for module in (
+                "kafka-clients",
+                "connect-api",
+                "connect-json",
+                "connect-runtime",
+                "connect-transforms",
+            )
+        ),
+        *(
+            f"org.eclipse.jetty{module}:12.0.22"
+            for module in (":jetty-security", ":jetty-session", ".ee10:jetty-ee10-servlet")
+        ),
+    ],
 }
+
+_LOG4J = "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3"
 
 # Exactly these files, beside what is resolved above.
 EXACT = {
     # The back end of slf4j, at the version of log4j that Kafka brings.
-    "kafka": ["org.apache.logging.log4j:log4j-slf4j-impl:2.24.3"],
+    "kafka": [_LOG4J],
+    "debezium": [
+        _LOG4J,
+        "org.apache.logging.log4j:log4j-api:2.24.3",
+        "org.apache.logging.log4j:log4j-core:2.24.3",
+    ],
     # Not among its dependencies, yet OpenSearch does not start without it.
     "opensearch": ["org.apache.logging.log4j:log4j-core:2.25.4"],
     # What these depend on is in the pyspark package already. The token provider of Spark 4.2 was

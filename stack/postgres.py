@@ -67,12 +67,17 @@ class Postgres:
         return Launch([binaries / "postgres", "-D", data, *options], data, environ, user)
 
     def answers(self, place: Place) -> bool:
-        isready = str(_package() / "bin" / "pg_isready")
+        isready = str(client_binaries() / "pg_isready")
         command = [isready, "-q", "-h", HOST, "-p", str(place.ports["main"]), "-t", "2"]
         return subprocess.run(command, check=False).returncode == 0
 
     def address(self, place: Place) -> str:
         return f"postgresql://postgres@{HOST}:{place.ports['main']}/postgres"
+
+
+def client_binaries() -> Path:
+    """PostgreSQL's own programs (``psql``, ``pg_recvlogical``, ...), for whoever we are."""
+    return _package() / "bin"
 
 
 def outside_directory(home: Path) -> Path:
