@@ -1,0 +1,211 @@
+"""``headwater check`` on real servers: what it finds, what it says to do, and its exit code."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from cdc.postgres import connect
+from cdc.slot import drop_slot
+from stack import servers
+from tests.deployment import Deployment
+
+
+@pytest.fixture
+def shop(tmp_path: Path, database: str, kafka: str, source_name: str) -> Deployment:
+    deployment = Deployment(tmp_path, source_name, database, kafka)
+    deployment.execute("create table public.a (id int primary key)")
+    return deployment
+
+
+@pytest.fixture
+def unused_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def replica_level(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server with ``wal_level = replica`` whose only slot is taken."""
+    home = tmp_path_factory.mktemp("replica-level")
+    settings = {"wal_level": "replica", "max_replication_slots": "1", "fsync": "off"}
+    try:
+        dsn = servers.start(home, ["postgres"], {"postgres": settings}).postgres_dsn
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            conn.execute("select pg_create_physical_replication_slot('taken')")
+            conn.execute("create table public.a (id int primary key)")
+        yield dsn
+    finally:
+        servers.purge(home)
+
+
+def check(shop: Deployment) -> tuple[int, dict[str, list[dict[str, str]]]]:
+    """Exit code, and the findings by level."""
+    done = shop.run("check", "--json")
+    assert "Traceback" not in done.stderr, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, list[dict[str, str]]] = {"ok": [], "warning": [], "error": []}
+    for finding in document["findings"]:
+        found[finding["level"]].append(finding)
+    assert document["errors"] == len(found["error"])
+    return done.returncode, found
+
+
+def only_error(shop: Deployment) -> dict[str, str]:
+    code, found = check(shop)
+    assert code == 1
+    assert len(found["error"]) == 1, found["error"]
+    return found["error"][0]
+
+
+def test_a_source_that_is_ready_has_no_errors_before_and_after_init(shop: Deployment) -> None:
+    code, found = check(shop)
+    assert (code, found["error"]) == (0, [])
+    shop.init()
+    code, found = check(shop)
+    assert (code, found["error"]) == (0, [])
+    slot = next(f for f in found["ok"] if f["check"] == "slot")
+    assert "no capture reads it" in slot["message"]
+    shown = shop.run("check")
+    assert shown.returncode == 0
+    assert "what to do" in shown.stdout
+
+
+def test_an_unreachable_source_is_one_error_beside_the_other_findings(
+    shop: Deployment, unused_port: int
+) -> None:
+    shop.dsn = f"postgresql://app:s3cr3t@127.0.0.1:{unused_port}/shop"
+    error = only_error(shop)
+    assert error["check"] == "source"
+    assert f"app@127.0.0.1:{unused_port}/shop" in error["message"]
+    assert "is PostgreSQL running there" in error["hint"]
+    assert "s3cr3t" not in json.dumps(check(shop)[1])
+
+
+def test_a_role_that_does_not_exist_is_named(shop: Deployment) -> None:
+    shop.dsn = psycopg.conninfo.make_conninfo(shop.dsn, user="nobody_here")
+    assert 'role "nobody_here" does not exist' in only_error(shop)["message"]
+
+
+def test_unreachable_kafka_and_stores_are_named(shop: Deployment, unused_port: int) -> None:
+    address = f"127.0.0.1:{unused_port}"
+    shop.bootstrap = address
+    shop.extra = (
+        f'[stores.search]\nkind = "opensearch"\nurl = "http://u:s3cr3t@{address}"\n'
+        f'[stores.cache]\nkind = "redis"\nurl = "redis://{address}/0"\n'
+        '[stores.lake]\nkind = "delta"\npath = "./lake"\n'
+    )
+    code, found = check(shop)
+    assert code == 1
+    assert [f["check"] for f in found["error"]] == ["kafka", "store search", "store cache"]
+    assert all(address in f["message"] for f in found["error"])
+    assert "s3cr3t" not in json.dumps(found)
+    assert "store lake" in [f["check"] for f in found["ok"]]
+
+
+def test_wal_level_replica_and_no_free_slot_are_found_and_stop_init(
+    shop: Deployment, replica_level: str
+) -> None:
+    shop.dsn = replica_level
+    code, found = check(shop)
+    assert code == 1
+    hints = {f["check"]: f["hint"] for f in found["error"]}
+    assert set(hints) == {"wal_level", "max_replication_slots"}
+    assert "wal_level = logical" in hints["wal_level"]
+    assert "raise max_replication_slots" in hints["max_replication_slots"]
+    refused = shop.run("init")
+    assert refused.returncode == 1
+    assert "wal_level is replica, not logical" in refused.stderr
+    with connect(replica_level) as conn:
+        assert conn.execute("select to_regnamespace('headwater')").fetchone() == (None,)
+
+
+def test_each_missing_privilege_comes_with_the_sql_that_grants_it(shop: Deployment) -> None:
+    role = f"role_{shop.name}"
+    shop.execute(
+        f"create role {role} login",
+        "alter table public.a enable row level security",
+        "create table public.b (id int primary key)",
+    )
+    owner = shop.dsn
+    try:
+        shop.execute(f"grant select on public.a to {role}")
+        shop.dsn = psycopg.conninfo.make_conninfo(owner, user=role)
+        _, found = check(shop)
+        hints = " / ".join(f["hint"] for f in found["error"])
+        assert f"ALTER ROLE {role} REPLICATION" in hints
+        assert f"CREATE SCHEMA headwater AUTHORIZATION {role}" in hints
+        assert f"GRANT SELECT ON public.b TO {role}" in hints
+        assert f"ALTER ROLE {role} BYPASSRLS" in hints
+        assert 'CREATE PUBLICATION "headwater_' in hints
+        assert len(found["error"]) == 5
+    finally:
+        shop.dsn = owner
+        shop.execute(f"drop owned by {role}", f"drop role {role}")
+
+
+def test_the_least_privileges_that_are_asked_for_are_enough(shop: Deployment) -> None:
+    role = f"role_{shop.name}"
+    owner = shop.dsn
+    shop.execute(
+        f"create role {role} login replication",
+        f"create schema headwater authorization {role}",
+        f"grant select on public.a to {role}",
+        f"create publication headwater_{shop.name} for table public.a "
+        "with (publish_via_partition_root = true)",
+    )
+    try:
+        shop.dsn = psycopg.conninfo.make_conninfo(owner, user=role)
+        code, found = check(shop)
+        assert (code, found["error"]) == (0, [])
+        shop.init()
+    finally:
+        shop.dsn = owner
+        with connect(owner) as conn:
+            drop_slot(conn, f"headwater_{shop.name}")
+        shop.execute(f"drop owned by {role}", f"drop role {role}")
+
+
+def test_tables_that_cannot_be_captured_are_one_error_each(shop: Deployment) -> None:
+    shop.execute("create table public.bare (v int)")
+    shop.tables = ("public.*", "public.missing")
+    _, found = check(shop)
+    messages = [f["message"] for f in found["error"]]
+    assert len(messages) == 2
+    assert messages[0].startswith("table public.missing does not exist")
+    assert messages[1].startswith("public.bare has no replica identity")
+
+
+def test_after_init_what_is_missing_is_an_error_with_the_way_back(shop: Deployment) -> None:
+    shop.init()
+    with connect(shop.dsn) as conn:
+        drop_slot(conn, f"headwater_{shop.name}")
+    error = only_error(shop)
+    assert (error["check"], error["hint"]) == (
+        "slot",
+        "headwater init --again takes a new snapshot",
+    )
+
+
+def test_a_table_added_to_the_configuration_after_init_is_told(shop: Deployment) -> None:
+    shop.init()
+    shop.execute("create table public.later (id int primary key)")
+    _, found = check(shop)
+    assert {f["check"] for f in found["error"]} == {"publication", "topics"}
+
+
+def test_settings_that_cost_time_or_the_slot_are_warnings(shop: Deployment) -> None:
+    name = shop.dsn.rsplit("/", 1)[1]
+    shop.execute(f"alter database {name} set synchronous_commit = off")
+    code, found = check(shop)
+    assert code == 0
+    warned = {f["check"]: f for f in found["warning"]}
+    assert "200 ms" in warned["synchronous_commit"]["message"]
+    assert "without limit" in warned["max_slot_wal_keep_size"]["message"]
