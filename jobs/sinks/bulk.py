@@ -1,0 +1,102 @@
+"""OpenSearch's bulk format: requests from documents, and what the answers mean. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from jobs.sinks import COMMIT_LSN, ORDINAL
+from jobs.sinks.documents import Document
+from jobs.sinks.mapping import DELETED_AT
+
+BODY_BYTES = 2 << 20
+"""Past about 4 MB a body gains nothing and costs the server memory."""
+_ID_BYTES = 512
+_FIELD = re.compile(r"field \[([^\]]*)\] of type \[([^\]]*)\]|introduction of \[([^\]]*)\]")
+
+
+class Request(NamedTuple):
+    """One body and the documents in it, in order."""
+
+    body: bytes
+    documents: Sequence[Document]
+
+
+class Refusal(NamedTuple):
+    """A document that OpenSearch will not take, told without its values."""
+
+    status: int
+    reason: str
+    id_hash: str
+
+
+class Answer(NamedTuple):
+    """What became of a request's documents; those in neither list were written."""
+
+    older: list[Document]
+    """Their version is not above the stored one."""
+    busy: str
+    """Why the server wants some of them again, or nothing."""
+    refused: list[Refusal]
+
+
+def document_id(key: str) -> str:
+    """The key, or its SHA-256 where OpenSearch cannot take it: empty, or over 512 bytes."""
+    encoded = key.encode()
+    if 0 < len(encoded) <= _ID_BYTES:
+        return key
+    return f"sha256:{hashlib.sha256(encoded).hexdigest()}"
+
+
+def requests(documents: Sequence[Document], version_type: str, now_ms: int) -> Iterator[Request]:
+    """Bulk bodies of about ``BODY_BYTES``, each line pair one document with its version."""
+    lines: list[bytes] = []
+    size = start = 0
+    for number, document in enumerate(documents):
+        line = _lines(document, version_type, now_ms)
+        if lines and size + len(line) > BODY_BYTES:
+            yield Request(b"".join(lines), documents[start:number])
+            lines, size, start = [], 0, number
+        lines.append(line)
+        size += len(line)
+    if lines:
+        yield Request(b"".join(lines), documents[start:])
+
+
+def _lines(document: Document, version_type: str, now_ms: int) -> bytes:
+    lsn, ordinal = document.position
+    head = (
+        f'{{"index":{{"_id":{orjson.dumps(document_id(document.id)).decode()},"version":{lsn},'
+        f'"version_type":"{version_type}"}}}}'
+    )
+    fields = document.body[1:-1] if document.body is not None else f'"{DELETED_AT}":{now_ms}'
+    return f'{head}\n{{{fields},"{COMMIT_LSN}":{lsn},"{ORDINAL}":{ordinal}}}\n'.encode()
+
+
+def read_answer(request: Request, response: dict[str, Any]) -> Answer:
+    """Sort a response's items by what has to be done about them."""
+    answer = Answer([], "", [])
+    if not response["errors"]:
+        return answer
+    for document, item in zip(request.documents, response["items"], strict=True):
+        status, error = item["index"]["status"], item["index"].get("error", {})
+        if status == 409:
+            answer.older.append(document)
+        elif status in (429, 503):
+            answer = answer._replace(busy=f"{status} {error.get('type', '')}")
+        elif status >= 300:
+            digest = hashlib.sha256(document.id.encode()).hexdigest()[:12]
+            answer.refused.append(Refusal(status, reason(error), digest))
+    return answer
+
+
+def reason(error: dict[str, Any]) -> str:
+    """An error's type and the field it names; the rest of its text may hold values."""
+    match = _FIELD.search(str(error.get("reason", "")))
+    if match is None:
+        return str(error.get("type", "unknown"))
+    return f"{error.get('type')} in field {match[1] or match[3]}"

@@ -1,0 +1,273 @@
+"""Views in Delta Lake: a table per view at ``<path>/<view>``, kept by MERGE.
+
+The table has the view's columns and ``__commit_lsn`` and ``__ordinal``, the position its row
+results from. Two guards make a write repeatable: the batch's number under the view's own
+transaction id in Delta's log (the same batch again does nothing), and the position of each row
+(an older change does nothing, whatever batch brings it). A deleted row leaves the table for good:
+a change from before the delete that arrives in a later batch would bring it back, until the
+delete that follows it in the topic comes again too.
+
+Files are compacted and old versions vacuumed between batches, by the one writer there is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import reduce
+from operator import and_
+from typing import Any, TypeVar
+
+from delta.exceptions import DeltaConcurrentModificationException
+from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    LongType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+)
+
+from cdc.config import Delta
+from cdc.errors import HeadwaterError, RetryableError, SinkError, ViewError
+from cdc.lsn import Position
+from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED, Batch, ViewRow
+from jobs.sinks.arrow import stream_columns
+from jobs.sinks.documents import unknown_values
+from jobs.sinks.merge import bounds, match, newer, of, updated
+from jobs.sinks.schema import check_key, evolved, quoted
+from jobs.sinks.writing import kept, until
+
+TEND_BATCHES = 100
+"""Files are counted once in so many batches."""
+SMALL_FILES = 32
+SMALL_FILE_BYTES = 32 << 20
+VACUUM_TENDS = 50
+"""Files no version of the last week needs are deleted once in so many counts."""
+
+_KEY_PROPERTY = "headwater.key"
+_APP_ID = "spark.databricks.delta.write.txnAppId"
+_APP_VERSION = "spark.databricks.delta.write.txnVersion"
+# A MERGE reads its source twice and would copy it first; a batch is cached, so it need not be.
+_SOURCE_IS_CACHED = {
+    "spark.databricks.delta.merge.materializeSource": "none",
+    "spark.databricks.delta.merge.failSourceCachedAfterMaterialization": "false",
+}
+_UNMAPPED = frozenset(" ,;{}()\n\t=")
+"""Characters a Parquet column cannot have unless Delta maps names to columns."""
+_T = TypeVar("_T")
+
+
+class DeltaSink:
+    """A ``jobs.sinks.Sink`` over one Delta table."""
+
+    def __init__(
+        self, config: Delta, view: str, spark: SparkSession | None, retry_s: float
+    ) -> None:
+        if spark is None:
+            raise ViewError(f"view {view}: a Delta store needs a Spark session")
+        self._view, self._spark, self._retry_s = view, spark, retry_s
+        self._path = f"{config.path.rstrip('/')}/{view}"
+        self._columns = StructType()
+        self._key: tuple[str, ...] = ()
+        self._empty = False
+        self._batches = 0
+
+    def prepare(self, columns: StructType, key: tuple[str, ...]) -> None:
+        if self._run(lambda: DeltaTable.isDeltaTable(self._spark, self._path)):
+            self._run(lambda: self._extend(columns, key))
+        else:
+            self._run(lambda: self._create(columns, key))
+        self._columns, self._key = columns, key
+        self._empty = self._run(lambda: self._table(self._spark).toDF().isEmpty())
+
+    def _create(self, columns: StructType, key: tuple[str, ...]) -> None:
+        fields = [StructField(field.name, field.dataType) for field in columns]
+        position = [StructField(COMMIT_LSN, LongType()), StructField(ORDINAL, LongType())]
+        builder = DeltaTable.createIfNotExists(self._spark).location(self._path)
+        builder = builder.addColumns(StructType(fields + position))
+        properties = {
+            _KEY_PROPERTY: json.dumps(key),
+            "delta.enableDeletionVectors": "true",
+            **_features(columns),
+        }
+        for name, value in properties.items():
+            builder = builder.property(name, value)
+        builder.execute()
+
+    def _extend(self, columns: StructType, key: tuple[str, ...]) -> None:
+        table = self._table(self._spark)
+        held_key = table.detail().select("properties").collect()[0].properties.get(_KEY_PROPERTY)
+        if held_key is None:
+            raise ViewError(
+                f"view {self._view}: {self._path} is a Delta table that is not this view's",
+                "move it away, or give the store another path",
+            )
+        check_key(self._view, json.loads(held_key), key)
+        held = [f for f in table.toDF().schema if f.name not in (COMMIT_LSN, ORDINAL)]
+        whole = evolved(self._view, StructType(held), columns)
+        if added := whole.fields[len(held) :]:
+            self._add(StructType(added))
+
+    def _add(self, added: StructType) -> None:
+        alter = f"ALTER TABLE delta.{quoted(self._path)}"
+        if features := _features(added):
+            settings = ", ".join(f"'{name}' = '{value}'" for name, value in features.items())
+            self._spark.sql(f"{alter} SET TBLPROPERTIES ({settings})")
+        columns = ", ".join(f"{quoted(f.name)} {f.dataType.simpleString()}" for f in added)
+        self._spark.sql(f"{alter} ADD COLUMNS ({columns})")
+
+    def apply(self, rows: DataFrame, batch: Batch) -> None:
+        with kept(rows) as held:
+            facts = self._facts(held)
+            if not facts["rows"]:
+                return
+            if facts["unkeyed"]:
+                raise ViewError(f"view {self._view}: a row's key is null", "choose other columns")
+            if self._empty:
+                self._run(lambda: self._append(held, batch))
+            else:
+                if facts["partial"]:
+                    self._run(lambda: self._check_unchanged(held))
+                self._run(lambda: self._merge(held, facts, batch))
+        self._empty = False
+        self._batches += 1
+        if self._batches % TEND_BATCHES == 0:
+            self._run(self._tend)
+
+    def truncate(self, before: Position, batch: Batch) -> None:  # noqa: ARG002
+        # No transaction id: deleting what is older a second time deletes nothing.
+        older = newer(*before, than=(F.col(COMMIT_LSN), F.col(ORDINAL)))
+        self._run(lambda: self._table(self._spark).delete(older))
+
+    def scan(self) -> Iterator[ViewRow]:
+        names = self._columns.names
+        wanted = [F.col(quoted(name)) for name in (*names, COMMIT_LSN, ORDINAL)]
+        rows = self._run(lambda: self._table(self._spark).toDF().select(*wanted))
+        for columns in stream_columns(rows):
+            lsns, ordinals = columns.pop(COMMIT_LSN), columns.pop(ORDINAL)
+            keys = zip(*(columns[name] for name in self._key), strict=True)
+            values = zip(*columns.values(), strict=True)
+            for key, row, lsn, ordinal in zip(keys, values, lsns, ordinals, strict=True):
+                yield ViewRow(key, Position(lsn, ordinal), dict(zip(names, row, strict=True)))
+
+    def close(self) -> None:
+        """The session is the caller's; nothing else is held."""
+
+    def _table(self, session: SparkSession) -> DeltaTable:
+        return DeltaTable.forPath(session, self._path)
+
+    def _facts(self, rows: DataFrame) -> Row:
+        """What the write has to know of the whole batch, in one pass."""
+        keys = [F.col(quoted(name)) for name in self._key]
+        unkeyed = reduce(and_, (key.isNotNull() for key in keys))
+        facts: Row = rows.agg(
+            F.count("*").alias("rows"),
+            F.count_if(~unkeyed).alias("unkeyed"),
+            F.count_if(F.size(UNCHANGED) > 0).alias("partial"),
+            *bounds(self._columns, self._key),
+        ).collect()[0]
+        return facts
+
+    def _append(self, rows: DataFrame, batch: Batch) -> None:
+        """The first rows of an empty table: nothing to merge with."""
+        names = (*self._columns.names, COMMIT_LSN, ORDINAL)
+        live = rows.where(~F.col(DELETED)).select(*(F.col(quoted(name)) for name in names))
+        writer = live.write.format("delta").mode("append")
+        writer = writer.option("txnAppId", _app_id(batch)).option("txnVersion", batch.number)
+        writer.save(self._path)
+
+    def _check_unchanged(self, rows: DataFrame) -> None:
+        keys = [F.col(quoted(name)) for name in self._key]
+        lacking = rows.where((F.size(UNCHANGED) > 0) & ~F.col(DELETED)).select(*keys)
+        held = self._table(rows.sparkSession).toDF().select(*keys)
+        if missing := lacking.join(held, list(self._key), "left_anti").count():
+            raise unknown_values(self._view, missing)
+
+    def _merge(self, rows: DataFrame, facts: Row, batch: Batch) -> None:
+        session = rows.sparkSession
+        held = (of("t", COMMIT_LSN), of("t", ORDINAL))
+        later = newer(of("s", COMMIT_LSN), of("s", ORDINAL), held)
+        deleted, partial = of("s", DELETED), bool(facts["partial"])
+        names = (*self._columns.names, COMMIT_LSN, ORDINAL)
+        with _confined(session, batch):
+            (
+                self._table(session)
+                .alias("t")
+                .merge(rows.alias("s"), match(self._columns, self._key, facts))
+                .whenMatchedDelete(later & deleted)
+                .whenMatchedUpdate(later, {quoted(n): updated(n, partial) for n in names})
+                .whenNotMatchedInsert(~deleted, {quoted(n): of("s", n) for n in names})
+                .execute()
+            )
+
+    def _tend(self) -> None:
+        """Compact when small files have gathered; now and then delete what nobody reads."""
+        table = self._table(self._spark)
+        detail = table.detail().select("numFiles", "sizeInBytes").collect()[0]
+        small = detail.sizeInBytes < SMALL_FILE_BYTES * detail.numFiles
+        if detail.numFiles > SMALL_FILES and small:
+            table.optimize().executeCompaction()
+        if self._batches % (TEND_BATCHES * VACUUM_TENDS) == 0:
+            table.vacuum()
+
+    def _run(self, action: Callable[[], _T]) -> _T:
+        return until(self._retry_s, lambda: self._attempt(action))
+
+    def _attempt(self, action: Callable[[], _T]) -> _T:
+        try:
+            return action()
+        except DeltaConcurrentModificationException as error:
+            raise RetryableError(
+                f"view {self._view}: another writer changed {self._path} at the same time",
+                "let only this view write the table",
+            ) from error
+        except AnalysisException as error:
+            raise self._unfit(error) from error
+        except Py4JJavaError as error:
+            raise self._failed(error) from error
+
+    def _unfit(self, error: AnalysisException) -> HeadwaterError:
+        condition = error.getCondition() or str(error).strip().splitlines()[0][:200]
+        return ViewError(f"view {self._view}: {self._path} does not fit the view ({condition})")
+
+    def _failed(self, error: Py4JJavaError) -> HeadwaterError:
+        """The innermost cause: file systems and Delta's log say there what is wrong."""
+        cause: Any = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        name = cause.getClass().getSimpleName()
+        text = (str(cause.getMessage() or "").strip().splitlines() or [""])[0][:200]
+        return SinkError(f"view {self._view}: Delta table {self._path}: {name}: {text}")
+
+
+def _app_id(batch: Batch) -> str:
+    """Of the view's writes in Delta's log, by checkpoint: batch numbers start again with each."""
+    return f"headwater:{batch.view}:{batch.generation}"
+
+
+@contextmanager
+def _confined(session: SparkSession, batch: Batch) -> Iterator[None]:
+    """Settings of one MERGE, which takes no options of its own; gone when it is done."""
+    settings = {_APP_ID: _app_id(batch), _APP_VERSION: str(batch.number), **_SOURCE_IS_CACHED}
+    try:
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name in settings:
+            session.conf.unset(name)
+
+
+def _features(columns: StructType) -> dict[str, str]:
+    """Properties a table must have before it can have these columns."""
+    features = {}
+    if any(isinstance(field.dataType, TimestampNTZType) for field in columns):
+        features["delta.feature.timestampNtz"] = "supported"
+    if any(_UNMAPPED & set(field.name) for field in columns):
+        features["delta.columnMapping.mode"] = "name"
+    return features

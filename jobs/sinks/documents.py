@@ -1,0 +1,248 @@
+"""Rows as JSON documents, for the stores that keep documents, and back again.
+
+A document is what Spark's own ``to_json`` makes of a row, with two choices so that nothing is lost:
+
+* decimals are JSON strings: a JSON number is a double to most readers;
+* times have six digits of a second: ``2024-02-29T12:00:00.123456Z``, and no ``Z`` without a zone.
+
+The rest is JSON's usual form: integers as numbers (all 64 bits), ``"NaN"``, ``"Infinity"`` and
+``"-Infinity"`` as strings, binary in base64, nulls written out.
+"""
+
+from __future__ import annotations
+
+import struct
+from base64 import b64decode
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import orjson
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from cdc.errors import ViewError
+from cdc.lsn import Position
+from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED, ViewRow
+from jobs.sinks.schema import quoted
+
+_JSON_OPTIONS = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "timeZone": "UTC",
+    "ignoreNullFields": "false",
+}
+
+
+class Document(NamedTuple):
+    """One touched key, ready for a document store."""
+
+    id: str
+    """The key as text: a single column's value, or a JSON array of several."""
+    body: str | None
+    """The row as a JSON object; ``None`` when the row is deleted."""
+    position: Position
+    unchanged: tuple[str, ...]
+    """Fields of ``body`` that must be taken from the stored document."""
+
+
+def parse_position(text: str) -> Position:
+    """The inverse of ``Position.hex``."""
+    return Position(int(text[:16], 16), int(text[16:], 16))
+
+
+class Stored(NamedTuple):
+    """What a store holds under one id; ``body`` is ``None`` for a tombstone."""
+
+    position: Position
+    body: dict[str, Any] | None
+
+
+def document_rows(rows: DataFrame, columns: StructType, key: tuple[str, ...]) -> DataFrame:
+    """``id``, ``body``, ``commit_lsn``, ``ordinal``, ``unchanged`` of every touched key.
+
+    All in the JVM: Python sees finished text.
+    """
+    fields = [_as_json(field).alias(field.name) for field in columns]
+    body = F.to_json(F.struct(*fields), _JSON_OPTIONS)
+    return rows.select(
+        _id(columns, key).alias("id"),
+        F.when(~F.col(DELETED), body).alias("body"),
+        F.col(COMMIT_LSN).alias("commit_lsn"),
+        F.col(ORDINAL).alias("ordinal"),
+        F.when(F.size(UNCHANGED) > 0, F.col(UNCHANGED)).alias("unchanged"),
+    )
+
+
+def _as_json(field: StructField) -> Column:
+    return F.col(quoted(field.name)).cast(_json_type(field.dataType))
+
+
+def _json_type(kind: DataType) -> DataType:
+    """The same type with every decimal in it a string."""
+    if isinstance(kind, DecimalType):
+        return StringType()
+    if isinstance(kind, ArrayType):
+        return ArrayType(_json_type(kind.elementType), kind.containsNull)
+    if isinstance(kind, MapType):
+        return MapType(_json_type(kind.keyType), _json_type(kind.valueType))
+    if isinstance(kind, StructType):
+        return StructType([StructField(f.name, _json_type(f.dataType)) for f in kind])
+    return kind
+
+
+def _id(columns: StructType, key: tuple[str, ...]) -> Column:
+    if len(key) == 1 and isinstance(columns[key[0]].dataType, StringType):
+        return F.col(quoted(key[0]))
+    elements = [_element(columns[name]) for name in key]
+    if len(key) == 1:
+        return F.btrim(elements[0], F.lit('"'))
+    return F.concat(F.lit("["), *_separated(elements), F.lit("]"))
+
+
+def _separated(elements: list[Column]) -> list[Column]:
+    return [part for element in elements for part in (F.lit(","), element)][1:]
+
+
+def _element(field: StructField) -> Column:
+    """The JSON of one value, that of an array of it without the brackets; null if it is null."""
+    text = F.to_json(F.array(_as_json(field)), _JSON_OPTIONS)
+    return F.when(F.col(quoted(field.name)).isNotNull(), text.substr(F.lit(2), F.length(text) - 2))
+
+
+def filled(
+    view: str, documents: Sequence[Document], stored: Sequence[Stored | None]
+) -> list[Document]:
+    """``documents`` with their unchanged fields taken from what the store holds of each.
+
+    One that is not newer than the store is left out: the store would refuse it. Raises
+    ``ViewError`` when the store has no row to take a value from. Loading and dumping keeps
+    every value: the numbers in a document are integers or doubles.
+    """
+    whole, missing = [], 0
+    for document, held in zip(documents, stored, strict=True):
+        if held is not None and held.position >= document.position:
+            continue
+        if held is None or held.body is None or document.body is None:
+            missing += 1
+            continue
+        body = orjson.loads(document.body)
+        body |= {name: held.body.get(name) for name in document.unchanged}
+        whole.append(document._replace(body=orjson.dumps(body).decode(), unchanged=()))
+    if missing:
+        raise unknown_values(view, missing)
+    return whole
+
+
+def unknown_values(view: str, count: int) -> ViewError:
+    """Rows that keep large values which the store never had, or has no longer."""
+    return ViewError(
+        f"view {view}: {count} changed row(s) keep a large (TOAST) value that neither the change"
+        " nor the store holds",
+        "rebuild the view; REPLICA IDENTITY FULL on its table prevents this",
+    )
+
+
+def row_decoder(
+    columns: StructType, key: tuple[str, ...]
+) -> Callable[[dict[str, Any], Position], ViewRow]:
+    """A function from a parsed document to the row it was made of.
+
+    Values become int, float, ``Decimal``, bool, str, bytes, date, datetime (aware, UTC, unless
+    ``timestamp_ntz``) and list. Times outside Python's years 1 to 9999 stay text.
+    """
+    names = columns.names
+    decoders = [(f.name, d) for f in columns if (d := value_decoder(f.dataType)) is not None]
+
+    def decode(body: dict[str, Any], position: Position) -> ViewRow:
+        values = {name: body.get(name) for name in names}
+        for name, decoder in decoders:
+            if (value := values[name]) is not None:
+                values[name] = decoder(value)
+        return ViewRow(tuple(values[name] for name in key), position, values)
+
+    return decode
+
+
+def value_decoder(kind: DataType) -> Callable[[Any], Any] | None:
+    """From a JSON value that is not null to Python's; ``None`` when it is that already."""
+    if isinstance(kind, ArrayType):
+        return _sequence_decoder(kind)
+    if isinstance(kind, StructType):
+        return _struct_decoder(kind)
+    return _SCALARS.get(type(kind))
+
+
+def _sequence_decoder(kind: ArrayType) -> Callable[[Any], Any] | None:
+    element = value_decoder(kind.elementType)
+    if element is None:
+        return None
+    return lambda values: [None if value is None else element(value) for value in values]
+
+
+def _struct_decoder(kind: StructType) -> Callable[[Any], Any]:
+    decoders = {field.name: value_decoder(field.dataType) for field in kind}
+
+    def decode(values: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: value if value is None or not (decoder := decoders.get(name)) else decoder(value)
+            for name, value in values.items()
+        }
+
+    return decode
+
+
+def _single(value: Any) -> float:
+    """The exact value of a four-byte float, as the other stores give it."""
+    (widened,) = struct.unpack("f", struct.pack("f", float(value)))
+    return float(widened)
+
+
+def _date(text: str) -> date | str:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return text
+
+
+def _datetime(text: str) -> datetime | str:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return text
+
+
+_SCALARS: dict[type[DataType], Callable[[Any], Any]] = {
+    BinaryType: b64decode,
+    DateType: _date,
+    DecimalType: Decimal,
+    DoubleType: float,
+    FloatType: _single,
+    TimestampNTZType: _datetime,
+    TimestampType: _datetime,
+}
+
+
+def document_list(table: Any) -> list[Document]:
+    """Documents of an Arrow table or record batch made from ``document_rows``."""
+    columns: Sequence[list[Any]] = [table.column(i).to_pylist() for i in range(5)]
+    return [
+        Document(key, body, Position(lsn, ordinal), tuple(unchanged or ()))
+        for key, body, lsn, ordinal, unchanged in zip(*columns, strict=True)
+    ]

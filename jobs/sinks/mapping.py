@@ -1,0 +1,114 @@
+"""The OpenSearch index of a view: fields from Spark's types, settings, and its alias. Pure.
+
+``_source`` keeps every value exactly as it was sent; a field only says how it is searched. So
+decimals are indexed as doubles, and what a field cannot hold (NaN, the year 12000) is left out of
+the index by ``ignore_malformed``, not refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from cdc.errors import ViewError
+from jobs.sinks import COMMIT_LSN, ORDINAL
+from jobs.sinks.schema import columns_json
+
+DELETED_AT = "__deleted_at"
+"""When a tombstone was written, in milliseconds since 1970; no live document has it."""
+LIVE = {"bool": {"must_not": {"exists": {"field": DELETED_AT}}}}
+_KEYWORD_CHARACTERS = 8191
+"""Lucene holds terms of 32,766 bytes, and a character takes up to four."""
+_UNFIT = re.compile(r"^$|^[_.]|\.$|\.\.|[*\s]")
+
+_LONG = {"type": "long"}
+_TIME = {"type": "date", "format": "strict_date_optional_time", "ignore_malformed": True}
+_FIELDS: dict[type[DataType], dict[str, Any]] = {
+    StringType: {
+        "type": "keyword",
+        "ignore_above": _KEYWORD_CHARACTERS,
+        "fields": {"text": {"type": "text"}},
+    },
+    ByteType: {"type": "byte"},
+    ShortType: {"type": "short"},
+    IntegerType: {"type": "integer"},
+    LongType: _LONG,
+    FloatType: {"type": "float", "ignore_malformed": True},
+    DoubleType: {"type": "double", "ignore_malformed": True},
+    DecimalType: {"type": "double", "ignore_malformed": True},
+    BooleanType: {"type": "boolean"},
+    BinaryType: {"type": "binary"},
+    DateType: _TIME,
+    TimestampType: _TIME,
+    TimestampNTZType: _TIME,
+}
+
+
+def index_body(view: str, columns: StructType, key: tuple[str, ...], alias: str) -> dict[str, Any]:
+    """What creates a view's index. Refreshing is left to the sink, after each batch."""
+    return {
+        "settings": {
+            "number_of_shards": 1,
+            "auto_expand_replicas": "0-1",
+            "refresh_interval": "-1",
+        },
+        "mappings": {
+            "dynamic": "strict",
+            "_meta": metadata(view, columns, key),
+            "properties": properties(view, columns)
+            | {COMMIT_LSN: _LONG, ORDINAL: _LONG, DELETED_AT: _LONG},
+        },
+        "aliases": {alias: {"filter": LIVE}},
+    }
+
+
+def metadata(view: str, columns: StructType, key: tuple[str, ...]) -> dict[str, Any]:
+    """What the index remembers of its view; it marks the index as ours."""
+    return {"headwater_view": view, "key": list(key), "columns": columns_json(columns)}
+
+
+def properties(view: str, columns: StructType) -> dict[str, Any]:
+    """One field a column; an array is a field of its elements, as OpenSearch has it.
+
+    Raises ``ViewError`` for a column whose name or type OpenSearch cannot index.
+    """
+    return {field.name: _field(view, field) for field in columns}
+
+
+def _field(view: str, column: StructField) -> dict[str, Any]:
+    name, kind = column.name, column.dataType
+    if _UNFIT.search(name) or "." in name:
+        raise ViewError(
+            f"view {view}: OpenSearch has no fields named {name!r}",
+            "give the column another name: no dot or space in it, no _ before it",
+        )
+    while isinstance(kind, ArrayType):
+        kind = kind.elementType
+    if isinstance(kind, StructType):
+        return {"type": "object", "enabled": False}
+    if type(kind) not in _FIELDS:
+        raise ViewError(
+            f"view {view}: OpenSearch cannot index {name}, a {kind.simpleString()}",
+            "cast the column to another type",
+        )
+    return _FIELDS[type(kind)]

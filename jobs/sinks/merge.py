@@ -1,0 +1,60 @@
+"""The expressions of a MERGE into a view's table: ``t`` is the table, ``s`` the batch. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from operator import and_
+from typing import Any
+
+from pyspark.sql import Column, Row
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructType
+
+from jobs.sinks import COMMIT_LSN, ORDINAL, UNCHANGED
+from jobs.sinks.schema import quoted
+
+# Literals of exactly the column's type: with a cast around them Delta skips no file.
+_LITERALS: dict[type[DataType], Callable[[Any], Column]] = {
+    IntegerType: F.lit,
+    LongType: lambda value: F.expr(f"{value}L"),
+    StringType: F.lit,
+}
+
+
+def of(side: str, name: str) -> Column:
+    """A column of the table (``t``) or of the batch (``s``)."""
+    return F.col(f"{side}.{quoted(name)}")
+
+
+def newer(lsn: Column | int, ordinal: Column | int, than: tuple[Column, Column]) -> Column:
+    """Whether position (``lsn``, ``ordinal``) is above another; equal ones are the same change."""
+    return (than[0] < lsn) | ((than[0] == lsn) & (than[1] < ordinal))
+
+
+def bounds(columns: StructType, key: tuple[str, ...]) -> list[Column]:
+    """Aggregates of a batch that ``match`` needs."""
+    return [
+        bound(F.col(quoted(name))).alias(f"{bound.__name__}_{name}")
+        for name in key
+        if type(columns[name].dataType) in _LITERALS
+        for bound in (F.min, F.max)
+    ]
+
+
+def match(columns: StructType, key: tuple[str, ...], facts: Row) -> Column:
+    """Equal keys; and the batch's bounds as literals, by which Delta leaves files unread."""
+    terms = [of("t", name) == of("s", name) for name in key]
+    for name in key:
+        if literal := _LITERALS.get(type(columns[name].dataType)):
+            low, high = literal(facts[f"min_{name}"]), literal(facts[f"max_{name}"])
+            terms += [of("t", name) >= low, of("t", name) <= high]
+    return reduce(and_, terms)
+
+
+def updated(name: str, partial: bool) -> Column:
+    """What an update sets: the new value, or the old one where it is unchanged."""
+    if not partial or name in (COMMIT_LSN, ORDINAL):
+        return of("s", name)
+    unchanged = F.array_contains(of("s", UNCHANGED), name)
+    return F.when(unchanged, of("t", name)).otherwise(of("s", name))

@@ -1,0 +1,315 @@
+"""Views in OpenSearch: one document per row, versioned by the LSN of its commit.
+
+The index is ``<view>-1`` and people read it by its alias ``<view>``, so that a rebuilt view can
+take the name over at once. Documents are those of ``jobs.sinks.documents`` plus ``__commit_lsn``
+and ``__ordinal``. A write carries the commit LSN as its external version, so OpenSearch itself
+refuses older ones (409, which is success). Equal ones, changes of one transaction that came in
+two batches, are refused at first too and then decided by the stored ordinal.
+
+OpenSearch forgets the version of a deleted document within minutes, or when a node restarts. So a
+deleted row stays for ``TOMBSTONE_S`` as a document with ``__deleted_at``, which the alias filters
+out of searches (but not out of ``GET <view>/_doc/<id>``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import urlsplit
+
+import opensearchpy
+import orjson
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from cdc.config import OpenSearch
+from cdc.errors import RetryableError, SinkError, ViewError
+from cdc.lsn import Position
+from jobs.sinks import COMMIT_LSN, ORDINAL, Batch, ViewRow
+from jobs.sinks.bulk import Refusal, Request, document_id, read_answer, reason, requests
+from jobs.sinks.documents import Document, Stored, document_rows, filled, row_decoder
+from jobs.sinks.mapping import DELETED_AT, LIVE, index_body, metadata, properties
+from jobs.sinks.schema import REBUILD, check_key, columns_from_json, evolved
+from jobs.sinks.writing import check_keys, kept, until, write_documents
+
+TOMBSTONE_S = 24 * 3600
+PURGE_BATCHES = 1_000
+"""Old tombstones are removed once in so many batches."""
+TIMEOUT_S = 60.0
+REMOVE_S = 3_600
+"""A query over the whole index is waited for; it needs no answer in between."""
+SCAN_DOCUMENTS = 2_000
+READ_DOCUMENTS = 500
+
+_PASSING = frozenset({429, 502, 503, 504})
+_ITEMS = "errors,items.*.status,items.*.error.type,items.*.error.reason"
+_T = TypeVar("_T")
+Client: TypeAlias = opensearchpy.OpenSearch
+Action = Callable[[Client], _T]
+
+
+class OpenSearchSink:
+    """A ``jobs.sinks.Sink`` over one OpenSearch cluster."""
+
+    def __init__(self, config: OpenSearch, view: str, retry_s: float) -> None:
+        self._view, self._alias = view, view.lower()
+        self._index = f"{self._alias}-1"
+        self._server = Server(
+            config.url, config.user, config.password, config.verify_certs, retry_s
+        )
+        self._columns = StructType()
+        self._key: tuple[str, ...] = ()
+        self._batches = 0
+
+    def prepare(self, columns: StructType, key: tuple[str, ...]) -> None:
+        body = index_body(self._view, columns, key, self._alias)
+        found = self._call(lambda client: client.indices.get(index=self._index, ignore=404))
+        if self._index in found:
+            self._extend(found[self._index]["mappings"], columns, key)
+        else:
+            self._create(body)
+        self._columns, self._key = columns, key
+
+    def _create(self, body: dict[str, Any]) -> None:
+        if self._call(lambda client: client.indices.exists(index=self._alias)):
+            raise ViewError(
+                f"view {self._view}: OpenSearch has another index or alias {self._alias}",
+                "rename the view, or remove that index",
+            )
+        self._call(lambda client: client.indices.create(index=self._index, body=body))
+
+    def _extend(self, mapping: dict[str, Any], columns: StructType, key: tuple[str, ...]) -> None:
+        meta = mapping.get("_meta", {})
+        if meta.get("headwater_view") != self._view:
+            raise ViewError(
+                f"view {self._view}: OpenSearch has an index {self._index} that is not this view's",
+                "rename the view, or remove that index",
+            )
+        check_key(self._view, meta["key"], key)
+        stored = columns_from_json(meta["columns"])
+        whole = evolved(self._view, stored, columns)
+        if whole == stored:
+            return
+        added = StructType([column for column in whole if column.name not in stored.names])
+        body = {
+            "_meta": metadata(self._view, whole, key),
+            "properties": properties(self._view, added),
+        }
+        self._call(lambda client: client.indices.put_mapping(index=self._index, body=body))
+
+    def apply(self, rows: DataFrame, batch: Batch) -> None:  # noqa: ARG002
+        writer = OpenSearchWriter(self._server, self._view, self._alias)
+        with kept(rows) as held:
+            documents = document_rows(held, self._columns, self._key)
+            write_documents(documents, held.count(), writer)
+        self._refresh()
+        self._batches += 1
+        if self._batches % PURGE_BATCHES == 1:
+            self._remove({"range": {DELETED_AT: {"lt": _now_ms() - TOMBSTONE_S * 1000}}})
+
+    def truncate(self, before: Position, batch: Batch) -> None:  # noqa: ARG002
+        lsn, ordinal = before
+        same = [{"term": {COMMIT_LSN: lsn}}, {"range": {ORDINAL: {"lt": ordinal}}}]
+        older = [{"range": {COMMIT_LSN: {"lt": lsn}}}, {"bool": {"filter": same}}]
+        self._remove({"bool": {"filter": LIVE, "should": older, "minimum_should_match": 1}})
+
+    def scan(self) -> Iterator[ViewRow]:
+        decode = row_decoder(self._columns, self._key)
+        body = {"size": SCAN_DOCUMENTS, "sort": ["_doc"]}
+        page = self._call(lambda client: client.search(index=self._alias, body=body, scroll="5m"))
+        cursor = {"scroll": "5m", "scroll_id": page["_scroll_id"]}
+        try:
+            while hits := page["hits"]["hits"]:
+                for hit in hits:
+                    source = hit["_source"]
+                    yield decode(source, Position(source[COMMIT_LSN], source[ORDINAL]))
+                page = self._call(lambda client: client.scroll(body=cursor))
+                cursor["scroll_id"] = page["_scroll_id"]
+        finally:
+            done = {"scroll_id": [cursor["scroll_id"]]}
+            self._call(lambda client: client.clear_scroll(body=done, ignore=404))
+
+    def close(self) -> None:
+        self._server.client.close()
+
+    def _refresh(self) -> None:
+        self._call(lambda client: client.indices.refresh(index=self._alias))
+
+    def _remove(self, query: dict[str, Any]) -> None:
+        """Remove what a query finds, whatever the alias hides, and show that it is gone."""
+        self._refresh()
+        self._call(
+            lambda client: client.delete_by_query(
+                index=self._index,
+                body={"query": query},
+                params={"conflicts": "proceed", "refresh": "true", "request_timeout": REMOVE_S},
+            )
+        )
+
+    def _call(self, action: Action[_T]) -> _T:
+        return self._server.call(action)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where OpenSearch is and how long to wait for it; can be sent to executors."""
+
+    url: str = field(repr=False)
+    user: str
+    password: str = field(repr=False)
+    verify_certs: bool
+    retry_s: float
+
+    @property
+    def client(self) -> Client:
+        return _client(self.url, self.user, self.password, self.verify_certs)
+
+    @property
+    def place(self) -> str:
+        """The host and port of the URL: what may be shown of it."""
+        parts = urlsplit(self.url)
+        return f"OpenSearch at {parts.hostname}:{parts.port or 9200}"
+
+    def call(self, action: Action[_T]) -> _T:
+        """Run ``action``, again for up to ``retry_s`` while the server is away or busy."""
+        return until(self.retry_s, lambda: self._attempt(action))
+
+    def _attempt(self, action: Action[_T]) -> _T:
+        try:
+            return action(self.client)
+        except opensearchpy.SSLError as error:
+            raise SinkError(
+                f"{self.place}: no trusted TLS connection", "check the certificate, or verify_certs"
+            ) from error
+        except opensearchpy.ConnectionError as error:
+            raise RetryableError(
+                f"{self.place} does not answer ({type(error).__name__})",
+                "start it, or correct the store's url",
+            ) from error
+        except opensearchpy.TransportError as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: opensearchpy.TransportError) -> RetryableError | SinkError:
+        status = error.status_code
+        if status in _PASSING:
+            return RetryableError(f"{self.place} is busy (HTTP {status})")
+        if status in (401, 403):
+            return SinkError(
+                f"{self.place} refused the login or a right (HTTP {status})",
+                "check user and password of the store, and the user's rights",
+            )
+        cause = error.info.get("error") if isinstance(error.info, dict) else None
+        detail = reason(cause) if isinstance(cause, dict) else str(error.error)[:200]
+        return SinkError(f"{self.place} refused a request (HTTP {status}): {detail}")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSearchWriter:
+    """Writes documents from any process: the connection is made where it is called."""
+
+    server: Server
+    view: str
+    alias: str
+
+    def __call__(self, documents: list[Document]) -> None:
+        check_keys(self.view, documents)
+        if any(document.unchanged for document in documents):
+            documents = self._filled(documents)
+        ties = self._ties(self._write(documents, "external"))
+        self._write(ties, "external_gte")
+
+    def _write(self, documents: Sequence[Document], version_type: str) -> list[Document]:
+        """Send documents; gives back those that are not newer than what is stored."""
+        older: list[Document] = []
+        for request in requests(documents, version_type, _now_ms()):
+            older += self.server.call(partial(self._send, request))
+        return older
+
+    def _send(self, request: Request, client: Client) -> list[Document]:
+        # require_alias: an index that was removed must not come back with guessed types
+        response = client.bulk(
+            body=request.body,
+            index=self.alias,
+            params={"require_alias": "true", "filter_path": _ITEMS},
+        )
+        answer = read_answer(request, response)
+        if answer.refused:
+            raise self._refused(answer.refused)
+        if answer.busy:
+            raise RetryableError(f"{self.server.place} is busy ({answer.busy})")
+        return answer.older
+
+    def _refused(self, refused: Sequence[Refusal]) -> SinkError:
+        first = refused[0]
+        return SinkError(
+            f"index {self.alias}: {self.server.place} refused {len(refused)} document(s), the first"
+            f" (SHA-256 of its id {first.id_hash}): HTTP {first.status} {first.reason}",
+            REBUILD,
+        )
+
+    def _ties(self, older: Sequence[Document]) -> list[Document]:
+        """Of refused documents, those of the stored one's own transaction and later in it."""
+        stored = self._read(older, f"{COMMIT_LSN},{ORDINAL}")
+        return [
+            document
+            for document, held in zip(older, stored, strict=True)
+            if held is not None and held.position < document.position
+        ]
+
+    def _filled(self, documents: Sequence[Document]) -> list[Document]:
+        lacking = [document for document in documents if document.unchanged]
+        whole = [document for document in documents if not document.unchanged]
+        return whole + filled(self.view, lacking, self._read(lacking, "*"))
+
+    def _read(self, documents: Sequence[Document], fields: str) -> list[Stored | None]:
+        stored: list[Stored | None] = []
+        for start in range(0, len(documents), READ_DOCUMENTS):
+            part = documents[start : start + READ_DOCUMENTS]
+            body = {"ids": [document_id(document.id) for document in part]}
+            found = self.server.call(partial(_read, self.alias, body, fields))
+            stored += [_stored(item) for item in found["docs"]]
+        return stored
+
+
+def _read(alias: str, body: dict[str, Any], fields: str, client: Client) -> Any:
+    return client.mget(index=alias, body=body, params={"_source_includes": fields})
+
+
+def _stored(item: dict[str, Any]) -> Stored | None:
+    if not item.get("found"):
+        return None
+    source = item["_source"]
+    body = None if DELETED_AT in source else source
+    return Stored(Position(source[COMMIT_LSN], source[ORDINAL]), body)
+
+
+@cache
+def _client(url: str, user: str, password: str, verify_certs: bool) -> Client:
+    """One client a process. It never tries again by itself: ``Server.call`` decides that."""
+    return opensearchpy.OpenSearch(
+        hosts=[url],
+        http_auth=(user, password) if user else None,
+        verify_certs=verify_certs,
+        ssl_show_warn=verify_certs,
+        timeout=TIMEOUT_S,
+        max_retries=0,
+        retry_on_timeout=False,
+        serializer=_Serializer(),
+    )
+
+
+class _Serializer(opensearchpy.JSONSerializer):
+    """The client's own, several times faster."""
+
+    def loads(self, s: str) -> Any:
+        return orjson.loads(s)
+
+    def dumps(self, data: Any) -> Any:
+        return data if isinstance(data, str | bytes) else orjson.dumps(data)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,79 @@
+"""What a view's columns may become: the rule every store holds ``prepare`` to. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+
+from cdc.errors import ViewError
+
+REBUILD = "rebuild the view, or give the changed column another name in its SQL"
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark SQL reads it, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def evolved(view: str, stored: StructType, wanted: StructType) -> StructType:
+    """``stored`` with the columns of ``wanted`` it lacks, all nullable.
+
+    A column the view no longer has stays in the store. Raises ``ViewError``, with both schemas,
+    when a column changed its type: no store here can change one in place.
+    """
+    held = {field.name: field for field in stored}
+    changed = [
+        f"{field.name} {described(held[field.name].dataType)}, now {described(field.dataType)}"
+        for field in wanted
+        if field.name in held and not _same(held[field.name].dataType, field.dataType)
+    ]
+    if changed:
+        raise ViewError(
+            f"view {view}: the store holds {'; '.join(changed)}"
+            f" (stored: {summary(stored)}; view: {summary(wanted)})",
+            REBUILD,
+        )
+    added = [field for field in wanted if field.name not in held]
+    return StructType([*stored, *(StructField(f.name, f.dataType, True) for f in added)])
+
+
+def check_key(view: str, stored: Iterable[str], wanted: Iterable[str]) -> None:
+    """Raise ``ViewError`` when the rows in the store are identified by another key."""
+    held, asked = ", ".join(stored), ", ".join(wanted)
+    if held != asked:
+        raise ViewError(
+            f"view {view}: the store's key is ({held}), the view's is ({asked})", REBUILD
+        )
+
+
+def summary(columns: StructType) -> str:
+    """``id bigint, name string``."""
+    return ", ".join(f"{field.name} {described(field.dataType)}" for field in columns)
+
+
+def described(kind: DataType) -> str:
+    return kind.simpleString()
+
+
+def columns_json(columns: StructType) -> str:
+    """Columns as a store keeps them beside its rows."""
+    return columns.json()
+
+
+def columns_from_json(text: str) -> StructType:
+    return StructType.fromJson(json.loads(text))
+
+
+def _same(left: DataType, right: DataType) -> bool:
+    """Equal but for nullability, which no store here enforces."""
+    if isinstance(left, ArrayType) and isinstance(right, ArrayType):
+        return _same(left.elementType, right.elementType)
+    if isinstance(left, MapType) and isinstance(right, MapType):
+        return _same(left.keyType, right.keyType) and _same(left.valueType, right.valueType)
+    if isinstance(left, StructType) and isinstance(right, StructType):
+        return left.names == right.names and all(
+            _same(a.dataType, b.dataType) for a, b in zip(left, right, strict=True)
+        )
+    return left == right

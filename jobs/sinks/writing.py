@@ -1,0 +1,88 @@
+"""How a micro-batch reaches a document store: from the driver or from the executors.
+
+Up to ``DRIVER_ROWS`` rows the driver writes: no Python worker has to start and one connection
+does. Above it every partition is written where it is. Both are safe to repeat, so a failed
+task or batch is simply run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+
+from cdc.errors import FatalError, HeadwaterError, RetryableError, SinkError, ViewError
+from jobs.sinks.documents import Document, document_list
+
+DRIVER_ROWS = 5_000
+Writer = Callable[[list[Document]], None]
+"""Writes documents, in one process; must be picklable and bring its own connection."""
+
+_T = TypeVar("_T")
+_FAULTS: dict[str, type[HeadwaterError]] = {
+    error.__name__: error for error in (SinkError, ViewError, FatalError, RetryableError)
+}
+_OUTCOME = pa.schema([(name, pa.string()) for name in ("fault", "message", "hint")])
+
+
+@contextmanager
+def kept(rows: DataFrame) -> Iterator[DataFrame]:
+    """``rows`` evaluated at most once, and the same however often they are read."""
+    if rows.is_cached:
+        yield rows
+        return
+    held = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield held
+    finally:
+        held.unpersist()
+
+
+def write_documents(rows: DataFrame, count: int, write: Writer) -> None:
+    """Give every row of ``document_rows`` to ``write``; raises what it raises."""
+    if count <= DRIVER_ROWS:
+        write(document_list(rows.toArrow()))
+        return
+    for outcome in rows.mapInArrow(_partition(write), _OUTCOME_DDL).collect():
+        raise _FAULTS.get(outcome.fault, FatalError)(outcome.message, outcome.hint)
+
+
+_OUTCOME_DDL = "fault string, message string, hint string"
+
+
+def _partition(
+    write: Writer,
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A partition's writer. Faults come back as rows: raised, Spark would bury them in its own."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in batches:
+                write(document_list(batch))
+        except HeadwaterError as error:
+            fault = {"fault": type(error).__name__, "message": error.message, "hint": error.hint}
+            yield pa.RecordBatch.from_pylist([fault], schema=_OUTCOME)
+
+    return run
+
+
+def check_keys(view: str, documents: Iterable[Document]) -> None:
+    """Raise ``ViewError`` for a row that nothing identifies."""
+    if any(document.id is None for document in documents):
+        raise ViewError(f"view {view}: a row's key is null", "choose key columns that are not")
+
+
+def until(retry_s: float, attempt: Callable[[], _T]) -> _T:
+    """Call ``attempt`` until it raises no ``RetryableError`` or ``retry_s`` have passed."""
+    policy = Retrying(
+        retry=retry_if_exception_type(RetryableError),
+        stop=stop_after_delay(retry_s),
+        wait=wait_random_exponential(multiplier=0.05, max=2),
+        reraise=True,
+    )
+    return policy(attempt)

@@ -1,0 +1,484 @@
+"""What every store must do with batches: one suite, run on each real server."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from cdc.config import Delta, OpenSearch, Redis
+from cdc.errors import RetryableError, ViewError
+from cdc.lsn import Position
+from jobs.sinks import CONTROL_COLUMNS, Sink, open_sink
+from stack import servers
+from tests.batches import Change, Feed, delete, upsert, with_control
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KINDS = ("delta", "opensearch", "redis")
+SERVED = ("opensearch", "redis")
+ITEMS = StructType().add("id", LongType()).add("name", StringType())
+LSN = 0x16_B374_D848
+BIG_LSN = (1 << 62) + 1  # not a double
+
+Store = Delta | OpenSearch | Redis
+OpenFeed = Callable[..., Feed]
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return _store(request.param, request, tmp_path)
+
+
+@pytest.fixture(params=SERVED)
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """A store that is a server, so that it can be down."""
+    return _store(request.param, request, tmp_path)
+
+
+def _store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    if kind == "opensearch":
+        return OpenSearch(kind="opensearch", url=request.getfixturevalue("opensearch"))
+    if kind == "redis":
+        return Redis(kind="redis", url=request.getfixturevalue("redis_server"))
+    return Delta(kind="delta", path=str(tmp_path))
+
+
+@pytest.fixture
+def open_feed(spark: SparkSession, source_name: str) -> Iterator[OpenFeed]:
+    """Opens the test's view in a store, as a process that starts does."""
+    opened: list[Sink] = []
+
+    def open_it(
+        store: Store,
+        columns: StructType = ITEMS,
+        key: tuple[str, ...] = ("id",),
+        retry_s: float = 60.0,
+    ) -> Feed:
+        sink = open_sink(store, source_name, spark, retry_s)
+        opened.append(sink)
+        sink.prepare(columns, key)
+        return Feed(spark, sink, columns, source_name)
+
+    yield open_it
+    for sink in opened:
+        sink.close()
+
+
+@pytest.fixture
+def feed(store: Store, open_feed: OpenFeed) -> Feed:
+    return open_feed(store)
+
+
+def test_rows_are_inserted_updated_and_deleted(feed: Feed) -> None:
+    feed.apply(upsert(LSN, id=1, name="a"), upsert(LSN, 2, id=2, name="b"))
+    feed.apply(upsert(LSN + 8, id=1, name="A"), delete(LSN + 8, 2, id=2))
+    assert feed.values("name") == {1: "A"}
+    assert feed.rows()[(1,)].position == Position(LSN + 8, 1)
+
+
+def test_deleting_what_is_not_there_is_fine(feed: Feed) -> None:
+    feed.apply(delete(LSN, id=7))
+    feed.apply(upsert(LSN + 1, id=1, name="a"), delete(LSN + 1, 2, id=8))
+    feed.apply(delete(LSN + 2, id=9))
+    assert feed.values("name") == {1: "a"}
+
+
+def test_a_deleted_row_can_come_back(feed: Feed) -> None:
+    feed.apply(upsert(LSN, id=1, name="a"))
+    feed.apply(delete(LSN + 1, id=1))
+    feed.apply(upsert(LSN + 2, id=1, name="again"))
+    assert feed.values("name") == {1: "again"}
+
+
+def test_the_same_batch_again_changes_nothing(feed: Feed) -> None:
+    feed.apply(upsert(LSN, id=1, name="a"), upsert(LSN, 2, id=2, name="b"))
+    changes = (upsert(LSN + 1, id=1, name="A"), delete(LSN + 1, 2, id=2))
+    number = feed.apply(*changes)
+    before = feed.rows()
+    feed.replay(number, *changes)
+    assert feed.rows() == before
+
+
+def test_older_changes_are_ignored_whatever_batch_brings_them(feed: Feed) -> None:
+    older = (upsert(LSN, id=1, name="old"), delete(LSN + 1, id=2))
+    feed.apply(upsert(LSN + 5, id=1, name="new"), upsert(LSN + 5, 2, id=2, name="kept"))
+    feed.apply(*older)
+    feed.restart()
+    feed.apply(*older)
+    assert feed.values("name") == {1: "new", 2: "kept"}
+
+
+def test_replaying_everything_from_the_start_gives_the_same_rows(feed: Feed) -> None:
+    batches = [
+        [upsert(LSN, i, id=i, name=f"first {i}") for i in range(1, 6)],
+        [upsert(LSN + 1, id=2, name="second"), delete(LSN + 2, id=3)],
+        [upsert(LSN + 3, id=3, name="back"), delete(LSN + 3, 2, id=4)],
+    ]
+    for changes in batches:
+        feed.apply(*changes)
+    before = feed.rows()
+    feed.restart()
+    for changes in batches:
+        feed.apply(*changes)
+    assert feed.rows() == before
+
+
+def test_ordinals_decide_between_changes_of_one_transaction(feed: Feed) -> None:
+    feed.apply(upsert(LSN, 1, id=1, name="first"), upsert(LSN, 3, id=2, name="third"))
+    feed.apply(upsert(LSN, 2, id=1, name="second"), upsert(LSN, 2, id=2, name="second"))
+    assert feed.values("name") == {1: "second", 2: "third"}
+
+
+def test_a_change_wins_over_a_snapshot_row_of_the_same_lsn(feed: Feed) -> None:
+    feed.apply(upsert(LSN, 1, id=1, name="changed"))
+    feed.apply(upsert(LSN, 0, id=1, name="snapshot"), upsert(LSN, 0, id=2, name="snapshot"))
+    feed.apply(upsert(LSN, 9, id=2, name="changed"))
+    assert feed.values("name") == {1: "changed", 2: "changed"}
+
+
+def test_lsns_that_are_no_doubles_keep_their_order(feed: Feed) -> None:
+    feed.apply(upsert(BIG_LSN + 1, id=1, name="later"))
+    feed.apply(upsert(BIG_LSN, id=1, name="earlier"))
+    assert feed.values("name") == {1: "later"}
+    assert feed.rows()[(1,)].position == Position(BIG_LSN + 1, 1)
+
+
+WIDE = (
+    StructType()
+    .add("id", LongType())
+    .add("text", StringType())
+    .add("data", BinaryType())
+    .add("tags", ArrayType(StringType()))
+    .add("price", DecimalType(38, 10))
+    .add("note", StringType())
+)
+
+
+def test_unchanged_columns_keep_the_stored_value(store: Store, open_feed: OpenFeed) -> None:
+    feed = open_feed(store, WIDE)
+    large: dict[str, Any] = {
+        "text": "gro\u00df \U0001f600 " * 500,
+        "data": bytes(range(256)),
+        "tags": ["a", None, 'q"'],
+        "price": Decimal("12345678901234567890.0123456789"),
+    }
+    feed.apply(upsert(LSN, id=1, note="before", **large), upsert(LSN, 2, id=2, text="t"))
+    kept = tuple(large)
+    feed.apply(
+        upsert(LSN + 1, id=1, note="after", unchanged=kept),
+        upsert(LSN + 1, 2, id=2, text="T", note="n", unchanged=("data", "tags", "price")),
+        upsert(LSN + 1, 3, id=3, text="new", note="n"),
+    )
+    rows = feed.rows()
+    assert rows[(1,)].values == {"id": 1, "note": "after", **large}
+    assert rows[(2,)].values["text"] == "T"
+    assert rows[(3,)].values["text"] == "new"
+
+
+def test_an_older_change_with_unchanged_columns_is_ignored(feed: Feed) -> None:
+    feed.apply(upsert(LSN + 5, id=1, name="new"))
+    feed.apply(upsert(LSN, id=1, unchanged=("name",)))
+    assert feed.values("name") == {1: "new"}
+
+
+def test_an_unchanged_value_that_no_store_holds_is_an_error(feed: Feed) -> None:
+    feed.apply(upsert(LSN, id=1, name="a"))
+    with pytest.raises(ViewError, match=r"1 changed row.*rebuild the view"):
+        feed.apply(upsert(LSN + 1, id=2, unchanged=("name",)), upsert(LSN + 1, id=3, name="c"))
+
+
+def test_columns_can_be_added_midway(store: Store, open_feed: OpenFeed) -> None:
+    open_feed(store).apply(upsert(LSN, id=1, name="a"))
+    wider = StructType(
+        [*ITEMS, StructField("paid", DecimalType(10, 2)), StructField("at", TimestampNTZType())]
+    )
+    feed = open_feed(store, wider)
+    feed.number = 1
+    at = datetime(2024, 2, 29, 12, 0, 0, 1)
+    feed.apply(upsert(LSN + 1, id=2, name="b", paid=Decimal("1.50"), at=at))
+    rows = feed.rows()
+    assert rows[(1,)].values == {"id": 1, "name": "a", "paid": None, "at": None}
+    assert rows[(2,)].values == {"id": 2, "name": "b", "paid": Decimal("1.50"), "at": at}
+
+
+def test_a_view_that_lost_a_column_goes_on(store: Store, open_feed: OpenFeed) -> None:
+    open_feed(store).apply(upsert(LSN, id=1, name="a"))
+    feed = open_feed(store, StructType().add("id", LongType()))
+    feed.number = 1
+    feed.apply(upsert(LSN + 1, id=2))
+    assert feed.rows().keys() == {(1,), (2,)}
+
+
+def test_a_changed_type_is_refused_with_both_schemas(store: Store, open_feed: OpenFeed) -> None:
+    open_feed(store)
+    changed = StructType().add("id", LongType()).add("name", IntegerType())
+    with pytest.raises(ViewError) as refused:
+        open_feed(store, changed)
+    assert "name string, now int" in str(refused.value)
+    assert "stored: id bigint, name string; view: id bigint, name int" in str(refused.value)
+
+
+def test_a_changed_key_is_refused(store: Store, open_feed: OpenFeed) -> None:
+    open_feed(store)
+    with pytest.raises(ViewError, match=r"key is \(id\), the view's is \(id, name\)"):
+        open_feed(store, ITEMS, ("id", "name"))
+
+
+def test_truncate_spares_rows_that_are_newer(feed: Feed) -> None:
+    feed.apply(
+        upsert(LSN, id=1, name="older"),
+        upsert(LSN + 5, 2, id=2, name="older, same commit"),
+        upsert(LSN + 5, 4, id=3, name="newer, same commit"),
+        upsert(LSN + 6, id=4, name="newer"),
+    )
+    feed.truncate(Position(LSN + 5, 3))
+    assert feed.rows().keys() == {(3,), (4,)}
+    feed.apply(upsert(LSN + 7, id=1, name="after"))
+    assert feed.values("name")[1] == "after"
+
+
+def test_composite_keys_do_not_run_into_each_other(store: Store, open_feed: OpenFeed) -> None:
+    columns = StructType().add("a", StringType()).add("b", StringType()).add("n", IntegerType())
+    feed = open_feed(store, columns, ("a", "b"))
+    keys = [("x", "y,z"), ("x,y", "z"), ('x","y', "z"), ("", "x"), ("x", ""), ("x:y", "z")]
+    feed.apply(*(upsert(LSN, i, a=a, b=b, n=i) for i, (a, b) in enumerate(keys)))
+    feed.apply(delete(LSN + 1, a="x", b="y,z"), upsert(LSN + 1, 2, a="x,y", b="z", n=100))
+    rows = feed.rows()
+    assert rows.keys() == set(keys[1:])
+    assert rows[("x,y", "z")].values["n"] == 100
+
+
+ODD_KEYS = (
+    "",
+    " ",
+    "a:b",
+    "a*b?[c]\\",
+    "q\"u'o`te",
+    "line\nbreak\ttab",
+    "\u00fcml\u00e4ut \u4e2d\u6587 \U0001f600",
+    "[1]",
+    "null",
+    "k" * 600,
+    "k" * 599 + "l",
+    "\U0001f600" * 150,
+    "_id",
+)
+
+
+def test_odd_text_keys(store: Store, open_feed: OpenFeed) -> None:
+    columns = StructType().add("id", StringType()).add("n", IntegerType())
+    feed = open_feed(store, columns)
+    feed.apply(*(upsert(LSN, i + 1, id=key, n=i) for i, key in enumerate(ODD_KEYS)))
+    assert feed.values("n") == {key: i for i, key in enumerate(ODD_KEYS)}
+    feed.apply(*(upsert(LSN + 1, i + 1, id=key, n=-i) for i, key in enumerate(ODD_KEYS)))
+    assert feed.values("n") == {key: -i for i, key in enumerate(ODD_KEYS)}
+    feed.apply(*(delete(LSN + 2, i + 1, id=key) for i, key in enumerate(ODD_KEYS)))
+    assert feed.rows() == {}
+
+
+KEY_VALUES = [
+    (LongType(), [-1, 0, 2**63 - 1, -(2**63)]),
+    (IntegerType(), [-1, 0, 2**31 - 1]),
+    (DecimalType(20, 4), [Decimal("1.5000"), Decimal("-12345678901234.5678")]),
+    (DateType(), [date(1500, 2, 28), date(2024, 2, 29)]),
+    (TimestampType(), [datetime(2024, 2, 29, 12, 0, 0, 1, UTC), datetime(1970, 1, 1, tzinfo=UTC)]),
+    (BooleanType(), [True, False]),
+    (BinaryType(), [b"", b"\x00\xff"]),
+]
+
+
+@pytest.mark.parametrize(("kind", "keys"), KEY_VALUES, ids=lambda v: getattr(v, "typeName", str)())
+def test_a_key_of_any_type(served: Store, open_feed: OpenFeed, kind: Any, keys: list[Any]) -> None:
+    columns = StructType().add("id", kind).add("n", IntegerType())
+    feed = open_feed(served, columns)
+    feed.apply(*(upsert(LSN, i + 1, id=key, n=i) for i, key in enumerate(keys)))
+    feed.apply(upsert(LSN + 1, id=keys[0], n=99), delete(LSN + 1, 2, id=keys[1]))
+    expected = {(key,): i for i, key in enumerate(keys) if i != 1} | {(keys[0],): 99}
+    assert {key: row.values["n"] for key, row in feed.rows().items()} == expected
+
+
+def test_a_key_of_all_types(store: Store, open_feed: OpenFeed) -> None:
+    columns, key = StructType(), tuple(f"k{i}" for i in range(len(KEY_VALUES)))
+    for name, (kind, _) in zip(key, KEY_VALUES, strict=True):
+        columns = columns.add(name, kind)
+    feed = open_feed(store, columns.add("n", IntegerType()), key)
+    first, second = (
+        {name: values[i] for name, (_, values) in zip(key, KEY_VALUES, strict=True)} for i in (0, 1)
+    )
+    feed.apply(upsert(LSN, n=1, **first), upsert(LSN, 2, n=2, **second))
+    feed.apply(upsert(LSN + 1, n=11, **first), delete(LSN + 1, 2, **second))
+    found = {key: row.values["n"] for key, row in feed.rows().items()}
+    assert found == {tuple(first.values()): 11}
+
+
+VALUES: list[tuple[Any, list[Any]]] = [
+    (ShortType(), [-32768, 32767, None]),
+    (IntegerType(), [-(2**31), 2**31 - 1, None]),
+    (LongType(), [2**53 + 1, -(2**63), 2**63 - 1]),
+    (FloatType(), [0.10000000149011612, -0.0, 3.4028234663852886e38, math.nan, -math.inf]),
+    (DoubleType(), [0.1, -0.0, 1e300, 5e-324, math.nan, math.inf, -math.inf]),
+    (DecimalType(38, 10), [Decimal("12345678901234567890123456.0123456789"), Decimal("0E-10")]),
+    (DecimalType(38, 0), [Decimal(10**38 - 1), Decimal(-1)]),
+    (BooleanType(), [True, False, None]),
+    (StringType(), ["", "null", 'q"\\/\u2028\x01\x7f', "\U0001f600 \u00df", "x" * 100_000]),
+    (StringType(), ['{"a": 1.0, "b":"\\u00e9"}', " [1, 2] ", "2024-02-29T12:00:00Z", "NaN"]),
+    (BinaryType(), [b"", bytes(range(256)), None]),
+    (DateType(), [date(1, 1, 1), date(1500, 2, 28), date(1582, 10, 10), date(9999, 12, 31)]),
+    (
+        TimestampType(),
+        [
+            datetime(2024, 2, 29, 12, 0, 0, 123456, UTC),
+            datetime(1500, 2, 28, 23, 59, 59, 999999, UTC),
+            datetime(1, 1, 1, tzinfo=UTC),
+            datetime(9999, 12, 31, 23, 59, 59, 999999, UTC),
+        ],
+    ),
+    (TimestampNTZType(), [datetime(2024, 3, 31, 2, 30, 0, 1), datetime(1582, 10, 10), None]),
+    (ArrayType(IntegerType()), [[1, None, -2], [], None, [None]]),
+    (ArrayType(StringType()), [["a,b", None, '"', "\U0001f600"]]),
+    (ArrayType(DecimalType(10, 2)), [[Decimal("1.50"), None]]),
+    (ArrayType(DoubleType()), [[math.nan, 1.5, None, math.inf]]),
+    (ArrayType(BinaryType()), [[b"\x00\xff", None]]),
+    (ArrayType(TimestampType()), [[datetime(2024, 2, 29, 12, 0, 0, 1, UTC), None]]),
+    (ArrayType(DateType()), [[date(1500, 2, 28), None]]),
+    (ArrayType(ArrayType(IntegerType())), [[[1, None], [], None]]),
+]
+
+
+def test_every_type_comes_back_as_it_was(store: Store, open_feed: OpenFeed) -> None:
+    columns = StructType().add("id", LongType())
+    for i, (kind, _) in enumerate(VALUES):
+        columns = columns.add(f"c{i}", kind)
+    feed = open_feed(store, columns)
+    longest = max(len(values) for _, values in VALUES)
+    expected: dict[int, dict[str, Any]] = {}
+    for row in range(longest):
+        values = {f"c{i}": (v[row] if row < len(v) else None) for i, (_, v) in enumerate(VALUES)}
+        expected[row] = {"id": row, **values}
+    feed.apply(*(Change(values, LSN, row + 1) for row, values in expected.items()))
+    found = {key[0]: row.values for key, row in feed.rows().items()}
+    for row, values in expected.items():
+        for name, value in values.items():
+            assert _told(found[row][name]) == _told(value), f"{name} of type {columns[name]}"
+
+
+def _told(value: Any) -> Any:
+    """Type and value, so that NaN equals NaN, -0.0 is not 0.0 and True is not 1."""
+    if isinstance(value, list):
+        return [_told(element) for element in value]
+    if isinstance(value, datetime):
+        return (value.tzinfo is not None, value)
+    return (type(value), repr(value))
+
+
+def test_times_outside_of_pythons_years_are_text(store: Store, open_feed: OpenFeed) -> None:
+    columns = StructType().add("id", LongType())
+    columns = columns.add("at", TimestampType()).add("on", DateType())
+    feed = open_feed(store, columns)
+    rows = feed.spark.sql(
+        "select 1L as id, timestamp'12024-02-29 12:00:00.5Z' as at, date'-0044-03-15' as on,"
+        f" false as __deleted, {LSN}L as __commit_lsn, 1L as __ordinal,"
+        " cast(array() as array<string>) as __unchanged, current_timestamp() as __committed_at"
+    )
+    feed.sink.apply(rows, feed.batch(1))
+    expected = {"id": 1, "at": "+12024-02-29T12:00:00.500000Z", "on": "-0044-03-15"}
+    assert feed.rows()[(1,)].values == expected
+
+
+def test_an_empty_batch_is_fine(feed: Feed) -> None:
+    feed.apply()
+    feed.apply(upsert(LSN, id=1, name="a"))
+    feed.apply()
+    assert feed.values("name") == {1: "a"}
+
+
+def test_a_null_key_is_refused(feed: Feed) -> None:
+    feed.apply(upsert(LSN, id=1, name="a"))
+    with pytest.raises(ViewError, match="a row's key is null"):
+        feed.apply(upsert(LSN + 1, name="b"))
+
+
+def test_large_batches_are_written_by_the_executors(feed: Feed) -> None:
+    feed.apply(upsert(LSN, id=1, name="first"), upsert(LSN + 9, id=2, name="newer"))
+    _apply_many(feed, 20_000, LSN + 1)
+    names = feed.values("name")
+    assert len(names) == 20_000
+    assert (names[1], names[2], names[19_999]) == ("name 1", "newer", "name 19999")
+
+
+def test_a_fault_in_an_executor_keeps_its_class_and_text(feed: Feed) -> None:
+    feed.apply(upsert(LSN, id=1, name="first"))
+    with pytest.raises(ViewError, match="rebuild the view"):
+        _apply_many(feed, 20_000, LSN + 1, unchanged="'name'")
+
+
+def _apply_many(feed: Feed, count: int, lsn: int, unchanged: str = "") -> None:
+    rows = feed.spark.range(count, numPartitions=2).select(
+        "id",
+        F.expr("concat('name ', id)").alias("name"),
+        F.lit(False).alias(CONTROL_COLUMNS[0]),
+        F.lit(lsn).cast("bigint").alias(CONTROL_COLUMNS[1]),
+        F.expr("id + 1").alias(CONTROL_COLUMNS[2]),
+        F.expr(f"cast(array({unchanged}) as array<string>)").alias(CONTROL_COLUMNS[3]),
+        F.current_timestamp().alias(CONTROL_COLUMNS[4]),
+    )
+    assert rows.columns == with_control(ITEMS).names
+    feed.number += 1
+    feed.sink.apply(rows, feed.batch(feed.number))
+
+
+def test_a_store_that_comes_back_is_waited_for(
+    served: Store, open_feed: OpenFeed, stack_home: Path
+) -> None:
+    feed = open_feed(served)
+    feed.apply(upsert(LSN, id=1, name="a"), upsert(LSN, 2, id=2, name="b"))
+    servers.kill(stack_home, served.kind)
+    applying = threading.Thread(
+        target=feed.apply, args=(upsert(LSN + 1, id=1, name="A"), delete(LSN + 1, 2, id=2))
+    )
+    applying.start()
+    servers.start(stack_home, [served.kind])
+    applying.join(60)
+    assert not applying.is_alive()
+    assert feed.values("name") == {1: "A"}
+    feed.restart()
+    feed.apply(upsert(LSN, id=2, name="b"))
+    assert feed.values("name") == {1: "A"}, "a delete was forgotten over the restart"
+
+
+def test_a_store_that_stays_down_is_named(
+    served: Store, open_feed: OpenFeed, stack_home: Path
+) -> None:
+    feed = open_feed(served, retry_s=0.5)
+    servers.kill(stack_home, served.kind)
+    try:
+        with pytest.raises(RetryableError, match=r"at 127\.0\.0\.1:[0-9/]+ does not answer"):
+            feed.apply(upsert(LSN, id=1, name="a"))
+    finally:
+        servers.start(stack_home, [served.kind])
