@@ -43,8 +43,14 @@ install_java() {
     command -v apt-get >/dev/null || return 1
     echo "no Java 17 or 21 yet: installing it with apt-get"
     "${sudo[@]}" apt-get update -qq || return 1
-    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openjdk-17-jre-headless ||
-        "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openjdk-21-jre-headless
+    local version
+    for version in 17 21; do  # a release of Debian or Ubuntu has one or both
+        if "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-upgrade \
+            "openjdk-$version-jre-headless" >/dev/null; then
+            return
+        fi
+    done
+    return 1
 }
 
 serves "$venv/bin/python" && "$venv/bin/python" -m pip --version >/dev/null 2>&1 || make_venv
