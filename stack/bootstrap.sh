@@ -61,4 +61,4 @@ if ! "$venv/bin/python" -m stack.java >/dev/null 2>&1; then
     install_java || true
     "$venv/bin/python" -m stack.java >/dev/null
 fi
-"$venv/bin/python" -m stack.jars
+"$venv/bin/python" -m stack.jars kafka opensearch compiler spark

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Sequence
@@ -130,12 +131,12 @@ def sha256(path: Path) -> str:
 
 
 def main() -> None:
-    """``python -m stack.jars``: bring every set into the cache, showing how far it is."""
+    """``python -m stack.jars SET...``: bring sets into the cache, showing how far it is."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (TextColumn("jars: {task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns) as progress:
-        for name in tomllib.loads(LOCK.read_text(encoding="utf-8")):
+        for name in sys.argv[1:]:
             task = progress.add_task(name, total=len(locked(name)))
             jars(name, partial(_show, progress, task))
             progress.update(task, completed=len(locked(name)))
