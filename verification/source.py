@@ -11,11 +11,10 @@ from typing import Any
 
 import orjson
 
-from cdc.errors import LogError
+from cdc.catalog import load_types
 from cdc.postgres import Connection, connect, identifier, literal, translated
-from cdc.relation import TypeInfo
 from cdc.slot import create_slot
-from cdc.values import encoder
+from cdc.values import Encoder, encoder
 from verification.canonical import Canonical, canonical_row, canonicalizer, packed, unpacked
 from verification.compare import Row
 from views.resolve import ResolvedView
@@ -31,6 +30,8 @@ _LOADED_OIDS = frozenset((16, 17, 20, 21, 23, 26, 700, 701))
 _PLAIN = frozenset(
     ("text", "varchar", "bpchar", "name", "json", "jsonb", "uuid", "enum", "numeric")
 )
+_TIMES = frozenset(("date", "timestamp", "timestamptz"))
+_FOUR_DIGITS = re.compile(r"\d{4}-").match
 # A statement may end in a semicolon and comments; a subquery may not.
 _END = re.compile(r"\s*;?\s*(--[^\n]*\s*)*\Z")
 
@@ -42,24 +43,28 @@ class SourceSnapshot:
         self.lsn = lsn
         self._conn = conn
         self._names = [output.name for output in view.outputs]
-        self._decoders = [_event_form(output.type) for output in view.outputs]
+        self._decoders: list[Callable[[str], Any] | None] = []
         self._canonical = [canonicalizer(output.type) for output in view.outputs]
         self._key = [self._names.index(name) for name in view.key]
         columns = ", ".join(identifier(name) for name in self._names)
         self._query = f"select {columns} from (\n{_END.sub('', view.definition.sql)}\n) as v"
         self._doing = f"running the SQL of view {view.name} on the source"
-        self._key_types = self._prepare()
+        self._key_types = self._prepare([output.type for output in view.outputs])
 
-    def _prepare(self) -> list[str]:
-        """Read every other type as text; the SQL names of the key's types."""
+    def _prepare(self, kinds: Sequence[PgType]) -> list[str]:
+        """Decide how each column is read; the SQL names of the key's types."""
+        types = load_types(self._conn)
         with translated(self._doing):
             cursor = self._conn.execute(f"{self._query} limit 0")
-            description = cursor.description or []
+            description, result = cursor.description or [], cursor.pgresult
+            assert result is not None
             as_text = self._conn.adapters.get_loader(_TEXT_OID, cursor.format)
             assert as_text is not None
-            for column in description:
+            for i, (column, kind) in enumerate(zip(description, kinds, strict=True)):
                 if column.type_code not in _LOADED_OIDS:
                     self._conn.adapters.register_loader(column.type_code, as_text)
+                encode = encoder(types[column.type_code], result.fmod(i))
+                self._decoders.append(_event_form(kind, encode))
             oids = [description[i].type_code for i in self._key]
             names = dict(
                 self._conn.execute(
@@ -125,26 +130,21 @@ def source_at_new_lsn(
         yield SourceSnapshot(conn, slot.consistent_point, view)
 
 
-def _event_form(kind: PgType) -> Callable[[str], Any] | None:
-    """From PostgreSQL's text to what an event carries, for types that Spark holds in that form."""
-    if kind.name != "array" and (kind.spark != "string" or kind.name in _PLAIN):
+def _event_form(kind: PgType, encode: Encoder | None) -> Callable[[str], Any] | None:
+    """From PostgreSQL's text to what an event carries, where the canonical form needs that."""
+    if encode is None or (
+        kind.name != "array" and kind.spark != "string" and kind.name not in _TIMES
+    ):
         return None
-    encode = encoder(_type_info(kind), -1)
-    if encode is None:
+    if kind.name in _PLAIN:
         return None
 
     def decode(text: str) -> Any:
-        try:
-            return orjson.loads(encode(text.encode()))
-        except ValueError:
-            raise LogError(f"a value of type {kind} has no event form") from None
+        return orjson.loads(encode(text.encode()))
 
+    if kind.name in _TIMES:  # PostgreSQL writes years 1 to 9999 as events do, and others not
+        return lambda text: text if _FOUR_DIGITS(text) and text[-1] != "C" else decode(text)
     return decode
-
-
-def _type_info(kind: PgType) -> TypeInfo:
-    element = _type_info(PgType(kind.element)) if kind.name == "array" else None
-    return TypeInfo(0, "pg_catalog", kind.name, "base", kind.name, element=element)
 
 
 def _sql_text(value: Canonical) -> str:

@@ -29,19 +29,26 @@ from views.resolve import ResolvedView, resolve
 TABLE = """
 create table things (
     id bigint primary key, name text, price numeric(12,4), weight real, size double precision,
-    ok boolean, day date, at timestamp, seen timestamptz, data bytea, tag uuid, doc jsonb)
+    ok boolean, day date, at timestamp, seen timestamptz, data bytea, tag uuid, doc jsonb,
+    amount numeric, clock time, span interval, flags bit(5), host inet, mood mood, code char(5),
+    numbers int[], words text[][], amounts numeric(8,2)[], moods mood[], stamps timestamptz[])
 """
+TYPES = "create type mood as enum ('good', 'so, so', 'bad')"
 ROWS = """
 insert into things
 select i, 'thing ' || i, i * 1.5, i / 3.0, i / 7.0, i % 2 = 0, date '2024-02-28' + i,
     timestamp '2024-02-29 12:00:00.5' + i * interval '1 minute', now() - i * interval '1 day',
-    decode(md5(i::text), 'hex'), md5(i::text)::uuid, jsonb_build_object('n', i)
+    decode(md5(i::text), 'hex'), md5(i::text)::uuid, jsonb_build_object('n', i),
+    i * 1.10, (i * interval '1.5 s')::time, i * interval '1 day 2 hours', i::bit(5),
+    '192.168.0.1', 'so, so', 'a', array[i, null, 2], array[['a', 'b"'], [null, 'c,']],
+    array[1.50, i], array['bad', 'so, so']::mood[], array[now(), null]
 from generate_series(1, 300) as i
 """
 ODD = """
-insert into things values
+insert into things (id, name, price, weight, size, ok, day, at, seen, data, tag, doc) values
     (1001, null, null, null, null, null, null, null, null, null, null, null),
     (1002, '', 'NaN', 'NaN', '-Infinity', true, null, null, null, '', null, 'null'),
+    (1004, 'edges', 0, 0, 0, true, '0044-03-15 BC', 'infinity', '294276-12-31', null, null, '1'),
     (1003, 'Größe', -0.0000, 0.1, 1e-300, false, '0001-01-01', null, null, '\\x00ff', null, '[]')
 """
 
@@ -102,7 +109,7 @@ class MemoryView:
 @pytest.fixture
 def view(tmp_path: Path, source_name: str, database: str, kafka: str) -> Iterator[MemoryView]:
     deployment = Deployment(tmp_path, source_name, database, kafka)
-    deployment.execute(TABLE, ROWS, ODD)
+    deployment.execute(TYPES, TABLE, ROWS, ODD)
     deployment.init()
     with deployment.running("capture") as capture, Broker(kafka) as broker:
         deployment.captured(capture)
@@ -129,7 +136,7 @@ def test_a_view_equal_in_every_type_is_found_equal(view: MemoryView) -> None:
     report = view.verify()
     assert report.differences == []
     assert report.equal
-    assert (report.source_rows, report.view_rows, report.rounds) == (303, 303, 1)
+    assert (report.source_rows, report.view_rows, report.rounds) == (304, 304, 1)
     assert report.lsn > 0
 
 
@@ -211,7 +218,8 @@ def test_a_row_that_never_rests_is_undecided_and_not_equal(view: MemoryView) -> 
 
 def test_a_view_that_is_not_applied_is_an_error_that_says_so(view: MemoryView) -> None:
     view.applying = False
-    with pytest.raises(RetryableError, match=r"view things_view to apply .* `headwater apply things_view` running"):
+    said = r"view things_view to apply .* is `headwater apply things_view` running"
+    with pytest.raises(RetryableError, match=said):
         view.verify(timeout_s=2)
 
 
@@ -219,7 +227,7 @@ def test_a_capture_that_does_not_run_is_an_error_that_says_so(
     tmp_path: Path, source_name: str, database: str, kafka: str
 ) -> None:
     deployment = Deployment(tmp_path, source_name, database, kafka)
-    deployment.execute(TABLE, ROWS)
+    deployment.execute(TYPES, TABLE, ROWS)
     deployment.init()
     with Broker(kafka) as broker:
         view = MemoryView(deployment, broker, bend=add_loud)
