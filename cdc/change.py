@@ -298,6 +298,7 @@ class Transcriber:
         transaction = self._transaction
         if transaction is None:
             # Written outside of any transaction: it is one of its own, at its own LSN.
+            self._previous_end = message.lsn  # as Debezium counts, in `sequence`
             self._start(Transaction(message.lsn, self._now_us, None, self._previous_end))
         self._ordinal += 1
         at = self._open("a message")
