@@ -26,7 +26,7 @@ def check(
     ctx: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="The findings as JSON.")] = False,
 ) -> None:
-    """Check source, Kafka and stores, and say what to do. Changes nothing.
+    """Check source, views, Kafka and stores, and say what to do. Changes nothing.
 
     Exit code 1 when any finding is an error.
     """

@@ -161,7 +161,7 @@ def _exclusively(conn: Connection, source: str) -> None:
 def _check(config: Config, known: state.SnapshotState | None) -> None:
     """The preflight. A run that starts over does not mind what became of its slot."""
     status = "running" if known else None
-    faults = errors_of(preflight(config, lambda _: status, with_stores=False))
+    faults = errors_of(preflight(config, lambda _: status, with_views=False))
     if known:
         faults = [fault for fault in faults if fault.check != "slot"]
     if faults:

@@ -13,7 +13,7 @@ from cdc.broker import Broker
 from cdc.config import Config
 from cdc.errors import HeadwaterError
 from cdc.postgres import Connection, connect
-from cdc.preflight import source, stores, wal
+from cdc.preflight import source, stores, views, wal
 from cdc.preflight.finding import Finding
 from cdc.preflight.kafka import kafka
 from cdc.topology import topic_specs
@@ -37,11 +37,12 @@ def preflight(
     config: Config,
     snapshot_status: Callable[[Connection], str | None],
     *,
-    with_stores: bool = True,
+    with_views: bool = True,
 ) -> list[Finding]:
-    """All findings about source, Kafka and stores, in that order.
+    """All findings about source, views, Kafka and stores, in that order.
 
-    ``snapshot_status`` tells how far ``headwater init`` came: None, running or complete.
+    ``snapshot_status`` tells how far ``headwater init`` came: None, running or complete. Views
+    and their stores concern what comes after capture, and can be left out.
     """
     findings: list[Finding] = []
     subject: source.Source | None = None
@@ -51,7 +52,7 @@ def preflight(
             subject = source.Source(
                 config, conn, known=status is not None, initialised=status == "complete"
             )
-            for check in _SOURCE_CHECKS:
+            for check in (*_SOURCE_CHECKS, *([views.views] if with_views else [])):
                 findings += _run(check.__name__.replace("_", " "), check, subject)
     except HeadwaterError as error:
         findings.append(Finding("error", "source", error.message, error.hint))
@@ -60,7 +61,7 @@ def preflight(
     address = config.kafka.bootstrap_servers
     with Broker(address) as broker:
         findings += _run("kafka", kafka, broker, address, specs, initialised)
-    if with_stores:
+    if with_views:
         findings += _run("stores", stores.stores, config)
     return findings
 

@@ -183,6 +183,27 @@ def test_tables_that_cannot_be_captured_are_one_error_each(shop: Deployment) -> 
     assert messages[1].startswith("public.bare has no replica identity")
 
 
+def test_each_view_is_checked_against_its_table_as_it_is(shop: Deployment) -> None:
+    declared = {
+        "good": ("id", "select id, id + 1 as next from a"),
+        "broken": ("id", "select id frm a where"),
+        "unknown": ("id", "select id, nope from a"),
+        "elsewhere": ("id", "select id from public.other"),
+        "keyless": ("next", "select id + 1 as next from a"),
+    }
+    shop.extra = '[stores.lake]\nkind = "delta"\npath = "./lake"\n' + "".join(
+        f'[views.{name}]\nstore = "lake"\nkey = ["{key}"]\nsql = "{sql}"\n'
+        for name, (key, sql) in declared.items()
+    )
+    code, found = check(shop)
+    assert code == 1
+    wrong = {f["check"].removeprefix("view "): f["message"] for f in found["error"]}
+    assert set(wrong) == set(declared) - {"good"}
+    assert "public.other is not captured" in wrong["elsewhere"]
+    assert "nope" in wrong["unknown"]
+    assert "view good" in [f["check"] for f in found["ok"]]
+
+
 def test_after_init_what_is_missing_is_an_error_with_the_way_back(shop: Deployment) -> None:
     shop.init()
     with connect(shop.dsn) as conn:

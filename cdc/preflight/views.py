@@ -1,0 +1,40 @@
+"""Checks of the declared views against the tables as they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cdc.catalog import load_types, relation
+from cdc.errors import HeadwaterError
+from cdc.preflight.finding import Finding
+from cdc.preflight.source import Source
+
+
+def views(source: Source) -> Iterator[Finding]:
+    """One finding for each view of ``[views]``: its SQL, its table, its columns and its key."""
+    from views.definition import parse_view
+    from views.resolve import resolve
+    from views.tables import parse_version
+
+    config = source.config
+    if not config.views:
+        return
+    types = load_types(source.conn)
+    captured = {(table.schema, table.name): table for table in source.tables}
+    publication = config.source.publication_name
+    for name, view in config.views.items():
+        check = f"view {name}"
+        try:
+            definition = parse_view(name, view.store, view.key, view.sql)
+            table = captured.get((definition.schema, definition.table))
+            if table is None:
+                hint = "add it to source.tables, or correct the view's SQL"
+                message = f"view {name}: table {definition.table_name} is not captured"
+                yield Finding("error", check, message, hint)
+                continue
+            shape = relation(source.conn, table.oid, types, publication, config.source.keys)
+            resolved = resolve(definition, parse_version(shape.describe()))
+        except HeadwaterError as error:
+            yield Finding("error", check, error.message, error.hint)
+        else:
+            yield Finding("ok", check, f"in {view.store}: {resolved.describe()}")
