@@ -19,7 +19,7 @@ from cdc.slot import PLUGIN, SlotState, SourceIdentity, identify, slot_state
 from cdc.topics import progress_topic
 
 REBUILD = (
-    "drop the slot, run `headwater init` for a new snapshot, and let the views apply it: "
+    "run `headwater init --again` for a new snapshot, and let the views apply it: "
     "changes in between are not in the stream"
 )
 
