@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+
+from testcontainers.compose import DockerCompose
 
 from cdc.errors import StackError
 from stack.ports import HOST
@@ -44,7 +47,8 @@ def require_engine() -> None:
 def up() -> Endpoints:
     """Start the containers and wait until they are healthy."""
     require_engine()
-    _compose("up", "--detach", "--wait")
+    with _said("up"):
+        _containers().start()
     port = {name: os.environ.get(*setting) for name, setting in PORTS.items()}
     return Endpoints(
         {
@@ -59,14 +63,26 @@ def up() -> Endpoints:
 def down(purge: bool) -> None:
     """Stop the containers, and delete their volumes if asked."""
     require_engine()
-    _compose("down", *(["--volumes"] if purge else []))
+    with _said("down"):
+        _containers(keep_volumes=not purge).stop()
 
 
-def _compose(*arguments: str) -> None:
+def _containers(keep_volumes: bool = True) -> DockerCompose:
     if not COMPOSE_FILE.is_file():
         raise StackError(f"{COMPOSE_FILE.name} is not here", "run from a checkout of headwater")
-    command = ["docker", "compose", "--file", str(COMPOSE_FILE), *arguments]
-    if subprocess.run(command, check=False).returncode != 0:
+    return DockerCompose(
+        str(COMPOSE_FILE.parent), COMPOSE_FILE.name, wait=True, keep_volumes=keep_volumes
+    )
+
+
+@contextmanager
+def _said(verb: str) -> Iterator[None]:
+    """Turn a failed ``docker compose`` into ours, with the last line it said."""
+    try:
+        yield
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr or b"").decode(errors="replace").strip().splitlines()
+        reason = said[-1] if said else f"exit code {error.returncode}"
         raise StackError(
-            f"docker compose {arguments[0]} failed", "its own message is above this line"
-        )
+            f"docker compose {verb} failed: {reason}", "docker compose logs says more"
+        ) from None
