@@ -1,0 +1,114 @@
+"""How ``headwater bench`` shows itself: a bar for each measurement, at the end one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from benchmarks.metrics import FIGURES, MEASUREMENTS, Figure
+from benchmarks.results import Results
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from benchmarks.setting import Watch
+
+_STYLES = {"met": "green", "missed": "bold red", "": "dim"}
+
+
+class Bars:
+    """One line a measurement: what it does now and how far it is."""
+
+    def __init__(self, console: Console, names: Iterable[str]) -> None:
+        from rich import progress
+
+        self._progress = progress.Progress(
+            progress.TextColumn("{task.fields[name]:<9}", markup=False),
+            progress.BarColumn(bar_width=24),
+            progress.TextColumn("{task.description}", markup=False),
+            progress.TimeElapsedColumn(),
+            console=console,
+            refresh_per_second=4,  # who draws takes time from who is measured
+        )
+        self._tasks = {
+            name: self._progress.add_task("", name=name, total=1.0, start=False) for name in names
+        }
+
+    def start(self) -> None:
+        self._progress.start()
+
+    def stop(self) -> None:
+        self._progress.stop()
+
+    def watch(self, name: str) -> Watch:
+        """The observer of one measurement, whose clock starts now."""
+        task = self._tasks[name]
+        self._progress.start_task(task)
+
+        def advance(what: str, part: float) -> None:
+            # A bar that is full once has stopped its clock: only ``done`` may fill it.
+            self._progress.update(task, description=what, completed=min(part, 0.99))
+
+        return advance
+
+    def done(self, name: str, measured: Mapping[str, float]) -> None:
+        """The figures that have a target, or the first, stand beside the full bar."""
+        figures = [figure for figure in MEASUREMENTS[name] if figure.target] or MEASUREMENTS[name]
+        said = ", ".join(f"{number(figure, measured[figure.name])}" for figure in figures)
+        self._progress.update(self._tasks[name], description=said, completed=1.0)
+        self._progress.stop_task(self._tasks[name])
+
+
+def number(figure: Figure, value: float) -> str:
+    """``123,456 rows/s``."""
+    return f"{value:,.{figure.digits}f} {figure.unit}".rstrip()
+
+
+def verdict(figure: Figure, value: float) -> str:
+    """``met``, ``missed``, or nothing for a figure without a target."""
+    if figure.target is None:
+        return ""
+    return "met" if figure.target.met(value) else "missed"
+
+
+def show(console: Console, results: Results, names: Iterable[str]) -> None:
+    """Target, measured, met or missed; for the measurements that ran."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table("figure", "what")
+    for heading in ("target", "measured"):
+        grid.add_column(heading, justify="right", no_wrap=True)
+    grid.add_column("")
+    for name in names:
+        for figure in MEASUREMENTS[name]:
+            value = results[figure.name]
+            assert isinstance(value, (int, float)), figure.name
+            said = verdict(figure, value)
+            grid.add_row(
+                figure.name,
+                Text(figure.what),
+                _target(figure),
+                number(figure, value),
+                Text(said, style=_STYLES[said]),
+            )
+        grid.add_section()
+    console.print(grid)
+    console.print(
+        f"{results['cpu_model']}, {results['cpu_cores']} cores, {results['memory_gb']} GB; "
+        f"PostgreSQL {results['postgresql_version']}, Kafka {results['kafka_version']}",
+        style="dim",
+    )
+
+
+def missed(results: Results, names: Iterable[str]) -> list[str]:
+    """Figures that did not reach their target, of the measurements that ran."""
+    of_run = [figure.name for name in names for figure in MEASUREMENTS[name]]
+    return [name for name in of_run if verdict(FIGURES[name], float(results[name])) == "missed"]
+
+
+def _target(figure: Figure) -> str:
+    if figure.target is None:
+        return ""
+    sign = "≥" if figure.target.at_least else "<"
+    return f"{sign} {figure.target.value:,.0f}"

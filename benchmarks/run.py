@@ -1,0 +1,81 @@
+"""All measurements, one after the other, on servers that run for them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmarks.capture import measure_capture, measure_memory
+from benchmarks.consumer import librdkafka_version
+from benchmarks.latency import measure_latency
+from benchmarks.metrics import MEASUREMENTS
+from benchmarks.proc import require_proc
+from benchmarks.results import Results, machine_facts
+from benchmarks.setting import Setting, Watch, open_setting, server_versions, servers_home
+from benchmarks.snapshot import measure_snapshot
+from benchmarks.story import measure_demo
+from cdc.errors import UsageError
+from stack import servers
+
+_ON_SERVERS: Final[Mapping[str, Callable[[Setting], dict[str, float]]]] = {
+    "capture": measure_capture,
+    "memory": measure_memory,
+    "snapshot": measure_snapshot,
+    "latency": measure_latency,
+}
+Done = Callable[[str, Mapping[str, float]], None]
+"""Hears of each measurement's figures."""
+
+
+def chosen(only: Iterable[str]) -> list[str]:
+    """The measurements to run, in their order; all when none is named. ``UsageError`` if unknown.
+
+    A name may be several, separated by commas.
+    """
+    names = [name.strip() for part in only for name in part.split(",") if name.strip()]
+    unknown = sorted(set(names) - MEASUREMENTS.keys())
+    if unknown:
+        raise UsageError(
+            f"no measurement {', '.join(unknown)}", f"known: {', '.join(MEASUREMENTS)}"
+        )
+    return [name for name in MEASUREMENTS if not names or name in names]
+
+
+def measure(
+    home: Path, names: Sequence[str], rows: int, watch: Callable[[str], Watch], done: Done
+) -> None:
+    """Run the named measurements; servers are stopped at the end, and deleted if all went well.
+
+    ``watch`` gives each measurement its own observer. The demo comes last, when the servers of
+    the others are gone.
+    """
+    require_proc()
+    on_servers = [name for name in names if name in _ON_SERVERS]
+    if on_servers:
+        _measure_on_servers(home, on_servers, rows, watch, done)
+    if "demo" in names:
+        done("demo", measure_demo(home, watch("demo")))
+
+
+def facts(rows: int) -> Results:
+    """What the figures were measured on."""
+    return {
+        "rows": rows,
+        **machine_facts(),
+        **server_versions(),
+        "librdkafka_version": librdkafka_version(),
+    }
+
+
+def _measure_on_servers(
+    home: Path, names: Sequence[str], rows: int, watch: Callable[[str], Watch], done: Done
+) -> None:
+    try:
+        setting = open_setting(home, rows, watch(names[0]))
+        for name in names:
+            done(name, _ON_SERVERS[name](setting._replace(watch=watch(name))))
+    except BaseException:
+        servers.stop(servers_home(home))  # their data and logs stay, to be looked at
+        raise
+    servers.purge(servers_home(home))

@@ -1,0 +1,83 @@
+"""``headwater bench``: how fast it is on this machine, beside PostgreSQL's own tools."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+DEFAULT_HOME = Path(".headwater/bench")
+DEFAULT_ROWS = 1_000_000
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("bench")(bench)
+
+
+def bench(
+    home: Annotated[
+        Path, typer.Option("--home", metavar="DIR", help="Where servers and logs are kept.")
+    ] = DEFAULT_HOME,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            metavar="NAMES",
+            help="Some of them: capture,memory,snapshot,latency,demo. The file keeps the others.",
+        ),
+    ] = None,
+    rows: Annotated[
+        int,
+        typer.Option(
+            "--rows",
+            min=1000,
+            metavar="N",
+            help="Other than 1,000,000 it is a trial, written to DIR/results.json.",
+        ),
+    ] = DEFAULT_ROWS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+) -> None:
+    """Measure speed, memory and latency, and write benchmarks/results.json.
+
+    Starts its own PostgreSQL and Kafka, measures beside pg_recvlogical and COPY on the same data,
+    and deletes all of it. Takes a few minutes, and a machine that does nothing else. A missed
+    target is shown and is not a fault.
+    """
+    from benchmarks import report
+    from benchmarks.results import RESULTS, Results, merge, read_results, write_results
+    from benchmarks.run import chosen, facts, measure
+    from cdc.cli.output import err, out, print_json
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    names = chosen(only or [])
+    path = RESULTS if rows == DEFAULT_ROWS else home / RESULTS.name
+    results: Results = read_results(path) if rows == DEFAULT_ROWS else {}
+    bars = report.Bars(err(), names)
+
+    def done(name: str, measured: Mapping[str, float]) -> None:
+        nonlocal results
+        bars.done(name, measured)
+        results = merge(results, facts(rows), measured)
+        write_results(path, results)  # a later measurement may fail
+
+    bars.start()
+    try:
+        measure(home, names, rows, bars.watch, done)
+    finally:
+        bars.stop()
+    if as_json:
+        print_json(results)
+    else:
+        report.show(out(), results, names)
+        out().print(f"written to {path}", style="dim", soft_wrap=True)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
