@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from cdc.broker import Broker
 from cdc.config import Config
-from cdc.errors import FatalError, HeadwaterError, RetryableError, UsageError
+from cdc.errors import FatalError, HeadwaterError, RetryableError, UsageError, ViewError
 from cdc.topics import view_group
 from jobs.faults import translate
 from jobs.query import Applied, ViewQuery
@@ -26,6 +27,7 @@ from views.definition import parse_view
 
 _POLL_S = 0.05
 _START_POLL_S = 0.5
+_RESTART_S = 1.0
 
 log = structlog.get_logger("apply")
 
@@ -94,7 +96,7 @@ class ViewRun:
                 self._run(broker)
         except Exception as error:
             self.error = translate(error, self.name)
-            log.error("view_stopped", view=self.name, error=str(self.error), exc_info=_bug(error))
+            log.error("view_stopped", view=self.name, error=str(self.error), **_trace(error))
 
     def _run(self, broker: Broker) -> None:
         view = self._config.views[self.name]
@@ -102,7 +104,24 @@ class ViewRun:
         state = open_state(self._config.apply.state, self._config.source.name, definition)
         store, retry_s = self._config.stores[view.store], self._config.apply.retry_s
         sink = self._sink or open_sink(store, self.name, self._spark, retry_s)
-        query = ViewQuery(self._spark, self._config, definition, state, sink, broker, report)
+        patience = Patience(retry_s)
+        try:
+            while True:
+                query = ViewQuery(
+                    self._spark, self._config, definition, state, sink, broker, report
+                )
+                try:
+                    return self._follow(query, broker)
+                except RetryableError as error:
+                    if self._stopping.is_set() or not patience.left(self._committed):
+                        raise
+                    log.warning("view_interrupted", view=self.name, error=str(error))
+                self._stopping.wait(_RESTART_S)
+        finally:
+            sink.close()
+
+    def _follow(self, query: ViewQuery, broker: Broker) -> None:
+        """From the query's start to its end, its offsets committed after each batch."""
         try:
             self._commit(broker, query)  # a kill may have left the group behind
             self._start(query)
@@ -110,10 +129,9 @@ class ViewRun:
                 self._commit_if_possible(broker, query)
         finally:
             query.stop()
-            self._commit(broker, query)
-            sink.close()
         if (error := query.error()) is not None:
             raise error
+        self._commit(broker, query)
 
     def _start(self, query: ViewQuery) -> None:
         """Start, waiting for capture to describe the table if it is not there yet."""
@@ -122,9 +140,9 @@ class ViewRun:
             try:
                 query.start(self._available_now)
                 break
-            except RetryableError:
+            except RetryableError as error:
                 if self._available_now or time.monotonic() > deadline:
-                    raise
+                    raise ViewError(error.message, error.hint) from None
             if self._stopping.wait(_START_POLL_S):
                 return
         log.info("view_started", view=self.name)
@@ -164,6 +182,24 @@ def report(applied: Applied) -> None:
     log.info("batch_applied", **line)
 
 
-def _bug(error: BaseException) -> bool:
-    """Whether the traceback tells more than the message: not for faults we raise on purpose."""
-    return not isinstance(error, HeadwaterError) or type(error) is FatalError
+class Patience:
+    """How long a view may go without a new batch before a fault that may pass ends it."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._batch: int | None = None
+        self._since = 0.0
+
+    def left(self, batch: int) -> bool:
+        """Whether to go on after a fault. ``batch`` is the last one applied."""
+        now = time.monotonic()
+        if batch != self._batch:
+            self._batch, self._since = batch, now
+        return now - self._since < self._seconds
+
+
+def _trace(error: BaseException) -> dict[str, str]:
+    """Where a bug is: the stack without the messages, which may hold values."""
+    if isinstance(error, HeadwaterError) and type(error) is not FatalError:
+        return {}
+    return {"trace": "".join(traceback.format_tb(error.__traceback__))}

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from cdc.errors import FatalError, HeadwaterError, LogError, ViewError
+from cdc.errors import FatalError, HeadwaterError, LogError, RetryableError, ViewError
 
 UNKNOWN_SCHEMA = "UnknownSchema"
 _MARK = re.compile(r"<<headwater:(\w+)\|(.*?)\|(.*?)>>", re.DOTALL)
@@ -41,17 +41,32 @@ def translate(error: BaseException, view: str) -> HeadwaterError:
         if kind == UNKNOWN_SCHEMA:
             return UnknownSchemaError(message, hint)
         return _KINDS[kind](message, hint)
+    text = str(error)
+    if "KAFKA_DATA_LOSS" in text:
+        return LogError(
+            f"view {view}: Kafka no longer holds what the checkpoint reads next",
+            "retention removed it or the topic was recreated: rebuild the view",
+        )
+    if away := _AWAY.search(text):
+        return RetryableError(f"view {view}: Kafka does not answer ({away[1]})", "is Kafka up?")
     if isinstance(error, PySparkException) and (condition := _condition(error)):
-        if condition.startswith("KAFKA_DATA_LOSS") or "KAFKA_DATA_LOSS" in str(error):
-            return LogError(
-                f"view {view}: Kafka no longer holds what the checkpoint reads next",
-                "retention removed it or the topic was recreated: rebuild the view",
-            )
         # Spark's own text may quote values: its name for the condition does not.
         return ViewError(f"view {view}: Spark stopped with {condition}", _HINTS.get(condition, ""))
+    if classes := list(dict.fromkeys(_JAVA.findall(text))):
+        return FatalError(f"view {view}: Spark stopped with {', from '.join(classes[:3])}")
     return FatalError(f"view {view}: {type(error).__name__}: {_first_line(error)}")
 
 
+_JAVA = re.compile(r"^(?:Caused)?(?: by)?: ((?:[a-z]\w*\.)+\w+)", re.MULTILINE)
+"""The classes of a Java exception and its causes, in its text; the messages may quote values."""
+
+
+# Kafka's clients inside Spark: a broker that restarts, an election, a cut connection.
+_AWAY = re.compile(
+    r"org\.apache\.kafka\.common\.(?:errors\.)?("
+    r"(?:Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|NotLeaderOrFollower|"
+    r"CoordinatorNotAvailable|UnknownServer|Kafka)Exception)"
+)
 _HINTS = {
     "DIVIDE_BY_ZERO": "guard the division in the view's SQL with NULLIF",
     "REMAINDER_BY_ZERO": "guard the remainder in the view's SQL with NULLIF",

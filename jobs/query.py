@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -93,6 +94,7 @@ class ViewQuery:
         self._error: HeadwaterError | None = None
         self._in_batch = threading.Lock()
         self._stopping = False
+        self._abandoned = False
         self._applied = -1
 
     def start(self, available_now: bool) -> None:
@@ -177,20 +179,19 @@ class ViewQuery:
             try:
                 self._run(records, Batch(self._definition.name, self._state.generation, number))
             except Exception as error:
-                self._error = translate(error, self._definition.name)
+                if not self._abandoned:  # else it is what ``stop`` did to it
+                    self._error = translate(error, self._definition.name)
                 raise
             self._applied = number
 
     def _run(self, records: DataFrame, batch: Batch) -> None:
         started = time.monotonic()
         held, counted = self._evaluated(records)
-        try:
+        with _released(held):
             if counted.keys:
                 self._sink.apply(_rows(held, counted), batch)
             if counted.truncated is not None:
                 self._sink.truncate(counted.truncated, batch)
-        finally:
-            held.unpersist()
         offsets = batch_offsets(self._state.checkpoint, batch.number)
         seconds = time.monotonic() - started
         self._report(Applied(batch, counted, offsets, seconds, time.time_ns() // 1000))
@@ -217,11 +218,11 @@ class ViewQuery:
     def _evaluate(self, records: DataFrame) -> tuple[DataFrame, Account]:
         assert self._model is not None
         rows = project(fold(parse(records)), self._model.view, self._model.versions).persist()
-        try:
-            return rows, account(rows)
-        except BaseException:
-            rows.unpersist()
-            raise
+        with ExitStack() as on_error:
+            on_error.enter_context(_released(rows))
+            counted = account(rows)
+            on_error.pop_all()
+        return rows, counted
 
     def _learn(self) -> None:
         """Read the table's versions again; the view may have gained columns."""
@@ -255,12 +256,26 @@ class ViewQuery:
             return
         if self._in_batch.acquire(timeout=_DRAIN_S):
             self._in_batch.release()
+        else:
+            self._abandoned = True
         deadline = time.monotonic() + _COMMIT_S
         while (committed_batch(self._state.checkpoint) or 0) < self._applied:
             if time.monotonic() > deadline or not self._query.isActive:
                 break
             time.sleep(_POLL_S)
         self._query.stop()
+
+
+@contextmanager
+def _released(held: DataFrame) -> Iterator[None]:
+    """Let cached rows go at the end. After a fault, which may be Spark's end, it need not work."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):
+            held.unpersist()
+        raise
+    held.unpersist()
 
 
 def _rows(held: DataFrame, counted: Account) -> DataFrame:

@@ -65,6 +65,8 @@ def _why(node: exp.Expr) -> str:
     name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
     if isinstance(node, _VOLATILE) or name in _VOLATILE_NAMES:
         return "its value changes without a change of the row, so no view can keep it"
+    if type(node).__name__.startswith("JSON"):
+        return "the text PostgreSQL gives for a part of a JSON value is not what Spark gives"
     return f"the function {name} is not known to agree in Spark" if name else "is not known here"
 
 
