@@ -73,13 +73,13 @@ class PlainDisplay:
         self.refresh()
 
     def refresh(self) -> None:
+        for at, what in self._board.happened[self._told :]:
+            self._line(f"  {clock(at)} {what}")
+        self._told = len(self._board.happened)
         for stage in self._board.stages:
             if stage.state != self._states.get(stage.title, "waiting"):
                 self._line(_plain_stage(stage))
             self._states[stage.title] = stage.state
-        for at, what in self._board.happened[self._told :]:
-            self._line(f"  {clock(at)} {what}")
-        self._told = len(self._board.happened)
         if time.monotonic() - self._counted >= _PLAIN_EVERY_S:
             self._counted = time.monotonic()
             self._line(f"  {clock(self._board.seconds)} {counters(self._board)}")
