@@ -47,14 +47,20 @@ def canonicalizer(kind: PgType) -> Canonicalizer | None:
     return _BY_NAME.get(kind.name)
 
 
-def canonical_row(
-    values: Iterable[Any], columns: Sequence[Canonicalizer | None]
-) -> tuple[Canonical, ...]:
-    """The canonical values of a row."""
-    return tuple(
-        value if value is None or column is None else column(value)
-        for value, column in zip(values, columns, strict=True)
-    )
+def row_canonicalizer(
+    columns: Sequence[Canonicalizer | None],
+) -> Callable[[Iterable[Any]], tuple[Canonical, ...]]:
+    """How the values of a whole row become canonical. Most columns are left as they are."""
+    changed = [(i, column) for i, column in enumerate(columns) if column is not None]
+
+    def canonical(values: Iterable[Any]) -> tuple[Canonical, ...]:
+        row = list(values)
+        for i, column in changed:
+            if row[i] is not None:
+                row[i] = column(row[i])
+        return tuple(row)
+
+    return canonical
 
 
 def packed(values: tuple[Canonical, ...]) -> bytes:

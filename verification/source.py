@@ -15,7 +15,14 @@ from cdc.catalog import load_types
 from cdc.postgres import Connection, connect, identifier, literal, translated
 from cdc.slot import create_slot
 from cdc.values import Encoder, encoder
-from verification.canonical import Canonical, canonical_row, canonicalizer, packed, unpacked
+from verification.canonical import (
+    Canonical,
+    Canonicalizer,
+    canonicalizer,
+    packed,
+    row_canonicalizer,
+    unpacked,
+)
 from verification.compare import Row
 from views.resolve import ResolvedView
 from views.types import PgType
@@ -43,8 +50,7 @@ class SourceSnapshot:
         self.lsn = lsn
         self._conn = conn
         self._names = [output.name for output in view.outputs]
-        self._decoders: list[Callable[[str], Any] | None] = []
-        self._canonical = [canonicalizer(output.type) for output in view.outputs]
+        self._canonical = row_canonicalizer([])
         self._key = [self._names.index(name) for name in view.key]
         columns = ", ".join(identifier(name) for name in self._names)
         self._query = f"select {columns} from (\n{_END.sub('', view.definition.sql)}\n) as v"
@@ -60,11 +66,13 @@ class SourceSnapshot:
             assert result is not None
             as_text = self._conn.adapters.get_loader(_TEXT_OID, cursor.format)
             assert as_text is not None
+            canonical: list[Canonicalizer | None] = []
             for i, (column, kind) in enumerate(zip(description, kinds, strict=True)):
                 if column.type_code not in _LOADED_OIDS:
                     self._conn.adapters.register_loader(column.type_code, as_text)
                 encode = encoder(types[column.type_code], result.fmod(i))
-                self._decoders.append(_event_form(kind, encode))
+                canonical.append(_chained(_event_form(kind, encode), canonicalizer(kind)))
+            self._canonical = row_canonicalizer(canonical)
             oids = [description[i].type_code for i in self._key]
             names = dict(
                 self._conn.execute(
@@ -100,12 +108,8 @@ class SourceSnapshot:
             yield from map(self._row, found)
 
     def _row(self, values: Sequence[Any]) -> Row:
-        decoded = [
-            value if decode is None or value is None else decode(value)
-            for value, decode in zip(values, self._decoders, strict=True)
-        ]
-        row = canonical_row(decoded, self._canonical)
-        return Row(packed(tuple(row[i] for i in self._key)), row)
+        row = self._canonical(values)
+        return Row(packed(tuple([row[i] for i in self._key])), row)
 
 
 @contextmanager
@@ -145,6 +149,14 @@ def _event_form(kind: PgType, encode: Encoder | None) -> Callable[[str], Any] | 
     if kind.name in _TIMES:  # PostgreSQL writes years 1 to 9999 as events do, and others not
         return lambda text: text if _FOUR_DIGITS(text) and text[-1] != "C" else decode(text)
     return decode
+
+
+def _chained(
+    decode: Callable[[str], Any] | None, canonical: Canonicalizer | None
+) -> Canonicalizer | None:
+    if decode is None or canonical is None:
+        return decode or canonical
+    return lambda value: canonical(decode(value))
 
 
 def _sql_text(value: Canonical) -> str:

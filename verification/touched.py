@@ -13,7 +13,7 @@ import orjson
 
 from cdc.broker import Broker, Offsets
 from cdc.errors import LogError
-from verification.canonical import canonical_row, canonicalizer, packed
+from verification.canonical import canonicalizer, packed, row_canonicalizer
 from views.resolve import ResolvedView
 
 
@@ -24,7 +24,7 @@ def touched_keys(
     (a TRUNCATE, or a key that does not say which row)."""
     by_name = {output.name: output for output in view.outputs}
     columns = [by_name[name] for name in view.key]
-    canonical = [canonicalizer(column.type) for column in columns]
+    canonical = row_canonicalizer([canonicalizer(column.type) for column in columns])
     sources = [column.source for column in columns]
     keys: set[bytes] = set()
     for topic, ends in after.items():
@@ -36,8 +36,7 @@ def touched_keys(
                 values = _key(record.key, f"{topic}-{partition}, offset {record.offset}")
                 if any(name not in values for name in sources):
                     return None
-                row = canonical_row([values[name] for name in sources], canonical)
-                keys.add(packed(row))
+                keys.add(packed(canonical(values[name] for name in sources)))
     return keys
 
 

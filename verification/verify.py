@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from cdc.broker import Broker
 from cdc.topics import table_topic
 from jobs.sinks import ViewRow
-from verification.canonical import Canonical, canonical_row, canonicalizer, packed, unpacked
+from verification.canonical import Canonical, canonicalizer, packed, row_canonicalizer, unpacked
 from verification.compare import Outcome, Row, StoredRow, compare, differing_columns, expected_rows
 from verification.reach import wait_until_applied
 from verification.source import SourceSnapshot, source_at_new_lsn
@@ -72,7 +72,7 @@ class Verification:
         definition = view.definition
         self._topics = [table_topic(source, definition.schema, definition.table)]
         self._names = [output.name for output in view.outputs]
-        self._columns = [canonicalizer(output.type) for output in view.outputs]
+        self._canonical = row_canonicalizer([canonicalizer(o.type) for o in view.outputs])
         self._key = [self._names.index(name) for name in view.key]
         self._report = Report(view.name)
 
@@ -127,10 +127,10 @@ class Verification:
         )
 
     def _stored(self) -> Iterator[StoredRow]:
+        names, key, canonical = self._names, self._key, self._canonical
         for _, position, found in self._scan():
-            row = canonical_row([found.get(name) for name in self._names], self._columns)
-            key = packed(tuple(row[i] for i in self._key))
-            yield StoredRow(Row(key, row), position)
+            row = canonical([found.get(name) for name in names])
+            yield StoredRow(Row(packed(tuple([row[i] for i in key])), row), position)
 
     def _never_touched(self, missing: set[bytes], before: dict[str, dict[int, int]]) -> set[bytes]:
         """Those of ``missing`` that no change at or after the LSN can explain."""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from verification.canonical import canonical_row, canonicalizer, digest, packed, unpacked
+from verification.canonical import canonicalizer, digest, packed, row_canonicalizer, unpacked
 from views.types import FLOAT8, INT4, TIMESTAMP, TIMESTAMPTZ, PgType
 
 NUMERIC = PgType("numeric", 38, 10)
@@ -24,7 +24,7 @@ MOMENTS = st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12,
 
 
 def canonical(kind: PgType, value: Any) -> Any:
-    return canonical_row([value], [canonicalizer(kind)])[0]
+    return row_canonicalizer([canonicalizer(kind)])([value])[0]
 
 
 def same(kind: PgType, *values: Any) -> bool:
