@@ -37,6 +37,7 @@ from cdc.values.times import (
     timestamptz_encoder,
     timetz_encoder,
 )
+from cdc.values.vectors import sparse_vector_encoder, vector_encoder
 
 __all__ = ["UNAVAILABLE", "Encoder", "encoder", "quote"]
 
@@ -58,6 +59,9 @@ _BY_NAME: Final[dict[str, Callable[[str], Encoder]]] = {
     "timestamp": timestamp_encoder,
     "interval": interval_encoder,
     "hstore": hstore_encoder,
+    "vector": vector_encoder,
+    "halfvec": vector_encoder,
+    "sparsevec": sparse_vector_encoder,
     **dict.fromkeys(
         ("point", "line", "lseg", "box", "path", "polygon", "circle"), geometry_encoder
     ),

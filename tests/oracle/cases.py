@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 TYPES: Final = """
+create extension vector;
 create type mood as enum ('sad', 'ok ok', 'h"x', 'größer');
 create type pair as (a int, b text);
 create domain positive as int check (value > 0);
@@ -108,6 +109,9 @@ CASES: Final[list[tuple[str, list[str]]]] = [
     ("polygon", ["((1,2),(3,4),(5,6))"]),
     ("line", ["{1,2,3}"]),
     ("circle", ["<(1,2),3>"]),
+    ("vector(3)", ["[1,-2.5,1e-7]"]),
+    ("halfvec", ["[1,2.5]"]),
+    ("sparsevec(5)", ["{1:1,3:-2.5}/5", "{}/5"]),
     ("positive", ["5"]),
     ("price", ["5.1"]),
     ("moment", ["2024-02-29 12:00:00.5"]),

@@ -17,7 +17,17 @@ NAMES = [
     *("bool", "float4", "float8", "numeric", "money", "text", "varchar", "bpchar", "name"),
     *("uuid", "json", "jsonb", "inet", "macaddr", "tsvector", "bytea", "bit", "varbit", "date"),
     *("time", "timetz", "timestamp", "timestamptz", "interval", "hstore", "point", "line"),
-    *("lseg", "box", "path", "polygon", "circle", "citext", "an_unknown_type"),
+    *(
+        "lseg",
+        "box",
+        "path",
+        "polygon",
+        "circle",
+        "citext",
+        "an_unknown_type",
+        "vector",
+        "sparsevec",
+    ),
 ]
 INTEGERS = ["int2", "int4", "int8", "oid"]
 
@@ -41,7 +51,23 @@ def encode(type: TypeInfo, text: bytes, typmod: int = -1) -> bytes:
 FRAGMENTS = [
     *(b"2024-02-29", b"12:34:56", b".5", b"+00", b" BC", b"infinity", b"-infinity", b"NaN"),
     *(b"P1Y", b"T5S", b"\\x", b"00ff", b"{", b"}", b"(", b")", b"[", b"]", b"<", b">", b",", b";"),
-    *(b'"', b"\\", b"=>", b"NULL", b"a", b" ", b"1", b"-", b"e+20", b"t", b"$", b"0:1]=", b"."),
+    *(
+        b'"',
+        b"\\",
+        b"=>",
+        b"NULL",
+        b"a",
+        b" ",
+        b"1",
+        b"-",
+        b"e+20",
+        b"t",
+        b"$",
+        b"0:1]=",
+        b".",
+        b"}/5",
+        b"1:2",
+    ),
     *(b"\x00", b"\n", b"\xff", b"\xc3\xa9", b"\xed\xa0\x80"),
 ]
 LOOKALIKES = st.lists(st.sampled_from(FRAGMENTS), max_size=12).map(b"".join)
