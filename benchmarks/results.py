@@ -60,14 +60,19 @@ def machine_facts() -> Results:
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpu_model": _cpu_model(),
-        "cpu_cores": _cores(),
+        "cpu_cores": cores(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
         "headwater_version": version("headwater"),
         "python_version": platform.python_version(),
     }
 
 
-def _cores() -> int:
+def load_average() -> float:
+    """Processes that wanted a core, on average over the last minute."""
+    return round(os.getloadavg()[0], 2)
+
+
+def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

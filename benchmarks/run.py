@@ -58,10 +58,11 @@ def measure(
         done("demo", measure_demo(home, watch("demo")))
 
 
-def facts(rows: int) -> Results:
-    """What the figures were measured on."""
+def facts(rows: int, load_before: float) -> Results:
+    """What the figures were measured on, and how busy that was before."""
     return {
         "rows": rows,
+        "load_before": load_before,
         **machine_facts(),
         **server_versions(),
         "librdkafka_version": librdkafka_version(),

@@ -51,7 +51,15 @@ def bench(
     target is shown and is not a fault.
     """
     from benchmarks import report
-    from benchmarks.results import RESULTS, Results, merge, read_results, write_results
+    from benchmarks.results import (
+        RESULTS,
+        Results,
+        cores,
+        load_average,
+        merge,
+        read_results,
+        write_results,
+    )
     from benchmarks.run import chosen, facts, measure
     from cdc.cli.output import err, out, print_json
 
@@ -59,12 +67,16 @@ def bench(
     names = chosen(only or [])
     path = RESULTS if rows == DEFAULT_ROWS else home / RESULTS.name
     results: Results = read_results(path) if rows == DEFAULT_ROWS else {}
+    load_before = load_average()
+    if load_before > cores() / 2:
+        said = f"load {load_before} on {cores()} cores: the figures will be those of a busy machine"
+        err().print(said, style="yellow")
     bars = report.Bars(err(), names)
 
     def done(name: str, measured: Mapping[str, float]) -> None:
         nonlocal results
         bars.done(name, measured)
-        results = merge(results, facts(rows), measured)
+        results = merge(results, facts(rows, load_before), measured)
         write_results(path, results)  # a later measurement may fail
 
     bars.start()

@@ -25,6 +25,7 @@ PROMISED = {
 }
 FACTS = {
     "rows",
+    "load_before",
     "date",
     "cpu_model",
     "cpu_cores",
@@ -39,7 +40,7 @@ FACTS = {
 
 def test_the_file_is_flat_and_every_figure_in_it_is_a_number(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
-    write_results(path, merge({}, facts(ROWS), dict.fromkeys(FIGURES, 1.23456)))
+    write_results(path, merge({}, facts(ROWS, 0.5), dict.fromkeys(FIGURES, 1.23456)))
     found = json.loads(path.read_text(encoding="utf-8"))
     assert found.keys() == FIGURES.keys() | FACTS
     assert FIGURES.keys() >= PROMISED
