@@ -1,9 +1,9 @@
 """Writes at a steady rate: ``python -m benchmarks.traffic DSN TABLE RATE SECONDS FIRST_ID``.
 
 An open loop: each transaction has a time at which it is due, whatever became of the one before.
-Several sessions take turns, so one slow commit makes only its own session late. Prints ``<id> <monotonic ns>`` for every commit, taken
-as soon as COMMIT has returned. A process of its own, so that it shares no interpreter with who
-reads; both read the same clock, the system's.
+Several sessions take turns, so one slow commit makes only its own session late. Prints
+``<id> <monotonic ns>`` for every commit, taken as soon as COMMIT has returned. A process of its
+own, so that it shares no interpreter with who reads; both read the same clock, the system's.
 """
 
 from __future__ import annotations
