@@ -59,6 +59,10 @@ _SOURCE_IS_CACHED = {
 }
 _UNMAPPED = frozenset(" ,;{}()\n\t=")
 """Characters a Parquet column cannot have unless Delta maps names to columns."""
+_FOREIGN = frozenset(
+    {"DELTA_MISSING_DELTA_TABLE", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"},
+)
+_FOREIGN_FOLDER = "the folder holds something else: move it away, or give the store another path"
 _T = TypeVar("_T")
 
 
@@ -233,7 +237,8 @@ class DeltaSink:
 
     def _unfit(self, error: AnalysisException) -> HeadwaterError:
         condition = error.getCondition() or str(error).strip().splitlines()[0][:200]
-        return ViewError(f"view {self._view}: {self._path} does not fit the view ({condition})")
+        hint = _FOREIGN_FOLDER if condition in _FOREIGN else ""
+        return ViewError(f"view {self._view}: Delta refused {self._path} ({condition})", hint)
 
     def _failed(self, error: Py4JJavaError) -> HeadwaterError:
         """The innermost cause: file systems and Delta's log say there what is wrong."""

@@ -302,7 +302,7 @@ def test_odd_text_keys(store: Store, open_feed: OpenFeed) -> None:
     assert feed.rows() == {}
 
 
-KEY_VALUES = [
+KEY_VALUES: list[tuple[Any, list[Any]]] = [
     (LongType(), [-1, 0, 2**63 - 1, -(2**63)]),
     (IntegerType(), [-1, 0, 2**31 - 1]),
     (DecimalType(20, 4), [Decimal("1.5000"), Decimal("-12345678901234.5678")]),
@@ -329,7 +329,7 @@ def test_a_key_of_all_types(store: Store, open_feed: OpenFeed) -> None:
         columns = columns.add(name, kind)
     feed = open_feed(store, columns.add("n", IntegerType()), key)
     first, second = (
-        {name: values[i] for name, (_, values) in zip(key, KEY_VALUES, strict=True)} for i in (0, 1)
+        dict(zip(key, (values[i] for _, values in KEY_VALUES), strict=True)) for i in (0, 1)
     )
     feed.apply(upsert(LSN, n=1, **first), upsert(LSN, 2, n=2, **second))
     feed.apply(upsert(LSN + 1, n=11, **first), delete(LSN + 1, 2, **second))

@@ -1,0 +1,55 @@
+"""What columns of a view may become, and times that Python has no value for."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType
+
+from cdc.errors import ViewError
+from jobs.sinks.arrow import python_values
+from jobs.sinks.schema import check_key, columns_from_json, columns_json, evolved, quoted
+
+STORED = StructType().add("id", LongType(), False).add("tags", ArrayType(StringType(), False))
+
+
+def test_columns_are_added_at_the_end_and_may_be_null() -> None:
+    wanted = StructType().add("n", IntegerType(), False).add("id", LongType())
+    whole = evolved("v", STORED, wanted)
+    assert whole.names == ["id", "tags", "n"]
+    assert whole["n"].nullable
+
+
+def test_nullability_is_no_change() -> None:
+    wanted = StructType().add("id", LongType()).add("tags", ArrayType(StringType()))
+    assert evolved("v", STORED, wanted) == STORED
+
+
+def test_another_element_type_is_a_change() -> None:
+    wanted = StructType().add("tags", ArrayType(LongType()))
+    with pytest.raises(ViewError, match="tags array<string>, now array<bigint>"):
+        evolved("v", STORED, wanted)
+
+
+def test_the_order_of_key_columns_matters() -> None:
+    check_key("v", ["a", "b"], ("a", "b"))
+    with pytest.raises(ViewError, match=r"key is \(a, b\), the view's is \(b, a\)"):
+        check_key("v", ["a", "b"], ("b", "a"))
+
+
+def test_columns_survive_their_json() -> None:
+    assert columns_from_json(columns_json(STORED)) == STORED
+
+
+def test_names_are_quoted() -> None:
+    assert quoted("a`b") == "`a``b`"
+
+
+def test_times_python_has_are_its_own_and_others_are_text() -> None:
+    times = pa.array([0, None, 317_283_220_800_500_000], pa.timestamp("us", "UTC"))
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    assert python_values(times) == [epoch, None, "+12024-04-21T12:00:00.500000Z"]
+    dates = pa.array([[0, None], [3_700_000], None], pa.list_(pa.date32()))
+    assert python_values(dates) == [[date(1970, 1, 1), None], ["+12100-04-04"], None]
