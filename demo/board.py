@@ -63,6 +63,11 @@ class Board:
         """Note something that happened, with the time since the start."""
         self.happened.append((time.monotonic() - self.started, what))
 
+    def numbers(self) -> tuple[int | None, ...]:
+        """All counters: equal as long as nothing moves."""
+        behind = (view.behind for view in self.views)
+        return (self.transactions, self.rows, self.events, len(self.happened), *behind)
+
     @property
     def seconds(self) -> float:
         return time.monotonic() - self.started
@@ -70,14 +75,22 @@ class Board:
 
 def until(
     condition: Callable[[], bool],
-    timeout_s: float,
+    stall_s: float,
+    moved: Callable[[], object],
     on_wait: Callable[[], None],
     late: Callable[[], Exception],
 ) -> None:
-    """Wait for ``condition``, calling ``on_wait`` in between; raise ``late()`` after the time."""
-    deadline = time.monotonic() + timeout_s
+    """Wait for ``condition``, calling ``on_wait`` in between.
+
+    Raises ``late()`` when ``moved()`` has not changed for ``stall_s``: how long work takes depends
+    on the machine, that it gets on does not.
+    """
+    seen, deadline = moved(), time.monotonic() + stall_s
     while not condition():
-        if time.monotonic() > deadline:
+        now = moved()
+        if now != seen:
+            seen, deadline = now, time.monotonic() + stall_s
+        elif time.monotonic() > deadline:
             raise late()
         on_wait()
         time.sleep(0.05)

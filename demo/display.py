@@ -97,7 +97,7 @@ def picture(board: Board, spinner: Spinner) -> RenderableType:
     if any(stage.state == "running" and stage.title == "traffic" for stage in board.stages):
         bar = ProgressBar(total=max(1, board.planned), completed=board.transactions, width=60)
         parts.append(Padding(bar, (1, 0, 0, 4)))
-    if board.rows or board.events is not None:
+    if board.planned or board.events is not None:
         parts += [Text(), _numbers(board)]
     if board.happened:
         events = Text("\n").join(
@@ -147,9 +147,12 @@ def _stages(board: Board, spinner: Spinner) -> Table:
 def _numbers(board: Board) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(width=3)
-    grid.add_column(width=34)
-    grid.add_column(justify="right", width=10)
-    rows: list[tuple[str, str]] = [("rows written", f"{board.rows:,}")]
+    grid.add_column(width=30)
+    grid.add_column(justify="right", width=16)
+    rows: list[tuple[str, str]] = []
+    if board.planned:
+        done = f"{board.transactions:,} of {board.planned:,}"
+        rows += [("transactions", done), ("rows changed", f"{board.rows:,}")]
     if board.events is not None:
         rows.append(("events in Kafka", f"{board.events:,}"))
     for view in board.views:

@@ -20,7 +20,8 @@ from cdc.errors import FatalError
 
 STOP_S = 30.0
 TAIL_LINES = 15
-TAIL_BYTES = 16_384
+TAIL_BYTES = 65_536
+LINE_CHARS = 400
 
 
 class Process:
@@ -122,7 +123,8 @@ def tail(log: Path, lines: int = TAIL_LINES) -> str:
             text = file.read().decode("utf-8", "replace")
     except FileNotFoundError:
         return f"no log at {log}"
-    return "\n".join([f"--- the end of {log}", *text.splitlines()[-lines:]])
+    shown = (line[:LINE_CHARS] for line in text.splitlines()[-lines:])
+    return "\n".join([f"--- the end of {log}", *shown])
 
 
 def _signal_group(pid: int, number: int) -> None:

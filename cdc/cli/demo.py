@@ -14,6 +14,8 @@ from cdc.errors import HeadwaterError
 if TYPE_CHECKING:
     from types import FrameType
 
+    from demo.home import Home
+
 DEFAULT_HOME = Path(".headwater/demo")
 
 
@@ -46,7 +48,7 @@ def demo(
     from cdc.cli.output import err, out, print_json
     from demo.display import display_for
     from demo.home import Home
-    from demo.report import around, document, show, succeeded
+    from demo.report import document, show, succeeded
     from demo.story import Script, Story, new_board
 
     signal.signal(signal.SIGTERM, _interrupt)
@@ -59,6 +61,7 @@ def demo(
     except HeadwaterError as error:
         display.stop()
         _explain(error)
+        _look_around(place, keep)
         raise typer.Exit(error.exit_code) from None
     finally:
         display.stop()
@@ -66,8 +69,7 @@ def demo(
         print_json(document(views, board.stages, totals))
     else:
         show(out(), views, board.stages, totals)
-        if keep and place.addresses:
-            out().print(around(place.addresses, place.path), soft_wrap=True)
+    _look_around(place, keep)
     if not succeeded(views):
         sys.exit(1)
 
@@ -80,6 +82,15 @@ def _explain(error: HeadwaterError) -> None:
     print_error(fault)
     if log:
         err().print(log, style="dim", markup=False, soft_wrap=True)
+
+
+def _look_around(place: Home, keep: bool) -> None:
+    """Where the servers are that ``--keep`` left running."""
+    from cdc.cli.output import err
+    from demo.report import around
+
+    if keep and place.addresses:
+        err().print(around(place.addresses, place.path), markup=False, soft_wrap=True)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
