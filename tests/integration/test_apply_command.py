@@ -1,0 +1,139 @@
+"""``headwater apply`` as a process: its end, its death, its exit code."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+from cdc.broker import Broker
+from cdc.config import load_config
+from cdc.topics import view_group
+from jobs.sinks import open_sink
+from tests.integration.test_apply import V1, Log, row, v1
+from tests.waiting import wait_until
+
+_CONFIG = """
+[source]
+name = "{source}"
+dsn = "dbname=unused"
+tables = ["public.t"]
+[kafka]
+bootstrap_servers = "{kafka}"
+[stores.cache]
+kind = "redis"
+url = "{redis}"
+[views.{source}_good]
+store = "cache"
+key = ["id"]
+sql = "select id, body from t"
+[views.{source}_bad]
+store = "cache"
+key = ["id"]
+sql = "select id, colour from t"
+[apply]
+state = "./state"
+"""
+
+
+class Setting:
+    """A configured source with a log to write to."""
+
+    def __init__(self, directory: Path, log: Log, redis: str) -> None:
+        self.log, self.directory = log, directory
+        self.file = directory / "headwater.toml"
+        self.file.write_text(_CONFIG.format(source=log.source, kafka=log.bootstrap, redis=redis))
+        self.good, self.bad = f"{log.source}_good", f"{log.source}_bad"
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def apply(self, *arguments: str) -> subprocess.Popen[bytes]:
+        main = "from cdc.cli.app import main; main()"
+        command = [sys.executable, "-c", main, "--config", str(self.file), "apply", *arguments]
+        with (self.directory / "log").open("ab") as out:
+            process = subprocess.Popen(command, stderr=out, stdout=out)
+        self._started.append(process)
+        return process
+
+    def close(self) -> None:
+        for process in self._started:
+            process.kill()
+            process.wait()
+
+    def output(self) -> str:
+        return (self.directory / "log").read_text()
+
+    def logged(self, event: str) -> list[dict[str, Any]]:
+        lines = [line for line in self.output().splitlines() if f'"{event}"' in line]
+        return [json.loads(line) for line in lines if line.endswith("}")]
+
+    def stored(self) -> dict[Any, dict[str, Any]]:
+        sink = open_sink(load_config(self.file).stores["cache"], self.good, None)
+        columns = [StructField("id", IntegerType()), StructField("body", StringType())]
+        sink.prepare(StructType(columns), ("id",))
+        try:
+            return {stored.key[0]: stored.values for stored in sink.scan()}
+        finally:
+            sink.close()
+
+    def group_is_at_the_end(self) -> bool:
+        with Broker(self.log.bootstrap) as broker:
+            ends = broker.end_offsets([self.log.topic])
+            return broker.committed(view_group(self.good), [self.log.topic]) == ends
+
+
+@pytest.fixture
+def setting(tmp_path: Path, kafka: str, redis_server: str, source_name: str) -> Iterator[Setting]:
+    log = Log(kafka, source_name)
+    log.describe(V1)
+    made = Setting(tmp_path, log, redis_server)
+    yield made
+    made.close()
+
+
+def test_killed_and_started_again_it_goes_on_and_sigterm_ends_it(setting: Setting) -> None:
+    setting.log.write(*(v1(1, i, row(i, "first")) for i in range(1, 200)))
+    first = setting.apply(setting.good)
+    wait_until(lambda: setting.logged("batch_applied"), "a first batch", 120)
+    setting.log.write(*(v1(2, i, row(i, "second"), "u") for i in range(1, 100)))
+    first.kill()
+    first.wait()
+    setting.log.write(*(v1(3, i, row(i, "third"), "u") for i in range(1, 50)))
+
+    second = setting.apply(setting.good)
+    wait_until(setting.group_is_at_the_end, "the group at the topic's end", 120)
+    bodies = {id_: values["body"] for id_, values in setting.stored().items()}
+    assert bodies == {i: "third" if i < 50 else "second" if i < 100 else "first" for i in bodies}
+    assert len(bodies) == 199
+
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(60) == 0, setting.output()
+
+
+def test_a_failing_view_is_one_line_and_exit_code_1_and_others_are_applied(
+    setting: Setting,
+) -> None:
+    setting.log.write(v1(1, 1, row(1, "a")))
+    process = setting.apply("--available-now", "--json")
+    assert process.wait(180) == 1, setting.output()
+    errors = [line for line in setting.output().splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert "public.t has no such column" in errors[0]
+    assert setting.stored() == {1: {"id": 1, "body": "a"}}
+    (batch,) = (line for line in setting.logged("batch_applied") if line["records"])
+    assert (batch["view"], batch["keys"], batch["rows"]) == (setting.good, 1, 1)
+    assert sum(batch["offsets"][setting.log.topic].values()) == 1
+    assert len(batch["fresh_ms"]) == 1
+    assert setting.group_is_at_the_end()
+
+
+def test_an_unknown_view_is_a_usage_error(setting: Setting) -> None:
+    process = setting.apply("nosuch")
+    assert process.wait(60) == 2
+    assert "no view 'nosuch'" in setting.output()
