@@ -26,9 +26,10 @@ from cdc.values.scalars import (
     float_encoder,
     integer_encoder,
     money_encoder,
+    numeric_column,
     numeric_encoder,
 )
-from cdc.values.text import Encoder, quote, text_encoder
+from cdc.values.text import ColumnEncoder, Encoder, quote, text_column, text_encoder
 from cdc.values.times import (
     date_encoder,
     interval_encoder,
@@ -39,7 +40,7 @@ from cdc.values.times import (
 )
 from cdc.values.vectors import sparse_vector_encoder, vector_encoder
 
-__all__ = ["UNAVAILABLE", "Encoder", "encoder", "quote"]
+__all__ = ["UNAVAILABLE", "ColumnEncoder", "Encoder", "column_encoder", "encoder", "quote"]
 
 UNAVAILABLE: Final = b'"__debezium_unavailable_value"'
 """In place of a TOASTed value that an UPDATE left alone and the server did not send."""
@@ -86,6 +87,24 @@ def encoder(type: TypeInfo, typmod: int) -> Encoder | None:
     if type.kind not in _TEXT_KINDS and type.base in _INTEGERS:
         return None
     return _encoder(type, typmod)
+
+
+def column_encoder(type: TypeInfo, typmod: int) -> ColumnEncoder | None:
+    """What ``encoder`` does, for many values of a column at once; equal to it value by value."""
+    each = encoder(type, typmod)
+    if each is None:
+        return None
+    if type.kind not in _TEXT_KINDS and type.base == "numeric":
+        return numeric_column(type.name)
+    if type.kind in _TEXT_KINDS or not _has_form(type):
+        return text_column(type.name)
+    return lambda values: list(map(each, values))
+
+
+def _has_form(type: TypeInfo) -> bool:
+    """Whether its values are anything but text."""
+    named = type.base in _INTEGERS or type.base in _BY_NAME or type.base in _BY_NAME_AND_TYPMOD
+    return named or type.element is not None
 
 
 def _encoder(type: TypeInfo, typmod: int) -> Encoder:

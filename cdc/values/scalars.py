@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from binascii import b2a_base64, unhexlify
+from collections.abc import Sequence
 from typing import Final
 
-from cdc.values.text import Encoder, malformed, text_encoder
+from cdc.values.text import ColumnEncoder, Encoder, in_quotes, malformed, text_encoder
 
 # JSON's grammar of numbers, which PostgreSQL's forms 1e+20 and -0 follow.
 _INTEGER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)").fullmatch
@@ -66,6 +67,18 @@ def numeric_encoder(type_name: str) -> Encoder:
         if text in _NOT_FINITE:
             return _NOT_FINITE[text]
         raise malformed(type_name)
+
+    return encode
+
+
+def numeric_column(type_name: str) -> ColumnEncoder:
+    """The same for a column: finite numbers need one look at all of them."""
+    each = numeric_encoder(type_name)
+
+    def encode(values: Sequence[bytes]) -> list[bytes]:
+        if all(values) and not b"-".join(values).strip(b"0123456789.-"):
+            return in_quotes(values)
+        return list(map(each, values))
 
     return encode
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cdc.errors import ProtocolError
 from cdc.relation import TypeInfo
-from cdc.values import encoder, quote
+from cdc.values import column_encoder, encoder, quote
 
 NAMES = [
     *("bool", "float4", "float8", "numeric", "money", "text", "varchar", "bpchar", "name"),
@@ -237,3 +237,21 @@ def test_an_array_of_integers_with_another_delimiter_is_refused() -> None:
 def test_hstore_keeps_null_apart_from_the_word() -> None:
     document = encode(base("hstore"), rb'"a"=>NULL, "b\"\\"=>"NULL"')
     assert json.loads(json.loads(document)) == {"a": None, 'b"\\': "NULL"}
+
+
+@settings(max_examples=600, deadline=None)
+@given(TYPES, st.lists(st.one_of(LOOKALIKES, st.sampled_from([b"1", b"-2.50", b"abc"]))))
+@example(base("text"), [b"\xc3", b"\xa9"])
+@example(base("numeric"), [b"1", b"", b"2"])
+@example(base("numeric"), [b"1", b"NaN"])
+def test_a_column_at_once_is_its_values_one_by_one(type: TypeInfo, values: list[bytes]) -> None:
+    values = [value for value in values if b"\0" not in value]  # PostgreSQL has no such text
+    of_column = column_encoder(type, -1)
+    assert of_column is not None
+    try:
+        expected = [encode(type, value) for value in values]
+    except ProtocolError:
+        with pytest.raises(ProtocolError):
+            of_column(values)
+    else:
+        assert of_column(values) == expected
