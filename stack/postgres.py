@@ -57,7 +57,7 @@ class Postgres:
 
     def prepare(self, place: Place) -> Launch:
         user = unprivileged_user()
-        binaries = _reachable_binaries(place.directory, user)
+        binaries = reachable_binaries(place.directory, user)
         environ = without(os.environ, self.traits.environ_prefixes) | {"LC_ALL": "C"}
         data = place.directory / "data"
         if not data.exists():
@@ -112,7 +112,8 @@ def _package() -> Path:
     return Path(spec.origin).parent / "pginstall18"
 
 
-def _reachable_binaries(directory: Path, user: User | None) -> Path:
+def reachable_binaries(directory: Path, user: User | None) -> Path:
+    """The folder of programs that ``user`` can run; copied into ``directory`` if need be."""
     package = _package()
     if user is None or _can_run(package / "bin" / "postgres", user):
         return package / "bin"
@@ -120,14 +121,19 @@ def _reachable_binaries(directory: Path, user: User | None) -> Path:
     if not copy.exists():
         scratch = copy.with_suffix(".new")
         shutil.rmtree(scratch, ignore_errors=True)
-        shutil.copytree(package, scratch, symlinks=True)
+        # The programs find their libraries by a path relative to their own: both are copied, each
+        # to its place below the folder that stands for site-packages.
+        site = package.parent.parent
+        for part in (package, site / f"{package.parent.name}.libs"):
+            if part.exists():
+                shutil.copytree(part, scratch / part.relative_to(site), symlinks=True)
         for path in [scratch, *scratch.rglob("*")]:
             if not path.is_symlink():
                 # Readable for all, executable where it is for us: pip obeys a strict umask.
                 mode = path.stat().st_mode
                 path.chmod(mode | 0o444 | (0o111 if mode & 0o100 else 0))
         scratch.replace(copy)
-    return copy / "bin"
+    return copy / package.relative_to(package.parent.parent) / "bin"
 
 
 def _can_run(binary: Path, user: User) -> bool:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from cdc.errors import StackError
-from stack import docker, process, servers, state
+from stack import docker, postgres, process, servers, state
 from stack.ports import HOST
 from stack.postgres import outside_directory
 from stack.servers import Endpoints
@@ -264,3 +265,27 @@ def test_the_same_servers_come_up_in_containers() -> None:
             assert connection.execute("show wal_level").fetchone() == ("logical",)
     finally:
         docker.down(purge=True)
+
+
+@pytest.mark.skipif(not ROOT, reason="only root runs PostgreSQL as somebody else")
+def test_copied_binaries_run_for_a_user_who_cannot_reach_the_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    user = process.unprivileged_user()
+    assert user is not None
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        monkeypatch.setattr(postgres, "_can_run", lambda *_: False)
+        binaries = postgres.reachable_binaries(directory, user)
+        assert directory in binaries.parents
+        for program in ("postgres", "initdb"):
+            done = subprocess.run(
+                [binaries / program, "--version"],
+                cwd="/",
+                capture_output=True,
+                text=True,
+                check=False,
+                **process.as_user(user),
+            )
+            assert done.returncode == 0, done.stderr
