@@ -88,7 +88,7 @@ class Story:
             kills = self._live(self._traffic, around)
             self._catch_up(source, watch)
             live_time = Live(started, time.time(), [kill.window for kill in kills])
-            return self._verify(live_time), self._totals(self._traffic)
+            return self._verify(live_time, watch), self._totals(self._traffic)
 
     def _start_servers(self) -> Addresses:
         with self._board.stage("servers") as stage:
@@ -187,9 +187,9 @@ class Story:
             self._await_applied(source, watch)
             stage.note = "every view has applied all that was committed"
 
-    def _verify(self, live: Live) -> list[ViewReport]:
+    def _verify(self, live: Live, watch: Watch) -> list[ViewReport]:
         with self._board.stage("verify") as stage:
-            reports = verified(self._pipeline, live, stage, self._display.refresh)
+            reports = verified(self._pipeline, live, stage, lambda: self._tick(watch))
             stage.note = "every row of every view compared with the source, at one LSN"
             return reports
 
@@ -206,21 +206,19 @@ class Story:
         self._until(applied, watch, "the views have not caught up")
 
     def _until(self, condition: Callable[[], bool], watch: Watch, late: str) -> None:
-        def tick() -> None:
-            self._pipeline.check()
-            self._show(watch)
-
         until(
             condition,
             _STALL_S,
             self._board.numbers,
-            tick,
+            lambda: self._tick(watch),
             lambda: FatalError(
                 f"{late}, and nothing moves for {_STALL_S:.0f} s\n{self._pipeline.tails()}"
             ),
         )
 
-    def _show(self, watch: Watch) -> None:
+    def _tick(self, watch: Watch) -> None:
+        """Look after everything that runs, and show it."""
+        self._pipeline.check()
         watch.poll(self._board)
         if (traffic := self._traffic) is not None:
             if traffic.error is not None:
