@@ -18,6 +18,9 @@ BODY_BYTES = 2 << 20
 _ID_BYTES = 512
 _FIELD = re.compile(r"field \[([^\]]*)\] of type \[([^\]]*)\]|introduction of \[([^\]]*)\]")
 
+# What a version conflict says; reading it saves asking for the version of every older document.
+_HELD = re.compile(r"current version \[(\d+)\] is higher")
+
 
 class Request(NamedTuple):
     """One body and the documents in it, in order."""
@@ -35,10 +38,10 @@ class Refusal(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What became of a request's documents; those in neither list were written."""
+    """What became of a request's documents; the others were written, or are older."""
 
-    older: list[Document]
-    """Their version is not above the stored one."""
+    ties: list[Document]
+    """Their version is the stored one, or the answer does not tell: the ordinal decides."""
     busy: str
     """Why the server wants some of them again, or nothing."""
     refused: list[Refusal]
@@ -85,7 +88,9 @@ def read_answer(request: Request, response: dict[str, Any]) -> Answer:
     for document, item in zip(request.documents, response["items"], strict=True):
         status, error = item["index"]["status"], item["index"].get("error", {})
         if status == 409:
-            answer.older.append(document)
+            held = _HELD.search(error.get("reason", ""))
+            if held is None or int(held[1]) == document.position.commit_lsn:
+                answer.ties.append(document)
         elif status in (429, 503):
             answer = answer._replace(busy=f"{status} {error.get('type', '')}")
         elif status >= 300:

@@ -218,15 +218,15 @@ class OpenSearchWriter:
         check_keys(self.view, documents)
         if any(document.unchanged for document in documents):
             documents = self._filled(documents)
-        ties = self._ties(self._write(documents, "external"))
-        self._write(ties, "external_gte")
+        ties = self._write(documents, "external")
+        self._write(self._later(ties), "external_gte")
 
     def _write(self, documents: Sequence[Document], version_type: str) -> list[Document]:
-        """Send documents; gives back those that are not newer than what is stored."""
-        older: list[Document] = []
+        """Send documents; gives back those whose version is the stored one's."""
+        ties: list[Document] = []
         for request in requests(documents, version_type, _now_ms()):
-            older += self.server.call(partial(self._send, request))
-        return older
+            ties += self.server.call(partial(self._send, request))
+        return ties
 
     def _send(self, request: Request, client: Client) -> list[Document]:
         # require_alias: an index that was removed must not come back with guessed types
@@ -240,7 +240,7 @@ class OpenSearchWriter:
             raise self._refused(answer.refused)
         if answer.busy:
             raise RetryableError(f"{self.server.place} is busy ({answer.busy})")
-        return answer.older
+        return answer.ties
 
     def _refused(self, refused: Sequence[Refusal]) -> SinkError:
         first = refused[0]
@@ -250,12 +250,12 @@ class OpenSearchWriter:
             REBUILD,
         )
 
-    def _ties(self, older: Sequence[Document]) -> list[Document]:
-        """Of refused documents, those of the stored one's own transaction and later in it."""
-        stored = self._read(older, f"{COMMIT_LSN},{ORDINAL}")
+    def _later(self, ties: Sequence[Document]) -> list[Document]:
+        """Of documents with the stored one's version, those later in that transaction."""
+        stored = self._read(ties, f"{COMMIT_LSN},{ORDINAL}")
         return [
             document
-            for document, held in zip(older, stored, strict=True)
+            for document, held in zip(ties, stored, strict=True)
             if held is not None and held.position < document.position
         ]
 

@@ -73,11 +73,19 @@ def test_answers_are_sorted_by_what_has_to_be_done() -> None:
             {"status": 400, "error": {"type": "mapper_parsing_exception", "reason": told}},
         ),
     )
-    assert answer.older == [documents[1]]
+    assert answer.ties == [documents[1]]
     assert answer.busy == "429 rejected_execution_exception"
     [refusal] = answer.refused
     assert (refusal.status, refusal.reason) == (400, "mapper_parsing_exception in field n")
     assert "secret" not in str(answer.refused)
+
+
+@pytest.mark.parametrize(("held", "ties"), [(5, 1), (6, 0)])
+def test_only_an_equal_version_needs_a_second_look(held: int, ties: int) -> None:
+    [request] = requests([_document("a", lsn=5)], "external", NOW_MS)
+    told = f"[a]: version conflict, current version [{held}] is higher or equal to the one [5]"
+    answer = read_answer(request, _answer({"status": 409, "error": {"reason": told}}))
+    assert len(answer.ties) == ties
 
 
 def test_a_reason_holds_no_values() -> None:
