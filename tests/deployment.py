@@ -66,7 +66,7 @@ class Deployment:
             encoding="utf-8",
         )
 
-    def run(self, *arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
         """A command to its end."""
         self.write()
         return subprocess.run(
@@ -125,7 +125,9 @@ class Deployment:
         assert row is not None
         return parse_lsn(row[0])
 
-    def captured(self, process: subprocess.Popen[str] | None = None, timeout_s: float = 60) -> None:
+    def captured(
+        self, process: subprocess.Popen[str] | None = None, timeout_s: float = 180
+    ) -> None:
         """Wait until all that is committed by now is in Kafka and confirmed."""
         target = self.wal_end()
         topic = progress_topic(self.name)

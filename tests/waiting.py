@@ -11,7 +11,7 @@ T = TypeVar("T")
 _POLL_S = 0.02
 
 
-def wait_until(condition: Callable[[], T], what: str, timeout_s: float = 30) -> T:
+def wait_until(condition: Callable[[], T], what: str, timeout_s: float = 120) -> T:
     """Ask until the answer is true, and give it. ``what`` names it when time is up.
 
     An ``AssertionError`` of the condition means "not yet"; the last one is shown.

@@ -162,9 +162,9 @@ def test_changes_reach_a_running_view_and_its_offsets_the_group(
 ) -> None:
     log.write(v1(1, 1, row(1, "a")))
     sink = running()
-    wait_until(lambda: 1 in sink.values(), "the first row", 60)
+    wait_until(lambda: 1 in sink.values(), "the first row")
     log.write(v1(2, 1, row(1, "b"), "u"), v1(2, 2, row(2, "c")))
-    wait_until(lambda: sink.values().get(2) is not None, "the second row", 60)
+    wait_until(lambda: sink.values().get(2) is not None, "the second row")
     with Broker(log.bootstrap) as broker:
         ends = broker.end_offsets([log.topic])
         wait_until(
@@ -178,10 +178,10 @@ def test_a_column_added_while_the_view_runs_is_added_to_it(
 ) -> None:
     sink = running()
     log.write(v1(1, 1, row(1, "a")))
-    wait_until(lambda: 1 in sink.values(), "the first row", 60)
+    wait_until(lambda: 1 in sink.values(), "the first row")
     log.describe(V2)
     log.write(v1(2, 1, row(2, "old")), v2(3, 1, row(3, "new", n=5_000_000_000)))
-    wait_until(lambda: 3 in sink.values(), "a row with the new column", 60)
+    wait_until(lambda: 3 in sink.values(), "a row with the new column")
     assert sink.values()[3]["n"] == 5_000_000_000
     assert [columns.names for columns in sink.columns] == [["id", "body"], ["id", "body", "n"]]
 
@@ -201,12 +201,12 @@ def test_a_dropped_column_that_the_view_names_stops_it_with_both_schemas(
     thread.start()
     try:
         log.write(v1(1, 1, row(1, "a")))
-        wait_until(lambda: 1 in sinks["v"].values(), "the first row", 60)
+        wait_until(lambda: 1 in sinks["v"].values(), "the first row")
         gone = Relation(1, "public", "t", "d", V1.columns[:1], ("id",))
         log.describe(gone)
         log.write(event(2, 1, {"id": 2}, schema_id=gone.schema_id()))
-        wait_until(lambda: sinks["v"].closed, "the view to stop", 60)
-        wait_until(lambda: 2 in sinks["other"].values(), "the other view to go on", 60)
+        wait_until(lambda: sinks["v"].closed, "the view to stop")
+        wait_until(lambda: 2 in sinks["other"].values(), "the other view to go on")
     finally:
         stopping.set()
         thread.join(60)

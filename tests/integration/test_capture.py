@@ -203,7 +203,7 @@ def test_an_idle_source_is_confirmed_past_its_own_changes(shop: Deployment) -> N
                 ).fetchone()
             return row is not None and int(row[0]) >= target
 
-        wait_until(confirmed, "the slot to let go of WAL that holds nothing captured", 15)
+        wait_until(confirmed, "the slot to let go of WAL that holds nothing captured")
 
 
 @pytest.mark.parametrize("seed", range(2))
