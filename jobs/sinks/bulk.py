@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from cdc.errors import SinkError
+from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, ORDINAL
-from jobs.sinks.documents import Document
+from jobs.sinks.documents import Document, Stored
 from jobs.sinks.mapping import DELETED_AT
+from jobs.sinks.schema import REBUILD
 
 BODY_BYTES = 2 << 20
 """Past about 4 MB a body gains nothing and costs the server memory."""
@@ -97,6 +100,25 @@ def read_answer(request: Request, response: dict[str, Any]) -> Answer:
             digest = hashlib.sha256(document.id.encode()).hexdigest()[:12]
             answer.refused.append(Refusal(status, reason(error), digest))
     return answer
+
+
+def refusal(index: str, place: str, refused: Sequence[Refusal]) -> SinkError:
+    """The error of a batch some of whose documents were refused."""
+    first = refused[0]
+    return SinkError(
+        f"index {index}: {place} refused {len(refused)} document(s), the first"
+        f" (SHA-256 of its key {first.id_hash}): HTTP {first.status} {first.reason}",
+        REBUILD,
+    )
+
+
+def stored(item: dict[str, Any]) -> Stored | None:
+    """What an ``_mget`` found under one id."""
+    if not item.get("found"):
+        return None
+    source = item["_source"]
+    body = None if DELETED_AT in source else source
+    return Stored(Position(source[COMMIT_LSN], source[ORDINAL]), body)
 
 
 def reason(error: dict[str, Any]) -> str:

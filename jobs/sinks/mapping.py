@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 )
 
 from cdc.errors import ViewError
+from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, ORDINAL
 from jobs.sinks.schema import columns_json
 
@@ -93,6 +94,14 @@ def properties(view: str, columns: StructType) -> dict[str, Any]:
     Raises ``ViewError`` for a column whose name or type OpenSearch cannot index.
     """
     return {field.name: _field(view, field) for field in columns}
+
+
+def below(position: Position) -> dict[str, Any]:
+    """The query for live documents below a position."""
+    lsn, ordinal = position
+    same = [{"term": {COMMIT_LSN: lsn}}, {"range": {ORDINAL: {"lt": ordinal}}}]
+    older = [{"range": {COMMIT_LSN: {"lt": lsn}}}, {"bool": {"filter": same}}]
+    return {"bool": {"filter": LIVE, "should": older, "minimum_should_match": 1}}
 
 
 def _field(view: str, column: StructField) -> dict[str, Any]:

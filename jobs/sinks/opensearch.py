@@ -29,10 +29,10 @@ from cdc.config import OpenSearch
 from cdc.errors import RetryableError, SinkError, ViewError
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, ORDINAL, Batch, ViewRow
-from jobs.sinks.bulk import Refusal, Request, document_id, read_answer, reason, requests
+from jobs.sinks.bulk import Request, document_id, read_answer, reason, refusal, requests, stored
 from jobs.sinks.documents import Document, Stored, document_rows, filled, row_decoder
-from jobs.sinks.mapping import DELETED_AT, LIVE, index_body, metadata, properties
-from jobs.sinks.schema import REBUILD, check_key, columns_from_json, evolved
+from jobs.sinks.mapping import DELETED_AT, below, index_body, metadata, properties
+from jobs.sinks.schema import check_key, columns_from_json, evolved
 from jobs.sinks.writing import check_keys, kept, until, write_documents
 
 TOMBSTONE_S = 24 * 3600
@@ -89,11 +89,11 @@ class OpenSearchSink:
                 "rename the view, or remove that index",
             )
         check_key(self._view, meta["key"], key)
-        stored = columns_from_json(meta["columns"])
-        whole = evolved(self._view, stored, columns)
-        if whole == stored:
+        held = columns_from_json(meta["columns"])
+        whole = evolved(self._view, held, columns)
+        if whole == held:
             return
-        added = StructType([column for column in whole if column.name not in stored.names])
+        added = StructType([column for column in whole if column.name not in held.names])
         body = {
             "_meta": metadata(self._view, whole, key),
             "properties": properties(self._view, added),
@@ -111,10 +111,7 @@ class OpenSearchSink:
             self._remove({"range": {DELETED_AT: {"lt": _now_ms() - TOMBSTONE_S * 1000}}})
 
     def truncate(self, before: Position, batch: Batch) -> None:  # noqa: ARG002
-        lsn, ordinal = before
-        same = [{"term": {COMMIT_LSN: lsn}}, {"range": {ORDINAL: {"lt": ordinal}}}]
-        older = [{"range": {COMMIT_LSN: {"lt": lsn}}}, {"bool": {"filter": same}}]
-        self._remove({"bool": {"filter": LIVE, "should": older, "minimum_should_match": 1}})
+        self._remove(below(before))
 
     def scan(self) -> Iterator[ViewRow]:
         decode = row_decoder(self._columns, self._key)
@@ -237,26 +234,18 @@ class OpenSearchWriter:
         )
         answer = read_answer(request, response)
         if answer.refused:
-            raise self._refused(answer.refused)
+            raise refusal(self.alias, self.server.place, answer.refused)
         if answer.busy:
             raise RetryableError(f"{self.server.place} is busy ({answer.busy})")
         return answer.ties
 
-    def _refused(self, refused: Sequence[Refusal]) -> SinkError:
-        first = refused[0]
-        return SinkError(
-            f"index {self.alias}: {self.server.place} refused {len(refused)} document(s), the first"
-            f" (SHA-256 of its id {first.id_hash}): HTTP {first.status} {first.reason}",
-            REBUILD,
-        )
-
     def _later(self, ties: Sequence[Document]) -> list[Document]:
         """Of documents with the stored one's version, those later in that transaction."""
-        stored = self._read(ties, f"{COMMIT_LSN},{ORDINAL}")
+        held = self._read(ties, f"{COMMIT_LSN},{ORDINAL}")
         return [
             document
-            for document, held in zip(ties, stored, strict=True)
-            if held is not None and held.position < document.position
+            for document, other in zip(ties, held, strict=True)
+            if other is not None and other.position < document.position
         ]
 
     def _filled(self, documents: Sequence[Document]) -> list[Document]:
@@ -265,25 +254,17 @@ class OpenSearchWriter:
         return whole + filled(self.view, lacking, self._read(lacking, "*"))
 
     def _read(self, documents: Sequence[Document], fields: str) -> list[Stored | None]:
-        stored: list[Stored | None] = []
+        found: list[Stored | None] = []
         for start in range(0, len(documents), READ_DOCUMENTS):
             part = documents[start : start + READ_DOCUMENTS]
             body = {"ids": [document_id(document.id) for document in part]}
-            found = self.server.call(partial(_read, self.alias, body, fields))
-            stored += [_stored(item) for item in found["docs"]]
-        return stored
+            answer = self.server.call(partial(_read, self.alias, body, fields))
+            found += [stored(item) for item in answer["docs"]]
+        return found
 
 
 def _read(alias: str, body: dict[str, Any], fields: str, client: Client) -> Any:
     return client.mget(index=alias, body=body, params={"_source_includes": fields})
-
-
-def _stored(item: dict[str, Any]) -> Stored | None:
-    if not item.get("found"):
-        return None
-    source = item["_source"]
-    body = None if DELETED_AT in source else source
-    return Stored(Position(source[COMMIT_LSN], source[ORDINAL]), body)
 
 
 @cache

@@ -240,3 +240,18 @@ def test_settings_of_a_merge_do_not_stay_in_the_session(
     feed.apply(upsert(8, id=1, name="a"))
     feed.apply(upsert(9, id=1, name="b"))
     assert spark.conf.get("spark.databricks.delta.write.txnAppId", "none") == "none"
+
+
+def test_small_files_of_a_delta_table_are_compacted(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"TEND_BATCHES": 3, "SMALL_FILES": 1, "VACUUM_TENDS": 1}.items():
+        monkeypatch.setattr(f"jobs.sinks.delta.{name}", value)
+    sink = open_sink(Delta(kind="delta", path=str(tmp_path)), "v", spark)
+    sink.prepare(COLUMNS, ("id",))
+    feed = Feed(spark, sink, COLUMNS, "v")
+    for number in range(3):
+        feed.apply(upsert(8 + number, id=number, name="a"))
+    detail = spark.sql(f"DESCRIBE DETAIL delta.`{tmp_path / 'v'}`").collect()[0]
+    assert detail.numFiles == 1
+    assert feed.rows().keys() == {(0,), (1,), (2,)}
