@@ -12,7 +12,6 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -94,8 +93,7 @@ def options(
 
 options.__doc__ = _INTRODUCTION
 for _verb in VERBS:
-    if find_spec(f"cdc.cli.{_verb}") is not None:  # a verb that is still to be written
-        import_module(f"cdc.cli.{_verb}").register(app)
+    import_module(f"cdc.cli.{_verb}").register(app)
 
 
 def main() -> None:
