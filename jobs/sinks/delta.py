@@ -42,11 +42,11 @@ from jobs.sinks.merge import bounds, match, newer, of, updated
 from jobs.sinks.schema import check_key, evolved, quoted
 from jobs.sinks.writing import kept, until
 
-TEND_BATCHES = 100
+TEND_BATCHES = 20
 """Files are counted once in so many batches."""
 SMALL_FILES = 32
 SMALL_FILE_BYTES = 32 << 20
-VACUUM_TENDS = 50
+VACUUM_TENDS = 250
 """Files no version of the last week needs are deleted once in so many counts."""
 
 _KEY_PROPERTY = "headwater.key"
