@@ -66,20 +66,17 @@ class Capture:
         self._config = config
         self._source = config.source
         self._broker = Broker(config.kafka.bootstrap_servers)
-        with connect(self._source.dsn) as conn:
-            start = reconcile(config, conn, self._broker)
+        start = self._reconcile()  # early, so that what cannot work is refused at once
         self._identity = start.identity
         self._context = SourceContext(version, self._source.name, start.identity.database)
         self._describer = Describer(self._source.dsn, self._source.keys, self._announce)
-        self._partitions: dict[str, int] = {topic: len(p) for topic, p in start.ends.items()}
+        self._partitions: dict[str, int] = {}
         self._progress = Progress(start.mark.confirmed)
-        self._held = self._read_replay(start)
+        self._held: KafkaReplay | None = None
         self._published = Position(0, 0)
         self._producer = Producer(
             config.kafka.bootstrap_servers, config.kafka.producer, config.capture.queue_mb << 20
         )
-        for topic, ends in start.ends.items():
-            self._producer.next_offsets[topic] = dict(ends)
         self._mark: tuple[Flight, int] | None = None
         self._mark_at = self._feedback_at = 0.0
         self.records = 0
@@ -124,16 +121,17 @@ class Capture:
             self._source.publication_name,
             self._progress.confirmed,
         )
-        transcriber = Transcriber(
-            self._context,
-            self._describer.resolve,
-            self._describer.lookup,
-            self._partitions.__getitem__,
-            self._progress.published,
-            self._replay(),
-        )
-        log.info("streaming", slot=self._source.slot_name, from_lsn=self._from())
         try:
+            held = self._held or self._take_over()
+            transcriber = Transcriber(
+                self._context,
+                self._describer.resolve,
+                self._describer.lookup,
+                self._partitions.__getitem__,
+                self._progress.published,
+                self._replay(held),
+            )
+            log.info("streaming", slot=self._source.slot_name, from_lsn=self._from())
             self._feedback(stream)
             while not stop():
                 self._step(stream, transcriber)
@@ -263,15 +261,26 @@ class Capture:
     def _from(self) -> str:
         return format_lsn(self._progress.confirmed)
 
-    def _replay(self) -> Replay:
-        """What the next session has to leave out."""
-        if self._published > Position(0, 0):
-            return SessionReplay(self._published, self._held)
+    def _reconcile(self) -> Start:
+        with connect(self._source.dsn) as conn:
+            return reconcile(self._config, conn, self._broker)
+
+    def _take_over(self) -> KafkaReplay:
+        """Read what Kafka holds, now that the slot is ours: until then the capture before this
+        one may have published more, and it would be published again."""
+        start = self._reconcile()
+        tails = read_tails(self._broker, sorted(start.ends), start.mark.offsets)
+        self._progress = Progress(start.mark.confirmed)
+        self._partitions.update({topic: len(ends) for topic, ends in start.ends.items()})
+        self._producer.next_offsets.update({t: dict(ends) for t, ends in start.ends.items()})
+        self._held = KafkaReplay(start.mark.lsn, tails, self._partitions)
         return self._held
 
-    def _read_replay(self, start: Start) -> KafkaReplay:
-        tails = read_tails(self._broker, sorted(start.ends), start.mark.offsets)
-        return KafkaReplay(start.mark.lsn, tails, self._partitions)
+    def _replay(self, held: KafkaReplay) -> Replay:
+        """What the session has to leave out."""
+        if self._published > Position(0, 0):
+            return SessionReplay(self._published, held)
+        return held
 
     def _announce(self, relation: Relation) -> None:
         """A table that joined the publication after init needs its topic before its rows."""

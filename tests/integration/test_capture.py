@@ -206,6 +206,29 @@ def test_an_idle_source_is_confirmed_past_its_own_changes(shop: Deployment) -> N
         wait_until(confirmed, "the slot to let go of WAL that holds nothing captured")
 
 
+def test_a_capture_that_waits_for_the_slot_sees_what_the_one_before_published(
+    shop: Deployment,
+) -> None:
+    shop.extra = "[capture]\nfeedback_s = 14"  # the first one confirms nothing of what it publishes
+    shop.init()
+    with shop.running("capture") as first:
+        shop.execute("insert into item values (1, 'a', 1, null)")
+        shop.captured(first)
+        with shop.running("capture") as second:
+            waits = "another capture is running"
+            wait_until(lambda: waits in shop.log("capture"), "the second capture to wait")
+            shop.execute("insert into item values (2, 'b', 1, null), (3, 'c', 1, null)")
+            wait_until(lambda: len(shop.events("item")) == 3, "the first capture to publish them")
+            os.killpg(first.pid, signal.SIGKILL)
+            first.wait(10)
+            shop.execute("insert into item values (4, 'd', 1, null)")
+            wait_until(lambda: '{"id": 4}' in fold(shop.events("item")), "the second to take over")
+            assert second.poll() is None
+    events = shop.events("item")
+    assert_exactly_once_in_order(events)
+    assert len(events) == 4
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_capture_killed_again_and_again_loses_and_doubles_nothing(
     shop: Deployment, seed: int
