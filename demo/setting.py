@@ -70,14 +70,10 @@ store = "cache"
 key = ["tailnum"]
 sql = "select tailnum, model, seats, status, airport, flight_id, seen_at from planes"
 
-# Two short-lived Spark jobs share this machine: the first compiler is enough, and the whole
-# snapshot is one batch.
+# The whole snapshot is one batch.
 [apply]
 state = "./views"
 max_offsets_per_trigger = 500_000
-
-[apply.spark]
-"spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 '''
 
 

@@ -3,38 +3,48 @@
 Everything runs in the JVM. Order is the position's, never the offset's: a snapshot row (ordinal 0)
 loses against any change committed at its LSN or later, whichever stands first in the topic.
 Tombstones are dropped, their delete event says it already.
+
+A step is built once and run on every batch: its expressions are made call by call through py4j,
+which costs more than running a small batch does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructType
 
 from jobs.faults import fault
 from jobs.schema import PLACEHOLDER
 
+Step = Callable[[DataFrame], DataFrame]
 EVENT = "__event"
-_VALUE = (
-    "before map<string,string>, after map<string,string>, op string, "
-    "source struct<commit_lsn: bigint, ordinal: bigint, schema_id: string, ts_us: bigint>"
-)
 DELETE, SNAPSHOT, TRUNCATE = "d", "r", "t"
+_SOURCE = (
+    StructType()
+    .add("commit_lsn", LongType())
+    .add("ordinal", LongType())
+    .add("schema_id", StringType())
+    .add("ts_us", LongType())
+)
 
 
-def parse(records: DataFrame) -> DataFrame:
-    """Records of the Kafka source as ``key``, ``position`` and ``change``, tombstones dropped.
+def parse(columns: Sequence[str]) -> Step:
+    """Records of the Kafka source to ``key``, ``position`` and ``change``, tombstones dropped.
 
-    A record that is not an event of Headwater raises ``LogError`` when it is read.
+    ``columns`` of the row images are read, each as the text the event carries; one that an event
+    does not have is NULL. A record that is not an event of Headwater raises ``LogError`` when it
+    is read.
     """
-    record = F.concat_ws("-", "topic", "partition", "offset")
     text = F.col("value").cast("string")
-    event = F.from_json(text, _VALUE).alias("event")
-    parsed = records.where("value IS NOT NULL").select(
+    read = [
         F.col("key").cast("string").alias("key"),
-        event,
-        record.alias("record"),
+        F.from_json(text, _value(columns)).alias("event"),
+        F.concat_ws("-", "topic", "partition", "offset").alias("record"),
         text.contains(PLACEHOLDER).alias("partial"),
-    )
+    ]
     source = F.col("event.source")
     foreign = fault(
         "LogError", "not an event of Headwater", F.col("record"), "what else writes to this topic?"
@@ -48,85 +58,113 @@ def parse(records: DataFrame) -> DataFrame:
         source["ts_us"].alias("committed_us"),
         "record",
     )
-    return parsed.select(
-        "key",
-        F.struct(lsn.alias("commit_lsn"), source["ordinal"].alias("ordinal")).alias("position"),
-        change.alias("change"),
-        "partial",
+    position = F.struct(lsn.alias("commit_lsn"), source["ordinal"].alias("ordinal"))
+    parsed = [F.col("key"), position.alias("position"), change.alias("change"), F.col("partial")]
+    return lambda records: records.where("value IS NOT NULL").select(*read).select(*parsed)
+
+
+def _value(columns: Sequence[str]) -> StructType:
+    """The part of an event's value that is read."""
+    image = StructType()
+    for name in columns:
+        image.add(name, StringType())
+    return (
+        StructType()
+        .add("before", image)
+        .add("after", image)
+        .add("op", StringType())
+        .add("source", _SOURCE)
     )
 
 
-def fold(events: DataFrame) -> DataFrame:
-    """The last change of each key, in one struct column ``__event``.
+def fold(columns: Sequence[str], large: Sequence[str]) -> Step:
+    """Parsed events to the last change of each key, in one struct column ``__event``.
 
     Fields: ``commit_lsn, ordinal, op, image, schema_id, committed_us, record, records`` (events
-    folded) and ``oldest_us`` (commit time of the oldest streamed one). TRUNCATE has no key: the
-    newest one is the row whose ``op`` is ``t``.
+    folded) and ``oldest_us`` (commit time of the oldest streamed one). ``large`` names those of
+    ``columns`` that an UPDATE may leave out: they are filled from earlier changes of the batch.
+    TRUNCATE has no key: the newest one is the row whose ``op`` is ``t``.
     """
-    newest = F.max_by("change", "position")
-    whole = F.struct("position", F.col("change.image").alias("image"))
-    folded = events.groupBy("key").agg(
-        F.max("position").alias("position"),
-        newest.alias("change"),
-        F.max_by("partial", "position").alias("partial"),
-        # Where the values of unchanged TOAST columns may be: the newest image without
-        # placeholders, and every image with some.
-        F.max(F.when(~F.col("partial"), F.col("position"))).alias("whole_at"),
-        F.max_by(F.when(~F.col("partial"), F.col("change.image")), _at(~F.col("partial"))).alias(
-            "whole"
-        ),
-        F.max(F.when(F.col("change.op") == DELETE, F.col("position"))).alias("deleted_at"),
-        F.collect_list(F.when(F.col("partial"), whole)).alias("partials"),
+    change, position = F.col("change"), F.col("position")
+    last = [
+        F.max(position).alias("position"),
+        F.max_by(change, position).alias("change"),
         F.count(F.lit(1)).alias("records"),
-        F.min(F.when(F.col("change.op") != SNAPSHOT, F.col("change.committed_us"))).alias(
-            "oldest_us"
-        ),
+        F.min(F.when(change["op"] != SNAPSHOT, change["committed_us"])).alias("oldest_us"),
+        *(_kept(large) if large else ()),
+    ]
+    known = F.when(F.col("partial"), _known(large)) if large else F.lit(None)
+    event = F.struct(
+        F.col("position.commit_lsn").alias("commit_lsn"),
+        F.col("position.ordinal").alias("ordinal"),
+        change["op"].alias("op"),
+        (_filled(columns, large) if large else change["image"]).alias("image"),
+        change["schema_id"].alias("schema_id"),
+        change["committed_us"].alias("committed_us"),
+        change["record"].alias("record"),
+        "records",
+        "oldest_us",
+    ).alias(EVENT)
+    return lambda events: (
+        events.groupBy("key").agg(*last).select("*", known.alias("known")).select(event)
     )
-    change = F.col("change")
-    image = F.when(F.col("partial"), _filled(change["image"])).otherwise(change["image"])
-    return folded.select(
-        F.struct(
-            F.col("position.commit_lsn").alias("commit_lsn"),
-            F.col("position.ordinal").alias("ordinal"),
-            change["op"].alias("op"),
-            image.alias("image"),
-            change["schema_id"].alias("schema_id"),
-            change["committed_us"].alias("committed_us"),
-            change["record"].alias("record"),
-            "records",
-            "oldest_us",
-        ).alias(EVENT)
-    )
 
 
-def _at(condition: Column) -> Column:
-    return F.when(condition, F.col("position"))
+def _kept(large: Sequence[str]) -> list[Column]:
+    """What ``_known`` needs: the newest image without placeholders, every image with some."""
+    position, partial = F.col("position"), F.col("partial")
+    whole = F.when(~partial, position)
+    values = _values(F.col("change.image"), large).alias("values")
+    return [
+        F.max_by(partial, position).alias("partial"),
+        F.max(F.when(F.col("change.op") == DELETE, position)).alias("deleted_at"),
+        F.max(whole).alias("whole_at"),
+        F.max_by("change.image", whole).alias("whole"),
+        F.collect_list(F.when(partial, F.struct(position, values))).alias("partials"),
+    ]
 
 
-def _filled(image: Column) -> Column:
-    """The image with each placeholder replaced by the newest earlier value, if the batch has one.
+def _values(image: Column, large: Sequence[str]) -> Column:
+    return F.create_map(*(part for name in large for part in (F.lit(name), image[name])))
 
-    Values from before a delete of the key belong to another row and are not taken.
+
+def _known(large: Sequence[str]) -> Column:
+    """The newest value of each large column since the key was last deleted, by name.
+
+    What stood there before a delete belongs to another row and is not taken.
     """
-    whole = F.struct(F.col("whole_at").alias("position"), F.col("whole").alias("image"))
+    values, deleted_at = _values(F.col("whole"), large), F.col("deleted_at")
+    whole = F.struct(F.col("whole_at").alias("position"), values.alias("values"))
     images = F.filter(
         F.array_append("partials", whole),
         lambda item: (
-            item["position"].isNotNull()
-            & (F.col("deleted_at").isNull() | (item["position"] > F.col("deleted_at")))
+            item["position"].isNotNull() & (deleted_at.isNull() | (item["position"] > deleted_at))
+        ),
+    )
+    return F.aggregate(
+        F.array_sort(images, _by_position),
+        _values(F.col("change.image"), large),
+        lambda known, item: F.map_zip_with(
+            known,
+            item["values"],
+            lambda _, old, new: F.when(new.eqNullSafe(F.lit(PLACEHOLDER)), old).otherwise(new),
         ),
     )
 
-    def fill(name: Column, text: Column) -> Column:
-        values = F.transform(
-            F.filter(images, lambda item: _differs(F.try_element_at(item["image"], name))),
-            lambda item: F.struct(item["position"], F.try_element_at(item["image"], name)),
-        )
-        found = F.array_max(values)
-        return F.when((text == PLACEHOLDER) & found.isNotNull(), found["col2"]).otherwise(text)
 
-    return F.transform_values(image, fill)
+def _by_position(one: Column, other: Column) -> Column:
+    one, other = one["position"], other["position"]
+    return F.when(one < other, -1).when(one > other, 1).otherwise(0)
 
 
-def _differs(text: Column) -> Column:
-    return ~text.eqNullSafe(F.lit(PLACEHOLDER))
+def _filled(columns: Sequence[str], large: Sequence[str]) -> Column:
+    """The image with each placeholder replaced by the value, if the batch has one."""
+    image = F.col("change.image")
+
+    def text(name: str) -> Column:
+        if name not in large:
+            return image[name]
+        left_out = F.col("partial") & (image[name] == PLACEHOLDER)
+        return F.when(left_out, F.col("known")[name]).otherwise(image[name])
+
+    return F.struct(*(text(name).alias(name) for name in columns))

@@ -2,29 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from jobs.faults import UNKNOWN_SCHEMA, fault
-from jobs.fold import DELETE, EVENT, TRUNCATE
+from jobs.fold import DELETE, EVENT, TRUNCATE, Step, fold, parse
 from jobs.schema import PLACEHOLDER, ColumnReader, toastable
 from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
 from views.resolve import Output, ResolvedView
 from views.tables import TableVersion
 
 _KEEP = "__keep"
+_NOTHING_UNCHANGED = "cast(array() as array<string>)"
 
 
-def project(
-    folded: DataFrame, view: ResolvedView, versions: Mapping[str, TableVersion]
-) -> DataFrame:
-    """The view's columns and the control columns, and ``__event`` for the batch's own account.
+def rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
+    """Records of the table's topic to the rows a sink applies: parse, fold, project."""
+    columns = columns_read(view)
+    parsed = parse(columns)
+    folded = fold(columns, large_columns(columns, versions))
+    projected = project(view, versions)
+    return lambda records: projected(folded(parsed(records)))
 
-    ``versions`` are all versions of the table by ``schema_id``. A row that WHERE does not let
-    through is deleted. Raises, when read: ``ViewError`` for a value that cannot be held or an
-    unchanged TOAST value an expression needs, ``UnknownSchemaError`` for a version not given.
+
+def columns_read(view: ResolvedView) -> list[str]:
+    """The table's columns that the view needs, as they are or in expressions."""
+    sources = {output.source for output in view.outputs if output.source is not None}
+    return sorted(sources | view.computed_from)
+
+
+def large_columns(columns: Sequence[str], versions: Mapping[str, TableVersion]) -> list[str]:
+    """Those of ``columns`` whose value an UPDATE may leave out, under any version of the table."""
+    held = {
+        column.name
+        for version in versions.values()
+        for column in version.columns
+        if toastable(column.type)
+    }
+    return [name for name in columns if name in held]
+
+
+def project(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
+    """Folded changes to the view's columns, the control columns and ``__event``.
+
+    ``__event`` is for the batch's own account: ``op``, ``records``, ``oldest_us``. ``versions``
+    are all versions of the table by ``schema_id``. A row that WHERE does not let through is
+    deleted. Raises, when read: ``ViewError`` for a value that cannot be held or an unchanged TOAST
+    value an expression needs, ``UnknownSchemaError`` for a version not given.
     """
     event = F.col(EVENT)
     reader = ColumnReader(view.name, versions, event["image"], event["schema_id"], event["record"])
@@ -34,18 +60,17 @@ def project(
         for name in sorted(view.computed_from)
     ]
     keep = live if view.where is None else live & F.coalesce(F.expr(view.where), F.lit(False))
-    rows = folded.select(EVENT, *computed)
-    kept = rows.withColumn(_KEEP, keep)
-    return kept.select(
+    outputs = [
         *[_output(reader, view, output).alias(output.name) for output in view.outputs],
         (~F.col(_KEEP)).alias(DELETED),
         _checked_lsn(view, versions, event).alias(COMMIT_LSN),
         event["ordinal"].alias(ORDINAL),
-        F.when(F.col(_KEEP), _unchanged(reader, view))
-        .otherwise(F.array().cast("array<string>"))
-        .alias(UNCHANGED),
+        _unchanged(reader, view).alias(UNCHANGED),
         F.timestamp_micros(event["committed_us"]).alias(COMMITTED_AT),
-        EVENT,
+        F.struct(event["op"], event["records"], event["oldest_us"]).alias(EVENT),
+    ]
+    return lambda folded: (
+        folded.select(EVENT, *computed).select("*", keep.alias(_KEEP)).select(*outputs)
     )
 
 
@@ -83,7 +108,10 @@ def _unchanged(reader: ColumnReader, view: ResolvedView) -> Column:
         for output in view.outputs
         if output.source is not None and output.name not in view.key and toastable(output.type)
     ]
-    return F.array_compact(F.array(*names)) if names else F.array().cast("array<string>")
+    nothing = F.expr(_NOTHING_UNCHANGED)
+    if not names:
+        return nothing
+    return F.when(F.col(_KEEP), F.array_compact(F.array(*names))).otherwise(nothing)
 
 
 def _checked_lsn(view: ResolvedView, versions: Mapping[str, TableVersion], event: Column) -> Column:

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,9 +22,9 @@ from cdc.errors import HeadwaterError, LogError, RetryableError, ViewError
 from cdc.topics import table_topic
 from jobs.account import Account, account
 from jobs.faults import UnknownSchemaError, translate
-from jobs.fold import EVENT, TRUNCATE, fold, parse
+from jobs.fold import EVENT, TRUNCATE
 from jobs.offsets import batch_offsets, committed_batch, is_started
-from jobs.project import project
+from jobs.project import rows_of
 from jobs.sinks import COMMIT_LSN, ORDINAL, Batch, Sink
 from jobs.state import ViewState
 from jobs.versions import Versions, read_versions
@@ -53,12 +52,15 @@ class Applied(NamedTuple):
     """When the sink returned, microseconds since the epoch."""
 
 
-@dataclass(slots=True)
 class Model:
-    """The view as resolved against the newest version of its table."""
+    """The view as resolved against the newest version of its table.
 
-    view: ResolvedView
-    versions: Versions
+    ``rows`` makes what a sink applies of a batch's records.
+    """
+
+    def __init__(self, view: ResolvedView, versions: Versions) -> None:
+        self.view = view
+        self.rows = rows_of(view, versions)
 
     @property
     def columns(self) -> StructType:
@@ -217,7 +219,7 @@ class ViewQuery:
 
     def _evaluate(self, records: DataFrame) -> tuple[DataFrame, Account]:
         assert self._model is not None
-        rows = project(fold(parse(records)), self._model.view, self._model.versions).persist()
+        rows = self._model.rows(records).persist()
         with ExitStack() as on_error:
             on_error.enter_context(_released(rows))
             counted = account(rows)

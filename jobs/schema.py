@@ -56,7 +56,7 @@ def checked(text: Column, kind: PgType, otherwise: Column) -> Column:
 class ColumnReader:
     """Reads one column out of row images written under several versions of the table.
 
-    ``image`` is a ``map<string,string>``, ``schema_id`` names the version, ``record`` is
+    ``image`` is a struct of texts, ``schema_id`` names the version, ``record`` is
     ``topic-partition-offset``.
     """
 
@@ -68,7 +68,7 @@ class ColumnReader:
 
     def text(self, name: str) -> Column:
         """The value as the event carries it; NULL when the version has no such column."""
-        return F.try_element_at(self.image, F.lit(name))
+        return self.image[name]
 
     def value(self, name: str, kind: PgType) -> Column:
         """The value as the newest version's type."""

@@ -174,7 +174,8 @@ def in_spark(spark: SparkSession, table: TableVersion) -> dict[str, list[Any]]:
         )
         for i in range(_ROWS)
     ]
-    events = fold(parse(kafka_frame(spark, records))).persist()
+    columns = [column.name for column in table.columns]
+    events = fold(columns, ())(parse(columns)(kafka_frame(spark, records))).persist()
     results: dict[str, Any] = {}
     for start in range(0, len(EXPRESSIONS), 40):
         part = EXPRESSIONS[start : start + 40]
@@ -192,7 +193,7 @@ def in_spark(spark: SparkSession, table: TableVersion) -> dict[str, list[Any]]:
 def _evaluated(events: DataFrame, table: TableVersion, texts: list[str]) -> dict[str, list[Any]]:
     columns = ", ".join(f"{text} as e{i}" for i, text in enumerate(texts))
     view = resolve(parse_view("v", "s", ["id"], f"select id, {columns} from samples"), table)
-    rows = project(events, view, {table.schema_id: table}).orderBy("id").toArrow().to_pylist()
+    rows = project(view, {table.schema_id: table})(events).orderBy("id").toArrow().to_pylist()
     return {text: [row[f"e{i}"] for row in rows] for i, text in enumerate(texts)}
 
 

@@ -12,8 +12,7 @@ from pyspark.sql import Row, SparkSession
 
 from cdc.errors import HeadwaterError, ViewError
 from jobs.faults import UnknownSchemaError, translate
-from jobs.fold import fold, parse
-from jobs.project import project
+from jobs.project import rows_of
 from jobs.schema import PLACEHOLDER
 from tests.events import Record, delete, event, kafka_frame
 from views.definition import parse_view
@@ -43,7 +42,7 @@ def run(
     view = resolve(parse_view("v", "s", ["id"], sql), versions[-1])
     known = {version.schema_id: version for version in versions}
     try:
-        rows = project(fold(parse(kafka_frame(spark, records))), view, known).collect()
+        rows = rows_of(view, known)(kafka_frame(spark, records)).collect()
     except Exception as error:
         raise translate(error, "v") from error
     return {row["id"]: row for row in rows}
@@ -163,7 +162,7 @@ def test_timestamptz_is_an_instant(spark: SparkSession) -> None:
     form = "2024-02-29T12:00:00Z"
     view = resolve(parse_view("v", "s", ["id"], "select * from t"), table)
     frame = kafka_frame(spark, [event(1, 1, {"id": 1, "v": form}, schema_id=table.schema_id)])
-    rows = project(fold(parse(frame)), view, {table.schema_id: table})
+    rows = rows_of(view, {table.schema_id: table})(frame)
     micros = rows.selectExpr("unix_micros(v)").collect()[0][0]
     assert micros == datetime(2024, 2, 29, 12, tzinfo=UTC).timestamp() * 1e6
 
