@@ -15,11 +15,16 @@ SAMPLE = 200
 
 
 class Account(NamedTuple):
-    """Of one batch. ``commits_us`` samples when the oldest streamed change of a key committed."""
+    """Of one batch.
+
+    ``gaps``: keys whose last change leaves values out that an earlier one may have.
+    ``commits_us`` samples when the oldest streamed change of a key committed.
+    """
 
     records: int
     keys: int
     rows: int
+    gaps: int
     truncated: Position | None
     commits_us: tuple[int, ...]
 
@@ -33,6 +38,7 @@ def account(rows: DataFrame) -> Account:
         F.coalesce(F.sum(event["records"]), F.lit(0)).alias("records"),
         F.count_if(keyed).alias("keys"),
         F.count_if(keyed & ~F.col(DELETED)).alias("rows"),
+        F.count_if(event["gap"]).alias("gaps"),
         F.max(F.when(~keyed, position)).alias("truncated"),
         _sample(F.sort_array(F.collect_list(F.when(keyed, event["oldest_us"])))).alias("commits"),
     ).collect()[0]
@@ -41,6 +47,7 @@ def account(rows: DataFrame) -> Account:
         found["records"],
         found["keys"],
         found["rows"],
+        found["gaps"],
         None if truncated is None else Position(*truncated),
         tuple(found["commits"]),
     )

@@ -8,21 +8,30 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from jobs.faults import UNKNOWN_SCHEMA, fault
-from jobs.fold import DELETE, EVENT, TRUNCATE, Step, fold, parse
-from jobs.schema import PLACEHOLDER, ColumnReader, toastable
+from jobs.fold import DELETE, EVENT, TRUNCATE, Step, fold, fold_filling, parse
+from jobs.schema import ColumnReader, toastable
 from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
 from views.resolve import Output, ResolvedView
 from views.tables import TableVersion
 
 _KEEP = "__keep"
+_ACCOUNTED = ("op", "gap", "records", "oldest_us")
 _NOTHING_UNCHANGED = "cast(array() as array<string>)"
 
 
 def rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
     """Records of the table's topic to the rows a sink applies: parse, fold, project."""
+    parsed, folded, projected = parse(columns_read(view)), fold(), project(view, versions)
+    return lambda records: projected(folded(parsed(records)))
+
+
+def filled_rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
+    """As ``rows_of``, for a batch with gaps, which may be filled from the batch itself."""
     columns = columns_read(view)
-    parsed = parse(columns)
-    folded = fold(columns, large_columns(columns, versions))
+    large = large_columns(columns, versions)
+    if not large:
+        return rows_of(view, versions)
+    parsed, folded = parse(columns), fold_filling(columns, large)
     projected = project(view, versions)
     return lambda records: projected(folded(parsed(records)))
 
@@ -47,13 +56,13 @@ def large_columns(columns: Sequence[str], versions: Mapping[str, TableVersion]) 
 def project(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
     """Folded changes to the view's columns, the control columns and ``__event``.
 
-    ``__event`` is for the batch's own account: ``op``, ``records``, ``oldest_us``. ``versions``
-    are all versions of the table by ``schema_id``. A row that WHERE does not let through is
-    deleted. Raises, when read: ``ViewError`` for a value that cannot be held or an unchanged TOAST
-    value an expression needs, ``UnknownSchemaError`` for a version not given.
+    ``__event`` is what the batch's account needs of it. ``versions`` are all versions of the table
+    by ``schema_id``. A row that WHERE does not let through is deleted. Raises, when read:
+    ``ViewError`` for a value that cannot be held or an unchanged TOAST value an expression needs,
+    ``UnknownSchemaError`` for a version not given.
     """
     event = F.col(EVENT)
-    reader = ColumnReader(view.name, versions, event["image"], event["schema_id"], event["record"])
+    reader = ColumnReader(view.name, versions, event)
     live = ~event["op"].isin(DELETE, TRUNCATE)
     computed = [
         F.when(live, _computed(reader, view, name)).alias(name)
@@ -67,7 +76,7 @@ def project(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
         event["ordinal"].alias(ORDINAL),
         _unchanged(reader, view).alias(UNCHANGED),
         F.timestamp_micros(event["committed_us"]).alias(COMMITTED_AT),
-        F.struct(event["op"], event["records"], event["oldest_us"]).alias(EVENT),
+        F.struct(*(event[name] for name in _ACCOUNTED)).alias(EVENT),
     ]
     return lambda folded: (
         folded.select(EVENT, *computed).select("*", keep.alias(_KEEP)).select(*outputs)
@@ -75,7 +84,7 @@ def project(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
 
 
 def _computed(reader: ColumnReader, view: ResolvedView, name: str) -> Column:
-    """A column that expressions read: its value has to be there."""
+    """A column that expressions read: its value has to be there, unless it is still looked for."""
     column = view.table.column(name)
     assert column is not None  # resolve found it
     value = reader.value(name, column.type)
@@ -87,7 +96,8 @@ def _computed(reader: ColumnReader, view: ResolvedView, name: str) -> Column:
     )
     hint = f"ALTER TABLE {view.table.name} REPLICA IDENTITY FULL, or select the column as it is"
     missing = fault("ViewError", message, reader.record, hint).cast(column.type.spark)
-    return F.when(reader.text(name) == PLACEHOLDER, missing).otherwise(value)
+    gap = F.when(~reader.event["gap"], missing)
+    return F.when(reader.left_out(name), gap).otherwise(value)
 
 
 def _output(reader: ColumnReader, view: ResolvedView, output: Output) -> Column:
@@ -98,20 +108,22 @@ def _output(reader: ColumnReader, view: ResolvedView, output: Output) -> Column:
         return value
     shown = F.col(_KEEP)
     if toastable(output.type):
-        shown = shown & ~reader.text(output.source).eqNullSafe(F.lit(PLACEHOLDER))
+        shown = shown & ~reader.left_out(output.source)
     return F.when(shown, value)
 
 
 def _unchanged(reader: ColumnReader, view: ResolvedView) -> Column:
     names = [
-        F.when(reader.text(output.source) == PLACEHOLDER, F.lit(output.name))
+        F.when(reader.left_out(output.source), F.lit(output.name))
         for output in view.outputs
         if output.source is not None and output.name not in view.key and toastable(output.type)
     ]
     nothing = F.expr(_NOTHING_UNCHANGED)
     if not names:
         return nothing
-    return F.when(F.col(_KEEP), F.array_compact(F.array(*names))).otherwise(nothing)
+    # Interpreted for want of generated code, so only where there is something to name.
+    some = F.col(_KEEP) & reader.partial
+    return F.when(some, F.array_compact(F.array(*names))).otherwise(nothing)
 
 
 def _checked_lsn(view: ResolvedView, versions: Mapping[str, TableVersion], event: Column) -> Column:

@@ -24,7 +24,7 @@ from jobs.account import Account, account
 from jobs.faults import UnknownSchemaError, translate
 from jobs.fold import EVENT, TRUNCATE
 from jobs.offsets import batch_offsets, committed_batch, is_started
-from jobs.project import rows_of
+from jobs.project import filled_rows_of, rows_of
 from jobs.sinks import COMMIT_LSN, ORDINAL, Batch, Sink
 from jobs.state import ViewState
 from jobs.versions import Versions, read_versions
@@ -55,12 +55,14 @@ class Applied(NamedTuple):
 class Model:
     """The view as resolved against the newest version of its table.
 
-    ``rows`` makes what a sink applies of a batch's records.
+    ``rows`` makes what a sink applies of a batch's records, ``filled_rows`` that of a batch with
+    gaps it may fill itself.
     """
 
     def __init__(self, view: ResolvedView, versions: Versions) -> None:
         self.view = view
         self.rows = rows_of(view, versions)
+        self.filled_rows = filled_rows_of(view, versions)
 
     @property
     def columns(self) -> StructType:
@@ -219,11 +221,10 @@ class ViewQuery:
 
     def _evaluate(self, records: DataFrame) -> tuple[DataFrame, Account]:
         assert self._model is not None
-        rows = self._model.rows(records).persist()
-        with ExitStack() as on_error:
-            on_error.enter_context(_released(rows))
-            counted = account(rows)
-            on_error.pop_all()
+        rows, counted = _held(self._model.rows(records))
+        if counted.gaps:
+            with _released(rows):
+                return _held(self._model.filled_rows(records))
         return rows, counted
 
     def _learn(self) -> None:
@@ -278,6 +279,16 @@ def _released(held: DataFrame) -> Iterator[None]:
             held.unpersist()
         raise
     held.unpersist()
+
+
+def _held(rows: DataFrame) -> tuple[DataFrame, Account]:
+    """``rows`` evaluated into the cache, and what they amount to."""
+    rows = rows.persist()
+    with ExitStack() as on_error:
+        on_error.enter_context(_released(rows))
+        counted = account(rows)
+        on_error.pop_all()
+    return rows, counted
 
 
 def _rows(held: DataFrame, counted: Account) -> DataFrame:

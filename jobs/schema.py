@@ -56,19 +56,29 @@ def checked(text: Column, kind: PgType, otherwise: Column) -> Column:
 class ColumnReader:
     """Reads one column out of row images written under several versions of the table.
 
-    ``image`` is a struct of texts, ``schema_id`` names the version, ``record`` is
-    ``topic-partition-offset``.
+    ``event`` is a struct with the fields ``image`` (a struct of texts), ``schema_id`` (names the
+    version), ``record`` (``topic-partition-offset``) and ``partial`` (has placeholders).
     """
 
     view: str
     versions: Mapping[str, TableVersion]
-    image: Column
-    schema_id: Column
-    record: Column
+    event: Column
+
+    @property
+    def record(self) -> Column:
+        return self.event["record"]
+
+    @property
+    def partial(self) -> Column:
+        return self.event["partial"]
 
     def text(self, name: str) -> Column:
         """The value as the event carries it; NULL when the version has no such column."""
-        return self.image[name]
+        return self.event["image"][name]
+
+    def left_out(self, name: str) -> Column:
+        """Whether a placeholder stands for the value; never NULL."""
+        return self.partial & self.text(name).eqNullSafe(F.lit(PLACEHOLDER))
 
     def value(self, name: str, kind: PgType) -> Column:
         """The value as the newest version's type."""
@@ -80,9 +90,9 @@ class ColumnReader:
         text = self.text(name)
         result = checked(text, kind, self._unfit(name, kind))
         for old, ids in by_type.items():
-            result = F.when(self.schema_id.isin(ids), self._older(name, old, kind)).otherwise(
-                result
-            )
+            result = F.when(
+                self.event["schema_id"].isin(ids), self._older(name, old, kind)
+            ).otherwise(result)
         return result
 
     def _older(self, name: str, old: PgType, kind: PgType) -> Column:

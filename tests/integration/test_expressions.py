@@ -175,7 +175,7 @@ def in_spark(spark: SparkSession, table: TableVersion) -> dict[str, list[Any]]:
         for i in range(_ROWS)
     ]
     columns = [column.name for column in table.columns]
-    events = fold(columns, ())(parse(columns)(kafka_frame(spark, records))).persist()
+    events = fold()(parse(columns)(kafka_frame(spark, records))).persist()
     results: dict[str, Any] = {}
     for start in range(0, len(EXPRESSIONS), 40):
         part = EXPRESSIONS[start : start + 40]

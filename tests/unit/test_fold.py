@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from jobs.faults import translate
-from jobs.fold import EVENT, fold, parse
+from jobs.fold import EVENT, Step, fold, fold_filling, parse
 from jobs.schema import PLACEHOLDER
 from tests.events import delete, event, kafka_frame, snapshot, truncate
 
 pytestmark = pytest.mark.usefixtures("spark")
 
 
+COLUMNS, LARGE = ("id", "v", "a", "b", "n"), ("a", "b")
+
+
 def folded(spark: SparkSession, *records: Any) -> dict[str | None, dict[str, Any]]:
     """What is left, by key; the key of TRUNCATE is None."""
-    columns = ("id", "v", "a", "b", "n")
-    rows = fold(columns, ("a", "b"))(parse(columns)(kafka_frame(spark, records))).collect()
+    return left_by(fold(), spark, records)
+
+
+def filled(spark: SparkSession, *records: Any) -> dict[str | None, dict[str, Any]]:
+    """What is left, with the values that the batch holds."""
+    return left_by(fold_filling(COLUMNS, LARGE), spark, records)
+
+
+def left_by(step: Step, spark: SparkSession, records: Sequence[Any]) -> dict[str | None, Any]:
+    rows = step(parse(COLUMNS)(kafka_frame(spark, records))).collect()
     changes = [row[EVENT].asDict(recursive=True) for row in rows]
     return {None if change["op"] == "t" else change["image"]["id"]: change for change in changes}
 
@@ -60,7 +72,7 @@ def test_a_delete_is_kept_and_its_tombstone_dropped(spark: SparkSession) -> None
 def test_unchanged_toast_comes_from_the_newest_earlier_image_that_has_it(
     spark: SparkSession,
 ) -> None:
-    left = folded(
+    left = filled(
         spark,
         event(10, 1, {"id": 1, "a": "a1", "b": "b1", "n": 1}),
         event(11, 1, {"id": 1, "a": "a2", "b": PLACEHOLDER, "n": 2}, "u"),
@@ -70,7 +82,7 @@ def test_unchanged_toast_comes_from_the_newest_earlier_image_that_has_it(
 
 
 def test_unchanged_toast_is_not_taken_from_before_a_delete(spark: SparkSession) -> None:
-    left = folded(
+    left = filled(
         spark,
         event(10, 1, {"id": 1, "a": "another row's"}),
         *delete(11, 1, {"id": 1, "a": None}),
@@ -80,8 +92,39 @@ def test_unchanged_toast_is_not_taken_from_before_a_delete(spark: SparkSession) 
 
 
 def test_unchanged_toast_without_an_earlier_image_stays_unchanged(spark: SparkSession) -> None:
-    left = folded(spark, event(12, 1, {"id": 1, "a": PLACEHOLDER, "n": None}, "u"))
+    left = filled(spark, event(12, 1, {"id": 1, "a": PLACEHOLDER, "n": None}, "u"))
     assert (left["1"]["image"]["a"], left["1"]["image"]["n"]) == (PLACEHOLDER, None)
+
+
+def test_what_an_earlier_change_may_have_is_a_gap(spark: SparkSession) -> None:
+    records = (
+        event(10, 1, {"id": 1, "a": "a1"}),
+        event(11, 1, {"id": 1, "a": PLACEHOLDER}, "u"),
+        event(12, 1, {"id": 2, "a": PLACEHOLDER}, "u"),
+        event(13, 1, {"id": 3, "a": PLACEHOLDER}, "u"),
+        event(14, 1, {"id": 3, "a": "a3"}, "u"),
+    )
+    left = folded(spark, *records)
+    assert {key for key, change in left.items() if change["gap"]} == {"1"}
+    assert left["1"]["image"]["a"] == PLACEHOLDER
+    assert not any(change["gap"] for change in filled(spark, *records).values())
+
+
+def test_filling_changes_nothing_but_placeholders(spark: SparkSession) -> None:
+    records = (
+        snapshot(9, {"id": 4, "a": None, "b": "b"}),
+        event(10, 1, {"id": 1, "a": "a1", "b": None}),
+        *delete(11, 1, {"id": 1, "a": None}),
+        event(12, 1, {"id": 2, "a": None, "b": "b2", "v": "x"}),
+        event(12, 2, {"id": 2, "a": "", "b": PLACEHOLDER, "v": PLACEHOLDER}, "u"),
+        event(13, 1, {"id": 4, "a": "a4", "b": "b"}, "u"),
+        truncate(8, 1),
+    )
+    plain, whole = folded(spark, *records), filled(spark, *records)
+    assert whole["2"]["image"]["b"] == "b2"
+    assert whole["2"]["image"]["v"] == PLACEHOLDER  # not a large column: that is its value
+    whole["2"]["image"]["b"], whole["2"]["gap"] = PLACEHOLDER, True
+    assert whole == plain
 
 
 def test_of_several_truncates_the_newest_is_left(spark: SparkSession) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import Row, SparkSession
 
 from cdc.errors import HeadwaterError, ViewError
 from jobs.faults import UnknownSchemaError, translate
-from jobs.project import rows_of
+from jobs.project import filled_rows_of, rows_of
 from jobs.schema import PLACEHOLDER
 from tests.events import Record, delete, event, kafka_frame
 from views.definition import parse_view
@@ -106,6 +106,26 @@ def test_an_unchanged_toast_value_in_an_expression_stops_the_view(
 ) -> None:
     with pytest.raises(ViewError, match=r"'body' of public\.t .* events-0-0: ALTER TABLE"):
         run(spark, sql, [new(1, {"id": 1, "body": PLACEHOLDER, "n": None}, "u")])
+
+
+def test_an_expression_waits_for_a_value_that_the_batch_may_hold(spark: SparkSession) -> None:
+    """A first pass tells that there is a gap, a second one fills it, and stops where it cannot."""
+    gap = [
+        new(1, {"id": 1, "body": "text", "n": "1.00"}),
+        new(2, {"id": 1, "body": PLACEHOLDER, "n": "2.00"}, "u"),
+    ]
+    view = resolve(parse_view("v", "s", ["id"], "select id, upper(body) as b from t"), NEW)
+    versions = {NEW.schema_id: NEW}
+    first = rows_of(view, versions)(kafka_frame(spark, gap)).collect()
+    assert [(row["b"], row["__event"]["gap"]) for row in first] == [(None, True)]
+    second = filled_rows_of(view, versions)
+    assert [row["b"] for row in second(kafka_frame(spark, gap)).collect()] == ["TEXT"]
+    with pytest.raises(Exception, match="events-0-1") as caught:
+        second(kafka_frame(spark, [new(1, {**ROW, "body": PLACEHOLDER}), gap[1]])).collect()
+    assert isinstance(translate(caught.value, "v"), ViewError)
+
+
+ROW = {"id": 1, "body": "text", "n": "1.00"}
 
 
 def test_a_schema_that_is_not_known_is_told_apart_from_other_faults(spark: SparkSession) -> None:
