@@ -159,7 +159,8 @@ class Capture:
         if batch.count:
             self._send(batch, transcriber.committed_lsn)
             # Only now: what a broken session fed but did not send must be sent by the next one.
-            self._published = transcriber.position
+            # Never back: while the server repeats itself only table descriptions are sent.
+            self._published = max(self._published, transcriber.position)
         else:
             self._progress.complete(transcriber.committed_lsn)
         self._progress.heard(transcriber.committed_lsn)

@@ -5,8 +5,10 @@ means ordinal 1 or more: snapshot rows (ordinal 0) stand before the stream and s
 A delete and its tombstone share a position, so an end in a delete has one more question: is the
 record after it the tombstone?
 
-A partition is read from its end in growing stretches, until a streamed event is found or its
-floor is reached: what the newest ``__progress`` record covers needs no looking at.
+A partition is read from its end in growing stretches until a streamed event is found. A mark's
+offsets end no search by themselves: they may count acknowledged records of a transaction that the
+mark's LSN does not cover. But what stood there at a mark was written in order, snapshot before
+stream; so below these offsets a snapshot row says that nothing was streamed.
 """
 
 from __future__ import annotations
@@ -38,19 +40,21 @@ class Streamed(NamedTuple):
 
 
 class _Scan(NamedTuple):
-    """What a stretch showed: its last streamed event and the record right after that, and its
-    first record, which is the one after whatever stands before the stretch."""
+    """What a stretch showed: its last streamed event and the record right after that, its first
+    record, which is the one after whatever stands before the stretch, and whether it holds
+    snapshot rows."""
 
     last: Streamed | None
     after: Record | None
     first: Record | None
+    rows: bool
 
 
 def read_tails(log: Log, topics: Sequence[str], floor: Offsets) -> dict[tuple[str, int], Tail]:
-    """The tail of every partition of ``topics``, looking at no offset below ``floor``.
+    """The tail of every partition of ``topics``; ``floor`` holds the newest mark's offsets.
 
-    A partition that ``floor`` does not name is looked at down to its oldest record. Raises
-    ``LogError`` when a record was not written by Headwater, or ``floor`` is beyond a log's end.
+    Raises ``LogError`` when a record was not written by Headwater, or ``floor`` is beyond a log's
+    end.
     """
     starts, ends = log.beginning_offsets(topics), log.end_offsets(topics)
     tails = {}
@@ -63,19 +67,23 @@ def read_tails(log: Log, topics: Sequence[str], floor: Offsets) -> dict[tuple[st
                     f"it held {kept}: it was recreated, or its newest records were lost",
                     "restore it, or start the source over with a new source.name",
                 )
-            start = max(starts[topic][partition], kept)
-            tails[topic, partition] = _tail(log, topic, partition, start, end)
+            stretches = windows_back(starts[topic][partition], end)
+            tails[topic, partition] = _tail(log, topic, partition, stretches, kept)
     return tails
 
 
-def _tail(log: Log, topic: str, partition: int, floor: int, end: int) -> Tail:
+def _tail(
+    log: Log, topic: str, partition: int, stretches: Iterable[tuple[int, int]], floor: int
+) -> Tail:
     following: Record | None = None
-    for start, stop in windows_back(floor, end):
-        last, after, first = scan(topic, log.read(topic, partition, start, stop))
+    for start, stop in stretches:
+        last, after, first, rows = scan(topic, log.read(topic, partition, start, stop))
         if last is not None:
             after = after or following
             made_it = after is not None and after.value is None
             return Tail(last.position, last.owes_tombstone and not made_it)
+        if rows and start < floor:
+            break
         following = first or following
     return Tail(None)
 
@@ -85,14 +93,17 @@ def scan(topic: str, records: Iterable[Record]) -> _Scan:
     last: Streamed | None = None
     after: Record | None = None
     first: Record | None = None
+    rows = False
     for record in records:
         first = first or record
         event = streamed(topic, record)
         if event is not None:
             last, after = event, None
-        elif last is not None and after is None:
+            continue
+        rows = rows or record.value is not None
+        if last is not None and after is None:
             after = record
-    return _Scan(last, after, first)
+    return _Scan(last, after, first, rows)
 
 
 def streamed(topic: str, record: Record) -> Streamed | None:

@@ -105,11 +105,16 @@ def test_gaps_of_a_compacted_topic_are_passed_over() -> None:
     assert tail_of(log) == Tail(Position(100, 1))
 
 
-def test_nothing_below_the_floor_is_read() -> None:
+def test_a_streamed_event_that_the_floor_counts_is_found_below_it() -> None:
+    log = log_of((b"1", event(100, 1)), (b"2", event(100, 2, "d")), (b"2", None))
+    assert tail_of(log, floor=3) == Tail(Position(100, 2))
+
+
+def test_a_snapshot_row_below_the_floor_ends_the_search() -> None:
     rows = [(b"%d" % i, event(900, 0, "r")) for i in range(500)]
-    log = log_of((b"1", event(100, 1)), *rows)
-    assert tail_of(log, floor=100) == Tail(None)
-    assert log.lowest_read == 100
+    log = log_of(*rows, (b"1", None))
+    assert tail_of(log, floor=501) == Tail(None)
+    assert log.lowest_read == 485
 
 
 def test_a_topic_that_lost_records_is_refused() -> None:
