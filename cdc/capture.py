@@ -25,17 +25,17 @@ from cdc.describing import Describer
 from cdc.envelope import SourceContext
 from cdc.errors import RetryableError, SourceError
 from cdc.lsn import Position, format_lsn
-from cdc.marks import Mark
 from cdc.postgres import connect
 from cdc.producer import Producer
-from cdc.progress import Flight, Progress
-from cdc.reconcile import Start, reconcile
-from cdc.records import Batch, Record, Replay
+from cdc.progress import Progress
+from cdc.reconcile import Start, check_source, reconcile
+from cdc.recorder import Recorder
+from cdc.records import Batch, Replay
 from cdc.relation import Relation
 from cdc.replay import KafkaReplay, SessionReplay
 from cdc.replication import KEEPALIVE, ReplicationStream, SlotInUseError, parse_keepalive
 from cdc.tails import read_tails
-from cdc.topics import progress_topic, schemas_topic, table_topic
+from cdc.topics import table_topic
 
 FRAMES_PER_READ: Final = 2_000
 IDLE_WAIT_S: Final = 0.1
@@ -77,8 +77,9 @@ class Capture:
         self._producer = Producer(
             config.kafka.bootstrap_servers, config.kafka.producer, config.capture.queue_mb << 20
         )
-        self._mark: tuple[Flight, int] | None = None
-        self._mark_at = self._feedback_at = 0.0
+        self._recorder = Recorder(config, start.identity, self._producer)
+        self._stream: ReplicationStream | None = None
+        self._feedback_at = 0.0
         self.records = 0
 
     @property
@@ -121,8 +122,9 @@ class Capture:
             self._source.publication_name,
             self._progress.confirmed,
         )
+        self._stream = stream
         try:
-            held = self._held or self._take_over()
+            held = self._take_up()
             transcriber = Transcriber(
                 self._context,
                 self._describer.resolve,
@@ -137,6 +139,7 @@ class Capture:
                 self._step(stream, transcriber)
             self._finish(stream)
         finally:
+            self._stream = None
             stream.close()
 
     def _step(self, stream: ReplicationStream, transcriber: Transcriber) -> None:
@@ -150,7 +153,7 @@ class Capture:
                 else:
                     transcriber.feed(frame)
             self._publish(transcriber)
-        self._serve(stream)
+        self._serve()
         if not frames:
             self._wait(stream)
 
@@ -180,48 +183,15 @@ class Capture:
         if keepalive.reply_requested:
             self._feedback(stream)
 
-    def _serve(self, stream: ReplicationStream) -> None:
+    def _serve(self) -> None:
         """Acknowledgements, the progress mark and feedback, each when it is due."""
         self._producer.poll(0)
-        self._record()
-        if monotonic() >= self._feedback_at:
-            self._feedback(stream)
+        self._recorder.record(self._progress)
+        self._feedback_if_due()
 
-    def _record(self) -> None:
-        """Write a progress mark when the durable LSN has moved; confirm what the last one says."""
-        durable = self._progress.settle()
-        if self._mark is not None and self._mark[0].pending == 0:
-            self._progress.recorded(self._mark[1])
-            self._mark = None
-        now = monotonic()
-        if self._mark is None and durable > self._progress.confirmed and now >= self._mark_at:
-            self._mark_at = now + self._config.capture.progress_ms / 1000
-            self._write_mark(durable)
-
-    def _write_mark(self, durable: int) -> None:
-        identity = self._identity
-        mark = Mark(
-            durable,
-            self._offsets(),
-            identity.system_id,
-            identity.timeline,
-            identity.database,
-            self._source.slot_name,
-        )
-        now_ms = time_ns() // 1_000_000
-        record: Record = {
-            "key": self._source.name.encode(),
-            "value": mark.encode(now_ms),
-            "timestamp": now_ms,
-        }
-        flight = Flight(1, durable)
-        self._producer.send({progress_topic(self._source.name): [record]}, 0, flight)
-        self._mark = flight, durable
-
-    def _offsets(self) -> dict[str, dict[int, int]]:
-        """Next offsets of the topics that carry changes."""
-        own = {progress_topic(self._source.name), schemas_topic(self._source.name)}
-        return {t: dict(o) for t, o in self._producer.next_offsets.items() if t not in own}
+    def _feedback_if_due(self) -> None:
+        if self._stream is not None and monotonic() >= self._feedback_at:
+            self._feedback(self._stream)
 
     def _feedback(self, stream: ReplicationStream) -> None:
         self._feedback_at = monotonic() + self._config.capture.feedback_s
@@ -239,17 +209,16 @@ class Capture:
         if not self._producer.has_room:
             self._producer.poll(IDLE_WAIT_S)
             return
-        awaited = self._progress.in_flight or self._mark is not None
+        awaited = self._progress.in_flight or self._recorder.waiting
         longest = ACK_WAIT_S if awaited else IDLE_WAIT_S
         select.select([stream], [], [], max(0.0, min(longest, self._feedback_at - monotonic())))
 
     def _finish(self, stream: ReplicationStream) -> None:
         """Everything published becomes durable, marked and confirmed before the stream ends."""
         self._producer.flush(STOP_S)
-        self._mark_at = 0.0
-        self._record()
+        self._recorder.record(self._progress, now=True)
         self._producer.flush(STOP_S)
-        self._record()
+        self._recorder.record(self._progress)
         self._feedback(stream)
         log.info("stopped", confirmed_lsn=format_lsn(self._progress.confirmed))
 
@@ -257,7 +226,7 @@ class Capture:
         until = monotonic() + seconds
         while monotonic() < until and not stop():
             self._producer.poll(0.05)
-            self._record()
+            self._recorder.record(self._progress)
 
     def _from(self) -> str:
         return format_lsn(self._progress.confirmed)
@@ -265,6 +234,14 @@ class Capture:
     def _reconcile(self) -> Start:
         with connect(self._source.dsn) as conn:
             return reconcile(self._config, conn, self._broker)
+
+    def _take_up(self) -> KafkaReplay:
+        """What Kafka held when this process began; the slot and the source are still the same."""
+        if self._held is None:
+            return self._take_over()
+        with connect(self._source.dsn) as conn:
+            check_source(self._config, conn, self._recorder.mark(self._progress))
+        return self._held
 
     def _take_over(self) -> KafkaReplay:
         """Read what Kafka holds, now that the slot is ours: until then the capture before this
@@ -292,5 +269,7 @@ class Capture:
         spec = TopicSpec(topic, kafka.partitions, kafka.replication_factor, kafka.topic)
         self._broker.create_topics([spec])
         ends = self._broker.end_offsets([topic])[topic]
-        self._partitions[topic] = len(ends)
         self._producer.next_offsets[topic] = dict(ends)
+        self._recorder.record_topics(self._progress, self._feedback_if_due)
+        self._partitions[topic] = len(ends)
+        log.warning("a table joined; its earlier rows are not in Kafka", table=relation.name)

@@ -43,6 +43,8 @@ _DEFAULTS: Final[dict[str, str | int | bool]] = {
     "client.id": "headwater",
 }
 _ANY_PARTITION: Final = -1
+_NEVER: Final = 1 << 63
+"""Above every offset: what an unknown partition is expected to go on from."""
 _ENVELOPE_BYTES: Final = 500
 """More than Kafka's own overhead of one record."""
 
@@ -85,6 +87,7 @@ class Producer:
         self._error: LogError | None = None
         self.last_trouble = ""
         self.next_offsets: dict[str, dict[int, int]] = {}
+        """By topic and partition, of the topics that the owner puts here with all partitions."""
 
     @property
     def has_room(self) -> bool:
@@ -131,13 +134,18 @@ class Producer:
         self.poll(0)
 
     def _delivered(self, topic: str, size: int, flight: Flight) -> Callable[[Any, Any], None]:
-        offsets = self.next_offsets.setdefault(topic, {})
+        offsets = self.next_offsets.get(topic)
 
         def delivered(error: Any, message: Any) -> None:
             if error is not None:
                 self._refused(error, message)
                 return
-            offsets[message.partition()] = message.offset() + 1
+            if offsets is not None:
+                partition, offset = message.partition(), message.offset()
+                if offset < offsets.get(partition, _NEVER):
+                    self._misplaced(topic, partition, offset)
+                    return
+                offsets[partition] = offset + 1
             flight.pending -= 1
             if not flight.pending:
                 self._bytes -= size
@@ -164,6 +172,14 @@ class Producer:
                 f"{error.str()}",
                 "mend the topic or the broker, then start capture again: nothing was confirmed "
                 "past this record",
+            )
+
+    def _misplaced(self, topic: str, partition: int, offset: int) -> None:
+        if self._error is None:
+            self._error = LogError(
+                f"Kafka put a record at {topic}[{partition}], offset {offset}, where none was "
+                "expected: the topic was recreated, or got more partitions",
+                "start capture again: it says what to do; nothing was confirmed past this record",
             )
 
     def _on_error(self, error: KafkaError) -> None:

@@ -42,6 +42,18 @@ def reconcile(config: Config, conn: Connection, broker: Broker) -> Start:
             "run `headwater init` first",
         )
     mark = decode_mark(record.value, topic)
+    identity = check_source(config, conn, mark)
+    ends = broker.end_offsets(sorted(mark.offsets))
+    _check_topics(mark, ends)
+    return Start(mark, identity, ends)
+
+
+def check_source(config: Config, conn: Connection, mark: Mark) -> SourceIdentity:
+    """The source's part of ``reconcile``: is it, with its slot, still the one of ``mark``?
+
+    Asked again for every session: a slot may be dropped and made anew, or a standby promoted,
+    while capture is not connected. Raises ``SourceError``.
+    """
     identity = identify(conn)
     slot = slot_state(conn, config.source.slot_name)
     fault = (
@@ -51,9 +63,7 @@ def reconcile(config: Config, conn: Connection, broker: Broker) -> Start:
     )
     if fault is not None:
         raise fault
-    ends = broker.end_offsets(sorted(mark.offsets))
-    _check_topics(mark, ends)
-    return Start(mark, identity, ends)
+    return identity
 
 
 def _history_fault(mark: Mark, identity: SourceIdentity) -> HeadwaterError | None:
@@ -118,6 +128,12 @@ def _source_fault(mark: Mark, wal_end: int) -> HeadwaterError | None:
 
 def _check_topics(mark: Mark, ends: dict[str, dict[int, int]]) -> None:
     for topic, offsets in mark.offsets.items():
+        if len(ends.get(topic, {})) > len(offsets):
+            raise LogError(
+                f"topic {topic} has {len(ends[topic])} partitions, {len(offsets)} when capture "
+                "last wrote to it: its keys would go on in other partitions, out of their order",
+                REBUILD,
+            )
         for partition, offset in offsets.items():
             end = ends.get(topic, {}).get(partition)
             if end is None or end < offset:

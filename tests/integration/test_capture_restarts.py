@@ -9,9 +9,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from kafka import KafkaAdminClient
 
 from cdc.broker import Broker, last_record
 from cdc.marks import Mark, decode_mark
+from cdc.postgres import connect
+from cdc.slot import slot_state
 from cdc.topics import progress_topic, table_topic
 from tests.deployment import Deployment, assert_exactly_once_in_order
 from tests.waiting import wait_until
@@ -57,7 +60,7 @@ def streamed(shop: Deployment, table: str, ids: set[int]) -> bool:
 
 def cut(shop: Deployment) -> None:
     """End the connection, and wait until the next one has sent everything again."""
-    ended = wait_until(lambda: sender(shop), "capture to stream")[0]
+    ended, _ = wait_until(lambda: sender(shop), "capture to stream") or (0, 0)
     target = shop.wal_end()
     shop.execute(f"select pg_terminate_backend({ended})")
 
@@ -66,6 +69,37 @@ def cut(shop: Deployment) -> None:
         return now is not None and now[0] != ended and now[1] >= target
 
     wait_until(sent_again, "the next session to get as far")
+
+
+def records(shop: Deployment, table: str) -> int:
+    topic = table_topic(shop.name, "public", table)
+    with Broker(shop.bootstrap) as broker:
+        if not broker.partitions([topic]):
+            return 0
+        return sum(broker.end_offsets([topic])[topic].values())
+
+
+def add_partitions(shop: Deployment, table: str, total: int) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=shop.bootstrap)
+    admin.create_partitions({table_topic(shop.name, "public", table): total})
+    admin.close()
+
+
+def interrupted_init(shop: Deployment) -> None:
+    """``init --again``, killed when its slot is there and the rows are not."""
+    slot = f"headwater_{shop.name}"
+    with connect(shop.dsn) as conn:
+        before = slot_state(conn, slot)
+        assert before is not None
+        old = before.confirmed_flush
+        with shop.running("init", "--again") as init:
+
+            def made() -> bool:
+                now = slot_state(conn, slot)
+                return now is not None and now.confirmed_flush != old
+
+            wait_until(made, "init to make its slot")
+            kill(init)
 
 
 def test_rows_of_an_open_transaction_that_a_mark_counts_are_not_published_again(
@@ -112,3 +146,83 @@ def test_a_connection_cut_twice_publishes_nothing_twice(shop: Deployment) -> Non
     events = shop.events("item")
     assert_exactly_once_in_order(events)
     assert len(events) == 3002
+
+
+def test_a_table_that_joined_since_the_last_mark_is_not_published_twice(shop: Deployment) -> None:
+    shop.extra = ONE_MARK
+    shop.init()
+    with shop.running("capture") as capture:
+        shop.execute("insert into item values (0, 'first')")
+        shop.captured(capture)
+        shop.execute(
+            "create table extra (id int primary key)",
+            f"alter publication headwater_{shop.name} add table extra",
+            "insert into extra select generate_series(1, 20)",
+        )
+        wait_until(lambda: records(shop, "extra") == 20, "its rows")
+        kill(capture)
+    assert "table=public.extra" in shop.log("capture")
+    with shop.running("capture"):
+        shop.execute("insert into extra values (21)")
+        wait_until(lambda: streamed(shop, "extra", {21}), "a row after the restart")
+    events = shop.events("extra")
+    assert_exactly_once_in_order(events)
+    assert len(events) == 21
+
+
+def test_partitions_added_while_capture_is_down_are_refused(shop: Deployment) -> None:
+    shop.extra = ONE_MARK
+    shop.init()
+    with shop.running("capture") as capture:
+        shop.execute("insert into item select i, 'x' from generate_series(1, 20) i")
+        wait_until(lambda: len(shop.events("item")) == 20, "the rows")
+        kill(capture)
+    add_partitions(shop, "item", 5)
+    refused = shop.run("capture", timeout_s=60)
+    assert refused.returncode == 1
+    assert "5 partitions" in refused.stderr
+    assert "headwater init --again" in refused.stderr
+    again = shop.run("init", "--again")
+    assert again.returncode == 0, again.stderr
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+
+
+def test_partitions_added_while_capture_runs_stop_it(shop: Deployment) -> None:
+    shop.extra = '[kafka.producer]\n"topic.metadata.refresh.interval.ms" = 200'
+    shop.init()
+    with shop.running("capture") as capture:
+        shop.execute("insert into item values (0, 'first')")
+        shop.captured(capture)
+        add_partitions(shop, "item", 5)
+
+        def stopped() -> bool:
+            with psycopg.connect(shop.dsn, autocommit=True) as conn:
+                conn.execute("insert into item select coalesce(max(id), 0) + 1 from item")
+            return capture.poll() is not None
+
+        wait_until(stopped, "capture to notice", 60)
+        assert capture.returncode == 1
+        assert "partitions" in shop.log("capture")
+
+
+def test_a_capture_that_was_away_does_not_go_on_over_a_snapshot_that_is_not_whole(
+    shop: Deployment,
+) -> None:
+    shop.execute("insert into item select i, 'x' from generate_series(1, 300000) i")
+    shop.init()
+    with shop.running("capture") as capture:
+        shop.execute("insert into item values (0, 'streamed')")
+        shop.captured(capture)
+        ended, _ = wait_until(lambda: sender(shop), "capture to stream") or (0, 0)
+        os.killpg(capture.pid, signal.SIGSTOP)
+        shop.execute(f"select pg_terminate_backend({ended})")
+        wait_until(lambda: sender(shop) is None, "the slot to be free")
+        interrupted_init(shop)
+        os.killpg(capture.pid, signal.SIGCONT)
+        wait_until(lambda: capture.poll() is not None, "capture to refuse the slot", 60)
+        assert capture.returncode == 1
+        assert "init --again" in shop.log("capture")
+    refused = shop.run("capture")
+    assert refused.returncode == 1
+    assert "not initialised" in refused.stderr
