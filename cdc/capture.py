@@ -25,6 +25,7 @@ from cdc.describing import Describer
 from cdc.envelope import SourceContext
 from cdc.errors import RetryableError, SourceError
 from cdc.lsn import Position, format_lsn
+from cdc.messages import RelationMessage, Values
 from cdc.postgres import connect
 from cdc.producer import Producer
 from cdc.progress import Progress
@@ -127,8 +128,8 @@ class Capture:
             held = self._take_up()
             transcriber = Transcriber(
                 self._context,
-                self._describer.resolve,
-                self._describer.lookup,
+                self._resolve,
+                self._lookup,
                 self._partitions.__getitem__,
                 self._progress.published,
                 self._replay(held),
@@ -141,6 +142,7 @@ class Capture:
         finally:
             self._stream = None
             stream.close()
+            self._describer.close()
 
     def _step(self, stream: ReplicationStream, transcriber: Transcriber) -> None:
         """Read, publish, serve: what one turn of the loop does."""
@@ -259,6 +261,17 @@ class Capture:
         if self._published > Position(0, 0):
             return SessionReplay(self._published, held)
         return held
+
+    def _resolve(self, message: RelationMessage) -> Relation:
+        """A frame that asks the source takes its time: feedback must not wait for the others."""
+        relation = self._describer.resolve(message)
+        self._feedback_if_due()
+        return relation
+
+    def _lookup(self, relation: Relation, key: Values) -> Values | None:
+        row = self._describer.lookup(relation, key)
+        self._feedback_if_due()
+        return row
 
     def _announce(self, relation: Relation) -> None:
         """A table that joined the publication after init needs its topic before its rows."""

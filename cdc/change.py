@@ -53,6 +53,7 @@ from cdc.pgoutput import decode
 from cdc.records import Batch, Record, Replay, schema_record
 from cdc.relation import Relation
 from cdc.topics import message_topic, schemas_topic, table_topic
+from cdc.values import UNAVAILABLE
 
 Resolver = Callable[[RelationMessage], Relation]
 Lookup = Callable[[Relation, Values], Values | None]
@@ -137,6 +138,9 @@ class Transcriber:
             new = message.new
             (lsn,) = _WAL_START.unpack_from(frame, 1)
             after = rows.row(new)
+            if UNAVAILABLE in after and UNCHANGED in new:
+                # An update that brought the row into the publication's filter.
+                after = rows.row(self._completed(table, new))
             self._event(table, rows.key(new), b"null", after, _CREATE, lsn)
         else:
             self._other(message, _WAL_START.unpack_from(frame, 1)[0])
@@ -270,13 +274,19 @@ class Transcriber:
             self._event(table, key, rows.row(old), rows.row(new), _UPDATE, lsn)
             return
         if UNCHANGED in new:
-            # No consumer has the value under the new key. Whatever changes it later is streamed,
-            # and a row that is gone by now is deleted by a later event.
-            now = self._lookup(table.relation, rows.key_values(new))
-            new = new if now is None else _fill(new, now, True, ())
+            new = self._completed(table, new)
         self._delete(table, old_key, old, lsn, (NEW_KEY_HEADER, key))
         header = (OLD_KEY_HEADER, old_key)
         self._event(table, key, b"null", rows.row(new), _CREATE, lsn, header)
+
+    def _completed(self, table: Table, new: Values) -> Values:
+        """The row with unchanged values that no consumer has, read from the source.
+
+        Whatever changes them later is streamed, and a row that is gone by now is deleted by a
+        later event.
+        """
+        now = self._lookup(table.relation, table.encoder.rows.key_values(new))
+        return new if now is None else _fill(new, now, True, ())
 
     def _truncate(self, truncate: Truncate, lsn: int) -> None:
         for oid in truncate.relation_oids:

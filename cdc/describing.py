@@ -1,17 +1,32 @@
 """Relation messages completed from the catalog, and rows read again by their key.
 
-The two questions that the stream cannot answer by itself. Both are rare (once for each table
-version and session; a key change of a row with unchanged TOAST), so each opens its own session.
+The two questions that the stream cannot answer by itself. The first is rare (once for each table
+version and session); the second comes for every row of an UPDATE that moves keys, so its session
+stays open until ``close``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from cdc.catalog import TableFacts, key_columns, load_types, table_facts
-from cdc.messages import RelationMessage, Value, Values
-from cdc.postgres import connect, identifier, translated
+from cdc.errors import HeadwaterError
+from cdc.messages import UNCHANGED, RelationMessage, Value, Values
+from cdc.postgres import Connection, connect, identifier, sqlstate, translated
 from cdc.relation import Column, Relation, TypeInfo
+
+# By OID: the table may have another name by now. Of its columns those that are still the same.
+_NOW = """
+select pg_catalog.format('%%s%%I.%%I', case c.relkind when 'p' then '' else 'ONLY ' end,
+                         n.nspname, c.relname),
+       array(select a.attname::text || ' ' || a.atttypid from pg_catalog.pg_attribute a
+             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped)
+from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where c.oid = %s::oid
+"""
+_SCHEMA_MOVED: Final = frozenset({"42P01", "42703"})
+"""Undefined table, undefined column."""
 
 
 class Describer:
@@ -27,6 +42,7 @@ class Describer:
         self._keys = keys
         self._announce = announce
         self._types: dict[int, TypeInfo] = {}
+        self._conn: Connection | None = None
 
     def resolve(self, message: RelationMessage) -> Relation:
         """The relation with type names, nullability and its key in order."""
@@ -40,22 +56,60 @@ class Describer:
         return relation
 
     def lookup(self, relation: Relation, key: Values) -> Values | None:
-        """The row as it is now, in wire form; None when it is gone."""
-        columns = ", ".join(identifier(column.name) for column in relation.columns)
-        where = " and ".join(f"{identifier(name)} = ${i}" for i, name in enumerate(relation.key, 1))
-        query = (
-            f"select {columns} from {identifier(relation.schema)}.{identifier(relation.table)} "
-            f"where {where}"
-        )
-        parameters = [value if isinstance(value, bytes) else None for value in key]
-        with connect(self._dsn) as conn, translated(f"reading a row of {relation.name}"):
-            result = conn.pgconn.exec_params(query.encode(), parameters)
-            if result.error_message:
-                conn.execute(query)  # raises the same fault as psycopg's error
-            if result.ntuples == 0:
-                return None
-            row: list[Value] = [result.get_value(0, i) for i in range(result.nfields)]
-            return row
+        """The row as it is now, in wire form; None when it is gone, or its table or key is.
+
+        A column that is no longer there, or not of that type, is ``UNCHANGED``: whoever changed
+        the table since then has settled what becomes of its values.
+        """
+        if not relation.key:
+            return None
+        try:
+            conn = self._session()
+            for attempt in range(2):
+                try:
+                    return _row_now(conn, relation, key)
+                except HeadwaterError as error:  # DDL between its two queries
+                    if attempt or sqlstate(error) not in _SCHEMA_MOVED:
+                        raise
+            return None
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the session that rows are read in; the next ``lookup`` opens another."""
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+    def _session(self) -> Connection:
+        if self._conn is None:
+            self._conn = connect(self._dsn)
+        return self._conn
+
+
+def _row_now(conn: Connection, relation: Relation, key: Values) -> Values | None:
+    doing = f"reading a row of {relation.name}"
+    with translated(doing):
+        table = conn.execute(_NOW, (relation.oid,)).fetchone()
+    if table is None:
+        return None
+    name, present = table[0], set(table[1])
+    same = [f"{column.name} {column.type.oid}" in present for column in relation.columns]
+    names = [c.name for c, there in zip(relation.columns, same, strict=True) if there]
+    if not set(relation.key) <= set(names):
+        return None
+    columns = ", ".join(map(identifier, names)).replace("%", "%%")
+    where = " and ".join(identifier(part).replace("%", "%%") + " = %s" for part in relation.key)
+    query = f"select {columns} from {name.replace('%', '%%')} where {where}"
+    parameters = [value.decode() if isinstance(value, bytes) else None for value in key]
+    with translated(doing):
+        result = conn.execute(query.encode(), parameters, prepare=False).pgresult
+    if result is None or result.ntuples == 0:
+        return None
+    read = iter(range(result.nfields))
+    row: list[Value] = [result.get_value(0, next(read)) if there else UNCHANGED for there in same]
+    return row
 
 
 def describe(

@@ -1,0 +1,80 @@
+"""Values that the log does not hold: unchanged TOAST that no consumer has under the row's key."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.deployment import Deployment, assert_exactly_once_in_order, fold
+from tests.waiting import wait_until
+
+PLACEHOLDER = "__debezium_unavailable_value"
+
+
+def big(seed: int) -> str:
+    """Too long and too random to be kept in the row."""
+    return "".join(random.Random(seed).choices("abcdefghij", k=20_000))
+
+
+@pytest.fixture
+def shop(tmp_path: Path, database: str, kafka: str, source_name: str) -> Deployment:
+    deployment = Deployment(tmp_path, source_name, database, kafka)
+    deployment.execute("create table item (id int primary key, name text, body text)")
+    return deployment
+
+
+def test_a_row_that_enters_the_publications_filter_has_all_its_values(shop: Deployment) -> None:
+    shop.execute(
+        f"create publication headwater_{shop.name} for table only item where (id >= 100)"
+        " with (publish_via_partition_root = true)",
+        f"insert into item values (1, 'outside', '{big(1)}')",
+    )
+    shop.init()
+    with shop.running("capture") as capture:
+        shop.execute("update item set id = 101 where id = 1")
+        shop.captured(capture)
+    assert fold(shop.events("item"))['{"id": 101}']["body"] == big(1)
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        "alter table item drop column name",
+        "alter table item rename column body to text",
+        "alter table item alter column body type bytea using body::bytea",
+        "alter table item rename to article",
+        "drop table item",
+    ],
+)
+def test_a_key_change_before_a_ddl_does_not_stop_the_stream(shop: Deployment, ddl: str) -> None:
+    shop.execute("create table other (id int primary key)")
+    shop.execute(f"insert into item values (1, 'a', '{big(1)}')")
+    shop.init()
+    shop.execute("update item set id = 2", ddl, "insert into other values (7)")
+    with shop.running("capture") as capture:
+        shop.captured(capture, 60)
+    moved = fold(shop.events("item"))['{"id": 2}']
+    assert moved["body"] == (PLACEHOLDER if " body " in ddl or "drop table" in ddl else big(1))
+    assert '{"id": 7}' in fold(shop.events("other"))
+
+
+def test_many_key_changes_do_not_keep_capture_from_answering_the_server(shop: Deployment) -> None:
+    shop.execute(
+        "alter table item alter column body set storage external",
+        "insert into item select i, 'x', repeat('x', 4000) from generate_series(1, 3000) i",
+    )
+    with psycopg.connect(shop.dsn, autocommit=True) as conn:
+        conn.execute(f"alter database {conn.info.dbname} set wal_sender_timeout = '2s'")
+    shop.init()
+    with shop.running("capture") as capture:
+        shop.execute("update item set id = id + 10000")
+        last = '{"id": 13000}'
+        wait_until(lambda: last in fold(shop.events("item")), "the last row")
+        shop.captured(capture)
+    assert "reconnecting" not in shop.log("capture")
+    events = shop.events("item")
+    assert_exactly_once_in_order(events)
+    assert all(row["body"] == "x" * 4000 for row in fold(events).values())
