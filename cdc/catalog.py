@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cdc.config import Source
 from cdc.errors import SourceError
-from cdc.postgres import Connection, translated
+from cdc.postgres import Connection, identifier, translated
 from cdc.relation import Column, Relation, TypeInfo
 from cdc.selection import Table, select_tables
 
@@ -236,6 +236,19 @@ def relation(
             "correct source.keys, or the column list of the publication",
         )
     return Relation(oid, schema, table, identity, tuple(columns), key)
+
+
+def select_rows(conn: Connection, shape: Relation, kind: str, publication: str) -> str:
+    """The SELECT of exactly what ``publication`` publishes of a table; ``kind`` is ``relkind``.
+
+    Columns are named, never ``*``. Tables that inherit from it are tables of their own.
+    """
+    columns = ", ".join(identifier(column.name) for column in shape.columns)
+    only = "" if kind == "p" else "ONLY "
+    row_filter = published(conn, shape.oid, publication).row_filter
+    where = f" WHERE {row_filter}" if row_filter else ""
+    name = f"{identifier(shape.schema)}.{identifier(shape.table)}"
+    return f"SELECT {columns} FROM {only}{name}{where}"
 
 
 def _is_published(limits: Published, attnum: int, generated: str) -> bool:

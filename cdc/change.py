@@ -18,7 +18,7 @@ confirmed; ``Replay`` (in ``cdc.replay``) says which records Kafka already holds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
@@ -48,6 +48,7 @@ from cdc.messages import (
     Truncate,
     Update,
     Values,
+    filled,
 )
 from cdc.pgoutput import decode
 from cdc.records import Batch, Record, Replay, schema_record
@@ -268,7 +269,7 @@ class Transcriber:
             self._event(table, rows.key(new), b"null", rows.row(new), _UPDATE, lsn)
             return
         full = update.image is Image.FULL
-        new = _fill(new, old, full, rows.key_columns)
+        new = filled(new, old, full, rows.key_columns)
         key, old_key = rows.key(new), rows.key(old)
         if key == old_key or key is None or old_key is None:
             self._event(table, key, rows.row(old), rows.row(new), _UPDATE, lsn)
@@ -286,7 +287,7 @@ class Transcriber:
         later event.
         """
         now = self._lookup(table.relation, table.encoder.rows.key_values(new))
-        return new if now is None else _fill(new, now, True, ())
+        return new if now is None else filled(new, now, True, ())
 
     def _truncate(self, truncate: Truncate, lsn: int) -> None:
         for oid in truncate.relation_oids:
@@ -317,13 +318,3 @@ class Transcriber:
         record: Record = {"key": key, "value": value, "timestamp": self._timestamp}
         self._put(self._topic_messages, record, len(value))
         self._transaction = transaction
-
-
-def _fill(new: Values, old: Values, full: bool, key_columns: Sequence[int]) -> Values:
-    """The new row with unchanged TOAST taken from an old image that has it."""
-    if UNCHANGED not in new:
-        return new
-    return [
-        old[i] if value is UNCHANGED and (full or i in key_columns) else value
-        for i, value in enumerate(new)
-    ]

@@ -7,6 +7,7 @@ An old image is a ``KEY`` image (only the identity's columns are set) or a ``FUL
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -129,3 +130,13 @@ Message = (
     | Truncate
     | LogicalMessage
 )
+
+
+def filled(new: Values, old: Values, full: bool, key_columns: Sequence[int]) -> Values:
+    """The new row with unchanged TOAST taken from an old image that has it."""
+    if UNCHANGED not in new:
+        return new
+    return [
+        old[i] if value is UNCHANGED and (full or i in key_columns) else value
+        for i, value in enumerate(new)
+    ]

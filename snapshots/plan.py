@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cdc.catalog import published, relation
+from cdc.catalog import relation, select_rows
 from cdc.config import Source
 from cdc.errors import RetryableError
 from cdc.postgres import Connection, identifier, translated
@@ -62,16 +62,10 @@ def plan_table(
             f"table {rewritten[0]} was rewritten or truncated after the snapshot was taken",
             "run headwater init again when that migration is done",
         )
-    publication = source.publication_name
-    shape = relation(conn, table.oid, types, publication, source.keys)
-    columns = ", ".join(identifier(column.name) for column in shape.columns)
-    row_filter = published(conn, table.oid, publication).row_filter
-    where = f" WHERE {row_filter}" if row_filter else ""
-    return TablePlan(
-        shape,
-        table_topic(source.name, table.schema, table.name),
-        f"COPY (SELECT {columns} FROM {name}{where}) TO STDOUT",
-    )
+    shape = relation(conn, table.oid, types, source.publication_name, source.keys)
+    rows = select_rows(conn, shape, table.kind, source.publication_name)
+    topic = table_topic(source.name, table.schema, table.name)
+    return TablePlan(shape, topic, f"COPY ({rows}) TO STDOUT")
 
 
 def estimated_rows(conn: Connection, table: Table) -> int:

@@ -24,6 +24,7 @@ from verification.canonical import (
     unpacked,
 )
 from verification.compare import Row
+from verification.scope import published_sql
 from views.resolve import ResolvedView
 from views.types import PgType
 
@@ -38,6 +39,10 @@ _PLAIN = frozenset(
     ("text", "varchar", "bpchar", "name", "json", "jsonb", "uuid", "enum", "numeric")
 )
 _TIMES = frozenset(("date", "timestamp", "timestamptz"))
+# A key of these types can be given back to PostgreSQL as it is; of ``_TIMES`` in common years.
+_ASKED_FOR = frozenset(
+    ("int2", "int4", "int8", "oid", "float4", "float8", "numeric", "bool", "bytea")
+) | frozenset(("uuid", "text", "varchar", "bpchar", "name", "enum"))
 _FOUR_DIGITS = re.compile(r"\d{4}-").match
 # A statement may end in a semicolon and comments; a subquery may not.
 _END = re.compile(r"\s*;?\s*(--[^\n]*\s*)*\Z")
@@ -46,16 +51,19 @@ _END = re.compile(r"\s*;?\s*(--[^\n]*\s*)*\Z")
 class SourceSnapshot:
     """The source as it was when everything committed below ``lsn`` was, and nothing else."""
 
-    def __init__(self, conn: Connection, lsn: int, view: ResolvedView) -> None:
+    def __init__(self, conn: Connection, lsn: int, view: ResolvedView, publication: str) -> None:
         self.lsn = lsn
         self._conn = conn
         self._names = [output.name for output in view.outputs]
         self._canonical = row_canonicalizer([])
         self._key = [self._names.index(name) for name in view.key]
         columns = ", ".join(identifier(name) for name in self._names)
-        self._query = f"select {columns} from (\n{_END.sub('', view.definition.sql)}\n) as v"
+        sql = published_sql(conn, view.definition, publication)
+        self._query = f"select {columns} from (\n{_END.sub('', sql)}\n) as v"
         self._doing = f"running the SQL of view {view.name} on the source"
-        self._key_types = self._prepare([output.type for output in view.outputs])
+        kinds = [output.type for output in view.outputs]
+        self._key_kinds = [kinds[i].name for i in self._key]
+        self._key_types = self._prepare(kinds)
 
     def _prepare(self, kinds: Sequence[PgType]) -> list[str]:
         """Decide how each column is read; the SQL names of the key's types."""
@@ -76,7 +84,7 @@ class SourceSnapshot:
             oids = [description[i].type_code for i in self._key]
             names = dict(
                 self._conn.execute(
-                    "select oid, pg_catalog.format_type(oid, null) from pg_catalog.pg_type "
+                    "select oid, pg_catalog.format_type(oid, -1) from pg_catalog.pg_type "
                     "where oid = any(%s)",
                     [oids],
                 ).fetchall()
@@ -92,7 +100,24 @@ class SourceSnapshot:
                 yield self._row(values)
 
     def rows_of(self, keys: Sequence[bytes]) -> Iterator[Row]:
-        """The rows of these packed keys; keys without a row are left out."""
+        """The rows of these packed keys; keys without a row are left out.
+
+        A key that has no way back to PostgreSQL's own value is looked for among all rows.
+        """
+        direct = [key for key in keys if self._can_be_asked_for(unpacked(key))]
+        yield from self._asked_for(direct)
+        if others := set(keys) - set(direct):
+            yield from (row for row in self.rows() if row.key in others)
+
+    def _can_be_asked_for(self, key: Sequence[Canonical]) -> bool:
+        return all(
+            _FOUR_DIGITS(value) or value.endswith("infinity")
+            if kind in _TIMES
+            else kind in _ASKED_FOR
+            for kind, value in zip(self._key_kinds, key, strict=True)
+        )
+
+    def _asked_for(self, keys: Sequence[bytes]) -> Iterator[Row]:
         names = ", ".join(identifier(self._names[i]) for i in self._key)
         arrays = ", ".join(f"%s::text[]::{name}[]" for name in self._key_types)
         query = (
@@ -114,7 +139,11 @@ class SourceSnapshot:
 
 @contextmanager
 def source_at_new_lsn(
-    dsn: str, view: ResolvedView, timeout_s: float, on_wait: Callable[[str], None]
+    dsn: str,
+    view: ResolvedView,
+    publication: str,
+    timeout_s: float,
+    on_wait: Callable[[str], None],
 ) -> Iterator[SourceSnapshot]:
     """The source at an LSN of this moment; a transaction is open there until the block ends.
 
@@ -131,7 +160,7 @@ def source_at_new_lsn(
             conn.execute(f"set transaction snapshot {literal(slot.snapshot_name)}".encode())
             # As views are resolved: a table without a schema is in public.
             conn.execute("set local search_path to public")
-        yield SourceSnapshot(conn, slot.consistent_point, view)
+        yield SourceSnapshot(conn, slot.consistent_point, view, publication)
 
 
 def _event_form(kind: PgType, encode: Encoder | None) -> Callable[[str], Any] | None:

@@ -58,6 +58,7 @@ class Verification:
         self,
         dsn: str,
         source: str,
+        publication: str,
         view: ResolvedView,
         broker: Broker,
         scan: Callable[[], Iterable[ViewRow]],
@@ -67,6 +68,7 @@ class Verification:
         on_step: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._dsn, self._source, self._view = dsn, source, view
+        self._publication = publication
         self._broker, self._scan = broker, scan
         self._timeout_s, self._limit, self._on_step = timeout_s, limit, on_step
         definition = view.definition
@@ -98,7 +100,9 @@ class Verification:
         before = self._broker.end_offsets(self._topics)
         self._on_step("taking a snapshot of the source")
         timeout_s, on_step = self._timeout_s, self._on_step
-        with source_at_new_lsn(self._dsn, self._view, timeout_s, on_step) as source:
+        with source_at_new_lsn(
+            self._dsn, self._view, self._publication, timeout_s, on_step
+        ) as source:
             self._on_step("reading the source")
             rows = source.rows() if only is None else source.rows_of(sorted(only))
             expected = expected_rows(rows, self._view.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -36,6 +36,16 @@ class ViewDefinition:
     def table_name(self) -> str:
         return f"{self.schema}.{self.table}"
 
+    def reading(self, rows: Callable[[str, str], str]) -> str:
+        """The SQL as it was written, reading ``rows(schema, table)``, a SELECT, for each table."""
+        sql = self.sql
+        for table in sorted(self.statement.find_all(exp.Table), key=_start, reverse=True):
+            name = exp.to_identifier(table.name, quoted=True).sql("postgres")
+            selected = f"({rows(table.db or 'public', table.name)})"
+            selected += "" if table.alias else f" as {name}"
+            sql = sql[: _start(table)] + selected + sql[table.this.meta["end"] + 1 :]
+        return sql
+
     @property
     def normalized(self) -> str:
         return self.statement.sql("postgres", comments=False)
@@ -61,6 +71,12 @@ def parse_view(name: str, store: str, key: Sequence[str], sql: str) -> ViewDefin
     return ViewDefinition(
         name, store, tuple(key), sql, schema, table.name, table.alias or table.name, statement
     )
+
+
+def _start(table: exp.Table) -> int:
+    """Where the table's name begins in the SQL."""
+    first = table.args.get("db") or table.this
+    return int(first.meta["start"])
 
 
 _NOT_YET = "views over several tables are not supported yet"

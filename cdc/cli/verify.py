@@ -61,6 +61,7 @@ def verify(
         report = Verification(
             config.source.dsn,
             config.source.name,
+            config.source.publication_name,
             resolved,
             broker,
             lambda: sink().scan(),

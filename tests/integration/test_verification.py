@@ -91,6 +91,7 @@ class MemoryView:
         return Verification(
             self.deployment.dsn,
             self.deployment.name,
+            f"headwater_{self.deployment.name}",
             self.resolved(),
             self.broker,
             lambda: iter(self.rows.values()),

@@ -1,0 +1,32 @@
+"""A view's SQL with its tables narrowed to what the publication publishes of them.
+
+PostgreSQL would run it on whole tables, and on those that inherit from them; a view holds what the
+stream and the snapshot hold: the published rows and columns of the table that was named.
+"""
+
+from __future__ import annotations
+
+from cdc.catalog import load_types, relation, select_rows
+from cdc.errors import SourceError
+from cdc.postgres import Connection, translated
+from views.definition import ViewDefinition
+
+_TABLE = """
+select c.oid::bigint, c.relkind from pg_catalog.pg_class c
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where n.nspname = %s and c.relname = %s
+"""
+
+
+def published_sql(conn: Connection, definition: ViewDefinition, publication: str) -> str:
+    """The SQL as it was written but for its tables. Raises ``SourceError`` if one is gone."""
+    types = load_types(conn)
+
+    def rows(schema: str, table: str) -> str:
+        with translated(f"looking for table {schema}.{table}"):
+            row = conn.execute(_TABLE, (schema, table)).fetchone()
+        if row is None:
+            raise SourceError(f"table {schema}.{table} is gone", "run headwater check")
+        return select_rows(conn, relation(conn, row[0], types, publication), row[1], publication)
+
+    return definition.reading(rows)
