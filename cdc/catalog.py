@@ -80,6 +80,9 @@ where c.oid = %s::oid
 """
 
 
+_COMMON_DIGITS = 2
+
+
 class TableFacts(NamedTuple):
     """What a Relation message does not say: nullability by column, the primary key in its order.
 
@@ -105,6 +108,7 @@ def load_types(conn: Connection) -> dict[int, TypeInfo]:
     with translated("reading the types of the database"):
         rows = {row[0]: row[1:] for row in conn.execute(_TYPES)}
     built_in = {row[1] for row in rows.values() if row[0] == "pg_catalog"}
+    digits = _money_digits(conn)
     types: dict[int, TypeInfo] = {}
 
     def resolve(oid: int) -> TypeInfo:
@@ -114,6 +118,8 @@ def load_types(conn: Connection) -> dict[int, TypeInfo]:
         # A user's own type that is named like a built-in one has not its values.
         base = f"{schema}.{name}" if schema != "pg_catalog" and name in built_in else name
         info = TypeInfo(oid, schema, name, _KINDS.get(kind, "base"), base)
+        if base == "money" and digits != _COMMON_DIGITS:
+            info = info._replace(typmod=digits)
         if kind == "d":
             base_type = resolve(below)
             info = info._replace(
@@ -133,6 +139,25 @@ def load_types(conn: Connection) -> dict[int, TypeInfo]:
     for oid in rows:
         resolve(oid)
     return types
+
+
+def _money_digits(conn: Connection) -> int:
+    """Digits behind the point of the database's currency, in whose smallest unit money is kept.
+
+    Values are read with lc_monetary C, which shows hundredths: right for most, but a yen has no
+    hundredths and a dinar has thousandths.
+    """
+    with translated("reading lc_monetary"):
+        row = conn.execute(
+            "select reset_val from pg_catalog.pg_settings where name = 'lc_monetary'"
+        ).fetchone()
+        if row is None or row[0] in ("C", "POSIX"):
+            return _COMMON_DIGITS
+        conn.execute("select pg_catalog.set_config('lc_monetary', %s, false)", (row[0],))
+        digits = conn.execute("select pg_catalog.scale('1'::money::numeric)").fetchone()
+        conn.execute("select pg_catalog.set_config('lc_monetary', 'C', false)")
+    assert digits is not None
+    return int(digits[0])
 
 
 def captured_tables(conn: Connection, source: Source) -> list[Table]:

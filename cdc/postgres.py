@@ -46,6 +46,7 @@ _WIRE_SETTINGS = {
 }
 WIRE_OPTIONS = " ".join(f"-c {name}={value}" for name, value in _WIRE_SETTINGS.items())
 """Session settings as libpq's ``options``."""
+_ORDINARY_OPTIONS = WIRE_OPTIONS.replace("-c lc_monetary=C", "").strip()
 
 _FATAL_ON_CONNECT = {
     "password authentication failed": "check user and password of source.dsn",
@@ -95,7 +96,12 @@ def connect(
     """
     parameters = connection_parameters(dsn, application_name, replication=replication)
     try:
-        return psycopg.connect(conninfo.make_conninfo(**parameters), autocommit=autocommit)
+        conn = psycopg.connect(conninfo.make_conninfo(**parameters), autocommit=True)
+        if not replication:
+            # Not at the start: the server's own setting stays known, as what RESET would bring.
+            conn.execute("set lc_monetary to 'C'")
+        conn.autocommit = autocommit
+        return conn
     except psycopg.Error as error:
         raise connection_error(str(error), parameters) from None
 
@@ -117,7 +123,8 @@ def connection_parameters(
             "percent-encode special characters in a URL",
         ) from None
     defaults = {"connect_timeout": CONNECT_TIMEOUT_S, "keepalives_idle": 30}
-    options = f"{given.get('options') or ''} {WIRE_OPTIONS}".strip()
+    pinned = WIRE_OPTIONS if replication else _ORDINARY_OPTIONS
+    options = f"{given.get('options') or ''} {pinned}".strip()
     ours: dict[str, Any] = {"application_name": application_name, "options": options}
     if replication:
         ours["replication"] = "database"

@@ -78,7 +78,8 @@ class SourceSnapshot:
             for i, (column, kind) in enumerate(zip(description, kinds, strict=True)):
                 if column.type_code not in _LOADED_OIDS:
                     self._conn.adapters.register_loader(column.type_code, as_text)
-                encode = encoder(types[column.type_code], result.fmod(i))
+                of_type, typmod = types[column.type_code], result.fmod(i)
+                encode = encoder(of_type, of_type.typmod if typmod == -1 else typmod)
                 canonical.append(_chained(_event_form(kind, encode), canonicalizer(kind)))
             self._canonical = row_canonicalizer(canonical)
             oids = [description[i].type_code for i in self._key]

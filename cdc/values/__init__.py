@@ -52,7 +52,6 @@ _BY_NAME: Final[dict[str, Callable[[str], Encoder]]] = {
     "float4": float_encoder,
     "float8": float_encoder,
     "numeric": numeric_encoder,
-    "money": money_encoder,
     "bytea": bytea_encoder,
     "date": date_encoder,
     "time": time_encoder,
@@ -71,6 +70,7 @@ _BY_NAME: Final[dict[str, Callable[[str], Encoder]]] = {
 _BY_NAME_AND_TYPMOD: Final[dict[str, Callable[[str, int], Encoder]]] = {
     "timestamptz": timestamptz_encoder,
     "bit": bit_encoder,
+    "money": money_encoder,
     "varbit": lambda name, _longest: bit_encoder(name, 0),
 }
 

@@ -83,14 +83,23 @@ def numeric_column(type_name: str) -> ColumnEncoder:
     return encode
 
 
-def money_encoder(type_name: str) -> Encoder:
-    """A decimal string without currency sign and grouping."""
+def money_encoder(type_name: str, digits: int = -1) -> Encoder:
+    """A decimal string without currency sign and grouping.
+
+    ``digits`` behind the point are the currency's, -1 counts as 2. The text always shows two: it
+    is the number of the smallest units, divided by a hundred.
+    """
     other_locale = text_encoder(type_name)
 
     def encode(text: bytes) -> bytes:
-        if _MONEY(text):
+        if not _MONEY(text):
+            return other_locale(text)
+        if digits in (-1, 2):
             return b'"%b"' % text.translate(None, b"$,")
-        return other_locale(text)
+        units = text.translate(None, b"-$,.").lstrip(b"0").rjust(digits + 1, b"0")
+        whole, fraction = units[: len(units) - digits], units[len(units) - digits :]
+        number = b"%b.%b" % (whole, fraction) if digits else whole
+        return b'"-%b"' % number if text[:1] == b"-" else b'"%b"' % number
 
     return encode
 

@@ -146,6 +146,18 @@ def test_numerics_keep_every_digit(value: Decimal) -> None:
     assert encode(base("numeric"), text) == b'"%b"' % text
 
 
+@pytest.mark.parametrize(
+    ("digits", "text", "expected"),
+    [
+        (0, "$12.34", "1234"), (0, "-$0.05", "-5"), (0, "$0.00", "0"), (0, "$1,234.50", "123450"),
+        (3, "$123.40", "12.340"), (3, "-$0.05", "-0.005"), (3, "$0.00", "0.000"),
+        (2, "-$1,234.50", "-1234.50"), (-1, "$0.05", "0.05"),
+    ],
+)  # fmt: skip
+def test_money_has_the_digits_of_its_currency(digits: int, text: str, expected: str) -> None:
+    assert encode(base("money"), text.encode(), digits).decode() == f'"{expected}"'
+
+
 @pytest.mark.parametrize("text", ["¥1,500", "1.234,56 €", "$1.234", "(1.50)"])
 def test_money_of_other_locales_stays_text(text: str) -> None:
     assert encode(base("money"), text.encode()).decode() == f'"{text}"'
