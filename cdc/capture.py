@@ -29,7 +29,7 @@ from cdc.messages import RelationMessage, Values
 from cdc.postgres import connect
 from cdc.producer import Producer
 from cdc.progress import Progress
-from cdc.reconcile import Start, check_source, reconcile
+from cdc.reconcile import REBUILD, Start, check_publication, check_source, reconcile
 from cdc.recorder import Recorder
 from cdc.records import Batch, Replay
 from cdc.relation import Relation
@@ -67,7 +67,7 @@ class Capture:
         self._config = config
         self._source = config.source
         self._broker = Broker(config.kafka.bootstrap_servers)
-        start = self._reconcile()  # early, so that what cannot work is refused at once
+        start = self._begin()  # early, so that what cannot work is refused at once
         self._identity = start.identity
         self._context = SourceContext(version, self._source.name, start.identity.database)
         self._describer = Describer(self._source.dsn, self._source.keys, self._announce)
@@ -232,6 +232,13 @@ class Capture:
 
     def _from(self) -> str:
         return format_lsn(self._progress.confirmed)
+
+    def _begin(self) -> Start:
+        with connect(self._source.dsn) as conn:
+            start = reconcile(self._config, conn, self._broker)
+            for table in check_publication(self._config, conn, start.mark):
+                log.warning("a chosen table is not captured", table=table.label, way_out=REBUILD)
+            return start
 
     def _reconcile(self) -> Start:
         with connect(self._source.dsn) as conn:

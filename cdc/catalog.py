@@ -166,13 +166,18 @@ def captured_tables(conn: Connection, source: Source) -> list[Table]:
     Raises ``SourceError`` with every problem, one a line: a name or pattern without a table, what
     has no WAL (views, unlogged tables), no replica identity, two tables for one topic.
     """
-    with translated("reading the tables of the database"):
-        rows = conn.execute(_TABLES).fetchall()
-    relations = [Table._make((*row[:7], tuple(row[7]), row[8])) for row in rows]
-    tables, problems = select_tables(source.name, source.tables, source.exclude, relations)
+    tables, problems = chosen_tables(conn, source)
     if problems:
         raise SourceError("\n".join(problems))
     return tables
+
+
+def chosen_tables(conn: Connection, source: Source) -> tuple[list[Table], list[str]]:
+    """What ``captured_tables`` gives, and the problems that it would raise."""
+    with translated("reading the tables of the database"):
+        rows = conn.execute(_TABLES).fetchall()
+    relations = [Table._make((*row[:7], tuple(row[7]), row[8])) for row in rows]
+    return select_tables(source.name, source.tables, source.exclude, relations)
 
 
 def table_facts(conn: Connection, oid: int) -> TableFacts:

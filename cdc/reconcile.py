@@ -10,13 +10,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cdc.broker import Broker, last_record
+from cdc.catalog import chosen_tables
 from cdc.config import Config
 from cdc.errors import HeadwaterError, LogError, SourceError
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.marks import Mark, decode_mark
 from cdc.postgres import Connection, translated
+from cdc.publication import read_publication
+from cdc.selection import Table
 from cdc.slot import PLUGIN, SlotState, SourceIdentity, identify, slot_state
-from cdc.topics import progress_topic
+from cdc.topics import progress_topic, table_topic
 
 REBUILD = (
     "run `headwater init --again` for a new snapshot, and let the views apply it: "
@@ -64,6 +67,33 @@ def check_source(config: Config, conn: Connection, mark: Mark) -> SourceIdentity
     if fault is not None:
         raise fault
     return identity
+
+
+def check_publication(config: Config, conn: Connection, mark: Mark) -> list[Table]:
+    """Does the publication still let through what was captured? The tables that are chosen and
+    neither published nor ever were. Raises ``SourceError``: what it left out is not in the stream.
+    """
+    source = config.source
+    publication = read_publication(conn, source.publication_name)
+    if publication is None:
+        raise SourceError(f"there is no publication {source.publication_name}", REBUILD)
+    if not (publication.publishes_all and publication.via_root):
+        raise SourceError(
+            f"publication {source.publication_name} does not publish every operation of every "
+            "table by its root",
+            REBUILD,
+        )
+    if publication.wholesale:
+        return []
+    tables, _ = chosen_tables(conn, source)
+    absent = [table for table in tables if (table.schema, table.name) not in publication.tables]
+    for table in absent:
+        if table_topic(source.name, table.schema, table.name) in mark.offsets:
+            raise SourceError(
+                f"table {table.label} is not in publication {source.publication_name} any more",
+                f"{REBUILD}; or take it out of source.tables",
+            )
+    return absent
 
 
 def _history_fault(mark: Mark, identity: SourceIdentity) -> HeadwaterError | None:

@@ -226,3 +226,36 @@ def test_a_capture_that_was_away_does_not_go_on_over_a_snapshot_that_is_not_whol
     refused = shop.run("capture")
     assert refused.returncode == 1
     assert "not initialised" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("drift", "said"),
+    [
+        ("alter publication {} drop table item", "public.item is not in publication"),
+        (
+            "drop table item; create table item (id int primary key, name text)",
+            "public.item is not in publication",
+        ),
+        ("alter publication {} set (publish = 'insert')", "not publish every operation"),
+        ("drop publication {}", "there is no publication"),
+    ],
+)
+def test_a_publication_that_lets_changes_go_is_refused(
+    shop: Deployment, drift: str, said: str
+) -> None:
+    shop.init()
+    shop.execute(drift.format(f"headwater_{shop.name}"))
+    refused = shop.run("capture", timeout_s=60)
+    assert refused.returncode == 1
+    assert said in refused.stderr
+    assert "headwater init --again" in refused.stderr
+
+
+def test_a_table_that_the_configuration_chooses_and_nobody_published_is_named(
+    shop: Deployment,
+) -> None:
+    shop.init()
+    shop.execute("create table late (id int primary key)", "create table gone (id int)")
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+    assert "table=public.late" in shop.log("capture")
