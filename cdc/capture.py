@@ -93,12 +93,13 @@ class Capture:
         failing_since: float | None = None
         backoff_s = _FIRST_BACKOFF_S
         while not stop():
-            confirmed = self._progress.confirmed
+            confirmed, began = self._progress.confirmed, monotonic()
             try:
                 self._session(stop)
             except RetryableError as error:
                 now = monotonic()
-                if failing_since is None or self._progress.confirmed > confirmed:
+                lasted = now - began > self._reconnect_s
+                if failing_since is None or lasted or self._progress.confirmed > confirmed:
                     failing_since, backoff_s = now, _FIRST_BACKOFF_S
                 limit = SLOT_WAIT_S if isinstance(error, SlotInUseError) else self._reconnect_s
                 if now - failing_since > limit:

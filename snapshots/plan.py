@@ -18,13 +18,16 @@ from cdc.relation import Relation, TypeInfo
 from cdc.selection import Table
 from cdc.topics import table_topic
 
-# pg_class is read through the snapshot, pg_relation_filenode looks at the present.
+# pg_class is read through the snapshot, to_regclass and pg_relation_filenode look at the present.
 _REWRITTEN = """
+select %(name)s where pg_catalog.to_regclass(%(name)s)::oid is distinct from %(oid)s::oid
+union all
 select n.nspname || '.' || c.relname
 from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 where c.oid in (select %(oid)s::oid
                 union all select t.relid from pg_catalog.pg_partition_tree(%(oid)s::oid) t)
-  and c.relfilenode <> 0 and c.relfilenode <> pg_catalog.pg_relation_filenode(c.oid)
+  and c.relfilenode <> 0
+  and c.relfilenode is distinct from pg_catalog.pg_relation_filenode(c.oid)
 """
 _ESTIMATE = """
 select coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint
@@ -49,17 +52,18 @@ def plan_table(
 ) -> TablePlan:
     """Lock the table against DDL and say how to read it; ``conn`` is inside the snapshot.
 
-    Raises ``RetryableError`` when the table was rewritten after the snapshot was taken: what
-    ALTER TABLE rewrites looks empty to an older snapshot.
+    Raises ``RetryableError`` when the table was rewritten after the snapshot was taken, or made
+    anew: what ALTER TABLE rewrites looks empty to an older snapshot.
     """
+    name = f"{identifier(table.schema)}.{identifier(table.name)}"
     only = "" if table.kind == "p" else "ONLY "
-    name = f"{only}{identifier(table.schema)}.{identifier(table.name)}"
     with translated(f"locking {table.label} for the snapshot"):
-        conn.execute(f"LOCK TABLE {name} IN ACCESS SHARE MODE".encode())
-        rewritten = conn.execute(_REWRITTEN, {"oid": table.oid}).fetchone()
+        conn.execute(f"LOCK TABLE {only}{name} IN ACCESS SHARE MODE".encode())
+        rewritten = conn.execute(_REWRITTEN, {"oid": table.oid, "name": name}).fetchone()
     if rewritten:
         raise RetryableError(
-            f"table {rewritten[0]} was rewritten or truncated after the snapshot was taken",
+            f"table {rewritten[0]} was rewritten or truncated after the snapshot was taken, or "
+            "another has its name now",
             "run headwater init again when that migration is done",
         )
     shape = relation(conn, table.oid, types, source.publication_name, source.keys)

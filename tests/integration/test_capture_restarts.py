@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import psycopg
@@ -79,6 +80,13 @@ def records(shop: Deployment, table: str) -> int:
         return sum(broker.end_offsets([topic])[topic].values())
 
 
+def ended(shop: Deployment) -> None:
+    """End the connection, and wait for the next."""
+    pid, _ = wait_until(lambda: sender(shop), "capture to stream") or (0, 0)
+    shop.execute(f"select pg_terminate_backend({pid})")
+    wait_until(lambda: (sender(shop) or (pid, 0))[0] != pid, "the next session", 20)
+
+
 def add_partitions(shop: Deployment, table: str, total: int) -> None:
     admin = KafkaAdminClient(bootstrap_servers=shop.bootstrap)
     admin.create_partitions({table_topic(shop.name, "public", table): total})
@@ -146,6 +154,21 @@ def test_a_connection_cut_twice_publishes_nothing_twice(shop: Deployment) -> Non
     events = shop.events("item")
     assert_exactly_once_in_order(events)
     assert len(events) == 3002
+
+
+def test_two_cuts_far_apart_are_not_one_long_failure(shop: Deployment) -> None:
+    shop.extra = ONE_MARK + "\nreconnect_s = 0.5"
+    shop.init()
+    with shop.running("capture") as capture:
+        shop.execute("insert into item values (0, 'first')")
+        shop.captured(capture)
+        ended(shop)
+        held = time.monotonic() + 1
+        wait_until(lambda: time.monotonic() > held, "a session longer than reconnect_s")
+        ended(shop)
+        shop.execute("insert into item values (1, 'last')")
+        wait_until(lambda: streamed(shop, "item", {1}), "a row after the cuts")
+        assert capture.poll() is None
 
 
 def test_a_table_that_joined_since_the_last_mark_is_not_published_twice(shop: Deployment) -> None:

@@ -148,6 +148,27 @@ def test_a_table_rewritten_after_the_snapshot_is_an_error_not_an_empty_table(
         shop.snapshot(change)
 
 
+@pytest.mark.parametrize(
+    "swap",
+    [
+        ("drop table public.item", "create table public.item (id int primary key, name text)"),
+        (
+            "create table public.fresh (id int primary key, name text)",
+            "alter table public.item rename to old; alter table public.fresh rename to item",
+        ),
+    ],
+)
+def test_a_table_that_took_the_name_of_another_is_an_error(
+    shop: Shop, swap: tuple[str, ...]
+) -> None:
+    shop.run(
+        "create table public.item (id int primary key, name text)",
+        "insert into public.item values (1)",
+    )
+    with pytest.raises(RetryableError, match="item"):
+        shop.snapshot(*swap)
+
+
 def test_a_column_added_after_the_snapshot_is_not_in_it(shop: Shop) -> None:
     shop.run(
         "create table public.t (id int primary key, v int)", "insert into public.t values (1, 1)"
