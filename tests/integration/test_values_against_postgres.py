@@ -10,6 +10,7 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import psycopg
@@ -175,7 +176,7 @@ CASES: list[tuple[str, st.SearchStrategy[str]]] = [
     ("numeric", NUMERICS),
     ("numeric(12,3)", st.decimals(-99999, 99999, places=3).map(str)),
     ("price", st.decimals(-99999, 99999, places=2).map(str)),
-    ("money", st.integers(-(2**63), 2**63 - 1).map(lambda n: f"{n // 100}.{n % 100:02}")),
+    ("money", st.integers(-(2**63), 2**63 - 1).map(lambda n: str(Decimal(n).scaleb(-2)))),
     ("text", TEXT),
     ("varchar(20)", TEXT),
     ("char(5)", st.text("ab é", max_size=5)),
