@@ -22,10 +22,10 @@ from cdc.errors import HeadwaterError, LogError, RetryableError, ViewError
 from cdc.topics import table_topic
 from jobs.account import Account, account
 from jobs.faults import UnknownSchemaError, translate
-from jobs.fold import EVENT, TRUNCATE
+from jobs.fold import EVENT, SNAPSHOT, TRUNCATE
 from jobs.offsets import batch_offsets, committed_batch, is_started
 from jobs.project import filled_rows_of, rows_of
-from jobs.sinks import COMMIT_LSN, ORDINAL, Batch, Sink
+from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, Batch, Sink
 from jobs.state import ViewState
 from jobs.versions import Versions, read_versions
 from views.definition import ViewDefinition
@@ -100,6 +100,7 @@ class ViewQuery:
         self._stopping = False
         self._abandoned = False
         self._applied = -1
+        self._empty = False
 
     def start(self, available_now: bool) -> None:
         """Check what can be checked, prepare the store, start the stream.
@@ -108,7 +109,7 @@ class ViewQuery:
         """
         self._check_topic()
         self._model = self._read_model()
-        self._sink.prepare(self._model.columns, self._definition.key)
+        self._empty = self._sink.prepare(self._model.columns, self._definition.key)
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._definition.name)
         records = (
             self._spark.readStream.format("kafka")
@@ -181,19 +182,21 @@ class ViewQuery:
             if self._stopping:
                 raise RuntimeError("stopping: this batch is for the next start")
             try:
-                self._run(records, Batch(self._definition.name, self._state.generation, number))
+                self._run(records, number)
             except Exception as error:
                 if not self._abandoned:  # else it is what ``stop`` did to it
                     self._error = translate(error, self._definition.name)
                 raise
             self._applied = number
 
-    def _run(self, records: DataFrame, batch: Batch) -> None:
+    def _run(self, records: DataFrame, number: int) -> None:
         started = time.monotonic()
         held, counted = self._evaluated(records)
+        batch = Batch(self._definition.name, self._state.generation, number, counted.keys)
         with _released(held):
             if counted.keys:
-                self._sink.apply(_rows(held, counted), batch)
+                self._sink.apply(_rows(held, counted, self._empty), batch)
+                self._empty = False
             if counted.truncated is not None:
                 self._sink.truncate(counted.truncated, batch)
         offsets = batch_offsets(self._state.checkpoint, batch.number)
@@ -291,14 +294,17 @@ def _held(rows: DataFrame) -> tuple[DataFrame, Account]:
     return rows, counted
 
 
-def _rows(held: DataFrame, counted: Account) -> DataFrame:
-    """What the sink gets: without TRUNCATE, and without what it removed in this batch already."""
-    rows = held
+def _rows(held: DataFrame, counted: Account, empty: bool) -> DataFrame:
+    """What the sink gets: without TRUNCATE, and without what it removed in this batch already.
+
+    A store that is empty has no row that a snapshot row outside the view's filter could replace.
+    """
+    rows = held.where(~(F.col(DELETED) & (F.col(EVENT)["op"] == SNAPSHOT))) if empty else held
     if counted.truncated is not None:
         lsn, ordinal = counted.truncated
         position = F.struct(COMMIT_LSN, ORDINAL)
         limit = F.struct(F.lit(lsn).cast("bigint"), F.lit(ordinal).cast("bigint"))
-        rows = held.where((F.col(EVENT)["op"] != TRUNCATE) & (position >= limit))
+        rows = rows.where((F.col(EVENT)["op"] != TRUNCATE) & (position >= limit))
     rows = rows.drop(EVENT)
     # Projections of cached rows: a sink that reads them twice need not cache them again.
     rows.is_cached = True

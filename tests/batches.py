@@ -70,8 +70,8 @@ class Feed:
         self.spark, self.sink, self.columns, self.view = spark, sink, columns, view
         self.generation, self.number = "generation-1", 0
 
-    def batch(self, number: int) -> Batch:
-        return Batch(self.view, self.generation, number)
+    def batch(self, number: int, keys: int) -> Batch:
+        return Batch(self.view, self.generation, number, keys)
 
     def apply(self, *changes: Change) -> int:
         """Apply a batch and give its number."""
@@ -80,11 +80,12 @@ class Feed:
         return self.number
 
     def replay(self, number: int, *changes: Change) -> None:
-        self.sink.apply(batch_rows(self.spark, self.columns, changes), self.batch(number))
+        rows = batch_rows(self.spark, self.columns, changes)
+        self.sink.apply(rows, self.batch(number, len(changes)))
 
     def truncate(self, before: Position) -> None:
         self.number += 1
-        self.sink.truncate(before, self.batch(self.number))
+        self.sink.truncate(before, self.batch(self.number, 1))
 
     def restart(self) -> None:
         """A new checkpoint: what comes now was perhaps applied before, under other numbers."""

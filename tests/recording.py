@@ -27,9 +27,10 @@ class RecordingSink:
         self._before_apply = before_apply
         self._lock = threading.Lock()
 
-    def prepare(self, columns: StructType, key: tuple[str, ...]) -> None:
+    def prepare(self, columns: StructType, key: tuple[str, ...]) -> bool:
         self.columns.append(columns)
         self._key = key
+        return len(self.columns) == 1
 
     def apply(self, rows: DataFrame, batch: Batch) -> None:
         self._before_apply(batch)

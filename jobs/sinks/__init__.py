@@ -39,12 +39,14 @@ CONTROL_COLUMNS = (DELETED, COMMIT_LSN, ORDINAL, UNCHANGED, COMMITTED_AT)
 
 
 class Batch(NamedTuple):
-    """Which micro-batch is being applied; a replayed one has the same three values."""
+    """Which micro-batch is being applied; a replayed one has the same values."""
 
     view: str
     generation: str
     """UUID of the checkpoint: batch numbers start again at 0 with a new one."""
     number: int
+    keys: int
+    """Touched keys: no more rows than that are applied."""
 
 
 class ViewRow(NamedTuple):
@@ -58,8 +60,8 @@ class ViewRow(NamedTuple):
 class Sink(Protocol):
     """One view in one store."""
 
-    def prepare(self, columns: StructType, key: tuple[str, ...]) -> None:
-        """Create the store's object, or add the columns it lacks.
+    def prepare(self, columns: StructType, key: tuple[str, ...]) -> bool:
+        """Create the store's object, or add the columns it lacks; true if it was created.
 
         Called once before the first batch and again when the view gains columns. Raises
         ``ViewError``, showing both, when what is stored does not fit ``columns``.

@@ -81,13 +81,15 @@ class DeltaSink:
         self._empty = False
         self._batches = 0
 
-    def prepare(self, columns: StructType, key: tuple[str, ...]) -> None:
-        if self._run(lambda: DeltaTable.isDeltaTable(self._spark, self._path)):
+    def prepare(self, columns: StructType, key: tuple[str, ...]) -> bool:
+        held = self._run(lambda: DeltaTable.isDeltaTable(self._spark, self._path))
+        if held:
             self._run(lambda: self._extend(columns, key))
         else:
             self._run(lambda: self._create(columns, key))
         self._columns, self._key = columns, key
         self._empty = self._run(lambda: self._table(self._spark).toDF().isEmpty())
+        return not held
 
     def _create(self, columns: StructType, key: tuple[str, ...]) -> None:
         fields = [StructField(field.name, field.dataType) for field in columns]

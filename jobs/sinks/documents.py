@@ -50,6 +50,10 @@ _JSON_OPTIONS = {
 }
 
 
+Documents = Callable[[DataFrame], DataFrame]
+"""Makes documents of a batch's rows."""
+
+
 class Document(NamedTuple):
     """One touched key, ready for a document store."""
 
@@ -74,20 +78,21 @@ class Stored(NamedTuple):
     body: dict[str, Any] | None
 
 
-def document_rows(rows: DataFrame, columns: StructType, key: tuple[str, ...]) -> DataFrame:
-    """``id``, ``body``, ``commit_lsn``, ``ordinal``, ``unchanged`` of every touched key.
+def document_rows(columns: StructType, key: tuple[str, ...]) -> Documents:
+    """From a batch's rows to ``id``, ``body``, ``commit_lsn``, ``ordinal``, ``unchanged`` of each.
 
-    All in the JVM: Python sees finished text.
+    All in the JVM: Python sees finished text. Its expressions are built once.
     """
     fields = [_as_json(field).alias(field.name) for field in columns]
     body = F.to_json(F.struct(*fields), _JSON_OPTIONS)
-    return rows.select(
+    parts = [
         _id(columns, key).alias("id"),
         F.when(~F.col(DELETED), body).alias("body"),
         F.col(COMMIT_LSN).alias("commit_lsn"),
         F.col(ORDINAL).alias("ordinal"),
         F.when(F.size(UNCHANGED) > 0, F.col(UNCHANGED)).alias("unchanged"),
-    )
+    ]
+    return lambda rows: rows.select(*parts)
 
 
 def _as_json(field: StructField) -> Column:

@@ -30,10 +30,10 @@ from cdc.errors import RetryableError, SinkError, ViewError
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, ORDINAL, Batch, ViewRow
 from jobs.sinks.bulk import Request, document_id, read_answer, reason, refusal, requests, stored
-from jobs.sinks.documents import Document, Stored, document_rows, filled, row_decoder
+from jobs.sinks.documents import Document, Documents, Stored, document_rows, filled, row_decoder
 from jobs.sinks.mapping import DELETED_AT, below, index_body, metadata, properties
 from jobs.sinks.schema import check_key, columns_from_json, evolved
-from jobs.sinks.writing import check_keys, kept, until, write_documents
+from jobs.sinks.writing import check_keys, until, write_documents
 
 TOMBSTONE_S = 24 * 3600
 PURGE_BATCHES = 1_000
@@ -62,9 +62,10 @@ class OpenSearchSink:
         )
         self._columns = StructType()
         self._key: tuple[str, ...] = ()
+        self._documents: Documents | None = None
         self._batches = 0
 
-    def prepare(self, columns: StructType, key: tuple[str, ...]) -> None:
+    def prepare(self, columns: StructType, key: tuple[str, ...]) -> bool:
         body = index_body(self._view, columns, key, self._alias)
         found = self._call(lambda client: client.indices.get(index=self._index, ignore=404))
         if self._index in found:
@@ -72,6 +73,8 @@ class OpenSearchSink:
         else:
             self._create(body)
         self._columns, self._key = columns, key
+        self._documents = None
+        return self._index not in found
 
     def _create(self, body: dict[str, Any]) -> None:
         if self._call(lambda client: client.indices.exists(index=self._alias)):
@@ -100,11 +103,10 @@ class OpenSearchSink:
         }
         self._call(lambda client: client.indices.put_mapping(index=self._index, body=body))
 
-    def apply(self, rows: DataFrame, batch: Batch) -> None:  # noqa: ARG002
+    def apply(self, rows: DataFrame, batch: Batch) -> None:
         writer = OpenSearchWriter(self._server, self._view, self._alias)
-        with kept(rows) as held:
-            documents = document_rows(held, self._columns, self._key)
-            write_documents(documents, held.count(), writer)
+        self._documents = self._documents or document_rows(self._columns, self._key)
+        write_documents(self._documents(rows), batch.keys, writer)
         self._refresh()
         self._batches += 1
         if self._batches % PURGE_BATCHES == 1:

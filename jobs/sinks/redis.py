@@ -33,6 +33,7 @@ from cdc.lsn import Position
 from jobs.sinks import Batch, ViewRow
 from jobs.sinks.documents import (
     Document,
+    Documents,
     Stored,
     document_rows,
     filled,
@@ -40,7 +41,7 @@ from jobs.sinks.documents import (
     row_decoder,
 )
 from jobs.sinks.schema import check_key, columns_from_json, columns_json, evolved
-from jobs.sinks.writing import check_keys, kept, until, write_documents
+from jobs.sinks.writing import check_keys, until, write_documents
 
 TOMBSTONE_S = 24 * 3600
 CALL_ROWS = 500
@@ -77,8 +78,9 @@ class RedisSink:
         self._client = connect(config.url)
         self._columns = StructType()
         self._key: tuple[str, ...] = ()
+        self._documents: Documents | None = None
 
-    def prepare(self, columns: StructType, key: tuple[str, ...]) -> None:
+    def prepare(self, columns: StructType, key: tuple[str, ...]) -> bool:
         name = f"__headwater:{self._view}"
         held = self._call(lambda client: client.hgetall(name))
         stored = StructType()
@@ -89,12 +91,13 @@ class RedisSink:
         entry = {"key": orjson.dumps(key), "columns": columns_json(whole)}
         self._call(lambda client: client.hset(name, mapping=entry))
         self._columns, self._key = columns, key
+        self._documents = None
+        return not held
 
-    def apply(self, rows: DataFrame, batch: Batch) -> None:  # noqa: ARG002
-        with kept(rows) as held:
-            documents = document_rows(held, self._columns, self._key)
-            writer = RedisWriter(self._url, self._view, self._retry_s)
-            write_documents(documents, held.count(), writer)
+    def apply(self, rows: DataFrame, batch: Batch) -> None:
+        writer = RedisWriter(self._url, self._view, self._retry_s)
+        self._documents = self._documents or document_rows(self._columns, self._key)
+        write_documents(self._documents(rows), batch.keys, writer)
 
     def truncate(self, before: Position, batch: Batch) -> None:  # noqa: ARG002
         bounds = (TOMBSTONE_S, before.hex())

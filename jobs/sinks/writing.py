@@ -43,9 +43,9 @@ def kept(rows: DataFrame) -> Iterator[DataFrame]:
         held.unpersist()
 
 
-def write_documents(rows: DataFrame, count: int, write: Writer) -> None:
+def write_documents(rows: DataFrame, at_most: int, write: Writer) -> None:
     """Give every row of ``document_rows`` to ``write``; raises what it raises."""
-    if count <= DRIVER_ROWS:
+    if at_most <= DRIVER_ROWS:
         write(document_list(rows.toArrow()))
         return
     for outcome in rows.mapInArrow(_partition(write), _OUTCOME_DDL).collect():

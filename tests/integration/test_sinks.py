@@ -406,7 +406,7 @@ def test_times_outside_of_pythons_years_are_text(store: Store, open_feed: OpenFe
         f" false as __deleted, {LSN}L as __commit_lsn, 1L as __ordinal,"
         " cast(array() as array<string>) as __unchanged, current_timestamp() as __committed_at"
     )
-    feed.sink.apply(rows, feed.batch(1))
+    feed.sink.apply(rows, feed.batch(1, 1))
     expected = {"id": 1, "at": "+12024-02-29T12:00:00.500000Z", "on": "-0044-03-15"}
     assert feed.rows()[(1,)].values == expected
 
@@ -450,7 +450,7 @@ def _apply_many(feed: Feed, count: int, lsn: int, unchanged: str = "") -> None:
     )
     assert rows.columns == with_control(ITEMS).names
     feed.number += 1
-    feed.sink.apply(rows, feed.batch(feed.number))
+    feed.sink.apply(rows, feed.batch(feed.number, count))
 
 
 def test_a_store_that_comes_back_is_waited_for(
