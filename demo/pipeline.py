@@ -1,4 +1,4 @@
-"""Headwater itself as the demo runs it: one capture, two Spark jobs, and commands in between."""
+"""Headwater itself as the demo runs it: one capture, one Spark job, and commands in between."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 from cdc.errors import FatalError
 from demo.home import Home
 from demo.processes import Process, run, tail
-from demo.setting import JOBS
 
 
 class Pipeline:
@@ -18,20 +17,18 @@ class Pipeline:
     def __init__(self, home: Home) -> None:
         self._home = home
         self.capture = self._process("capture", "capture")
-        self.jobs = {
-            name: self._process(name, "apply", "--json", *views) for name, views in JOBS.items()
-        }
+        self.job = self._process("Spark job", "apply", "--json")
 
     def check(self) -> None:
         """Raise ``FatalError`` with the tail of its log when a process died unasked."""
-        for process in (self.capture, *self.jobs.values()):
+        for process in (self.capture, self.job):
             process.check()
 
     def stop(self) -> None:
         """Stop all, the readers of the log first."""
-        for process in (*self.jobs.values(), self.capture):
+        for process in (self.job, self.capture):
             process.ask_to_stop()
-        for process in (*self.jobs.values(), self.capture):
+        for process in (self.job, self.capture):
             process.stop()
 
     def command(
@@ -51,17 +48,13 @@ class Pipeline:
             raise FatalError(f"headwater {verb} ended with exit code {code}\n{tail(log)}") from None
         return document
 
-    def job_logs(self) -> list[str]:
-        """Every line the Spark jobs have logged."""
-        return [
-            line
-            for job in self.jobs.values()
-            for line in job.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        ]
+    def job_log(self) -> list[str]:
+        """Every line the Spark job has logged."""
+        return self.job.log.read_text(encoding="utf-8", errors="replace").splitlines()
 
     def tails(self) -> str:
         """The ends of all logs, for a fault that is no single process's."""
-        return "\n".join(tail(process.log) for process in (self.capture, *self.jobs.values()))
+        return "\n".join(tail(process.log) for process in (self.capture, self.job))
 
     def _process(self, name: str, *arguments: str) -> Process:
         return Process(name, self._arguments(*arguments), self._home.log(name))

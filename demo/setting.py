@@ -9,8 +9,6 @@ TABLES = ("airlines", "airports", "planes", "weather", "flights")
 VIEWS = {"flights": "flights", "flight_search": "flights", "aircraft": "planes"}
 """The table of each view."""
 STORES = {"flights": "Delta", "flight_search": "OpenSearch", "aircraft": "Redis"}
-JOBS = {"lake job": ("flights",), "search and cache job": ("flight_search", "aircraft")}
-"""Which views each Spark process keeps."""
 
 
 class Addresses(NamedTuple):

@@ -21,7 +21,7 @@ from demo.kills import Kill, Surroundings
 from demo.pipeline import Pipeline
 from demo.plan import Transaction, plan
 from demo.report import Totals, ViewReport
-from demo.setting import JOBS, SOURCE, STORES, TABLES, VIEWS, Addresses
+from demo.setting import SOURCE, STORES, TABLES, VIEWS, Addresses
 from demo.traffic import Traffic
 from demo.verdict import Live, verified
 from demo.watch import Goal, Watch
@@ -131,12 +131,11 @@ class Story:
             )
 
     def _build(self, source: Connection, watch: Watch) -> None:
-        """Start capture and the Spark jobs, and wait until the views hold the snapshot."""
+        """Start capture and the Spark job, and wait until the views hold the snapshot."""
         with self._board.stage("views") as stage:
-            stage.note = "capture and two Spark jobs start; the views are filled"
+            stage.note = "capture and the Spark job start; the views are filled"
             self._pipeline.capture.start()
-            for job in self._pipeline.jobs.values():
-                job.start()
+            self._pipeline.job.start()
             self._await_applied(source, watch)
             stage.note = "Delta table, search index and cache hold the snapshot"
 
@@ -145,7 +144,7 @@ class Story:
         return plan(live[:: max(1, len(live) // flights)], self._script.seed)
 
     def _live(self, traffic: Traffic, around: Surroundings) -> list[Kill]:
-        """The day goes by; capture and a Spark job are killed in it and come back."""
+        """The day goes by; capture and the Spark job are killed in it and come back."""
         kills = self._planned_kills(traffic)
         told: set[str] = set()
         with self._board.stage("traffic") as stage:
@@ -166,7 +165,6 @@ class Story:
         return kills
 
     def _planned_kills(self, traffic: Traffic) -> list[Kill]:
-        job, views = next(iter(JOBS.items()))
         return [
             Kill(
                 self._pipeline.capture,
@@ -175,10 +173,10 @@ class Story:
                 tuple(VIEWS),
             ),
             Kill(
-                self._pipeline.jobs[job],
+                self._pipeline.job,
                 lambda: traffic.committed >= _SPARK_KILL_AT * traffic.planned,
                 ", with its JVM",
-                views,
+                tuple(VIEWS),
             ),
         ]
 

@@ -29,7 +29,7 @@ def verified(
 ) -> list[ViewReport]:
     """Run ``headwater verify`` for every view. Raises ``FatalError`` when a command fails;
     a view that differs is a result."""
-    found = list(batches(pipeline.job_logs()))
+    found = list(batches(pipeline.job_log()))
     reports = []
     for view in VIEWS:
         stage.note = f"headwater verify {view}"
