@@ -34,5 +34,9 @@ test: lint
 	$(BIN)/pytest
 
 clean:
-	@if [ -x $(BIN)/headwater ]; then $(BIN)/headwater down --purge; fi
-	rm -rf $(VENV) .headwater .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	@if [ -d .headwater ]; then \
+		python=$(BIN)/python; [ -x $$python ] || python=$${PYTHON:-python3}; \
+		$$python -m stack.leftovers .headwater; \
+	fi
+	rm -rf $(VENV) .headwater .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info \
+		spark-warehouse metastore_db derby.log

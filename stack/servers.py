@@ -141,12 +141,15 @@ def status(home: Path) -> list[Status]:
     return [_status(home, name, known.get(name)) for name in sorted(SERVERS)]
 
 
-def purge(home: Path) -> None:
-    """Stop the servers and delete their data, logs and state; other files of ``home`` stay."""
+def purge(home: Path) -> list[str]:
+    """Stop the servers and delete their data, logs and state; other files of ``home`` stay.
+
+    Gives the names of those that ran.
+    """
     home = home.resolve()
     if not (home / "lock").exists():
-        return
-    stop(home)
+        return []
+    ran = stop(home)
     with state.locked(home):
         for name in (*SERVERS, "log"):
             shutil.rmtree(home / name, ignore_errors=True)
@@ -155,6 +158,7 @@ def purge(home: Path) -> None:
             (home / name).unlink(missing_ok=True)
     if not any(home.iterdir()):
         home.rmdir()
+    return ran
 
 
 def _checked(names: Sequence[str] | None) -> list[str]:

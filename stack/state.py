@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from cdc.errors import StackError
 from stack.process import Process
 
 _FILE = "state.json"
+_LOCK = "lock"
 _VERSION = 1
 
 
@@ -32,6 +33,11 @@ class ServerState:
 
 
 State = dict[str, ServerState]
+
+
+def is_home(files: Sequence[str]) -> bool:
+    """Whether a folder that holds these files is a home of servers."""
+    return _LOCK in files  # there before anything is started
 
 
 def load(home: Path) -> State:
@@ -84,6 +90,6 @@ def stopped(server: ServerState) -> ServerState:
 def locked(home: Path) -> Iterator[None]:
     """One command at a time changes what runs under ``home``; another waits its turn."""
     home.mkdir(parents=True, exist_ok=True)
-    with (home / "lock").open("w") as file:
+    with (home / _LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
