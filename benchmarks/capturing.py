@@ -50,7 +50,7 @@ def capturing(setting: Setting, source: str) -> Iterator[Capturing]:
     """``headwater capture`` of a source, streaming; stopped at the end."""
     log = setting.log(f"capture-{source}")
     command = ["--config", str(setting.config(source)), "capture", "--json"]
-    process = Process(f"headwater capture of {source}", command, log)
+    process = Process(f"headwater capture of {source}", command, log, setting.guardian)
     spawned_at = time.time()
     process.start()
     try:

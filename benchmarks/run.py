@@ -17,6 +17,7 @@ from benchmarks.snapshot import measure_snapshot
 from benchmarks.story import measure_demo
 from cdc.errors import UsageError
 from stack import servers
+from stack.guardian import Guardian
 
 _ON_SERVERS: Final[Mapping[str, Callable[[Setting], dict[str, float]]]] = {
     "capture": measure_capture,
@@ -72,11 +73,15 @@ def facts(rows: int, load_before: float) -> Results:
 def _measure_on_servers(
     home: Path, names: Sequence[str], rows: int, watch: Callable[[str], Watch], done: Done
 ) -> None:
+    guardian = Guardian()
     try:
-        setting = open_setting(home, rows, watch(names[0]))
+        setting = open_setting(home, rows, watch(names[0]), guardian)
         for name in names:
             done(name, _ON_SERVERS[name](setting._replace(watch=watch(name))))
     except BaseException:
         servers.stop(servers_home(home))  # their data and logs stay, to be looked at
         raise
-    servers.purge(servers_home(home))
+    else:
+        servers.purge(servers_home(home))
+    finally:
+        guardian.release()

@@ -20,6 +20,7 @@ from cdc.lsn import parse_lsn
 from cdc.postgres import Connection, connect, translated
 from demo.processes import run, tail
 from stack import servers
+from stack.guardian import Guardian
 from stack.jars import locked
 from stack.postgres import client_binaries
 
@@ -67,6 +68,7 @@ class Setting(NamedTuple):
     bootstrap: str
     rows: int
     watch: Watch
+    guardian: Guardian
 
     def connect(self) -> Connection:
         return connect(self.dsn, application_name="headwater bench")
@@ -83,18 +85,19 @@ def servers_home(home: Path) -> Path:
     return home / "servers"
 
 
-def open_setting(home: Path, rows: int, watch: Watch) -> Setting:
+def open_setting(home: Path, rows: int, watch: Watch, guardian: Guardian) -> Setting:
     """New servers and an empty database. What the last run left is deleted."""
     watch("starting servers", 0)
     home = home.resolve()
     servers.purge(servers_home(home))
     shutil.rmtree(home / "logs", ignore_errors=True)
     (home / "logs").mkdir(parents=True)
+    guardian.stop(servers_home(home))
     found = servers.start(servers_home(home), ["postgres", "kafka"], SETTINGS)
     with connect(found.postgres_dsn) as conn, translated("creating the database"):
         conn.execute(f"create database {_DATABASE}".encode())
     dsn = urlsplit(found.postgres_dsn)._replace(path=f"/{_DATABASE}").geturl()
-    return Setting(home, dsn, found.kafka_bootstrap, rows, watch)
+    return Setting(home, dsn, found.kafka_bootstrap, rows, watch, guardian)
 
 
 def server_versions() -> dict[str, str]:

@@ -15,6 +15,7 @@ from cdc.errors import UsageError
 from cdc.postgres import connect, translated
 from demo.setting import MARK, SOURCE, Addresses, config
 from stack import servers
+from stack.guardian import Guardian
 
 _CONFIG = "headwater.toml"
 _OURS = ("lake", "views", "logs")
@@ -25,6 +26,7 @@ class Home:
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
+        self.guardian = Guardian()
         self.addresses: Addresses | None = None
         self._servers = self.path / "servers"
 
@@ -50,6 +52,7 @@ class Home:
 
     def start_servers(self, notice: Callable[[str, str], None]) -> Addresses:
         """Start the four servers, create the database, write ``headwater.toml``."""
+        self.guardian.stop(self._servers)
         found = servers.start(self._servers, notice=notice)
         with connect(found.postgres_dsn) as connection, translated("creating the database"):
             connection.execute(f"create database {SOURCE}".encode())

@@ -57,7 +57,8 @@ class Pipeline:
         return "\n".join(tail(process.log) for process in (self.capture, self.job))
 
     def _process(self, name: str, *arguments: str) -> Process:
-        return Process(name, self._arguments(*arguments), self._home.log(name))
+        given = self._arguments(*arguments)
+        return Process(name, given, self._home.log(name), self._home.guardian)
 
     def _arguments(self, *arguments: str) -> list[str]:
         return ["--config", str(self._home.config_path), *arguments]

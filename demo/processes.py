@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cdc.errors import FatalError
+from stack.guardian import Guardian
 
 STOP_S = 30.0
 TAIL_LINES = 15
@@ -27,9 +28,10 @@ LINE_CHARS = 400
 class Process:
     """A long-running ``headwater`` command that may be killed and started again."""
 
-    def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
+    def __init__(self, name: str, arguments: Sequence[str], log: Path, guardian: Guardian) -> None:
         self.name = name
         self.log = log
+        self._guardian = guardian
         self._command = [*headwater(), *arguments]
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -39,7 +41,7 @@ class Process:
         return self._child.pid if self._child else 0
 
     def start(self) -> None:
-        """Start it, with its output added to the log."""
+        """Start it, with its output added to the log; it does not outlive us."""
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
                 self._command,
@@ -48,6 +50,7 @@ class Process:
                 stderr=log,
                 start_new_session=True,
             )
+        self._guardian.end(self._child.pid)
 
     def check(self) -> None:
         """Raise ``FatalError`` with the tail of the log when it is not running any more."""

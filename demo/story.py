@@ -1,7 +1,8 @@
 """The demo from start to end: one day of January 2013, on real servers, with two ``kill -9``.
 
 ``Story.run`` owns everything it starts: whatever happens, Ctrl-C included, its processes are
-stopped by their pids before it returns, and the servers too unless they are to be kept.
+stopped by their pids before it returns, and the servers too unless they are to be kept. When it
+is killed itself, the home's guardian does so.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class Story:
     def run(self, keep: bool) -> tuple[list[ViewReport], Totals]:
         """Play all stages. Raises ``HeadwaterError`` when one fails, with the log concerned."""
         with ExitStack() as ending:
+            ending.callback(self._home.guardian.release)
             if not keep:
                 ending.callback(self._home.stop_servers)
             addresses = self._start_servers()

@@ -16,6 +16,7 @@ import pytest
 from psycopg import errors, sql
 
 from stack import servers as stack_servers
+from stack.guardian import Guardian
 from stack.servers import Endpoints
 from tests.waiting import wait_until
 
@@ -34,10 +35,21 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def guardian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guardian]:
+    """Ends what the run started, should it be killed: also servers below a ``tmp_path``."""
+    guardian = Guardian()
+    guardian.purge(tmp_path_factory.getbasetemp())
+    yield guardian
+    guardian.release()
+
+
 @pytest.fixture(scope="session")
-def stack_home() -> Iterator[Path]:
+def stack_home(guardian: Guardian) -> Iterator[Path]:
     """The home of the session's servers; whatever runs in it at the end is stopped and deleted."""
     with tempfile.TemporaryDirectory(prefix="headwater-tests-") as directory:
+        guardian.purge(Path(directory))
+        guardian.delete(Path(directory))
         home = Path(directory) / "stack"
         try:
             yield home

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from stack.guardian import Guardian
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(guardian: Guardian) -> Iterator[SparkSession]:
     """A session; its warehouse is deleted with it."""
     from jobs.session import open_session
     from stack.jars import jars
 
     with tempfile.TemporaryDirectory(prefix="headwater-spark-") as directory:
+        guardian.delete(Path(directory))
         settings = {
             "spark.sql.warehouse.dir": str(Path(directory) / "warehouse"),
             "spark.local.dir": directory,

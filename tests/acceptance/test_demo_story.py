@@ -25,7 +25,7 @@ def test_every_view_equals_the_source_after_a_day_with_two_kills(tmp_path: Path)
             [*command, *options], capture_output=True, text=True, timeout=900, check=False
         )
     finally:
-        left = servers.stop(home / "servers")
+        left = servers.purge(home / "servers")
     print(f"seed {SEED}\n{done.stderr}")
     assert done.returncode == 0, done.stderr
     assert left == [], "the demo stops its servers itself"
