@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any, Final
 
 from cdc.errors import FatalError, LogError, RetryableError
+from cdc.kafka_security import PLAINTEXT, Security
 from cdc.producer import open_client
 
 _POLL_S: Final = 0.05
@@ -28,9 +29,11 @@ class BulkProducer:
         bootstrap_servers: str,
         settings: Mapping[str, str | int | float | bool] | None = None,
         queue_bytes: int = 48 << 20,
+        security: Security = PLAINTEXT,
     ) -> None:
+        only_errors = {"delivery.report.only.error": True}
         self._client, _ = open_client(
-            bootstrap_servers, settings, self._on_error, **{"delivery.report.only.error": True}
+            bootstrap_servers, settings, self._on_error, security, **only_errors
         )
         self._queue_bytes = queue_bytes
         self._sent_bytes = self._sent = 0

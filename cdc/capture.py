@@ -66,7 +66,7 @@ class Capture:
     def __init__(self, config: Config, version: str) -> None:
         self._config = config
         self._source = config.source
-        self._broker = Broker(config.kafka.bootstrap_servers)
+        self._broker = Broker(config.kafka.bootstrap_servers, config.kafka)
         start = self._begin()  # early, so that what cannot work is refused at once
         self._identity = start.identity
         self._context = SourceContext(version, self._source.name, start.identity.database)
@@ -76,7 +76,10 @@ class Capture:
         self._held: KafkaReplay | None = None
         self._published = Position(0, 0)
         self._producer = Producer(
-            config.kafka.bootstrap_servers, config.kafka.producer, config.capture.queue_mb << 20
+            config.kafka.bootstrap_servers,
+            config.kafka.producer,
+            config.capture.queue_mb << 20,
+            config.kafka,
         )
         self._recorder = Recorder(config, start.identity, self._producer)
         self._stream: ReplicationStream | None = None

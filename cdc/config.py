@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from cdc.errors import ConfigError
+from cdc.kafka_security import FILES, Security, file_problems, librdkafka_option
 from cdc.topics import slot_name
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -47,14 +48,21 @@ class Source(_Section):
         return self.publication or slot_name(self.name)
 
 
-class Kafka(_Section):
+class Kafka(Security):
     """Where events go. ``producer`` holds librdkafka settings that are passed through."""
 
     bootstrap_servers: str = Field(min_length=1)
     partitions: int = Field(default=2, ge=1, le=1000)
     replication_factor: int = Field(default=-1, ge=-1)
-    topic: dict[str, str] = {}
-    producer: dict[str, str | int | float | bool] = {}
+    topic: dict[str, str] = Field(default={})
+    producer: dict[str, str | int | float | bool] = Field(default={})
+
+    @model_validator(mode="after")
+    def _security_is_every_client_s(self) -> Kafka:
+        for setting in self.producer:
+            if option := librdkafka_option(setting):
+                raise ValueError(f"producer.{setting}: set kafka.{option}, for every client")
+        return self
 
 
 class Capture(_Section):
@@ -156,7 +164,10 @@ def parse_config(
         problems += [_describe(item) for item in error.errors()]
     if problems:
         raise ConfigError("\n".join(f"{name}: {problem}" for problem in problems))
-    return _anchor(config, base)
+    anchored = _anchor(config, base)
+    if problems := file_problems(anchored.kafka):
+        raise ConfigError("\n".join(f"{name}: {problem}" for problem in problems))
+    return anchored
 
 
 def _expand(node: Any, environ: Mapping[str, str], place: str, problems: list[str]) -> Any:
@@ -199,4 +210,6 @@ def _anchor(config: Config, base: Path) -> Config:
         for name, store in config.stores.items()
     }
     apply = config.apply.model_copy(update={"state": absolute(config.apply.state)})
-    return config.model_copy(update={"stores": stores, "apply": apply})
+    files = {name: getattr(config.kafka, name) for name in FILES}
+    kafka = config.kafka.model_copy(update={k: absolute(v) for k, v in files.items() if v})
+    return config.model_copy(update={"kafka": kafka, "stores": stores, "apply": apply})

@@ -9,14 +9,16 @@ refuses for good stops all that follows (``enable.gapless.guarantee``) and is ra
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as _Producer
 
 from cdc.errors import LogError, RetryableError, UsageError
+from cdc.kafka_security import PLAINTEXT, Security, for_librdkafka
 from cdc.progress import Flight
 from cdc.records import Record
 
@@ -45,6 +47,12 @@ _DEFAULTS: Final[dict[str, str | int | bool]] = {
 _ANY_PARTITION: Final = -1
 _NEVER: Final = 1 << 63
 """Above every offset: what an unknown partition is expected to go on from."""
+_REFUSAL_S: Final = 3.0
+_CLIENTS_WORDS: Final = re.compile(r"^\w+://\S+: | \(after \d+ms in state \w+\)$")
+_CERTIFICATE_HINT: Final = "set kafka.ssl_ca_location to the PEM of who signed the certificate"
+_PROTOCOL_HINT: Final = (
+    "check kafka.security_protocol: does the listener want SASL, TLS or a client certificate?"
+)
 _ENVELOPE_BYTES: Final = 500
 """More than Kafka's own overhead of one record."""
 
@@ -53,6 +61,7 @@ def open_client(
     bootstrap_servers: str,
     settings: Mapping[str, str | int | float | bool] | None,
     on_error: Callable[[KafkaError], None],
+    security: Security = PLAINTEXT,
     **more: str | int | bool,
 ) -> tuple[Any, int]:
     """A client of librdkafka as every part of Headwater configures it, and the largest record it
@@ -65,11 +74,50 @@ def open_client(
             "exactly-once order depends on it: remove the setting",
         )
     merged = {**_DEFAULTS, **settings, **_FIXED, **more, "bootstrap.servers": bootstrap_servers}
+    private = for_librdkafka(security)
     try:
-        client = _Producer({**merged, "error_cb": on_error, "log_level": 2})
+        client = _Producer({**merged, **private, "error_cb": on_error, "log_level": 2})
     except KafkaException as error:
-        raise UsageError(f"kafka.producer: {error.args[0].str()}") from None
+        raise UsageError(f"kafka: the producer: {error.args[0].str()}") from None
     return client, int(merged["message.max.bytes"])
+
+
+class Refusal(NamedTuple):
+    """Why no client can connect. ``for_good``: trying again gives the same answer."""
+
+    said: str
+    hint: str
+    for_good: bool
+
+
+def why_refused(bootstrap_servers: str, security: Security) -> Refusal | None:
+    """What a broker answers to a client with these options; None if it takes it, or is silent."""
+    found: list[Refusal] = []
+
+    def heard(error: KafkaError) -> None:
+        if (refusal := _refusal(error)) is not None:
+            found.append(refusal)
+
+    client, _ = open_client(bootstrap_servers, None, heard, security)
+    deadline = monotonic() + _REFUSAL_S
+    while not any(refusal.for_good for refusal in found) and monotonic() < deadline:
+        client.poll(0.05)
+    return max(found, key=lambda refusal: refusal.for_good, default=None)
+
+
+def _refusal(error: KafkaError) -> Refusal | None:
+    said = _CLIENTS_WORDS.sub("", error.str())
+    if error.code() == KafkaError._AUTHENTICATION:
+        unknown = "mechanism handshake failed" in said
+        hint = "kafka.sasl_mechanism" if unknown else "kafka.sasl_username and kafka.sasl_password"
+        return Refusal(said, f"check {hint}", True)
+    if error.code() == KafkaError._SSL:
+        return Refusal(said.split(": broker cert")[0], _CERTIFICATE_HINT, True)
+    if "SSL handshake failed" in said:
+        return Refusal(said, _PROTOCOL_HINT, True)
+    if error.code() == KafkaError._ALL_BROKERS_DOWN:
+        return Refusal("every connection was closed", _PROTOCOL_HINT, False)
+    return None
 
 
 class Producer:
@@ -80,8 +128,11 @@ class Producer:
         bootstrap_servers: str,
         settings: Mapping[str, str | int | float | bool] | None = None,
         queue_bytes: int = 48 << 20,
+        security: Security = PLAINTEXT,
     ) -> None:
-        self._producer, self._max_bytes = open_client(bootstrap_servers, settings, self._on_error)
+        self._producer, self._max_bytes = open_client(
+            bootstrap_servers, settings, self._on_error, security
+        )
         self._queue_bytes = queue_bytes
         self._bytes = 0
         self._error: LogError | None = None

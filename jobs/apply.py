@@ -92,7 +92,7 @@ class ViewRun:
     def run(self) -> None:
         """Never raises: ``error`` says what went wrong."""
         try:
-            with Broker(self._config.kafka.bootstrap_servers) as broker:
+            with Broker(self._config.kafka.bootstrap_servers, self._config.kafka) as broker:
                 self._run(broker)
         except Exception as error:
             self.error = translate(error, self.name)

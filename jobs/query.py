@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from cdc.broker import Broker, Offsets
 from cdc.config import Config
 from cdc.errors import HeadwaterError, LogError, RetryableError, ViewError
+from cdc.kafka_security import for_spark
 from cdc.topics import table_topic
 from jobs.account import Account, account
 from jobs.faults import UnknownSchemaError, translate
@@ -113,7 +114,7 @@ class ViewQuery:
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._definition.name)
         records = (
             self._spark.readStream.format("kafka")
-            .option("kafka.bootstrap.servers", self._config.kafka.bootstrap_servers)
+            .options(**for_spark(self._config.kafka.bootstrap_servers, self._config.kafka))
             .option("subscribe", self._topic)
             .option("startingOffsets", "earliest")
             .option("failOnDataLoss", "true")

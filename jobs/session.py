@@ -34,6 +34,8 @@ _SETTINGS = {
     # A batch is cached for a moment: trying encodings on every value costs more than it saves.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
     "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    # Spark's own pattern, and the key of a client's certificate: not in plans, not in logs.
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|keystore[.]key",
     "spark.sql.streaming.stopTimeout": "60s",
     "spark.sql.streaming.numRecentProgressUpdates": "10",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -77,13 +77,16 @@ class Kafka:
 
 
 def _write_properties(place: Place) -> Path:
+    """The settings' own ``listeners`` are served besides ours."""
     main, controller = place.ports["main"], place.ports["controller"]
+    more = [place.settings["listeners"]] if "listeners" in place.settings else []
+    plain = f"PLAINTEXT://{HOST}:{main}"
     settings = {
         **SETTINGS,
         **place.settings,
         "log.dirs": str(place.directory / "data"),
-        "listeners": f"PLAINTEXT://{HOST}:{main},CONTROLLER://{HOST}:{controller}",
-        "advertised.listeners": f"PLAINTEXT://{HOST}:{main}",
+        "listeners": ",".join([plain, f"CONTROLLER://{HOST}:{controller}", *more]),
+        "advertised.listeners": ",".join([plain, *more]),
         "controller.quorum.voters": f"1@{HOST}:{controller}",
     }
     path = place.directory / "server.properties"

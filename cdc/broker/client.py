@@ -14,6 +14,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from cdc.broker.connection import Connection
 from cdc.errors import LogError, RetryableError
+from cdc.kafka_security import PLAINTEXT, Security
 
 Offsets = dict[str, dict[int, int]]
 """Offsets by topic and partition."""
@@ -46,8 +47,8 @@ class Record(NamedTuple):
 class Broker:
     """A Kafka cluster, connected to at the first call. Use from one thread; close at the end."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
-        self._connection = Connection(bootstrap_servers)
+    def __init__(self, bootstrap_servers: str, security: Security = PLAINTEXT) -> None:
+        self._connection = Connection(bootstrap_servers, security)
 
     def __enter__(self) -> Broker:
         return self

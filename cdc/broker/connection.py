@@ -12,6 +12,8 @@ from kafka import KafkaAdminClient, KafkaConsumer
 from kafka import errors as kafka_errors
 
 from cdc.errors import HeadwaterError, LogError, RetryableError
+from cdc.kafka_security import PLAINTEXT, Security, for_kafka_python
+from cdc.producer import why_refused
 
 CONNECT_TIMEOUT_S = 5.0
 RETRY_TIMEOUT_S = 10.0
@@ -24,8 +26,9 @@ T = TypeVar("T")
 class Connection:
     """An admin client and a few readers, opened when they are first needed."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, security: Security = PLAINTEXT) -> None:
         self.address = address
+        self._security = security
         self._admin: Any = None
         self._idle_readers: list[Any] = []
 
@@ -39,7 +42,7 @@ class Connection:
     def call(self, doing: str, call: Callable[[Any], T]) -> T:
         """Ask the cluster, again for ``RETRY_TIMEOUT_S`` while it is electing or loading."""
         with self.translated(doing):
-            admin = self._connected()
+            admin = self._connected(doing)
             return tenacity.Retrying(
                 retry=tenacity.retry_if_exception_type(kafka_errors.RetriableError),
                 stop=tenacity.stop_after_delay(RETRY_TIMEOUT_S),
@@ -63,7 +66,7 @@ class Connection:
 
     def _open_reader(self, doing: str) -> Any:
         self._probe()
-        with self.translated(doing):
+        with self.translated(doing), self._reasoned(doing):
             return KafkaConsumer(
                 bootstrap_servers=self.address,
                 group_id=None,
@@ -73,17 +76,33 @@ class Connection:
                 bootstrap_timeout_ms=int(CONNECT_TIMEOUT_S * 1000),
                 request_timeout_ms=int(RETRY_TIMEOUT_S * 1000),
                 metrics_enabled=False,
+                **for_kafka_python(self._security),
             )
 
-    def _connected(self) -> Any:
+    def _connected(self, doing: str) -> Any:
         if self._admin is None:
             self._probe()
-            self._admin = KafkaAdminClient(
-                bootstrap_servers=self.address,
-                bootstrap_timeout_ms=int(CONNECT_TIMEOUT_S * 1000),
-                request_timeout_ms=int(RETRY_TIMEOUT_S * 1000),
-            )
+            with self._reasoned(doing):
+                self._admin = KafkaAdminClient(
+                    bootstrap_servers=self.address,
+                    bootstrap_timeout_ms=int(CONNECT_TIMEOUT_S * 1000),
+                    request_timeout_ms=int(RETRY_TIMEOUT_S * 1000),
+                    **for_kafka_python(self._security),
+                )
         return self._admin
+
+    @contextmanager
+    def _reasoned(self, doing: str) -> Iterator[None]:
+        """Kafka-python raises a bare timeout whatever the broker refused; librdkafka says it."""
+        try:
+            yield
+        except kafka_errors.KafkaTimeoutError:
+            refusal = why_refused(self.address, self._security)
+            if refusal is None:
+                raise
+            message = f"Kafka at {self.address}: {doing}: {refusal.said}"
+            kind = LogError if refusal.for_good else RetryableError
+            raise kind(message, refusal.hint) from None
 
     def _probe(self) -> None:
         """A plain connection first: it tells the reason at once, and leaves no thread behind."""

@@ -84,7 +84,7 @@ def initialise(
         tables = captured_tables(conn, source)
         changed = ensure_publication(conn, source.publication_name, tables)
         observer.step(f"publication {source.publication_name} {'set' if changed else 'fits'}")
-        with Broker(config.kafka.bootstrap_servers) as broker:
+        with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
             specs = topic_specs(config, tables)
             created = broker.create_topics(specs)
             observer.step(f"topics: {len(created)} created, {len(specs) - len(created)} were there")
@@ -120,7 +120,9 @@ def _take_snapshot(
         if drop_slot(conn, name):
             kit.observer.step(f"slot {name} of an earlier run dropped: starting over")
     identity = identify(conn)
-    producer = BulkProducer(config.kafka.bootstrap_servers, config.kafka.producer)
+    producer = BulkProducer(
+        config.kafka.bootstrap_servers, config.kafka.producer, security=config.kafka
+    )
     _withdraw(kit, producer)
     snapshot_id = state.begin(conn, source.name, source.slot_name)
     with create_slot(source.dsn, source.slot_name, on_wait=kit.observer.step) as slot:

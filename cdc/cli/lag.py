@@ -45,7 +45,10 @@ def lag(
         raise UsageError("--watch and --json do not go together", "leave one out")
     config = configured(ctx)
     topics = view_topics(config, views or list(config.views))
-    with connect(config.source.dsn) as conn, Broker(config.kafka.bootstrap_servers) as broker:
+    with (
+        connect(config.source.dsn) as conn,
+        Broker(config.kafka.bootstrap_servers, config.kafka) as broker,
+    ):
 
         def now() -> Lag:
             source = config.source

@@ -50,7 +50,7 @@ def verify(
 
     config = configured(ctx)
     with ExitStack() as stack:
-        broker = stack.enter_context(Broker(config.kafka.bootstrap_servers))
+        broker = stack.enter_context(Broker(config.kafka.bootstrap_servers, config.kafka))
         resolved = resolved_view(config, view, broker)
         on_step = stack.enter_context(_steps(err()))
 

@@ -59,7 +59,7 @@ def preflight(
     specs = topic_specs(config, subject.tables if subject else ())
     initialised = subject is not None and subject.initialised
     address = config.kafka.bootstrap_servers
-    with Broker(address) as broker:
+    with Broker(address, config.kafka) as broker:
         findings += _run("kafka", kafka, broker, address, specs, initialised)
     if with_views:
         findings += _run("stores", stores.stores, config)

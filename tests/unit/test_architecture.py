@@ -33,7 +33,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "snapshots": (*KERNEL, "cdc.slot", "cdc.catalog", "cdc.selection", "cdc.postgres",
                   "cdc.producer", "cdc.bulk", "cdc.config"),
     "views": KERNEL,
-    "jobs": (*KERNEL, "cdc.config", "cdc.broker", "views", "stack.jars", "stack.java"),
+    "jobs": (*KERNEL, "cdc.config", "cdc.broker", "cdc.kafka_security", "views", "stack.jars",
+             "stack.java"),
     "migrations": ("cdc.errors", "cdc.postgres"),
     "stack": ("cdc.errors",),
 }  # fmt: skip
