@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -113,6 +114,18 @@ class Apply(_Section):
     spark: dict[str, str] = {}
 
 
+_MODELS: Mapping[str, type[BaseModel]] = {
+    "source": Source,
+    "kafka": Kafka,
+    "capture": Capture,
+    "opensearch": OpenSearch,
+    "redis": Redis,
+    "delta": Delta,
+    "views": View,
+    "apply": Apply,
+}
+
+
 class Config(_Section):
     """The whole file."""
 
@@ -145,6 +158,8 @@ def load_config(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
         raise ConfigError(
             f"{path}: no such file", "write one or name it with --config FILE"
         ) from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: is a folder", "name a file with --config FILE") from None
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}", "make it readable") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -181,7 +196,7 @@ def _expand(node: Any, environ: Mapping[str, str], place: str, problems: list[st
         return node
     for variable in _VARIABLE.findall(node):
         if variable not in environ:
-            problems.append(f"{place}: environment variable {variable} is not set")
+            problems.append(f"{place}: environment variable {variable} is not set: export it")
     return _VARIABLE.sub(lambda match: environ.get(match[1], match[0]), node)
 
 
@@ -192,9 +207,20 @@ def _describe(item: Any) -> str:
         del parts[2]
     place = ".".join(part for part in parts if part != "[key]")
     if item["type"] == "extra_forbidden":
-        return f"{place}: unknown setting"
+        return f"{place}: unknown setting: {_meant(item['loc'])}"
+    if item["type"] == "missing":
+        return f"{place}: is required: add it"
     message = item["msg"].removeprefix("Value error, ")
     return f"{place}: {message}" if place else message
+
+
+def _meant(location: Sequence[Any]) -> str:
+    """What an unknown setting may have been meant to be."""
+    model: type[BaseModel] = Config
+    if len(location) > 1:  # a store's kind stands behind its name
+        model = _MODELS[location[2] if location[0] == "stores" else location[0]]
+    close = get_close_matches(str(location[-1]), model.model_fields, 1)
+    return f"did you mean {close[0]}?" if close else f"known are {', '.join(model.model_fields)}"
 
 
 def _anchor(config: Config, base: Path) -> Config:

@@ -160,7 +160,8 @@ def connection_error(text: str, parameters: dict[str, Any]) -> HeadwaterError:
             return RetryableError(message, hint)
     for part, hint in _FATAL_ON_CONNECT.items():
         if part in text:
-            return SourceError(message, hint)
+            role = place(parameters).partition("@")[0]
+            return SourceError(message, hint.replace("ROLE ...", f"ROLE {role}"))
     return RetryableError(message, _UNREACHABLE)
 
 

@@ -40,7 +40,8 @@ def _major(java: str) -> int:
             [java, "-version"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise StackError(f"{java} does not run: {error}", _HINT) from None
+        reason = getattr(error, "strerror", None) or error
+        raise StackError(f"{java} does not run: {reason}", _HINT) from None
     match = _VERSION.search(answer.stderr + answer.stdout)
     if match is None:
         raise StackError(f"{java} does not say its version", _HINT)

@@ -60,7 +60,7 @@ def apply(
         failed = apply_views(spark, config, names, stopping, available_now)
     finally:
         spark.stop()
-    for error in failed.values():
-        print_error(str(error))
+    for fault in dict.fromkeys(str(error) for error in failed.values()):
+        print_error(fault)  # once, though it ended several views
     if failed:
         raise typer.Exit(1)

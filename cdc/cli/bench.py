@@ -62,9 +62,11 @@ def bench(
     )
     from benchmarks.run import chosen, facts, measure
     from cdc.cli.output import err, out, print_json
+    from stack.java import find_java
 
     signal.signal(signal.SIGTERM, _interrupt)
     names = chosen(only or [])
+    find_java()  # before anything is made
     path = RESULTS if rows == DEFAULT_ROWS else home / RESULTS.name
     results: Results = read_results(path) if rows == DEFAULT_ROWS else {}
     load_before = load_average()

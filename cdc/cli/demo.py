@@ -50,7 +50,9 @@ def demo(
     from demo.home import Home
     from demo.report import document, show, succeeded
     from demo.story import Script, Story, new_board
+    from stack.java import find_java
 
+    find_java()  # before anything is made
     signal.signal(signal.SIGTERM, _interrupt)
     board, place = new_board(), Home(home)
     display = display_for(err(), board)

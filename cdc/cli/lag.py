@@ -129,7 +129,8 @@ def table(lag: Lag) -> Table:
     grid.add_column("state")
     capture = lag.capture
     if capture.behind_bytes is None:
-        state = "no slot: run headwater init"
+        again = "" if lag.progress_lsn is None else " --again"  # Kafka holds what it read
+        state = f"no slot: run headwater init{again}"
     else:
         kept = _size(capture.retained_bytes)
         state = f"{'running' if capture.active else 'not running'}, the slot keeps {kept} of WAL"

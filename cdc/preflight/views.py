@@ -17,7 +17,7 @@ def views(source: Source) -> Iterator[Finding]:
     from views.tables import parse_version
 
     config = source.config
-    if not config.views:
+    if not config.views or not source.tables:  # what is wrong with the tables has been said
         return
     types = load_types(source.conn)
     captured = {(table.schema, table.name): table for table in source.tables}

@@ -30,7 +30,11 @@ def failure(text: str) -> HeadwaterError:
             RetryableError,
             "max_wal_senders",
         ),
-        ("FATAL:  permission denied to start WAL sender", SourceError, "REPLICATION"),
+        (
+            "FATAL:  permission denied to start WAL sender",
+            SourceError,
+            "ALTER ROLE app REPLICATION",
+        ),
         ("server does not support SSL, but SSL was required", SourceError, "sslmode"),
         ("something nobody has seen", RetryableError, "is PostgreSQL running"),
         ("", RetryableError, "is PostgreSQL running"),
