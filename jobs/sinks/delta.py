@@ -78,7 +78,7 @@ class DeltaSink:
         self._path = f"{config.path.rstrip('/')}/{view}"
         self._columns = StructType()
         self._key: tuple[str, ...] = ()
-        self._empty = False
+        self._empty: bool | None = None
         self._batches = 0
 
     def prepare(self, columns: StructType, key: tuple[str, ...]) -> bool:
@@ -88,7 +88,6 @@ class DeltaSink:
         else:
             self._run(lambda: self._create(columns, key))
         self._columns, self._key = columns, key
-        self._empty = self._run(lambda: self._table(self._spark).toDF().isEmpty())
         return not held
 
     def _create(self, columns: StructType, key: tuple[str, ...]) -> None:
@@ -107,7 +106,8 @@ class DeltaSink:
 
     def _extend(self, columns: StructType, key: tuple[str, ...]) -> None:
         table = self._table(self._spark)
-        held_key = table.detail().select("properties").collect()[0].properties.get(_KEY_PROPERTY)
+        shown = self._spark.sql(f"SHOW TBLPROPERTIES delta.{quoted(self._path)}").collect()
+        held_key = {row.key: row.value for row in shown}.get(_KEY_PROPERTY)
         if held_key is None:
             raise ViewError(
                 f"view {self._view}: {self._path} is a Delta table that is not this view's",
@@ -134,7 +134,7 @@ class DeltaSink:
                 return
             if facts["unkeyed"]:
                 raise ViewError(f"view {self._view}: a row's key is null", "choose other columns")
-            if self._empty:
+            if self._is_empty():
                 self._run(lambda: self._append(held, batch))
             else:
                 if facts["partial"]:
@@ -144,6 +144,12 @@ class DeltaSink:
         self._batches += 1
         if self._batches % TEND_BATCHES == 0:
             self._run(self._tend)
+
+    def _is_empty(self) -> bool:
+        """Asked once: what this process writes it knows of."""
+        if self._empty is None:
+            self._empty = self._run(lambda: self._table(self._spark).toDF().isEmpty())
+        return self._empty
 
     def truncate(self, before: Position, batch: Batch) -> None:  # noqa: ARG002
         # No transaction id: deleting what is older a second time deletes nothing.
