@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+# PySpark's: they write every fault's text, which may hold values, also of a batch tried again.
+_TELLTALES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_LOG = Path(__file__).with_name("log4j2.properties")
 # Local settings, each measured: a micro-batch's fixed cost is planning and tiny tasks.
 _LOCAL = {
     "spark.ui.enabled": "false",
@@ -23,8 +27,7 @@ _LOCAL = {
     # has to be four times as hot. `spark.driver.extraJavaOptions` comes after these.
     "spark.driver.defaultJavaOptions": "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=20000"
     " -XX:Tier4MinInvocationThreshold=2400 -XX:Tier4CompileThreshold=60000"
-    " -XX:Tier4BackEdgeThreshold=160000",
-    "spark.log.level": "ERROR",
+    f" -XX:Tier4BackEdgeThreshold=160000 -Dlog4j2.configurationFile={_LOG.as_uri()}",
 }
 _SETTINGS = {
     "spark.scheduler.mode": "FAIR",
@@ -51,6 +54,8 @@ def open_session(
     ``jars`` go on the driver's class path: with a local master that is every class path.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers take the python3 on PATH
+    for name in _TELLTALES:
+        logging.getLogger(name).disabled = True
     local = _LOCAL if master.startswith("local") else {}
     wanted = {**local, **_SETTINGS, **settings}
     if jars:

@@ -38,6 +38,10 @@ sql = "select id, body from t"
 store = "cache"
 key = ["id"]
 sql = "select id, colour from t"
+[views.{source}_strict]
+store = "cache"
+key = ["id"]
+sql = "select id, body::int as number from t"
 [apply]
 state = "./state"
 """
@@ -51,6 +55,7 @@ class Setting:
         self.file = directory / "headwater.toml"
         self.file.write_text(_CONFIG.format(source=log.source, kafka=log.bootstrap, redis=redis))
         self.good, self.bad = f"{log.source}_good", f"{log.source}_bad"
+        self.strict = f"{log.source}_strict"
         self._started: list[subprocess.Popen[bytes]] = []
 
     def apply(self, *arguments: str) -> subprocess.Popen[bytes]:
@@ -120,7 +125,7 @@ def test_a_failing_view_is_one_line_and_exit_code_1_and_others_are_applied(
     setting: Setting,
 ) -> None:
     setting.log.write(v1(1, 1, row(1, "a")))
-    process = setting.apply("--available-now", "--json")
+    process = setting.apply("--available-now", "--json", setting.good, setting.bad)
     assert process.wait(180) == 1, setting.output()
     errors = [line for line in setting.output().splitlines() if line.startswith("error: ")]
     assert len(errors) == 1
@@ -131,6 +136,19 @@ def test_a_failing_view_is_one_line_and_exit_code_1_and_others_are_applied(
     assert sum(batch["offsets"][setting.log.topic].values()) == 1
     assert len(batch["fresh_ms"]) == 1
     assert setting.group_is_at_the_end()
+
+
+def test_a_value_that_stops_a_view_is_in_no_log_and_neither_is_sparks_stack(
+    setting: Setting,
+) -> None:
+    setting.log.write(v1(1, 1, row(1, "confidential")))
+    process = setting.apply("--available-now", "--json", setting.strict)
+    assert process.wait(180) == 1, setting.output()
+    lines = setting.output().splitlines()
+    assert any("CAST_INVALID_INPUT" in line for line in lines if line.startswith("error: "))
+    assert "confidential" not in setting.output()
+    stack = [line for line in lines if "org.apache.spark" in line or line.startswith("\tat ")]
+    assert not stack, setting.output()
 
 
 def test_an_unknown_view_is_a_usage_error(setting: Setting) -> None:
