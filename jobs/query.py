@@ -8,29 +8,25 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from cdc.broker import Broker, Offsets
 from cdc.config import Config
 from cdc.errors import HeadwaterError, LogError, RetryableError, ViewError
 from cdc.kafka_security import for_spark
 from cdc.topics import table_topic
-from jobs.account import Account, account
+from jobs.account import Account
+from jobs.applying import Applier, Model, evaluate, released
 from jobs.faults import UnknownSchemaError, translate
-from jobs.fold import EVENT, SNAPSHOT, TRUNCATE
 from jobs.offsets import batch_offsets, committed_batch, is_started
-from jobs.project import filled_rows_of, rows_of
-from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, Batch, Sink
+from jobs.sinks import Batch, Sink
 from jobs.state import ViewState
-from jobs.versions import Versions, read_versions
+from jobs.versions import read_versions
 from views.definition import ViewDefinition
-from views.resolve import ResolvedView, resolve
+from views.resolve import resolve
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -51,26 +47,6 @@ class Applied(NamedTuple):
     seconds: float
     at_us: int
     """When the sink returned, microseconds since the epoch."""
-
-
-class Model:
-    """The view as resolved against the newest version of its table.
-
-    ``rows`` makes what a sink applies of a batch's records, ``filled_rows`` that of a batch with
-    gaps it may fill itself.
-    """
-
-    def __init__(self, view: ResolvedView, versions: Versions) -> None:
-        self.view = view
-        self.rows = rows_of(view, versions)
-        self.filled_rows = filled_rows_of(view, versions)
-
-    @property
-    def columns(self) -> StructType:
-        """The view's columns as a store is to hold them."""
-        columns = StructType.fromDDL(self.view.ddl())
-        assert isinstance(columns, StructType)
-        return columns
 
 
 class ViewQuery:
@@ -95,13 +71,13 @@ class ViewQuery:
         self._report = report
         self._topic = table_topic(config.source.name, definition.schema, definition.table)
         self._model: Model | None = None
+        self._applier: Applier | None = None
         self._query: StreamingQuery | None = None
         self._error: HeadwaterError | None = None
         self._in_batch = threading.Lock()
         self._stopping = False
         self._abandoned = False
         self._applied = -1
-        self._empty = False
 
     def start(self, available_now: bool) -> None:
         """Check what can be checked, prepare the store, start the stream.
@@ -110,7 +86,8 @@ class ViewQuery:
         """
         self._check_topic()
         self._model = self._read_model()
-        self._empty = self._sink.prepare(self._model.columns, self._definition.key)
+        created = self._sink.prepare(self._model.columns, self._definition.key)
+        self._applier = Applier(self._definition.name, self._state, self._sink, created)
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._definition.name)
         records = (
             self._spark.readStream.format("kafka")
@@ -191,15 +168,11 @@ class ViewQuery:
             self._applied = number
 
     def _run(self, records: DataFrame, number: int) -> None:
+        assert self._applier is not None
         started = time.monotonic()
         held, counted = self._evaluated(records)
-        batch = Batch(self._definition.name, self._state.generation, number, counted.keys)
-        with _released(held):
-            if counted.keys:
-                self._sink.apply(_rows(held, counted, self._empty), batch)
-                self._empty = False
-            if counted.truncated is not None:
-                self._sink.truncate(counted.truncated, batch)
+        with released(held):
+            batch = self._applier.apply(held, counted, number)
         offsets = batch_offsets(self._state.checkpoint, batch.number)
         seconds = time.monotonic() - started
         self._report(Applied(batch, counted, offsets, seconds, time.time_ns() // 1000))
@@ -225,11 +198,7 @@ class ViewQuery:
 
     def _evaluate(self, records: DataFrame) -> tuple[DataFrame, Account]:
         assert self._model is not None
-        rows, counted = _held(self._model.rows(records))
-        if counted.gaps:
-            with _released(rows):
-                return _held(self._model.filled_rows(records))
-        return rows, counted
+        return evaluate(self._model, records)
 
     def _learn(self) -> None:
         """Read the table's versions again; the view may have gained columns."""
@@ -271,42 +240,3 @@ class ViewQuery:
                 break
             time.sleep(_POLL_S)
         self._query.stop()
-
-
-@contextmanager
-def _released(held: DataFrame) -> Iterator[None]:
-    """Let cached rows go at the end. After a fault, which may be Spark's end, it need not work."""
-    try:
-        yield
-    except BaseException:
-        with suppress(Exception):
-            held.unpersist()
-        raise
-    held.unpersist()
-
-
-def _held(rows: DataFrame) -> tuple[DataFrame, Account]:
-    """``rows`` evaluated into the cache, and what they amount to."""
-    rows = rows.persist()
-    with ExitStack() as on_error:
-        on_error.enter_context(_released(rows))
-        counted = account(rows)
-        on_error.pop_all()
-    return rows, counted
-
-
-def _rows(held: DataFrame, counted: Account, empty: bool) -> DataFrame:
-    """What the sink gets: without TRUNCATE, and without what it removed in this batch already.
-
-    A store that is empty has no row that a snapshot row outside the view's filter could replace.
-    """
-    rows = held.where(~(F.col(DELETED) & (F.col(EVENT)["op"] == SNAPSHOT))) if empty else held
-    if counted.truncated is not None:
-        lsn, ordinal = counted.truncated
-        position = F.struct(COMMIT_LSN, ORDINAL)
-        limit = F.struct(F.lit(lsn).cast("bigint"), F.lit(ordinal).cast("bigint"))
-        rows = rows.where((F.col(EVENT)["op"] != TRUNCATE) & (position >= limit))
-    rows = rows.drop(EVENT)
-    # Projections of cached rows: a sink that reads them twice need not cache them again.
-    rows.is_cached = True
-    return rows

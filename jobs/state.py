@@ -1,6 +1,6 @@
 """What a view keeps on disk between runs: Spark's checkpoint, its generation, its declaration.
 
-<apply.state>/<source>/<view>/view.json      generation and what was declared
+<apply.state>/<source>/<view>/view.json      generation, what was declared, the newest TRUNCATE
 <apply.state>/<source>/<view>/checkpoint/    Spark's own
 """
 
@@ -11,8 +11,10 @@ import os
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cdc.errors import ViewError
+from cdc.lsn import Position
 from views.definition import ViewDefinition
 
 
@@ -26,6 +28,19 @@ class ViewState:
     @property
     def checkpoint(self) -> Path:
         return self.directory / "checkpoint"
+
+    @property
+    def file(self) -> Path:
+        return self.directory / "view.json"
+
+    def truncated(self) -> Position | None:
+        """The newest TRUNCATE that this generation has met in any partition."""
+        held = (_read(self.file) or {}).get("truncated")
+        return None if held is None else Position(*held)
+
+    def remember_truncated(self, position: Position) -> None:
+        """Keep ``position`` over a restart. Call it before its batch is committed."""
+        _write(self.file, {**(_read(self.file) or {}), "truncated": list(position)})
 
 
 def open_state(root: str, source: str, view: ViewDefinition) -> ViewState:
@@ -43,8 +58,7 @@ def open_state(root: str, source: str, view: ViewDefinition) -> ViewState:
         "store": view.store,
         "table": view.table_name,
     }
-    file = directory / "view.json"
-    held = _read(file)
+    held = _read(directory / "view.json")
     if held is not None and (directory / "checkpoint").is_dir():
         changed = [name for name, value in declared.items() if held.get(name) != value]
         if changed:
@@ -55,13 +69,14 @@ def open_state(root: str, source: str, view: ViewDefinition) -> ViewState:
         return ViewState(directory, held["generation"])
     generation = str(uuid.uuid4())
     directory.mkdir(parents=True, exist_ok=True)
-    _write(file, {"generation": generation, **declared})
-    return ViewState(directory, generation)
+    state = ViewState(directory, generation)
+    _write(state.file, {"generation": generation, **declared})
+    return state
 
 
-def _read(file: Path) -> dict[str, str] | None:
+def _read(file: Path) -> dict[str, Any] | None:
     try:
-        held: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
+        held: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except ValueError:

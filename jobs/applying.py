@@ -1,0 +1,118 @@
+"""One micro-batch: evaluated once, then given to the sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from cdc.lsn import Position
+from jobs.account import Account, account
+from jobs.fold import EVENT, SNAPSHOT, TRUNCATE
+from jobs.project import filled_rows_of, rows_of
+from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, Batch, Sink
+from jobs.state import ViewState
+from jobs.versions import Versions
+from views.resolve import ResolvedView
+
+
+class Model:
+    """The view as resolved against the newest version of its table.
+
+    ``rows`` makes what a sink applies of a batch's records, ``filled_rows`` that of a batch with
+    gaps it may fill itself.
+    """
+
+    def __init__(self, view: ResolvedView, versions: Versions) -> None:
+        self.view = view
+        self.rows = rows_of(view, versions)
+        self.filled_rows = filled_rows_of(view, versions)
+
+    @property
+    def columns(self) -> StructType:
+        """The view's columns as a store is to hold them."""
+        columns = StructType.fromDDL(self.view.ddl())
+        assert isinstance(columns, StructType)
+        return columns
+
+
+def evaluate(model: Model, records: DataFrame) -> tuple[DataFrame, Account]:
+    """A batch's rows, cached: ``released`` lets them go. And what they amount to."""
+    rows, counted = _held(model.rows(records))
+    if counted.gaps:
+        with released(rows):
+            return _held(model.filled_rows(records))
+    return rows, counted
+
+
+class Applier:
+    """Gives a view's batches to its sink. ``created``: the store was made just now.
+
+    TRUNCATE stands in every partition and is carried out where it is met first. What the other
+    partitions bring of the time before it is left out from then on: it would come to rows that
+    the store does not hold any more.
+    """
+
+    def __init__(self, view: str, state: ViewState, sink: Sink, created: bool) -> None:
+        self._view, self._state, self._sink = view, state, sink
+        self._empty = created
+        self._truncated = state.truncated()
+
+    def apply(self, held: DataFrame, counted: Account, number: int) -> Batch:
+        """Make the store equal to what ``evaluate`` gave for batch ``number``."""
+        batch = Batch(self._view, self._state.generation, number, counted.keys)
+        if counted.truncated is not None:
+            self._remember(counted.truncated)
+        if counted.keys:
+            self._sink.apply(_rows(held, self._truncated, self._empty), batch)
+            self._empty = False
+        if counted.truncated is not None:
+            self._sink.truncate(counted.truncated, batch)
+        return batch
+
+    def _remember(self, position: Position) -> None:
+        if self._truncated is None or position > self._truncated:
+            self._state.remember_truncated(position)
+            self._truncated = position
+
+
+@contextmanager
+def released(held: DataFrame) -> Iterator[None]:
+    """Let cached rows go at the end. After a fault, which may be Spark's end, it need not work."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):
+            held.unpersist()
+        raise
+    held.unpersist()
+
+
+def _held(rows: DataFrame) -> tuple[DataFrame, Account]:
+    """``rows`` evaluated into the cache, and what they amount to."""
+    rows = rows.persist()
+    with ExitStack() as on_error:
+        on_error.enter_context(released(rows))
+        counted = account(rows)
+        on_error.pop_all()
+    return rows, counted
+
+
+def _rows(held: DataFrame, truncated: Position | None, empty: bool) -> DataFrame:
+    """What the sink gets: without TRUNCATE, and without what one has removed.
+
+    A store that is empty has no row that a snapshot row outside the view's filter could replace.
+    """
+    rows = held.where(~(F.col(DELETED) & (F.col(EVENT)["op"] == SNAPSHOT))) if empty else held
+    if truncated is not None:
+        lsn, ordinal = truncated
+        position = F.struct(COMMIT_LSN, ORDINAL)
+        limit = F.struct(F.lit(lsn).cast("bigint"), F.lit(ordinal).cast("bigint"))
+        rows = rows.where((F.col(EVENT)["op"] != TRUNCATE) & (position >= limit))
+    rows = rows.drop(EVENT)
+    # Projections of cached rows: a sink that reads them twice need not cache them again.
+    rows.is_cached = True
+    return rows
