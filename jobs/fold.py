@@ -17,11 +17,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
 from jobs.faults import fault
-from jobs.schema import PLACEHOLDER
+from jobs.schema import JSON_OPTIONS, PLACEHOLDER
 
 Step = Callable[[DataFrame], DataFrame]
 EVENT = "__event"
-DELETE, SNAPSHOT, TRUNCATE = "d", "r", "t"
+DELETE, SNAPSHOT, TRUNCATE, UPDATE = "d", "r", "t", "u"
+_FILLED = "map<string, string>"
+_VALUE = "struct<text string, schema_id string>"
 _SOURCE = (
     StructType()
     .add("commit_lsn", LongType())
@@ -41,7 +43,7 @@ def parse(columns: Sequence[str]) -> Step:
     text = F.col("value").cast("string")
     read = [
         F.col("key").cast("string").alias("key"),
-        F.from_json(text, _value(columns)).alias("event"),
+        F.from_json(text, _value(columns), JSON_OPTIONS).alias("event"),
         F.concat_ws("-", "topic", "partition", "offset").alias("record"),
         text.contains(PLACEHOLDER).alias("partial"),
     ]
@@ -57,7 +59,7 @@ def parse(columns: Sequence[str]) -> Step:
         source["schema_id"].alias("schema_id"),
         source["ts_us"].alias("committed_us"),
         "record",
-        "partial",
+        (F.col("partial") & (F.col("event.op") == UPDATE)).alias("partial"),
     )
     position = F.struct(lsn.alias("commit_lsn"), source["ordinal"].alias("ordinal"))
     parsed = [F.col("key"), position.alias("position"), change.alias("change")]
@@ -81,26 +83,29 @@ def _value(columns: Sequence[str]) -> StructType:
 def fold() -> Step:
     """Parsed events to the last change of each key, in one struct column ``__event``.
 
-    Fields: ``commit_lsn, ordinal, op, image, schema_id, committed_us, record, partial, gap``, and
-    of all changes folded into it their number, ``records``, and ``oldest_us``, when the oldest
-    streamed one was committed. TRUNCATE has no key: the newest one is the row whose ``op`` is
-    ``t``. Placeholders stay in a ``partial`` image; ``gap`` tells that an earlier change of the
-    batch may have the values, which is for ``fold_filling`` to find out.
+    Fields: ``commit_lsn, ordinal, op, image, schema_id, committed_us, record, partial, gap,
+    filled``, and of all changes folded into it their number, ``records``, and ``oldest_us``, when
+    the oldest streamed one was committed. TRUNCATE has no key: the newest one is the row whose
+    ``op`` is ``t``. Placeholders stay in a ``partial`` image, which only an UPDATE has; ``gap``
+    tells that an earlier change of the batch may have the values, which is for ``fold_filling`` to
+    find out.
     """
     gap = F.col("change.partial") & (F.col("records") > 1)
-    last, event = _last(), _event(F.col("change.image"), gap)
+    last, event = _last(), _event(F.col("change.image"), gap, F.lit(None).cast(_FILLED))
     return lambda events: events.groupBy("key").agg(*last).select(event)
 
 
 def fold_filling(columns: Sequence[str], large: Sequence[str]) -> Step:
     """As ``fold``, with each placeholder replaced by the value if the batch holds it.
 
-    ``large`` names those of ``columns`` that an UPDATE may leave out. Several times slower than
-    ``fold``: for batches with gaps.
+    ``large`` names those of ``columns`` that an UPDATE may leave out. ``filled`` of a partial image
+    names the schema each of these values was written under; it has none for a value that the batch
+    does not hold. Several times slower than ``fold``: for batches with gaps.
     """
     last = [*_last(), *_kept(large)]
     known = F.when(F.col("change.partial"), _known(large)).alias("known")
-    event = _event(_filled(columns, large), F.lit(False))
+    filled = F.transform_values("known", lambda _, value: value["schema_id"])
+    event = _event(_filled(columns, large), F.lit(False), filled)
     return lambda events: events.groupBy("key").agg(*last).select("*", known).select(event)
 
 
@@ -115,7 +120,7 @@ def _last() -> list[Column]:
     ]
 
 
-def _event(image: Column, gap: Column) -> Column:
+def _event(image: Column, gap: Column, filled: Column) -> Column:
     change = F.col("change")
     return F.struct(
         F.col("position.commit_lsn").alias("commit_lsn"),
@@ -127,6 +132,7 @@ def _event(image: Column, gap: Column) -> Column:
         change["record"].alias("record"),
         change["partial"].alias("partial"),
         gap.alias("gap"),
+        filled.alias("filled"),
         "records",
         "oldest_us",
     ).alias(EVENT)
@@ -136,17 +142,24 @@ def _kept(large: Sequence[str]) -> list[Column]:
     """What ``_known`` needs: the newest image without placeholders, every image with some."""
     position, change = F.col("position"), F.col("change")
     whole = F.when(~change["partial"], position)
-    values = _values(change["image"], large).alias("values")
+    values = _values(change, large).alias("values")
     return [
         F.max(F.when(change["op"] == DELETE, position)).alias("deleted_at"),
         F.max(whole).alias("whole_at"),
-        F.max_by(change["image"], whole).alias("whole"),
+        F.max_by(change, whole).alias("whole"),
         F.collect_list(F.when(change["partial"], F.struct(position, values))).alias("partials"),
     ]
 
 
-def _values(image: Column, large: Sequence[str]) -> Column:
-    return F.create_map(*(part for name in large for part in (F.lit(name), image[name])))
+def _values(change: Column, large: Sequence[str]) -> Column:
+    """The large columns that a change carries, by name; NULL for those it leaves out."""
+    image, schema_id = change["image"], change["schema_id"]
+
+    def value(name: str) -> Column:
+        carried = F.struct(image[name].alias("text"), schema_id.alias("schema_id"))
+        return F.when(~(change["partial"] & image[name].eqNullSafe(PLACEHOLDER)), carried)
+
+    return F.create_map(*(part for name in large for part in (F.lit(name), value(name))))
 
 
 def _known(large: Sequence[str]) -> Column:
@@ -154,7 +167,8 @@ def _known(large: Sequence[str]) -> Column:
 
     What stood there before a delete belongs to another row and is not taken.
     """
-    values, deleted_at = _values(F.col("whole"), large), F.col("deleted_at")
+    deleted_at = F.col("deleted_at")
+    values = _values(F.col("whole"), large)
     whole = F.struct(F.col("whole_at").alias("position"), values.alias("values"))
     images = F.filter(
         F.array_append("partials", whole),
@@ -162,13 +176,12 @@ def _known(large: Sequence[str]) -> Column:
             item["position"].isNotNull() & (deleted_at.isNull() | (item["position"] > deleted_at))
         ),
     )
+    nothing = (part for name in large for part in (F.lit(name), F.lit(None).cast(_VALUE)))
     return F.aggregate(
         F.array_sort(images, _by_position),
-        _values(F.col("change.image"), large),
+        F.create_map(*nothing),
         lambda known, item: F.map_zip_with(
-            known,
-            item["values"],
-            lambda _, old, new: F.when(new.eqNullSafe(F.lit(PLACEHOLDER)), old).otherwise(new),
+            known, item["values"], lambda _, old, new: F.coalesce(new, old)
         ),
     )
 
@@ -185,7 +198,7 @@ def _filled(columns: Sequence[str], large: Sequence[str]) -> Column:
     def text(name: str) -> Column:
         if name not in large:
             return image[name]
-        left_out = partial & (image[name] == PLACEHOLDER)
-        return F.when(left_out, F.col("known")[name]).otherwise(image[name])
+        known = F.col("known")[name]
+        return F.when(partial & known.isNotNull(), known["text"]).otherwise(image[name])
 
     return F.struct(*(text(name).alias(name) for name in columns))

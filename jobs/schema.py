@@ -15,9 +15,15 @@ from pyspark.sql import functions as F
 
 from jobs.faults import fault
 from views.tables import TableVersion
-from views.types import INTEGERS, PgType
+from views.types import INTEGERS, STRINGS, PgType
 
 PLACEHOLDER = "__debezium_unavailable_value"
+# Spark would refuse strings of more than 20 million characters, which a Kafka record may hold.
+JSON_OPTIONS = {"maxStringLen": str(2**31 - 1)}
+_TEXT = ("text", "varchar")
+# Types whose events carry what a cast to text gives: not bpchar, inet, interval or time.
+_AS_TEXT = {*STRINGS, *INTEGERS, "oid", "uuid", "enum", "json", "jsonb"}
+_SAME = {("float4", "float8"), ("oid", "int8"), ("text", "json"), ("varchar", "json")}
 # Types whose values never leave the row: TOAST cannot leave them out.
 _INLINE = {*INTEGERS, "oid", "float4", "float8", "bool", "date", "timestamp", "timestamptz", "uuid"}
 
@@ -42,8 +48,9 @@ def parsed(text: Column, kind: PgType) -> Column:
 def checked(text: Column, kind: PgType, otherwise: Column) -> Column:
     """The value; NULL only for NULL. ``otherwise`` raises."""
     if kind.name == "array":
-        element = PgType(kind.element, kind.precision, kind.scale)
-        items = F.from_json(text, "array<string>")
+        element = _element(kind)
+        # Arrays in arrays would be taken for the text of an element.
+        items = F.when(~text.startswith("[["), F.from_json(text, "array<string>", JSON_OPTIONS))
         value = F.transform(items, lambda item: checked(item, element, otherwise))
         return F.when(text.isNotNull(), F.coalesce(value, otherwise.cast(kind.spark)))
     if kind.spark == "string":
@@ -56,8 +63,9 @@ def checked(text: Column, kind: PgType, otherwise: Column) -> Column:
 class ColumnReader:
     """Reads one column out of row images written under several versions of the table.
 
-    ``event`` is a struct with the fields ``image`` (a struct of texts), ``schema_id`` (names the
-    version), ``record`` (``topic-partition-offset``) and ``partial`` (has placeholders).
+    ``event`` is a struct as ``jobs.fold`` makes it: ``image`` (a struct of texts), ``schema_id``
+    (names the version), ``filled`` (those of single values), ``record``
+    (``topic-partition-offset``) and ``partial`` (has placeholders).
     """
 
     view: str
@@ -78,7 +86,8 @@ class ColumnReader:
 
     def left_out(self, name: str) -> Column:
         """Whether a placeholder stands for the value; never NULL."""
-        return self.partial & self.text(name).eqNullSafe(F.lit(PLACEHOLDER))
+        held = self.event["filled"][name]
+        return self.partial & self.text(name).eqNullSafe(F.lit(PLACEHOLDER)) & held.isNull()
 
     def value(self, name: str, kind: PgType) -> Column:
         """The value as the newest version's type."""
@@ -87,17 +96,25 @@ class ColumnReader:
             column = version.column(name)
             if column is not None and column.type != kind:
                 by_type.setdefault(column.type, []).append(schema_id)
-        text = self.text(name)
-        result = checked(text, kind, self._unfit(name, kind))
+        result = checked(self._sent(name, kind), kind, self._unfit(name, kind))
+        written = F.coalesce(self.event["filled"][name], self.event["schema_id"])
         for old, ids in by_type.items():
-            result = F.when(
-                self.event["schema_id"].isin(ids), self._older(name, old, kind)
-            ).otherwise(result)
+            older = self._older(name, old, kind)
+            result = F.when(written.isin(ids), older).otherwise(result)
         return result
+
+    def _sent(self, name: str, kind: PgType) -> Column:
+        """The text, NULL where none could be sent.
+
+        A row that was gone by the time capture asked for its values has the placeholder in an
+        INSERT. A later event deletes it, so that it only has to pass; as text it may be the value.
+        """
+        text = self.text(name)
+        return F.nullif(text, F.lit(PLACEHOLDER)) if _replaced(kind) else text
 
     def _older(self, name: str, old: PgType, kind: PgType) -> Column:
         """A value written before the column's type changed."""
-        text = self.text(name)
+        text = self._sent(name, old)
         if not _widens(old, kind):
             message = f"view {self.view}: column {name!r} was {old} and is {kind} now"
             hint = "take a new snapshot of the table and rebuild the view"
@@ -112,14 +129,30 @@ class ColumnReader:
         return fault("ViewError", message, self.record, hint)
 
 
+def _replaced(kind: PgType) -> bool:
+    """Whether a placeholder cannot be taken for a value of the type."""
+    return toastable(kind) and kind.spark != "string"
+
+
 def _widens(old: PgType, new: PgType) -> bool:
-    """Whether every old value has one and the same meaning under the new type."""
-    if old.spark == new.spark and old.name not in ("timestamp", "timestamptz"):
-        return True
+    """Whether every old value has one and the same meaning, and text, under the new type."""
+    if old.name == new.name == "array":
+        return _widens(_element(old), _element(new))
     if old.name in INTEGERS and new.name in INTEGERS:
         return INTEGERS.index(old.name) <= INTEGERS.index(new.name)
-    if old.exact and new.exact:
-        return new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
-    return (old.name, new.name) == ("float4", "float8") or (
-        new.spark == "string" and old.name in INTEGERS
-    )
+    if old.name == new.name == "numeric":
+        return _has_room(old, new)
+    if new.name in _TEXT:
+        return old.name in _AS_TEXT
+    return (old.name, new.name) in _SAME
+
+
+def _element(kind: PgType) -> PgType:
+    return PgType(kind.element, kind.precision, kind.scale)
+
+
+def _has_room(old: PgType, new: PgType) -> bool:
+    """Whether a numeric takes the values of another as they are, whatever the digits shown."""
+    if new.precision < 0 or old.precision < 0:
+        return new.precision < 0
+    return new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale

@@ -86,9 +86,31 @@ def test_unchanged_toast_is_not_taken_from_before_a_delete(spark: SparkSession) 
         spark,
         event(10, 1, {"id": 1, "a": "another row's"}),
         *delete(11, 1, {"id": 1, "a": None}),
-        event(12, 1, {"id": 1, "a": PLACEHOLDER}),
+        event(12, 1, {"id": 1, "a": PLACEHOLDER}, "u"),
     )
     assert left["1"]["image"]["a"] == PLACEHOLDER
+    assert left["1"]["filled"]["a"] is None
+
+
+def test_a_placeholder_of_an_insert_is_its_value(spark: SparkSession) -> None:
+    records = (
+        event(10, 1, {"id": 1, "a": PLACEHOLDER}),
+        event(11, 1, {"id": 1, "a": PLACEHOLDER, "n": 2}, "u"),
+        snapshot(12, {"id": 2, "a": PLACEHOLDER}),
+    )
+    left = filled(spark, *records)
+    assert (left["1"]["image"]["a"], left["1"]["filled"]["a"]) == (PLACEHOLDER, "0" * 16)
+    assert (left["2"]["image"]["a"], left["2"]["partial"]) == (PLACEHOLDER, False)
+
+
+def test_a_filled_value_remembers_the_schema_it_was_written_under(spark: SparkSession) -> None:
+    left = filled(
+        spark,
+        event(10, 1, {"id": 1, "a": "a1", "b": "b1"}, schema_id="1" * 16),
+        event(11, 1, {"id": 1, "a": "a2", "b": PLACEHOLDER}, "u", schema_id="2" * 16),
+        event(12, 1, {"id": 1, "a": PLACEHOLDER, "b": PLACEHOLDER}, "u", schema_id="3" * 16),
+    )
+    assert left["1"]["filled"] == {"a": "2" * 16, "b": "1" * 16}
 
 
 def test_unchanged_toast_without_an_earlier_image_stays_unchanged(spark: SparkSession) -> None:
@@ -123,7 +145,8 @@ def test_filling_changes_nothing_but_placeholders(spark: SparkSession) -> None:
     plain, whole = folded(spark, *records), filled(spark, *records)
     assert whole["2"]["image"]["b"] == "b2"
     assert whole["2"]["image"]["v"] == PLACEHOLDER  # not a large column: that is its value
-    whole["2"]["image"]["b"], whole["2"]["gap"] = PLACEHOLDER, True
+    whole["2"] |= {"gap": True, "filled": None}
+    whole["2"]["image"]["b"] = PLACEHOLDER
     assert whole == plain
 
 
@@ -142,3 +165,8 @@ def test_a_foreign_record_is_named_by_its_place(spark: SparkSession) -> None:
     with pytest.raises(Exception, match="not an event") as caught:
         folded(spark, event(10, 1, {"id": 1}), alien)
     assert "events-0-1" in str(translate(caught.value, "v"))
+
+
+def test_a_value_may_be_as_large_as_a_record(spark: SparkSession) -> None:
+    large = "x" * 20_000_001  # Jackson's own limit is 20 million characters
+    assert len(folded(spark, event(10, 1, {"id": 1, "v": large}))["1"]["image"]["v"]) == len(large)

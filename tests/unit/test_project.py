@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -12,11 +12,12 @@ from pyspark.sql import Row, SparkSession
 
 from cdc.errors import HeadwaterError, ViewError
 from jobs.faults import UnknownSchemaError, translate
+from jobs.fold import Step
 from jobs.project import filled_rows_of, rows_of
 from jobs.schema import PLACEHOLDER
 from tests.events import Record, delete, event, kafka_frame
 from views.definition import parse_view
-from views.resolve import resolve
+from views.resolve import ResolvedView, resolve
 from views.tables import TableColumn, TableVersion
 from views.types import INT4, INT8, TEXT, PgType, from_typmod, numeric
 
@@ -37,12 +38,13 @@ def run(
     sql: str,
     records: Sequence[Record],
     versions: Sequence[TableVersion] = (OLD, NEW),
+    steps: Callable[[ResolvedView, Mapping[str, TableVersion]], Step] = rows_of,
 ) -> dict[Any, Row]:
     """The rows a sink would get, by ``id``."""
     view = resolve(parse_view("v", "s", ["id"], sql), versions[-1])
     known = {version.schema_id: version for version in versions}
     try:
-        rows = rows_of(view, known)(kafka_frame(spark, records)).collect()
+        rows = steps(view, known)(kafka_frame(spark, records)).collect()
     except Exception as error:
         raise translate(error, "v") from error
     return {row["id"]: row for row in rows}
@@ -121,11 +123,28 @@ def test_an_expression_waits_for_a_value_that_the_batch_may_hold(spark: SparkSes
     second = filled_rows_of(view, versions)
     assert [row["b"] for row in second(kafka_frame(spark, gap)).collect()] == ["TEXT"]
     with pytest.raises(Exception, match="events-0-1") as caught:
-        second(kafka_frame(spark, [new(1, {**ROW, "body": PLACEHOLDER}), gap[1]])).collect()
+        second(kafka_frame(spark, [new(1, {**ROW, "body": PLACEHOLDER}, "u"), gap[1]])).collect()
     assert isinstance(translate(caught.value, "v"), ViewError)
 
 
 ROW = {"id": 1, "body": "text", "n": "1.00"}
+
+
+@pytest.mark.parametrize("op", ["c", "r"])
+def test_the_placeholder_may_be_what_a_row_was_made_with(spark: SparkSession, op: str) -> None:
+    row = run(spark, "select id, body from t", [new(1, {**ROW, "body": PLACEHOLDER}, op)])[1]
+    assert (row["body"], row["__unchanged"]) == (PLACEHOLDER, [])
+
+
+@pytest.mark.parametrize(("base", "element"), [("bytea", None), ("array", "text")])
+def test_a_row_that_was_gone_before_its_values_could_be_read_passes(
+    spark: SparkSession, base: str, element: str | None
+) -> None:
+    """Capture asks the source for what a key change left out; the delete follows."""
+    table = table_of(base, -1, element)
+    records = [event(1, 1, {"id": 1, "v": PLACEHOLDER}, schema_id=table.schema_id)]
+    row = run(spark, "select * from t", records, [table])[1]
+    assert (row["v"], row["__unchanged"], row["__deleted"]) == (None, [], False)
 
 
 def test_a_schema_that_is_not_known_is_told_apart_from_other_faults(spark: SparkSession) -> None:
@@ -144,6 +163,47 @@ def test_a_type_that_was_narrowed_stops_at_the_first_old_value(spark: SparkSessi
 
 
 INT_BODY = TableColumn("body", INT4)
+RETYPED = [
+    ("bytea", "text", "aGVsbG8="),
+    ("time", "text", "12:00:00Z"),
+    ("bpchar", "text", "a  "),
+    ("interval", "text", "P1D"),
+    ("text", "time", "12:00:00"),
+    ("int4", "interval", "7"),
+]
+
+
+def versions_of(old: str, new: str) -> tuple[TableVersion, TableVersion]:
+    """A table whose column ``v`` changed its type."""
+
+    def version(id_: str, base: str) -> TableVersion:
+        columns = (TableColumn("id", INT4), TableColumn("v", PgType(base)))
+        return TableVersion(id_ * 16, "public", "t", columns, ("id",))
+
+    return version("1", old), version("2", new)
+
+
+@pytest.mark.parametrize(("old", "new", "form"), RETYPED)
+@pytest.mark.parametrize("left_out", [False, True])
+def test_a_form_that_the_new_type_does_not_have_is_not_taken_for_a_value(
+    spark: SparkSession, old: str, new: str, form: str, left_out: bool
+) -> None:
+    """Nor is it when the batch fills an unchanged value from before the change with it."""
+    versions = versions_of(old, new)
+    records = [event(1, 1, {"id": 1, "v": form}, schema_id=versions[0].schema_id)]
+    if left_out:
+        records.append(event(2, 1, {"id": 1, "v": PLACEHOLDER}, "u", schema_id="2" * 16))
+    with pytest.raises(ViewError, match=f"was {old} and is {new} now"):
+        run(spark, "select * from t", records, versions, filled_rows_of)
+
+
+@pytest.mark.parametrize(("old", "new"), [("uuid", "text"), ("int4", "varchar"), ("text", "json")])
+def test_a_form_that_both_types_have_stays(spark: SparkSession, old: str, new: str) -> None:
+    versions = versions_of(old, new)
+    records = [event(1, 1, {"id": 1, "v": "7"}, schema_id=versions[0].schema_id)]
+    assert run(spark, "select * from t", records, versions)[1]["v"] == "7"
+
+
 FORMS = [
     ("int2", -1, None, -7, -7),
     ("oid", -1, None, 4294967295, 4294967295),
@@ -158,6 +218,8 @@ FORMS = [
     ("json", -1, None, '{"a": 1.0}', '{"a": 1.0}'),
     ("array", -1, "int4", [1, None, 3], [1, None, 3]),
     ("array", -1, "text", ["a", None], ["a", None]),
+    ("array", -1, "text", ["[[a]]", ""], ["[[a]]", ""]),
+    ("array", -1, "text", [], []),
     ("array", (10 << 16 | 2) + 4, "numeric", ["1.50"], [Decimal("1.50")]),
     ("array", -1, "date", ["2024-02-29Z"], [date(2024, 2, 29)]),
 ]
@@ -193,6 +255,10 @@ def test_timestamptz_is_an_instant(spark: SparkSession) -> None:
         ("date", -1, None, "infinity"),
         ("numeric", (10 << 16 | 2) + 4, None, "NAN"),
         ("array", -1, "date", ["infinity"]),
+        ("array", -1, "text", [["a", "b"], ["c", "d"]]),
+        ("array", -1, "text", [[["a"]]]),
+        ("array", -1, "int4", [[1, 2]]),
+        ("array", -1, "text", "[0:1]={a,b}"),
         ("int4", -1, None, "text"),
     ],
 )
