@@ -3,11 +3,15 @@
 An expression that meets a value it must not pass on raises with a marked message; the driver finds
 the mark in whatever Spark wrapped around it. So a check costs no job of its own. Messages name
 the view, the column and the record, never a value.
+
+What Spark says may quote values, so that any text can stand in it: only a mark of this process is
+one of ours, and only the first of Spark's conditions is its own.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column
@@ -16,7 +20,8 @@ from pyspark.sql import functions as F
 from cdc.errors import FatalError, HeadwaterError, LogError, RetryableError, ViewError
 
 UNKNOWN_SCHEMA = "UnknownSchema"
-_MARK = re.compile(r"<<headwater:(\w+)\|(.*?)\|(.*?)>>", re.DOTALL)
+_TOKEN = secrets.token_hex(8)
+_MARK = re.compile(rf"<{_TOKEN}:(\w+)\x1f(.*?)\x1f(.*?)\x1f>", re.DOTALL)
 _KINDS: dict[str, type[HeadwaterError]] = {"ViewError": ViewError, "LogError": LogError}
 
 
@@ -27,7 +32,7 @@ class UnknownSchemaError(LogError):
 def fault(kind: str, message: str, record: Column, hint: str = "") -> Column:
     """An expression that raises. ``record`` is ``topic-partition-offset`` as text."""
     return F.raise_error(
-        F.concat(F.lit(f"<<headwater:{kind}|{message} at "), record, F.lit(f"|{hint}>>"))
+        F.concat(F.lit(f"<{_TOKEN}:{kind}\x1f{message} at "), record, F.lit(f"\x1f{hint}\x1f>"))
     )
 
 
@@ -42,6 +47,9 @@ def translate(error: BaseException, view: str) -> HeadwaterError:
             return UnknownSchemaError(message, hint)
         return _KINDS[kind](message, hint)
     text = str(error)
+    condition = _condition(error) if isinstance(error, PySparkException) else ""
+    if condition in _HINTS:
+        return _stopped(view, condition)
     if "KAFKA_DATA_LOSS" in text:
         return LogError(
             f"view {view}: Kafka no longer holds what the checkpoint reads next",
@@ -49,12 +57,16 @@ def translate(error: BaseException, view: str) -> HeadwaterError:
         )
     if away := _AWAY.search(text):
         return RetryableError(f"view {view}: Kafka does not answer ({away[1]})", "is Kafka up?")
-    if isinstance(error, PySparkException) and (condition := _condition(error)):
-        # Spark's own text may quote values: its name for the condition does not.
-        return ViewError(f"view {view}: Spark stopped with {condition}", _HINTS.get(condition, ""))
+    if condition:
+        return _stopped(view, condition)
     if classes := list(dict.fromkeys(_JAVA.findall(text))):
         return FatalError(f"view {view}: Spark stopped with {', from '.join(classes[:3])}")
     return FatalError(f"view {view}: {type(error).__name__}: {_first_line(error)}")
+
+
+def _stopped(view: str, condition: str) -> ViewError:
+    """Spark's own text may quote values: its name for the condition does not."""
+    return ViewError(f"view {view}: Spark stopped with {condition}", _HINTS.get(condition, ""))
 
 
 _JAVA = re.compile(r"^(?:Caused)?(?: by)?: ((?:[a-z]\w*\.)+\w+)", re.MULTILINE)
@@ -78,11 +90,20 @@ _HINTS = {
 
 
 def _condition(error: PySparkException) -> str:
-    """Spark's name of the innermost condition, e.g. ``DIVIDE_BY_ZERO``."""
-    names = re.findall(r"\[([A-Z][A-Z0-9_]+)(?:\.[A-Z0-9_]+)*\]", str(error))
-    wrappers = {"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR"}
-    inner = [name for name in names if name not in wrappers]
-    return inner[-1] if inner else str(error.getCondition() or "")
+    """Spark's name of the condition inside its wrappers, e.g. ``DIVIDE_BY_ZERO``."""
+    for name in _NAME.findall(str(error)):
+        if name not in _WRAPPERS:
+            return str(name)
+    return str(error.getCondition() or "")
+
+
+_NAME = re.compile(r"\[([A-Z][A-Z0-9_]+)(?:\.[A-Z0-9_]+)*\]")
+_WRAPPERS = {
+    "STREAM_FAILED",
+    "FOREACH_BATCH_USER_FUNCTION_ERROR",
+    "TASK_WRITE_FAILED",
+    "FAILED_EXECUTE_UDF",
+}
 
 
 def _first_line(error: BaseException) -> str:
