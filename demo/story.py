@@ -33,7 +33,7 @@ _STALL_S = 240.0
 _LIVE_SHARE = 25
 """A run on few flights also flies less of the day: one flight for so many loaded ones."""
 _LEAST_LIVE = 230
-_SPARK_KILL_AT = 0.65
+_SPARK_KILL_AT = 0.5
 _TOLD = {
     "key change": "a flight gets another number: its primary key changes",
     "bulk": "one transaction changes {bulk:,} rows",
