@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from cdc.lsn import Position
 from jobs.account import Account, account
+from jobs.columns import columns_of
 from jobs.fold import EVENT, SNAPSHOT, TRUNCATE
 from jobs.project import filled_rows_of, rows_of
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, Batch, Sink
@@ -34,9 +35,7 @@ class Model:
     @property
     def columns(self) -> StructType:
         """The view's columns as a store is to hold them."""
-        columns = StructType.fromDDL(self.view.ddl())
-        assert isinstance(columns, StructType)
-        return columns
+        return columns_of(self.view)
 
 
 def evaluate(model: Model, records: DataFrame) -> tuple[DataFrame, Account]:

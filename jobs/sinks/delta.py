@@ -176,10 +176,10 @@ class DeltaSink:
     def _facts(self, rows: DataFrame) -> Row:
         """What the write has to know of the whole batch, in one pass."""
         keys = [F.col(quoted(name)) for name in self._key]
-        unkeyed = reduce(and_, (key.isNotNull() for key in keys))
+        keyed = reduce(and_, (key.isNotNull() for key in keys))
         facts: Row = rows.agg(
             F.count("*").alias("rows"),
-            F.count_if(~unkeyed).alias("unkeyed"),
+            F.count_if(~keyed).alias("unkeyed"),
             F.count_if(F.size(UNCHANGED) > 0).alias("partial"),
             *bounds(self._columns, self._key),
         ).collect()[0]

@@ -40,6 +40,16 @@ def test_each_kind_of_difference_is_told_apart() -> None:
     assert outcome.missing == {key(3)}
 
 
+def test_a_default_that_no_event_told_of_is_a_difference() -> None:
+    """ADD COLUMN ... DEFAULT: the source shows it in every row, the view has null or no field."""
+    expected = expected_rows([row(1, "a", "default"), row(2, "b", "default")], "v")
+    rows = [stored(1, 5, "a", None), stored(2, 6, "b", "default")]
+    outcome = compare(expected, rows, AT, keep=10)
+    assert outcome.different == {key(1): (1, "a", None)}
+    columns = differing_columns(["id", "name", "added"], (1, "a", "default"), (1, "a", None))
+    assert list(columns) == [("added", "default", None)]
+
+
 def test_rows_changed_at_the_lsn_or_later_are_not_judged() -> None:
     expected = expected_rows([row(1, "a")], "v")
     outcome = compare(expected, [stored(1, AT, "x"), stored(2, AT + 1, "y")], AT, keep=10)
