@@ -16,12 +16,14 @@ def stream_columns(rows: DataFrame) -> Iterator[dict[str, list[Any]]]:
     Spark's own ``toLocalIterator`` pickles row by row. Here executors hand over whole Arrow
     batches as bytes, so the driver holds a few of them at a time and converts by column.
     """
-    for row in rows.mapInArrow(_packed, "batch binary").toLocalIterator(prefetchPartitions=True):
+    names = rows.columns
+    plain = rows.toDF(*(f"c{i}" for i in range(len(names))))  # mapInArrow takes no backticks
+    for row in plain.mapInArrow(_packed, "batch binary").toLocalIterator(prefetchPartitions=True):
         with pa.ipc.open_stream(row.batch) as reader:
             for batch in reader:
                 yield {
                     name: python_values(column)
-                    for name, column in zip(batch.schema.names, batch.columns, strict=True)
+                    for name, column in zip(names, batch.columns, strict=True)
                 }
 
 

@@ -246,6 +246,8 @@ class DeltaSink:
     def _unfit(self, error: AnalysisException) -> HeadwaterError:
         condition = error.getCondition() or str(error).strip().splitlines()[0][:200]
         hint = _FOREIGN_FOLDER if condition in _FOREIGN else ""
+        if condition.startswith("DELTA_DUPLICATE_COLUMNS_FOUND"):
+            hint = "Delta takes names that differ by case only for one: rename a column with AS"
         return ViewError(f"view {self._view}: Delta refused {self._path} ({condition})", hint)
 
     def _failed(self, error: Py4JJavaError) -> HeadwaterError:
