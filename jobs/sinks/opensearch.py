@@ -113,18 +113,29 @@ class OpenSearchSink:
             self._remove({"range": {DELETED_AT: {"lt": _now_ms() - TOMBSTONE_S * 1000}}})
 
     def truncate(self, before: Position, batch: Batch) -> None:  # noqa: ARG002
-        self._remove(below(before))
+        # Deleted like any row, at the position of the TRUNCATE. A delete by query would leave a
+        # version of its own, which refuses what the same transaction inserts next.
+        writer = OpenSearchWriter(self._server, self._view, self._alias)
+        self._refresh()
+        for hits in self._pages({"query": below(before), "_source": False}):
+            writer([Document(hit["_id"], None, before, ()) for hit in hits])
+        self._refresh()
 
     def scan(self) -> Iterator[ViewRow]:
         decode = row_decoder(self._columns, self._key)
-        body = {"size": SCAN_DOCUMENTS, "sort": ["_doc"]}
+        for hits in self._pages({}):
+            for hit in hits:
+                source = hit["_source"]
+                yield decode(source, Position(source[COMMIT_LSN], source[ORDINAL]))
+
+    def _pages(self, what: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
+        """What a search of the alias finds, as it was when it began."""
+        body = {"size": SCAN_DOCUMENTS, "sort": ["_doc"], **what}
         page = self._call(lambda client: client.search(index=self._alias, body=body, scroll="5m"))
         cursor = {"scroll": "5m", "scroll_id": page["_scroll_id"]}
         try:
             while hits := page["hits"]["hits"]:
-                for hit in hits:
-                    source = hit["_source"]
-                    yield decode(source, Position(source[COMMIT_LSN], source[ORDINAL]))
+                yield hits
                 page = self._call(lambda client: client.scroll(body=cursor))
                 cursor["scroll_id"] = page["_scroll_id"]
         finally:

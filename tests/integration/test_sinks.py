@@ -250,6 +250,14 @@ def test_a_changed_key_is_refused(store: Store, open_feed: OpenFeed) -> None:
         open_feed(store, ITEMS, ("id", "name"))
 
 
+def test_a_row_comes_back_after_a_truncate_of_its_own_transaction(feed: Feed) -> None:
+    feed.apply(upsert(LSN - 8, id=2, name="before"), upsert(LSN, 1, id=1, name="first"))
+    feed.truncate(Position(LSN, 2))
+    assert not feed.rows()
+    feed.apply(upsert(LSN, 3, id=1, name="again"), upsert(LSN, 4, id=2, name="anew"))
+    assert feed.values("name") == {1: "again", 2: "anew"}
+
+
 def test_truncate_spares_rows_that_are_newer(feed: Feed) -> None:
     feed.apply(
         upsert(LSN, id=1, name="older"),
