@@ -210,6 +210,13 @@ def _describe(item: Any) -> str:
         return f"{place}: unknown setting: {_meant(item['loc'])}"
     if item["type"] == "missing":
         return f"{place}: is required: add it"
+    if item["type"] == "tuple_type":
+        return f'{place}: is not a list: write {parts[-1]} = ["..."]'
+    if item["type"] == "union_tag_invalid":
+        known = str(item["ctx"]["expected_tags"]).replace("'", "")
+        return f"{place}.kind: no kind {item['ctx']['tag']!r} of store: known are {known}"
+    if item["type"] == "union_tag_not_found":
+        return f"{place}.kind: is required: add it, one of {', '.join(sorted(kinds))}"
     message = item["msg"].removeprefix("Value error, ")
     return f"{place}: {message}" if place else message
 

@@ -132,7 +132,7 @@ class ReplicationStream:
         reason = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode()
         message = f"cannot stream from slot {slot} at {self._place}: {reason}"
         if state == _IN_USE:
-            return SlotInUseError(message, "another capture is running; one slot serves one")
+            return SlotInUseError(message, "another capture is running: stop one of them")
         if state in _SLOT_FAULTS:
             return SourceError(message, _SLOT_FAULTS[state])
         return RetryableError(message)

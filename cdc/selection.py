@@ -74,10 +74,10 @@ def parse_pattern(text: str) -> Pattern:
     """Raises ``ValueError`` with the reason for anything that is not ``schema.table``."""
     match = _PATTERN.fullmatch(text)
     if match is None:
-        raise ValueError(
-            f"{text!r} is not schema.table: quote names that hold dots or quotes, "
-            'as in public."my.table"'
-        )
+        way = 'quote names that hold dots or quotes, as in public."my.table"'
+        if re.fullmatch(_PART, text.strip()):
+            way = f"write public.{text.strip()}, or the schema it is in"
+        raise ValueError(f"{text!r} is not schema.table: {way}")
     exact = not any("*" in part and not part.startswith('"') for part in match.groups())
     return Pattern(text, _expression(match[1]), _expression(match[2]), exact)
 

@@ -112,9 +112,9 @@ class ViewQuery:
         name = self._definition.name
         if self._topic not in self._broker.partitions([self._topic]):
             raise ViewError(
-                f"view {name}: {self._definition.table_name} is not captured: no topic "
+                f"view {name}: {self._definition.table_name} is not captured: Kafka has no topic "
                 f"{self._topic}",
-                "add the table to source.tables and run `headwater init`",
+                "run `headwater init`, with the table in source.tables",
             )
         if is_started(self._state.checkpoint):
             return

@@ -88,8 +88,15 @@ def stopped(server: ServerState) -> ServerState:
 
 @contextmanager
 def locked(home: Path) -> Iterator[None]:
-    """One command at a time changes what runs under ``home``; another waits its turn."""
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / _LOCK).open("w") as file:
+    """One command at a time changes what runs under ``home``; another waits its turn.
+
+    Raises ``StackError`` for a folder that cannot be made or written.
+    """
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        lock = (home / _LOCK).open("w")
+    except OSError as error:
+        raise StackError(f"{home}: {error.strerror}", "name another folder with --home") from None
+    with lock as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

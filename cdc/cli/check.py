@@ -68,4 +68,8 @@ def show(findings: list[Finding], console: Console) -> None:
         grid.add_row(Text(label, style), Text(finding.check), Text(finding.message), hint)
     console.print(grid)
     counts = {level: sum(f.level == level for f in findings) for level in _STYLES}
-    console.print(", ".join(f"{count} {level}" for level, count in counts.items() if count))
+    console.print(", ".join(_counted(level, count) for level, count in counts.items() if count))
+
+
+def _counted(level: str, count: int) -> str:
+    return f"{count} {level}{'s' if count > 1 and level != 'ok' else ''}"

@@ -159,7 +159,7 @@ def test_a_second_capture_is_refused(shop: Deployment) -> None:
         shop.captured(capture)
         second = shop.run("capture")
         assert second.returncode == 1
-        assert "another capture is running" in second.stderr
+        assert "another capture is running: stop one of them" in second.stderr
         assert capture.poll() is None
 
 

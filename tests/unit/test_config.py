@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from cdc.config import load_config
+from cdc.config import (
+    Apply,
+    Capture,
+    Delta,
+    Kafka,
+    OpenSearch,
+    Redis,
+    Source,
+    View,
+    load_config,
+)
 from cdc.errors import ConfigError
 
 GOOD = """
@@ -51,8 +61,10 @@ def test_a_good_file_is_completed_from_the_environment(tmp_path: Path) -> None:
         ("[stores", "[kapture]\n[stores", "kapture: unknown setting: did you mean capture?"),
         ("[stores", "[capture]\nfedback_s = 1\n[stores", "capture.fedback_s: unknown setting: did"),
         ('name = "shop"\n', "", "source.name: is required: add it"),
-        ('["public.orders"]', "7", "source.tables: Input should be a valid tuple"),
-        ("opensearch", "solr", "stores.search: Input tag 'solr' found using 'kind' does not match"),
+        ('["public.orders"]', "7", 'source.tables: is not a list: write tables = ["..."]'),
+        ('["id"]', '"id"', 'views.open_orders.key: is not a list: write key = ["..."]'),
+        ("opensearch", "solr", "stores.search.kind: no kind 'solr' of store: known are opensearch"),
+        ('kind = "opensearch"\n', "", "stores.search.kind: is required: add it, one of delta, o"),
         ('name = "shop"', 'name = "shop', "not valid TOML: Illegal character '\\n' (at line 3,"),
     ],
 )
@@ -74,3 +86,10 @@ def test_a_folder_and_a_missing_file_are_told_apart(tmp_path: Path) -> None:
         load_config(tmp_path)
     with pytest.raises(ConfigError, match=r"none\.toml: no such file: write one or name it"):
         load_config(tmp_path / "none.toml")
+
+
+def test_every_setting_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
+    sections = (Source, Kafka, Capture, OpenSearch, Redis, Delta, View, Apply)
+    names = {name for section in sections for name in section.model_fields} - {"kind"}
+    assert [name for name in sorted(names) if f"`{name}`" not in page] == []

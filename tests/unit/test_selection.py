@@ -47,6 +47,11 @@ def test_what_is_not_schema_and_table_is_refused(text: str) -> None:
         parse_pattern(text)
 
 
+def test_a_name_without_a_schema_is_told_where_one_goes() -> None:
+    with pytest.raises(ValueError, match=r"write public\.orders, or the schema it is in"):
+        parse_pattern("orders")
+
+
 def chosen(
     patterns: list[str], relations: list[Table], exclude: list[str] | None = None
 ) -> tuple[list[str], list[str]]:

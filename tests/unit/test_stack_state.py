@@ -59,3 +59,10 @@ def test_a_purge_leaves_a_directory_alone_that_is_no_home(tmp_path: Path) -> Non
     (tmp_path / "log").mkdir()
     servers.purge(tmp_path)
     assert (tmp_path / "log").is_dir()
+
+
+def test_a_home_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    home = tmp_path / "file" / "home"
+    with pytest.raises(StackError, match=r"Not a directory: name another folder with --home"):
+        servers.start(home, ["redis"])
