@@ -88,9 +88,10 @@ def measure(
     """
     wal_lsn = wal_end(conn)
     mark = last_record(broker, progress_topic(source))
-    progress = None
+    progress, confirmed = None, None
     if mark is not None and mark.value is not None:
-        progress = decode_mark(mark.value, progress_topic(source)).lsn
+        found = decode_mark(mark.value, progress_topic(source))
+        progress, confirmed = found.lsn, found.confirmed
     return Lag(
         wal_lsn,
         progress,
@@ -98,7 +99,7 @@ def measure(
         tuple(
             lag
             for view, topics in views.items()
-            for lag in view_lag(broker, view, topics, wal_lsn, progress, now_s)
+            for lag in view_lag(broker, view, topics, wal_lsn, confirmed, now_s)
         ),
     )
 
@@ -129,10 +130,10 @@ def view_lag(
     view: str,
     topics: Sequence[str],
     wal_lsn: int,
-    progress_lsn: int | None,
+    confirmed: int | None,
     now_s: float,
 ) -> list[PartitionLag]:
-    """One entry for every partition of ``topics``."""
+    """One entry for every partition of ``topics``. ``confirmed`` is the last mark's."""
     # In this order a view that works meanwhile is never ahead of the ends.
     committed = broker.committed(view_group(view), topics)
     starts, ends = broker.beginning_offsets(topics), broker.end_offsets(topics)
@@ -153,7 +154,7 @@ def view_lag(
                     at,
                     end,
                     end - start if waiting else 0,
-                    _distance(wal_lsn, progress_lsn if reached is None else reached),
+                    _distance(wal_lsn, confirmed if reached is None else reached),
                     max(0.0, now_s - first_ms / 1000),
                     max(0, oldest - at) if at is not None else 0,
                 )

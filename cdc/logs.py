@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import Final
 
 import structlog
+from structlog.typing import EventDict
+
+_SHOWN: Final = 3
 
 
 def configure(json_lines: bool) -> None:
     """Set up structlog for this process. Called once, by the command line."""
     pretty = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    form = [structlog.processors.JSONRenderer()] if json_lines else [shortened, pretty]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.JSONRenderer() if json_lines else pretty,
+            *form,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+def shortened(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """A long list, as a batch's sample is, for people: its ends and how many there are."""
+    for name, value in event.items():
+        if isinstance(value, list) and len(value) > _SHOWN:
+            event[name] = f"{value[0]}..{value[-1]} of {len(value)}"
+    return event

@@ -123,7 +123,7 @@ def table(lag: Lag) -> Table:
 
     grid = Table()
     grid.add_column("")
-    grid.add_column("reads")
+    grid.add_column("reads", overflow="fold")  # a partition's number stands at the end
     for title in ("records", "WAL", "seconds"):
         grid.add_column(title, justify="right")
     grid.add_column("state")
