@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -63,4 +65,31 @@ def open_session(
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in wanted.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with _children_ignoring_sigterm():
+        return builder.getOrCreate()
+
+
+_ignoring = False
+
+
+@contextmanager
+def _children_ignoring_sigterm() -> Iterator[None]:
+    """Java, started herein, leaves SIGTERM to us, as PySpark makes it leave SIGINT.
+
+    Service managers signal every process of a service. Spark that ends by itself fails the batches
+    that are being applied; it ends with us, when its standard input closes.
+    """
+    global _ignoring
+    _ignoring = True
+    try:
+        yield
+    finally:
+        _ignoring = False
+
+
+def _in_child() -> None:
+    if _ignoring:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+os.register_at_fork(after_in_child=_in_child)  # also for Popen with PySpark's preexec_fn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -62,7 +63,7 @@ class Setting:
         main = "from cdc.cli.app import main; main()"
         command = [sys.executable, "-c", main, "--config", str(self.file), "apply", *arguments]
         with (self.directory / "log").open("ab") as out:
-            process = subprocess.Popen(command, stderr=out, stdout=out)
+            process = subprocess.Popen(command, stderr=out, stdout=out, start_new_session=True)
         self._started.append(process)
         return process
 
@@ -117,7 +118,7 @@ def test_killed_and_started_again_it_goes_on_and_sigterm_ends_it(setting: Settin
     assert bodies == {i: "third" if i < 50 else "second" if i < 100 else "first" for i in bodies}
     assert len(bodies) == 199
 
-    second.send_signal(signal.SIGTERM)
+    os.killpg(second.pid, signal.SIGTERM)  # as a service manager sends it: to Java too
     assert second.wait(60) == 0, setting.output()
 
 
