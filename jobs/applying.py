@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cached_property
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -12,7 +13,7 @@ from pyspark.sql.types import StructType
 from cdc.lsn import Position
 from jobs.account import Account, account
 from jobs.columns import columns_of
-from jobs.fold import EVENT, SNAPSHOT, TRUNCATE
+from jobs.fold import EVENT, SNAPSHOT, TRUNCATE, Step
 from jobs.project import filled_rows_of, rows_of
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, Batch, Sink
 from jobs.state import ViewState
@@ -28,9 +29,13 @@ class Model:
     """
 
     def __init__(self, view: ResolvedView, versions: Versions) -> None:
-        self.view = view
+        self.view, self._versions = view, versions
         self.rows = rows_of(view, versions)
-        self.filled_rows = filled_rows_of(view, versions)
+
+    @cached_property
+    def filled_rows(self) -> Step:
+        """Built when a batch first has gaps: most views never meet one."""
+        return filled_rows_of(self.view, self._versions)
 
     @property
     def columns(self) -> StructType:

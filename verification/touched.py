@@ -43,11 +43,11 @@ def touched_keys(
 def _key(key: bytes, place: str) -> dict[str | None, Any]:
     try:
         values = orjson.loads(key)
-        if isinstance(values, dict):
-            return values
     except ValueError:
-        pass
-    raise LogError(
-        f"{place}: the record's key is not a JSON object",
-        "give the source a source.name of its own, so that nobody else writes its topics",
-    )
+        values = None
+    if not isinstance(values, dict):
+        raise LogError(
+            f"{place}: the record's key is not a JSON object",
+            "give the source a source.name of its own, so that nobody else writes its topics",
+        )
+    return values
