@@ -14,41 +14,35 @@ out of searches (but not out of ``GET <view>/_doc/<id>``).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cache, partial
-from typing import Any, TypeAlias, TypeVar
-from urllib.parse import urlsplit
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
 
-import opensearchpy
-import orjson
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from cdc.config import OpenSearch
-from cdc.errors import RetryableError, SinkError, ViewError
+from cdc.errors import RetryableError, ViewError
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, ORDINAL, Batch, ViewRow
-from jobs.sinks.bulk import Request, document_id, read_answer, reason, refusal, requests, stored
+from jobs.sinks.bulk import Request, document_id, read_answer, refusal, requests, stored
+from jobs.sinks.cluster import Action, Client, Server
 from jobs.sinks.documents import Document, Documents, Stored, document_rows, filled, row_decoder
 from jobs.sinks.mapping import DELETED_AT, below, index_body, metadata, properties
 from jobs.sinks.schema import check_key, columns_from_json, evolved
-from jobs.sinks.writing import check_keys, until, write_documents
+from jobs.sinks.writing import check_keys, write_documents
 
 TOMBSTONE_S = 24 * 3600
 PURGE_BATCHES = 1_000
 """Old tombstones are removed once in so many batches."""
-TIMEOUT_S = 60.0
 REMOVE_S = 3_600
 """A query over the whole index is waited for; it needs no answer in between."""
 SCAN_DOCUMENTS = 2_000
 READ_DOCUMENTS = 500
 
-_PASSING = frozenset({429, 502, 503, 504})
 _ITEMS = "errors,items.*.status,items.*.error.type,items.*.error.reason"
 _T = TypeVar("_T")
-Client: TypeAlias = opensearchpy.OpenSearch
-Action = Callable[[Client], _T]
 
 
 class OpenSearchSink:
@@ -164,59 +158,6 @@ class OpenSearchSink:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
-    """Where OpenSearch is and how long to wait for it; can be sent to executors."""
-
-    url: str = field(repr=False)
-    user: str
-    password: str = field(repr=False)
-    verify_certs: bool
-    retry_s: float
-
-    @property
-    def client(self) -> Client:
-        return _client(self.url, self.user, self.password, self.verify_certs)
-
-    @property
-    def place(self) -> str:
-        """The host and port of the URL: what may be shown of it."""
-        parts = urlsplit(self.url)
-        return f"OpenSearch at {parts.hostname}:{parts.port or 9200}"
-
-    def call(self, action: Action[_T]) -> _T:
-        """Run ``action``, again for up to ``retry_s`` while the server is away or busy."""
-        return until(self.retry_s, lambda: self._attempt(action))
-
-    def _attempt(self, action: Action[_T]) -> _T:
-        try:
-            return action(self.client)
-        except opensearchpy.SSLError as error:
-            raise SinkError(
-                f"{self.place}: no trusted TLS connection", "check the certificate, or verify_certs"
-            ) from error
-        except opensearchpy.ConnectionError as error:
-            raise RetryableError(
-                f"{self.place} does not answer ({type(error).__name__})",
-                "start it, or correct the store's url",
-            ) from error
-        except opensearchpy.TransportError as error:
-            raise self._refused(error) from error
-
-    def _refused(self, error: opensearchpy.TransportError) -> RetryableError | SinkError:
-        status = error.status_code
-        if status in _PASSING:
-            return RetryableError(f"{self.place} is busy (HTTP {status})")
-        if status in (401, 403):
-            return SinkError(
-                f"{self.place} refused the login or a right (HTTP {status})",
-                "check user and password of the store, and the user's rights",
-            )
-        cause = error.info.get("error") if isinstance(error.info, dict) else None
-        detail = reason(cause) if isinstance(cause, dict) else str(error.error)[:200]
-        return SinkError(f"{self.place} refused a request (HTTP {status}): {detail}")
-
-
-@dataclass(frozen=True, slots=True)
 class OpenSearchWriter:
     """Writes documents from any process: the connection is made where it is called."""
 
@@ -278,31 +219,6 @@ class OpenSearchWriter:
 
 def _read(alias: str, body: dict[str, Any], fields: str, client: Client) -> Any:
     return client.mget(index=alias, body=body, params={"_source_includes": fields})
-
-
-@cache
-def _client(url: str, user: str, password: str, verify_certs: bool) -> Client:
-    """One client a process. It never tries again by itself: ``Server.call`` decides that."""
-    return opensearchpy.OpenSearch(
-        hosts=[url],
-        http_auth=(user, password) if user else None,
-        verify_certs=verify_certs,
-        ssl_show_warn=verify_certs,
-        timeout=TIMEOUT_S,
-        max_retries=0,
-        retry_on_timeout=False,
-        serializer=_Serializer(),
-    )
-
-
-class _Serializer(opensearchpy.JSONSerializer):
-    """The client's own, several times faster."""
-
-    def loads(self, s: str) -> Any:
-        return orjson.loads(s)
-
-    def dumps(self, data: Any) -> Any:
-        return data if isinstance(data, str | bytes) else orjson.dumps(data)
 
 
 def _now_ms() -> int:

@@ -24,7 +24,7 @@ CLIENTS = {
     "psycopg": ("cdc.postgres", "cdc.replication", "migrations", "snapshots"),
     "pyspark": ("jobs",),
     "delta": ("jobs",),
-    "opensearchpy": ("jobs.sinks",),
+    "opensearchpy": ("jobs.sinks.cluster",),
     "redis": ("jobs.sinks", "stack.redis"),
     "sqlglot": ("views",),
 }
