@@ -36,7 +36,8 @@ WHOLE = {
             )
         ),
     ],
-    # What the tests hold our events against: the connector and the worker that runs it.
+    # What the tests hold our events against, and whom the benchmarks race: the connector and the
+    # worker that runs it.
     "debezium": [
         f"io.debezium:debezium-connector-postgres:{DEBEZIUM}",
         # The connector asks for newer ones of these, which the worker would mix with its own.
