@@ -62,7 +62,8 @@ def clock(now_us: int) -> bytes:
     return b'"ts_ms":%d,"ts_us":%d,"ts_ns":%d}' % (now_us // 1000, now_us, now_us * 1000)
 
 
-def _number(value: int | None) -> bytes:
+def number(value: int | None) -> bytes:
+    """A JSON number, or null."""
     return b"null" if value is None else b"%d" % value
 
 
@@ -245,32 +246,81 @@ def message_value(
     ) % (now_us // 1000, source, text(message.prefix), content)
 
 
+class SourceLiterals(NamedTuple):
+    """The ``source`` object of a table's events but for what varies, in the order of its fields:
+    each literal ends where the value in its name goes, ``ordinal`` being the last one."""
+
+    ts_ms: bytes
+    previous: bytes
+    lsn_in_sequence: bytes
+    ts_us: bytes
+    ts_ns: bytes
+    xid: bytes
+    lsn: bytes
+    origin: bytes
+    origin_lsn: bytes
+    commit_lsn: bytes
+    ordinal: bytes
+
+
+def source_literals(
+    context: SourceContext, schema: str, table: str, snapshot: str = "false"
+) -> SourceLiterals:
+    """See ``SourceLiterals``."""
+    return SourceLiterals(
+        b'{"version":%b,"connector":"postgresql","name":%b,"ts_ms":'
+        % (text(context.version), text(context.name)),
+        b',"snapshot":"%b","db":%b,"sequence":"[' % (snapshot.encode(), text(context.database)),
+        b',\\"',
+        b'\\"]","ts_us":',
+        b',"ts_ns":',
+        b',"schema":%b,"table":%b,"txId":' % (text(schema), text(table)),
+        b',"lsn":',
+        b',"xmin":null,"origin":',
+        b',"origin_lsn":',
+        b',"commit_lsn":',
+        b',"ordinal":',
+    )
+
+
+def previous_end(lsn: int | None) -> bytes:
+    """The end of the transaction before, as it stands in ``sequence``."""
+    return b"null" if lsn is None else b'\\"%d\\"' % lsn
+
+
+def origin_name(at: Transaction) -> bytes:
+    """The transaction's origin, as JSON."""
+    return b"null" if at.origin is None else text(at.origin)
+
+
 def _source_parts(
     context: SourceContext, at: Transaction, schema: str, table: str, snapshot: str = "false"
 ) -> tuple[bytes, bytes, bytes]:
     """The ``source`` object cut where the change's own LSN, its LSN again and its ordinal go."""
-    previous = b"null" if at.previous_end_lsn is None else b'\\"%d\\"' % at.previous_end_lsn
-    head = (
-        b'{"version":%b,"connector":"postgresql","name":%b,"ts_ms":%d,"snapshot":"%b","db":%b,'
-        b'"sequence":"[%b,\\"'
-    ) % (
-        text(context.version),
-        text(context.name),
+    says = source_literals(context, schema, table, snapshot)
+    head = b"%b%d%b%b%b" % (
+        says.ts_ms,
         at.commit_ms,
-        snapshot.encode(),
-        text(context.database),
-        previous,
+        says.previous,
+        previous_end(at.previous_end_lsn),
+        says.lsn_in_sequence,
     )
-    middle = b'\\"]","ts_us":%d,"ts_ns":%d,"schema":%b,"table":%b,"txId":%b,"lsn":' % (
+    middle = b"%b%d%b%d%b%b%b" % (
+        says.ts_us,
         at.commit_us,
+        says.ts_ns,
         at.commit_us * 1000,
-        text(schema),
-        text(table),
-        _number(at.xid),
+        says.xid,
+        number(at.xid),
+        says.lsn,
     )
-    end = b',"xmin":null,"origin":%b,"origin_lsn":%b,"commit_lsn":%d,"ordinal":' % (
-        b"null" if at.origin is None else text(at.origin),
-        _number(at.origin_lsn),
+    end = b"%b%b%b%b%b%d%b" % (
+        says.origin,
+        origin_name(at),
+        says.origin_lsn,
+        number(at.origin_lsn),
+        says.commit_lsn,
         at.commit_lsn,
+        says.ordinal,
     )
     return head, middle, end

@@ -40,7 +40,17 @@ from cdc.values.times import (
 )
 from cdc.values.vectors import sparse_vector_encoder, vector_encoder
 
-__all__ = ["UNAVAILABLE", "ColumnEncoder", "Encoder", "column_encoder", "encoder", "quote"]
+__all__ = [
+    "TEXT_KINDS",
+    "UNAVAILABLE",
+    "ColumnEncoder",
+    "Encoder",
+    "column_encoder",
+    "encoder",
+    "is_integer",
+    "is_text",
+    "quote",
+]
 
 UNAVAILABLE: Final = b'"__debezium_unavailable_value"'
 """In place of a TOASTed value that an UPDATE left alone and the server did not send."""
@@ -74,7 +84,8 @@ _BY_NAME_AND_TYPMOD: Final[dict[str, Callable[[str, int], Encoder]]] = {
     "varbit": lambda name, _longest: bit_encoder(name, 0),
 }
 
-_TEXT_KINDS: Final = frozenset({"enum", "composite", "range", "multirange"})
+TEXT_KINDS: Final = frozenset({"enum", "composite", "range", "multirange"})
+"""Kinds of type whose values are text, whatever their base is."""
 
 
 def encoder(type: TypeInfo, typmod: int) -> Encoder | None:
@@ -84,7 +95,7 @@ def encoder(type: TypeInfo, typmod: int) -> Encoder | None:
     enums, json, uuid, network addresses, ranges, composites, whatever an extension brings) are
     PostgreSQL's text as a JSON string.
     """
-    if type.kind not in _TEXT_KINDS and type.base in _INTEGERS:
+    if is_integer(type):
         return None
     return _encoder(type, typmod)
 
@@ -94,21 +105,26 @@ def column_encoder(type: TypeInfo, typmod: int) -> ColumnEncoder | None:
     each = encoder(type, typmod)
     if each is None:
         return None
-    if type.kind not in _TEXT_KINDS and type.base == "numeric":
+    if type.kind not in TEXT_KINDS and type.base == "numeric":
         return numeric_column(type.name)
-    if type.kind in _TEXT_KINDS or not _has_form(type):
+    if is_text(type):
         return text_column(type.name)
     return lambda values: list(map(each, values))
 
 
-def _has_form(type: TypeInfo) -> bool:
-    """Whether its values are anything but text."""
+def is_integer(type: TypeInfo) -> bool:
+    """Whether its values are JSON numbers as they come."""
+    return type.kind not in TEXT_KINDS and type.base in _INTEGERS
+
+
+def is_text(type: TypeInfo) -> bool:
+    """Whether its values are PostgreSQL's text as a JSON string."""
     named = type.base in _INTEGERS or type.base in _BY_NAME or type.base in _BY_NAME_AND_TYPMOD
-    return named or type.element is not None
+    return type.kind in TEXT_KINDS or not (named or type.element is not None)
 
 
 def _encoder(type: TypeInfo, typmod: int) -> Encoder:
-    if type.kind in _TEXT_KINDS:
+    if type.kind in TEXT_KINDS:
         return text_encoder(type.name)
     if type.element is not None:
         return _array(type, type.element, typmod)
@@ -124,6 +140,6 @@ def _encoder(type: TypeInfo, typmod: int) -> Encoder:
 def _array(type: TypeInfo, element: TypeInfo, typmod: int) -> Encoder:
     """An array column's typmod is its elements', unless those are of a domain with its own."""
     of_element = _encoder(element, element.typmod if element.typmod != -1 else typmod)
-    if element.base in _INTEGERS and element.kind not in _TEXT_KINDS:
+    if element.base in _INTEGERS and element.kind not in TEXT_KINDS:
         return integer_array_encoder(type.name, of_element)
     return array_encoder(type.name, of_element, type.delimiter.encode())
