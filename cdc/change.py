@@ -25,12 +25,10 @@ from typing import Final
 from cdc.envelope import (
     NEW_KEY_HEADER,
     OLD_KEY_HEADER,
-    ChangeEncoder,
     SourceContext,
     Transaction,
     clock,
-    message_value,
-    text,
+    message_record,
 )
 from cdc.errors import ProtocolError
 from cdc.lsn import Position, format_lsn
@@ -51,9 +49,10 @@ from cdc.messages import (
     filled,
 )
 from cdc.pgoutput import decode
-from cdc.records import Batch, Record, Replay, schema_record
+from cdc.records import Batch, Record, Replay, schema_record, truncate_record
 from cdc.relation import Relation
-from cdc.topics import message_topic, schemas_topic, table_topic
+from cdc.table import Table
+from cdc.topics import message_topic, schemas_topic
 from cdc.values import UNAVAILABLE
 
 Resolver = Callable[[RelationMessage], Relation]
@@ -64,18 +63,6 @@ _HEADER: Final = 25
 """Bytes of an XLogData frame before pgoutput's own: kind, WAL start, WAL end, clock."""
 
 _CREATE, _UPDATE, _DELETE, _TRUNCATE = b'"c"', b'"u"', b'"d"', b'"t"'
-
-
-class Table:
-    """One captured table in this session."""
-
-    __slots__ = ("begun", "encoder", "relation", "topic")
-
-    def __init__(self, relation: Relation, context: SourceContext) -> None:
-        self.relation = relation
-        self.topic = table_topic(context.name, relation.schema, relation.table)
-        self.encoder = ChangeEncoder(relation, context)
-        self.begun = -1
 
 
 class Transcriber:
@@ -137,12 +124,14 @@ class Transcriber:
             table = self._table(message.relation_oid)
             rows = table.encoder.rows
             new = message.new
+            table.check(new)
             (lsn,) = _WAL_START.unpack_from(frame, 1)
             after = rows.row(new)
             if UNAVAILABLE in after and UNCHANGED in new:
                 # An update that brought the row into the publication's filter.
-                after = rows.row(self._completed(table, new))
-            self._event(table, rows.key(new), b"null", after, _CREATE, lsn)
+                new = self._completed(table, new)
+                after = rows.row(new)
+            self._event(table, rows.key(new), b"null", after, _CREATE, lsn, new)
         else:
             self._other(message, _WAL_START.unpack_from(frame, 1)[0])
 
@@ -156,6 +145,7 @@ class Transcriber:
                 self._commit(message)
             case Delete():
                 table = self._table(message.relation_oid)
+                table.check(message.old)
                 key = table.encoder.rows.key(message.old)
                 self._delete(table, key, message.old, lsn, None)
             case RelationMessage():
@@ -222,10 +212,15 @@ class Transcriber:
         after: bytes,
         op: bytes,
         lsn: int,
+        new: Values,
         header: tuple[str, bytes] | None = None,
     ) -> None:
+        """``new`` are the values of ``after``; empty without one."""
         self._ordinal += 1
-        value = table.encoder.value(before, after, op, lsn, self._ordinal, self._closing)
+        encoder, tail = table.encoder, None
+        if UNAVAILABLE in after:
+            tail = encoder.tail(encoder.unchanged(new))
+        value = encoder.value(before, after, op, lsn, self._ordinal, self._closing, tail)
         record: Record = {"key": key, "value": value, "timestamp": self._timestamp}
         if key is None:
             record["partition"] = 0  # keyless events keep their commit order
@@ -257,7 +252,7 @@ class Transcriber:
         header: tuple[str, bytes] | None,
     ) -> None:
         before = table.encoder.rows.row(old)
-        self._event(table, key, before, b"null", _DELETE, lsn, header)
+        self._event(table, key, before, b"null", _DELETE, lsn, [], header)
         if key is not None:
             tombstone: Record = {"key": key, "value": None, "timestamp": self._timestamp}
             self._put(table.topic, tombstone, len(key))
@@ -265,20 +260,21 @@ class Transcriber:
     def _update(self, update: Update, lsn: int) -> None:
         table = self._table(update.relation_oid)
         rows, old, new = table.encoder.rows, update.old, update.new
+        table.check(new)
         if old is None:
-            self._event(table, rows.key(new), b"null", rows.row(new), _UPDATE, lsn)
+            self._event(table, rows.key(new), b"null", rows.row(new), _UPDATE, lsn, new)
             return
         full = update.image is Image.FULL
         new = filled(new, old, full, rows.key_columns)
         key, old_key = rows.key(new), rows.key(old)
         if key == old_key or key is None or old_key is None:
-            self._event(table, key, rows.row(old), rows.row(new), _UPDATE, lsn)
+            self._event(table, key, rows.row(old), rows.row(new), _UPDATE, lsn, new)
             return
         if UNCHANGED in new:
             new = self._completed(table, new)
         self._delete(table, old_key, old, lsn, (NEW_KEY_HEADER, key))
         header = (OLD_KEY_HEADER, old_key)
-        self._event(table, key, b"null", rows.row(new), _CREATE, lsn, header)
+        self._event(table, key, b"null", rows.row(new), _CREATE, lsn, new, header)
 
     def _completed(self, table: Table, new: Values) -> Values:
         """The row with unchanged values that no consumer has, read from the source.
@@ -297,12 +293,7 @@ class Transcriber:
                 b"null", b"null", _TRUNCATE, lsn, self._ordinal, self._closing
             )
             for partition in range(self._partitions(table.topic)):
-                record: Record = {
-                    "key": None,
-                    "value": value,
-                    "timestamp": self._timestamp,
-                    "partition": partition,
-                }
+                record = truncate_record(value, partition, self._timestamp)
                 self._put(table.topic, record, len(value))
 
     def _message(self, message: LogicalMessage, lsn: int) -> None:
@@ -313,8 +304,6 @@ class Transcriber:
             self._start(Transaction(message.lsn, self._now_us, None, self._previous_end))
         self._ordinal += 1
         at = self._open("a message")
-        value = message_value(self._context, at, message, lsn, self._ordinal, self._now_us)
-        key = b'{"prefix":%b}' % text(message.prefix)
-        record: Record = {"key": key, "value": value, "timestamp": self._timestamp}
-        self._put(self._topic_messages, record, len(value))
+        record = message_record(self._context, at, message, lsn, self._ordinal, self._now_us)
+        self._put(self._topic_messages, record, len(record["value"] or b""))
         self._transaction = transaction

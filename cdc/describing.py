@@ -25,6 +25,28 @@ select pg_catalog.format('%%s%%I.%%I', case c.relkind when 'p' then '' else 'ONL
 from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 where c.oid = %s::oid
 """
+# Types of extensions bring their own `=`, which the search path (pg_catalog alone) does not find:
+# the one that the type's indexes go by, so that the key's is used.
+_EQUALS = """
+with recursive type as (
+    select a.attname, t.oid, t.typbasetype, t.typnamespace
+    from pg_catalog.pg_attribute a join pg_catalog.pg_type t on t.oid = a.atttypid
+    where a.attrelid = %s::oid and a.attnum > 0 and not a.attisdropped
+    union all
+    select d.attname, t.oid, t.typbasetype, t.typnamespace
+    from type d join pg_catalog.pg_type t on t.oid = d.typbasetype
+)
+select distinct on (type.attname) type.attname,
+       pg_catalog.format('operator(%%I.%%s)', n.nspname, o.oprname)
+from type
+join pg_catalog.pg_opclass c on c.opcintype = type.oid and c.opcdefault
+join pg_catalog.pg_am m on m.oid = c.opcmethod and m.amname = 'btree'
+join pg_catalog.pg_amop a on a.amopfamily = c.opcfamily and a.amopstrategy = 3
+    and a.amoplefttype = type.oid and a.amoprighttype = type.oid
+join pg_catalog.pg_operator o on o.oid = a.amopopr
+join pg_catalog.pg_namespace n on n.oid = o.oprnamespace
+where type.typbasetype = 0 and n.nspname <> 'pg_catalog'
+"""
 _SCHEMA_MOVED: Final = frozenset({"42P01", "42703"})
 """Undefined table, undefined column."""
 
@@ -92,6 +114,7 @@ def _row_now(conn: Connection, relation: Relation, key: Values) -> Values | None
     doing = f"reading a row of {relation.name}"
     with translated(doing):
         table = conn.execute(_NOW, (relation.oid,)).fetchone()
+        equals = dict(conn.execute(_EQUALS, (relation.oid,)).fetchall())
     if table is None:
         return None
     name, present = table[0], set(table[1])
@@ -100,7 +123,10 @@ def _row_now(conn: Connection, relation: Relation, key: Values) -> Values | None
     if not set(relation.key) <= set(names):
         return None
     columns = ", ".join(map(identifier, names)).replace("%", "%%")
-    where = " and ".join(identifier(part).replace("%", "%%") + " = %s" for part in relation.key)
+    where = " and ".join(
+        f"{identifier(part)} {equals.get(part, '=')} ".replace("%", "%%") + "%s"
+        for part in relation.key
+    )
     query = f"select {columns} from {name.replace('%', '%%')} where {where}"
     parameters = [value.decode() if isinstance(value, bytes) else None for value in key]
     with translated(doing):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, cast
 
 from cdc.messages import UNCHANGED, LogicalMessage, Value, Values
+from cdc.records import Record
 from cdc.relation import Relation
 from cdc.values import UNAVAILABLE, ColumnEncoder, Encoder, column_encoder, encoder, quote
 
@@ -135,14 +136,15 @@ class ChangeEncoder:
     ``begin`` once for each transaction that touches the table, then any number of ``value``.
     """
 
-    __slots__ = ("_context", "_parts", "_relation", "_tail", "rows")
+    __slots__ = ("_context", "_parts", "_relation", "_schema_id", "_tail", "rows")
 
     def __init__(self, relation: Relation, context: SourceContext) -> None:
         self.rows = RowEncoder(relation)
         self._context = context
         self._relation = relation
         self._parts = (b"", b"", b"")
-        self._tail = b',"schema_id":%b},"transaction":null,"op":' % text(relation.schema_id())
+        self._schema_id = text(relation.schema_id())
+        self._tail = self.tail()
 
     def begin(self, transaction: Transaction) -> None:
         """Form what all events of the transaction share."""
@@ -150,8 +152,35 @@ class ChangeEncoder:
             self._context, transaction, self._relation.schema, self._relation.table
         )
 
+    def tail(self, unchanged: bytes = b"", transaction: bytes = b"null") -> bytes:
+        """What stands between ordinal and ``op``: ``unchanged`` from ``unchanged``, and the
+        ``transaction`` block."""
+        return b',"schema_id":%b%b},"transaction":%b,"op":' % (
+            self._schema_id,
+            unchanged,
+            transaction,
+        )
+
+    def unchanged(self, values: Values) -> bytes:
+        """The field that names the columns whose placeholder stands for an unchanged value. Empty
+        when the row's placeholders are all text of its own."""
+        columns = self._relation.columns
+        names = [
+            text(column.name)
+            for column, value in zip(columns, values, strict=True)
+            if value is UNCHANGED
+        ]
+        return b',"unchanged":[%b]' % b",".join(names)
+
     def value(
-        self, before: bytes, after: bytes, op: bytes, lsn: int, ordinal: int, closing: bytes
+        self,
+        before: bytes,
+        after: bytes,
+        op: bytes,
+        lsn: int,
+        ordinal: int,
+        closing: bytes,
+        tail: bytes | None = None,
     ) -> bytes:
         """One event: ``before`` and ``after`` are JSON, ``op`` a JSON string, ``closing`` from
         ``clock``, ``lsn`` the change's own place in the WAL."""
@@ -165,7 +194,7 @@ class ChangeEncoder:
             lsn,
             end,
             ordinal,
-            self._tail,
+            tail or self._tail,
             op,
             closing,
         )
@@ -291,6 +320,20 @@ def previous_end(lsn: int | None) -> bytes:
 def origin_name(at: Transaction) -> bytes:
     """The transaction's origin, as JSON."""
     return b"null" if at.origin is None else text(at.origin)
+
+
+def message_record(
+    context: SourceContext,
+    transaction: Transaction,
+    message: LogicalMessage,
+    lsn: int,
+    ordinal: int,
+    now_us: int,
+) -> Record:
+    """The record of a logical message, keyed by its prefix."""
+    value = message_value(context, transaction, message, lsn, ordinal, now_us)
+    key = b'{"prefix":%b}' % text(message.prefix)
+    return {"key": key, "value": value, "timestamp": transaction.commit_ms}
 
 
 def _source_parts(

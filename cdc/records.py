@@ -45,3 +45,8 @@ def schema_record(relation: Relation, now_us: int) -> Record:
     """What ``__schemas`` holds for a version of a table."""
     value = json.dumps(relation.describe(), ensure_ascii=False, separators=(",", ":")).encode()
     return {"key": relation.schema_id().encode(), "value": value, "timestamp": now_us // 1000}
+
+
+def truncate_record(value: bytes, partition: int, timestamp: int) -> Record:
+    """A TRUNCATE for one partition: it has no key, and stands in every partition."""
+    return {"key": None, "value": value, "timestamp": timestamp, "partition": partition}

@@ -33,6 +33,21 @@ def message_topic(source: str) -> str:
     return f"{source}.message"
 
 
+def dead_letters_topic(source: str) -> str:
+    """One partition: records too large for Kafka, in pieces."""
+    return f"{source}.__dead_letters"
+
+
+def outbox_topic(source: str, topic: str) -> str:
+    """What ``headwater.emit`` was told to write to."""
+    return f"{source}.outbox.{topic}"
+
+
+def transaction_topic(source: str) -> str:
+    """One partition: begin and end of every transaction, named as Debezium names it."""
+    return f"{source}.transaction"
+
+
 def slot_name(source: str) -> str:
     """Slot and publication of a source, unless configured: ``headwater_<source>``."""
     return "headwater_" + re.sub(r"[^a-z0-9_]", "_", source.lower())
@@ -44,11 +59,19 @@ def view_group(view: str) -> str:
 
 
 def collisions(source: str, tables: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
-    """Topics that more than one of ``(schema, table)`` would write to, with those tables."""
-    by_topic: dict[str, list[str]] = defaultdict(list)
+    """Topics that more than one of ``(schema, table)`` would write to, with those tables.
+
+    Kafka itself takes two topics for one when they differ only in ``.`` and ``_``. A table may so
+    meet one of the source's own topics, too.
+    """
+    by_name: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for schema, table in tables:
-        by_topic[table_topic(source, schema, table)].append(f"{schema}.{table}")
-    return [(topic, names) for topic, names in sorted(by_topic.items()) if len(names) > 1]
+        topic = table_topic(source, schema, table)
+        by_name[topic.replace(".", "_")].append((topic, f"{schema}.{table}"))
+    for topic in (schemas_topic(source), progress_topic(source), dead_letters_topic(source)):
+        by_name[topic.replace(".", "_")].append((topic, "Headwater itself"))
+    shared = [found for found in by_name.values() if len(found) > 1]
+    return sorted((found[0][0], [name for _, name in found]) for found in shared)
 
 
 def murmur2(data: bytes) -> int:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructType
+from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 
 from jobs.faults import fault
-from jobs.schema import JSON_OPTIONS, PLACEHOLDER
+from jobs.schema import JSON_OPTIONS, PLACEHOLDER, left_out
 
 Step = Callable[[DataFrame], DataFrame]
 EVENT = "__event"
@@ -30,6 +30,7 @@ _SOURCE = (
     .add("ordinal", LongType())
     .add("schema_id", StringType())
     .add("ts_us", LongType())
+    .add("unchanged", ArrayType(StringType()))
 )
 
 
@@ -60,6 +61,7 @@ def parse(columns: Sequence[str]) -> Step:
         source["ts_us"].alias("committed_us"),
         "record",
         (F.col("partial") & (F.col("event.op") == UPDATE)).alias("partial"),
+        source["unchanged"].alias("unchanged"),
     )
     position = F.struct(lsn.alias("commit_lsn"), source["ordinal"].alias("ordinal"))
     parsed = [F.col("key"), position.alias("position"), change.alias("change")]
@@ -83,9 +85,9 @@ def _value(columns: Sequence[str]) -> StructType:
 def fold() -> Step:
     """Parsed events to the last change of each key, in one struct column ``__event``.
 
-    Fields: ``commit_lsn, ordinal, op, image, schema_id, committed_us, record, partial, gap,
-    filled``, and of all changes folded into it their number, ``records``, and ``oldest_us``, when
-    the oldest streamed one was committed. TRUNCATE has no key: the newest one is the row whose
+    Fields: ``commit_lsn, ordinal, op, image, schema_id, committed_us, record, partial, unchanged,
+    gap, filled``, and of all changes folded into it their number, ``records``, and ``oldest_us``,
+    when the oldest streamed one was committed. TRUNCATE has no key: the newest one is the row whose
     ``op`` is ``t``. Placeholders stay in a ``partial`` image, which only an UPDATE has; ``gap``
     tells that an earlier change of the batch may have the values, which is for ``fold_filling`` to
     find out.
@@ -131,6 +133,7 @@ def _event(image: Column, gap: Column, filled: Column) -> Column:
         change["committed_us"].alias("committed_us"),
         change["record"].alias("record"),
         change["partial"].alias("partial"),
+        change["unchanged"].alias("unchanged"),
         gap.alias("gap"),
         filled.alias("filled"),
         "records",
@@ -157,7 +160,7 @@ def _values(change: Column, large: Sequence[str]) -> Column:
 
     def value(name: str) -> Column:
         carried = F.struct(image[name].alias("text"), schema_id.alias("schema_id"))
-        return F.when(~(change["partial"] & image[name].eqNullSafe(PLACEHOLDER)), carried)
+        return F.when(~left_out(change, name), carried)
 
     return F.create_map(*(part for name in large for part in (F.lit(name), value(name))))
 

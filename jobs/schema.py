@@ -59,13 +59,25 @@ def checked(text: Column, kind: PgType, otherwise: Column) -> Column:
     return F.when(text.isNotNull(), value)
 
 
+def left_out(change: Column, name: str) -> Column:
+    """Whether a placeholder stands for a value that the change left alone; never NULL.
+
+    ``change`` is a struct as ``jobs.fold`` makes it. ``unchanged`` names those columns; events
+    written before there was such a list have none, and every placeholder of theirs counts.
+    """
+    placeholder = change["partial"] & change["image"][name].eqNullSafe(F.lit(PLACEHOLDER))
+    listed = F.coalesce(F.array_contains(change["unchanged"], name), F.lit(True))
+    return placeholder & listed
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnReader:
     """Reads one column out of row images written under several versions of the table.
 
     ``event`` is a struct as ``jobs.fold`` makes it: ``image`` (a struct of texts), ``schema_id``
     (names the version), ``filled`` (those of single values), ``record``
-    (``topic-partition-offset``) and ``partial`` (has placeholders).
+    (``topic-partition-offset``), ``partial`` (has placeholders) and ``unchanged`` (for these
+    columns).
     """
 
     view: str
@@ -87,7 +99,7 @@ class ColumnReader:
     def left_out(self, name: str) -> Column:
         """Whether a placeholder stands for the value; never NULL."""
         held = self.event["filled"][name]
-        return self.partial & self.text(name).eqNullSafe(F.lit(PLACEHOLDER)) & held.isNull()
+        return left_out(self.event, name) & held.isNull()
 
     def value(self, name: str, kind: PgType) -> Column:
         """The value as the newest version's type."""

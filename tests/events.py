@@ -23,10 +23,13 @@ def event(
     op: str = "c",
     key: tuple[str, ...] = ("id",),
     schema_id: str = "0" * 16,
+    unchanged: list[str] | None = None,
 ) -> Record:
     """An insert, update or snapshot row; a delete's row is its old image."""
     before, after = (row, None) if op == "d" else (None, row)
-    source = {"commit_lsn": lsn, "ordinal": ordinal, "schema_id": schema_id}
+    source: dict[str, Any] = {"commit_lsn": lsn, "ordinal": ordinal, "schema_id": schema_id}
+    if unchanged is not None:
+        source["unchanged"] = unchanged
     value = {
         "before": before,
         "after": after,

@@ -78,3 +78,40 @@ def test_many_key_changes_do_not_keep_capture_from_answering_the_server(shop: De
     events = shop.events("item")
     assert_exactly_once_in_order(events)
     assert all(row["body"] == "x" * 4000 for row in fold(events).values())
+
+
+@pytest.mark.parametrize("key", ["tag", "label"])
+def test_a_row_is_found_by_a_key_of_an_extensions_type(shop: Deployment, key: str) -> None:
+    """pgvector's type, from a schema that capture's search path does not name."""
+    shop.execute(
+        "create schema ext",
+        "create extension vector schema ext",
+        "create domain label as ext.vector(2)",
+        f"create table tagged (tag {'ext.vector(2)' if key == 'tag' else 'label'} primary key,"
+        " body text)",
+        "alter table tagged alter column body set storage external",
+        f"insert into tagged values ('[1,2]', '{big(3)}')",
+    )
+    shop.init()
+    with shop.running("capture") as capture:
+        shop.execute("update tagged set tag = '[3,4]'")
+        shop.captured(capture)
+    moved = [e for e in shop.events("tagged") if e.value and e.value["op"] == "c"]
+    assert [e.value["after"]["body"] for e in moved if e.value] == [big(3)]
+
+
+def test_text_like_the_placeholder_is_told_from_a_value_left_alone(shop: Deployment) -> None:
+    shop.execute(f"insert into item values (1, 'a', '{big(4)}'), (2, 'a', '{big(5)}')")
+    shop.init()
+    with shop.running("capture") as capture:
+        shop.execute(
+            "update item set name = 'b' where id = 1",
+            f"update item set name = '{PLACEHOLDER}' where id = 1",
+            f"update item set body = '{PLACEHOLDER}' where id = 2",
+            "update item set name = 'c' where id = 2",
+        )
+        shop.captured(capture)
+    updates = [e.value for e in shop.events("item") if e.value and e.value["op"] == "u"]
+    updates.sort(key=lambda value: value["source"]["commit_lsn"])
+    assert [value["source"].get("unchanged") for value in updates] == [["body"], ["body"], [], []]
+    assert [value["after"]["body"] for value in updates] == [PLACEHOLDER] * 4

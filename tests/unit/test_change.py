@@ -192,3 +192,34 @@ def test_a_message_outside_of_a_transaction_leaves_none_open() -> None:
 def test_messages_out_of_order_are_protocol_errors(payloads: tuple[bytes, ...]) -> None:
     with pytest.raises(ProtocolError):
         transcribe(transcriber(), *payloads)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        insert(b"1"),
+        insert(b"1", b"x", b"y"),
+        update(b"N", row(b"1")),
+        update(b"K", row(b"1", None, None), b"N", row(b"2", b"x", b"y")),
+        b"D" + pack(">I", 1) + b"K" + row(b"1"),
+    ],
+    ids=["short insert", "long insert", "short update", "long update", "short delete"],
+)
+def test_a_row_of_another_width_than_its_description_is_a_protocol_error(payload: bytes) -> None:
+    with pytest.raises(ProtocolError, match=r"in public\.t, which was described with 2: .*15\.1"):
+        transcribe(transcriber(), begin(200), describe(), payload)
+
+
+def unchanged_of(*payloads: bytes) -> list[str] | None:
+    (record,) = transcribe(transcriber(), begin(200), describe(), *payloads)[TOPIC]
+    unchanged: list[str] | None = parsed(record)["source"].get("unchanged")
+    return unchanged
+
+
+def test_a_value_that_was_left_alone_is_told_from_text_that_looks_like_it() -> None:
+    placeholder = b"__debezium_unavailable_value"
+    assert unchanged_of(update(b"N", row(b"1", b"x"))) is None
+    assert unchanged_of(update(b"N", row(b"1", "u"))) == ["a"]
+    assert unchanged_of(update(b"N", row(b"1", placeholder))) == []
+    assert unchanged_of(insert(b"1", placeholder)) == []
+    assert unchanged_of(insert(b"1", b"x")) is None

@@ -27,7 +27,7 @@ RECORDED = json.loads(
     (Path(__file__).parents[1] / "oracle" / "debezium_events.json").read_text(encoding="utf-8")
 )
 NAME = "oracle_events"
-OURS = ("commit_lsn", "ordinal", "schema_id")
+OURS = ("commit_lsn", "ordinal", "schema_id", "unchanged")
 CLOCKS = ("ts_ms", "ts_us", "ts_ns")
 
 

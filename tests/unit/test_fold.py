@@ -92,6 +92,18 @@ def test_unchanged_toast_is_not_taken_from_before_a_delete(spark: SparkSession) 
     assert left["1"]["filled"]["a"] is None
 
 
+def test_a_placeholder_that_is_not_listed_as_unchanged_is_a_value(spark: SparkSession) -> None:
+    left = filled(
+        spark,
+        event(10, 1, {"id": 1, "a": "a1", "b": "b1"}),
+        event(11, 1, {"id": 1, "a": PLACEHOLDER, "b": PLACEHOLDER}, "u", unchanged=["b"]),
+        event(10, 2, {"id": 2, "a": "a1", "b": "b1"}),
+        event(11, 2, {"id": 2, "a": PLACEHOLDER, "b": "b2"}, "u", unchanged=[]),
+    )
+    assert (left["1"]["image"]["a"], left["1"]["image"]["b"]) == (PLACEHOLDER, "b1")
+    assert (left["2"]["image"]["a"], left["2"]["image"]["b"]) == (PLACEHOLDER, "b2")
+
+
 def test_a_placeholder_of_an_insert_is_its_value(spark: SparkSession) -> None:
     records = (
         event(10, 1, {"id": 1, "a": PLACEHOLDER}),

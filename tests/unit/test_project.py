@@ -91,6 +91,13 @@ def test_where_turns_a_row_that_left_it_into_a_delete_at_its_position(spark: Spa
     assert rows[2]["__commit_lsn"] == 2
 
 
+def test_text_that_an_update_set_to_the_placeholder_is_a_value(spark: SparkSession) -> None:
+    change = {"id": 1, "body": PLACEHOLDER, "n": "1.00"}
+    record = event(1, 1, change, "u", schema_id=NEW.schema_id, unchanged=[])
+    row = run(spark, "select id, body, lower(body) as small from t", [record])[1]
+    assert (row["body"], row["small"], row["__unchanged"]) == (PLACEHOLDER, PLACEHOLDER, [])
+
+
 def test_an_unchanged_toast_value_is_named_and_left_null(spark: SparkSession) -> None:
     row = run(
         spark,

@@ -132,6 +132,13 @@ def test_all_problems_are_reported_at_once() -> None:
     assert "did you mean public.orders?" in problems[1]
 
 
+def test_topics_that_differ_in_dots_and_underscores_are_one_for_kafka() -> None:
+    _, problems = chosen(["*.*"], [table("a.b_c"), Table(9, "a.b", "c", "r", "p", "d", True)])
+    assert problems[0].startswith("tables a.b_c and a.b.c would share the topic shop.a.b_c")
+    _, problems = chosen(["*.*"], [table("_.schemas")])
+    assert problems[0].startswith("tables _.schemas and Headwater itself would share the topic")
+
+
 def test_a_pattern_that_exclude_empties_says_so() -> None:
     _, problems = chosen(["public.*"], [table("public.t")], ["public.t"])
     assert problems == ["source.tables: public.* chooses nothing that source.exclude leaves"]

@@ -1,0 +1,32 @@
+"""One captured table in a session: its relation, its topic and the encoder of its events. Pure."""
+
+from __future__ import annotations
+
+from cdc.envelope import ChangeEncoder, SourceContext
+from cdc.errors import ProtocolError
+from cdc.messages import Values
+from cdc.relation import Relation
+from cdc.topics import table_topic
+
+
+class Table:
+    """One version of a table. ``begun`` is the commit LSN its encoder is ready for."""
+
+    __slots__ = ("begun", "encoder", "relation", "topic", "width")
+
+    def __init__(self, relation: Relation, context: SourceContext) -> None:
+        self.relation = relation
+        self.topic = table_topic(context.name, relation.schema, relation.table)
+        self.encoder = ChangeEncoder(relation, context)
+        self.begun = -1
+        self.width = len(relation.columns)
+
+    def check(self, values: Values) -> None:
+        """Raises ``ProtocolError`` for a row that is not of this version: PostgreSQL 15.0 and
+        15.1 leave columns out of rows under a column list."""
+        if len(values) != self.width:
+            raise ProtocolError(
+                f"pgoutput: a row of {len(values)} columns in {self.relation.name}, which was "
+                f"described with {self.width}",
+                "PostgreSQL 15.0 and 15.1 do so under a column list: update the server",
+            )
