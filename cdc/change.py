@@ -28,9 +28,9 @@ from cdc.envelope import (
     SourceContext,
     Transaction,
     clock,
-    message_record,
 )
 from cdc.errors import ProtocolError
+from cdc.logical import message_record
 from cdc.lsn import Position, format_lsn
 from cdc.messages import (
     UNCHANGED,

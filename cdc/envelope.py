@@ -7,13 +7,11 @@ its values and one formatting. The order of fields is Debezium's (``schemas.enab
 
 from __future__ import annotations
 
-from binascii import b2a_base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, cast
 
-from cdc.messages import UNCHANGED, LogicalMessage, Value, Values
-from cdc.records import Record
+from cdc.messages import UNCHANGED, Value, Values
 from cdc.relation import Relation
 from cdc.values import UNAVAILABLE, ColumnEncoder, Encoder, column_encoder, encoder, quote
 
@@ -148,7 +146,7 @@ class ChangeEncoder:
 
     def begin(self, transaction: Transaction) -> None:
         """Form what all events of the transaction share."""
-        self._parts = _source_parts(
+        self._parts = source_parts(
             self._context, transaction, self._relation.schema, self._relation.table
         )
 
@@ -216,7 +214,7 @@ class SnapshotEncoder:
         at = Transaction(lsn, read_us, None, None)
         self._templates: dict[str, bytes] = {}
         for marker in SNAPSHOT_MARKERS:
-            parts = _source_parts(context, at, relation.schema, relation.table, marker)
+            parts = source_parts(context, at, relation.schema, relation.table, marker)
             tail = b'%b%d%b%d%b0,"schema_id":%b},"transaction":null,"op":"r",%b' % (
                 parts[0],
                 lsn,
@@ -255,24 +253,6 @@ def _cells(column: Sequence[bytes | None], encode: ColumnEncoder | None) -> Sequ
     present = [value for value in column if value is not None]
     encoded = iter(present if encode is None else encode(present))
     return [b"null" if value is None else next(encoded) for value in column]
-
-
-def message_value(
-    context: SourceContext,
-    transaction: Transaction,
-    message: LogicalMessage,
-    lsn: int,
-    ordinal: int,
-    now_us: int,
-) -> bytes:
-    """The event of a logical message (``op: m``): no images, and only ``ts_ms`` of the clocks."""
-    head, middle, end = _source_parts(context, transaction, "", "")
-    source = b"%b%d%b%d%b%d}" % (head, lsn, middle, lsn, end, ordinal)
-    content = b2a_base64(message.content, newline=False)
-    return (
-        b'{"op":"m","ts_ms":%d,"source":%b,"transaction":null,'
-        b'"message":{"prefix":%b,"content":"%b"}}'
-    ) % (now_us // 1000, source, text(message.prefix), content)
 
 
 class SourceLiterals(NamedTuple):
@@ -322,21 +302,7 @@ def origin_name(at: Transaction) -> bytes:
     return b"null" if at.origin is None else text(at.origin)
 
 
-def message_record(
-    context: SourceContext,
-    transaction: Transaction,
-    message: LogicalMessage,
-    lsn: int,
-    ordinal: int,
-    now_us: int,
-) -> Record:
-    """The record of a logical message, keyed by its prefix."""
-    value = message_value(context, transaction, message, lsn, ordinal, now_us)
-    key = b'{"prefix":%b}' % text(message.prefix)
-    return {"key": key, "value": value, "timestamp": transaction.commit_ms}
-
-
-def _source_parts(
+def source_parts(
     context: SourceContext, at: Transaction, schema: str, table: str, snapshot: str = "false"
 ) -> tuple[bytes, bytes, bytes]:
     """The ``source`` object cut where the change's own LSN, its LSN again and its ordinal go."""

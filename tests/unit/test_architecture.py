@@ -14,7 +14,7 @@ OURS = ("cdc", "snapshots", "jobs", "views", "verification", "migrations", "stac
 KERNEL = (
     "cdc.errors", "cdc.lsn", "cdc.messages", "cdc.pgoutput", "cdc.records", "cdc.relation",
     "cdc.values", "cdc.envelope",
-    "cdc.change", "cdc.table", "cdc.replay", "cdc.topics", "cdc.progress", "cdc.marks",
+    "cdc.change", "cdc.logical", "cdc.table", "cdc.replay", "cdc.topics", "cdc.progress", "cdc.marks",
 )  # fmt: skip
 
 # Which module may import a third-party client: the one place that knows it.
