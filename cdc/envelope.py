@@ -7,23 +7,15 @@ its values and one formatting. The order of fields is Debezium's (``schemas.enab
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from cdc.messages import UNCHANGED, Value, Values
 from cdc.relation import Relation
-from cdc.values import UNAVAILABLE, ColumnEncoder, Encoder, column_encoder, encoder, quote
+from cdc.values import UNAVAILABLE, Encoder, encoder, quote
 
 NEW_KEY_HEADER: Final = "__debezium.newkey"
 OLD_KEY_HEADER: Final = "__debezium.oldkey"
-SNAPSHOT_MARKERS: Final = (
-    "true",
-    "first",
-    "first_in_data_collection",
-    "last_in_data_collection",
-    "last",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +68,9 @@ class RowEncoder:
             encoder(column.type, column.typmod) for column in relation.columns
         ]
         names = [column.name for column in relation.columns]
-        self._template = _object(names)
+        self._template = json_object(names)
         self._key = [names.index(name) for name in relation.key]
-        self._key_template = _object(list(relation.key))
+        self._key_template = json_object(list(relation.key))
 
     def row(self, values: Values) -> bytes:
         """The row as a JSON object; unchanged TOAST becomes Debezium's placeholder."""
@@ -122,7 +114,7 @@ class RowEncoder:
         return value if encode is None else encode(value)
 
 
-def _object(names: list[str]) -> bytes:
+def json_object(names: list[str]) -> bytes:
     """A template with one ``%b`` for each name's value."""
     pairs = [text(name).replace(b"%", b"%%") + b":%b" for name in names]
     return b"{" + b",".join(pairs) + b"}"
@@ -196,63 +188,6 @@ class ChangeEncoder:
             op,
             closing,
         )
-
-
-class SnapshotEncoder:
-    """Rows read in a snapshot at one LSN: ``op: r``, position ``(lsn, 0)``.
-
-    Works on whole blocks, column by column, and forms a row in one step.
-    """
-
-    __slots__ = ("_encoders", "_key", "_key_template", "_templates")
-
-    def __init__(self, relation: Relation, context: SourceContext, lsn: int, read_us: int) -> None:
-        self._encoders = [column_encoder(c.type, c.typmod) for c in relation.columns]
-        names = [column.name for column in relation.columns]
-        self._key = [names.index(name) for name in relation.key]
-        self._key_template = _object(list(relation.key))
-        at = Transaction(lsn, read_us, None, None)
-        self._templates: dict[str, bytes] = {}
-        for marker in SNAPSHOT_MARKERS:
-            parts = source_parts(context, at, relation.schema, relation.table, marker)
-            tail = b'%b%d%b%d%b0,"schema_id":%b},"transaction":null,"op":"r",%b' % (
-                parts[0],
-                lsn,
-                parts[1],
-                lsn,
-                parts[2],
-                text(relation.schema_id()),
-                clock(read_us),
-            )
-            self._templates[marker] = b'{"before":null,"after":%b,"source":%b' % (
-                _object(names),
-                tail.replace(b"%", b"%%"),
-            )
-
-    def encode(
-        self, columns: Sequence[Sequence[bytes | None]], rows: int, marker: str = "true"
-    ) -> tuple[list[bytes] | list[None], list[bytes]]:
-        """Keys and values of the events of ``rows`` rows, given as their columns."""
-        cells = [
-            _cells(column, encode) for column, encode in zip(columns, self._encoders, strict=True)
-        ]
-        template = self._templates[marker]
-        if not cells:
-            return [None] * rows, [template % ()] * rows
-        values = list(map(template.__mod__, zip(*cells, strict=True)))
-        if not self._key:
-            return [None] * rows, values
-        keys = zip(*[cells[i] for i in self._key], strict=True)
-        return list(map(self._key_template.__mod__, keys)), values
-
-
-def _cells(column: Sequence[bytes | None], encode: ColumnEncoder | None) -> Sequence[bytes]:
-    if None not in column:
-        whole = cast("Sequence[bytes]", column)
-        return whole if encode is None else encode(whole)
-    present = [value for value in column if value is not None]
-    encoded = iter(present if encode is None else encode(present))
-    return [b"null" if value is None else next(encoded) for value in column]
 
 
 class SourceLiterals(NamedTuple):

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from cdc.bulk import BulkProducer
-from cdc.envelope import ChangeEncoder, SnapshotEncoder, SourceContext, Transaction, clock
+from cdc.envelope import ChangeEncoder, SourceContext, Transaction, clock
 from cdc.records import schema_record
 from cdc.relation import Relation
+from cdc.snapshot_rows import SnapshotEncoder
 from cdc.topics import schemas_topic
 from snapshots.read import Block
 
