@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from cdc.broker import Broker, TopicSpec
+from cdc.broker import Broker
 from cdc.change import Transcriber
 from cdc.config import Config
 from cdc.describing import Describer
@@ -26,6 +26,7 @@ from cdc.envelope import SourceContext
 from cdc.errors import RetryableError, SourceError
 from cdc.lsn import Position, format_lsn
 from cdc.messages import RelationMessage, Values
+from cdc.opening import Topics
 from cdc.postgres import connect
 from cdc.producer import Producer
 from cdc.progress import Progress
@@ -36,7 +37,6 @@ from cdc.relation import Relation
 from cdc.replay import KafkaReplay, SessionReplay
 from cdc.replication import KEEPALIVE, ReplicationStream, SlotInUseError, parse_keepalive
 from cdc.tails import read_tails
-from cdc.topics import table_topic
 
 FRAMES_PER_READ: Final = 2_000
 IDLE_WAIT_S: Final = 0.1
@@ -70,8 +70,6 @@ class Capture:
         start = self._begin()  # early, so that what cannot work is refused at once
         self._identity = start.identity
         self._context = SourceContext(version, self._source.name, start.identity.database)
-        self._describer = Describer(self._source.dsn, self._source.keys, self._announce)
-        self._partitions: dict[str, int] = {}
         self._progress = Progress(start.mark.confirmed)
         self._held: KafkaReplay | None = None
         self._published = Position(0, 0)
@@ -82,6 +80,8 @@ class Capture:
             config.kafka,
         )
         self._recorder = Recorder(config, start.identity, self._producer)
+        self._topics = Topics(config, self._broker, self._producer, self._record_topics)
+        self._describer = Describer(self._source.dsn, self._source.keys, self._topics.announce)
         self._stream: ReplicationStream | None = None
         self._feedback_at = 0.0
         self.records = 0
@@ -134,9 +134,10 @@ class Capture:
                 self._context,
                 self._resolve,
                 self._lookup,
-                self._partitions.__getitem__,
+                self._topics.partitions.__getitem__,
                 self._progress.published,
                 self._replay(held),
+                self._topics,
             )
             log.info("streaming", slot=self._source.slot_name, from_lsn=self._from())
             self._feedback(stream)
@@ -262,9 +263,9 @@ class Capture:
         start = self._reconcile()
         tails = read_tails(self._broker, sorted(start.ends), start.mark.offsets)
         self._progress = Progress(start.mark.confirmed)
-        self._partitions.update({topic: len(ends) for topic, ends in start.ends.items()})
+        self._topics.partitions.update({topic: len(ends) for topic, ends in start.ends.items()})
         self._producer.next_offsets.update({t: dict(ends) for t, ends in start.ends.items()})
-        self._held = KafkaReplay(start.mark.lsn, tails, self._partitions)
+        self._held = KafkaReplay(start.mark.lsn, tails, self._topics.partitions)
         return self._held
 
     def _replay(self, held: KafkaReplay) -> Replay:
@@ -284,16 +285,5 @@ class Capture:
         self._feedback_if_due()
         return row
 
-    def _announce(self, relation: Relation) -> None:
-        """A table that joined the publication after init needs its topic before its rows."""
-        topic = table_topic(self._source.name, relation.schema, relation.table)
-        if topic in self._partitions:
-            return
-        kafka = self._config.kafka
-        spec = TopicSpec(topic, kafka.partitions, kafka.replication_factor, kafka.topic)
-        self._broker.create_topics([spec])
-        ends = self._broker.end_offsets([topic])[topic]
-        self._producer.next_offsets[topic] = dict(ends)
+    def _record_topics(self) -> None:
         self._recorder.record_topics(self._progress, self._feedback_if_due)
-        self._partitions[topic] = len(ends)
-        log.warning("a table joined; its earlier rows are not in Kafka", table=relation.name)

@@ -11,6 +11,7 @@ it asks of its owner: what a relation is (``Resolver``) and what a row holds now
 | delete                     | d, its tombstone                                              |
 | truncate                   | t to every partition of each table's topic                    |
 | logical message            | m                                                             |
+| ``headwater.emit``         | its payload, as it is, with its position in a header          |
 
 A tombstone shares its delete's position. After a restart the server repeats what was not
 confirmed; ``Replay`` (in ``cdc.replay``) says which records Kafka already holds.
@@ -30,7 +31,7 @@ from cdc.envelope import (
     clock,
 )
 from cdc.errors import ProtocolError
-from cdc.logical import message_record
+from cdc.logical import Messages
 from cdc.lsn import Position, format_lsn
 from cdc.messages import (
     UNCHANGED,
@@ -48,11 +49,12 @@ from cdc.messages import (
     Values,
     filled,
 )
+from cdc.outbox import Outbox
 from cdc.pgoutput import decode
 from cdc.records import Batch, Record, Replay, schema_record, truncate_record
 from cdc.relation import Relation
 from cdc.table import Table
-from cdc.topics import message_topic, schemas_topic
+from cdc.topics import schemas_topic
 from cdc.values import UNAVAILABLE
 
 Resolver = Callable[[RelationMessage], Relation]
@@ -80,6 +82,7 @@ class Transcriber:
         partitions: Callable[[str], int],
         committed_lsn: int,
         replay: Replay | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
         self.committed_lsn = committed_lsn
         self._context = context
@@ -87,6 +90,7 @@ class Transcriber:
         self._lookup = lookup
         self._partitions = partitions
         self._replay = replay
+        self._messages = Messages(context, partitions, outbox)
         self._tables: dict[int, Table] = {}
         self._batch = Batch()
         self._closing = clock(0)
@@ -96,7 +100,6 @@ class Transcriber:
         self._ordinal = 0
         self._timestamp = 0
         self._previous_end: int | None = None
-        self._topic_messages = message_topic(context.name)
 
     @property
     def in_transaction(self) -> bool:
@@ -304,6 +307,6 @@ class Transcriber:
             self._start(Transaction(message.lsn, self._now_us, None, self._previous_end))
         self._ordinal += 1
         at = self._open("a message")
-        record = message_record(self._context, at, message, lsn, self._ordinal, self._now_us)
-        self._put(self._topic_messages, record, len(record["value"] or b""))
+        topic, record = self._messages.record(message, at, lsn, self._ordinal, self._now_us)
+        self._put(topic, record, len(record["value"] or b""))
         self._transaction = transaction

@@ -1,26 +1,52 @@
-"""Logical messages (``pg_logical_emit_message``) as Debezium emits them: ``op: m``. Pure."""
+"""Logical messages (``pg_logical_emit_message``): as Debezium emits them, ``op: m``, but for those
+of ``headwater.emit``. Pure."""
 
 from __future__ import annotations
 
 from binascii import b2a_base64
+from collections.abc import Callable
 
 from cdc.envelope import SourceContext, Transaction, source_parts, text
+from cdc.lsn import Position
 from cdc.messages import LogicalMessage
+from cdc.outbox import PREFIX, Outbox, parse, record
 from cdc.records import Record
+from cdc.topics import message_topic
 
 
-def message_record(
-    context: SourceContext,
-    transaction: Transaction,
-    message: LogicalMessage,
-    lsn: int,
-    ordinal: int,
-    now_us: int,
-) -> Record:
-    """The record of a logical message, keyed by its prefix."""
-    value = _value(context, transaction, message, lsn, ordinal, now_us)
-    key = b'{"prefix":%b}' % text(message.prefix)
-    return {"key": key, "value": value, "timestamp": transaction.commit_ms}
+class Messages:
+    """What the messages of one source become. Without ``outbox`` all are ``op: m``."""
+
+    def __init__(
+        self, context: SourceContext, partitions: Callable[[str], int], outbox: Outbox | None
+    ) -> None:
+        self._context = context
+        self._partitions = partitions
+        self._outbox = outbox
+        self._topic = message_topic(context.name)
+
+    def record(
+        self, message: LogicalMessage, at: Transaction, lsn: int, ordinal: int, now_us: int
+    ) -> tuple[str, Record]:
+        """The record of a message of transaction ``at``, and its topic."""
+        if message.prefix == PREFIX and self._outbox is not None:
+            emitted = self._emitted(message, self._outbox, Position(at.commit_lsn, ordinal), at)
+            if emitted is not None:
+                return emitted
+        value = _value(self._context, at, message, lsn, ordinal, now_us)
+        key = b'{"prefix":%b}' % text(message.prefix)
+        return self._topic, {"key": key, "value": value, "timestamp": at.commit_ms}
+
+    def _emitted(
+        self, message: LogicalMessage, outbox: Outbox, position: Position, at: Transaction
+    ) -> tuple[str, Record] | None:
+        """What ``headwater.emit`` wrote; None for what it cannot have written."""
+        emitted = parse(message.content) if message.transactional else None
+        topic = outbox.outbox(emitted.topic) if emitted else None
+        if emitted is None or topic is None:
+            outbox.passed_over(message.lsn)
+            return None
+        return topic, record(emitted, position, at.commit_ms, self._partitions(topic))
 
 
 def _value(

@@ -22,6 +22,13 @@ class Position(NamedTuple):
         return f"{self.commit_lsn:016X}{self.ordinal:08X}"
 
 
+def parse_position(digits: bytes) -> Position:
+    """What ``Position.hex`` wrote; raises ``ValueError`` on anything else."""
+    if len(digits) != 24:
+        raise ValueError(f"not a position: {digits!r}")
+    return Position(int(digits[:16], 16), int(digits[16:], 16))
+
+
 def parse_lsn(text: str) -> int:
     """``'16/B374D848'`` to an integer; raises ``ValueError`` on anything else."""
     high, separator, low = text.partition("/")

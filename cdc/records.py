@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import NotRequired, Protocol, TypedDict
+from typing import Final, NotRequired, Protocol, TypedDict
 
 from cdc.lsn import Position
 from cdc.relation import Relation
+
+POSITION_HEADER: Final = "position"
+"""Says where a record stands in the stream when its value does not: ``Position.hex``."""
 
 
 class Record(TypedDict):

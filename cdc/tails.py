@@ -20,7 +20,8 @@ import orjson
 
 from cdc.broker import Offsets, Record, windows_back
 from cdc.errors import LogError
-from cdc.lsn import Position
+from cdc.lsn import Position, parse_position
+from cdc.records import POSITION_HEADER
 from cdc.replay import Tail
 
 
@@ -107,7 +108,13 @@ def scan(topic: str, records: Iterable[Record]) -> _Scan:
 
 
 def streamed(topic: str, record: Record) -> Streamed | None:
-    """The event a record holds; None for a tombstone and for a snapshot row."""
+    """The event a record holds; None for a tombstone and for a snapshot row.
+
+    What is no event of a table says its position in a header.
+    """
+    told = dict(record.headers).get(POSITION_HEADER)
+    if told is not None:
+        return Streamed(_parsed(topic, record, told), owes_tombstone=False)
     if record.value is None:
         return None
     try:
@@ -116,11 +123,22 @@ def streamed(topic: str, record: Record) -> Streamed | None:
         position = Position(int(source["commit_lsn"]), int(source["ordinal"]))
         op = event["op"]
     except (ValueError, KeyError, TypeError):
-        raise LogError(
-            f"{topic}-{record.partition}: the record at offset {record.offset} was not written by "
-            "Headwater",
-            "give the source a source.name of its own, so that nobody else writes its topics",
-        ) from None
+        raise _foreign(topic, record) from None
     if position.ordinal == 0:
         return None
     return Streamed(position, owes_tombstone=op == "d" and record.key is not None)
+
+
+def _parsed(topic: str, record: Record, position: bytes) -> Position:
+    try:
+        return parse_position(position)
+    except ValueError:
+        raise _foreign(topic, record) from None
+
+
+def _foreign(topic: str, record: Record) -> LogError:
+    return LogError(
+        f"{topic}-{record.partition}: the record at offset {record.offset} was not written by "
+        "Headwater",
+        "give the source a source.name of its own, so that nobody else writes its topics",
+    )

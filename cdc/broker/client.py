@@ -42,6 +42,7 @@ class Record(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 class Broker:
@@ -196,7 +197,7 @@ class Broker:
                     reached = reader.position(tp, timeout_ms=_POLL_MS) or position
                 for r in polled:
                     if r.offset < end:
-                        yield Record(partition, r.offset, r.timestamp, r.key, r.value)
+                        yield Record(partition, r.offset, r.timestamp, r.key, r.value, r.headers)
                 if reached > position:
                     position, deadline = reached, time.monotonic() + STALL_TIMEOUT_S
                 elif time.monotonic() > deadline:

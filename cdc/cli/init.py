@@ -39,7 +39,8 @@ def init(
 
     Creates the schema headwater, the publication, the topics and the replication slot, and
     publishes every row of the tables as of the slot's first LSN. Checks everything beforehand.
-    Run again after an interruption: it starts over. When all stands it changes nothing.
+    Run again after an interruption: it starts over. When all stands it only brings
+    the schema headwater up to date.
     """
     from cdc.cli.init_steps import initialise
 

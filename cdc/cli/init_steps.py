@@ -77,6 +77,8 @@ def initialise(
         _exclusively(conn, source.name)
         known = state.read_state(conn, source.name)
         if known is not None and known.complete and not again:
+            if migrate(conn):
+                observer.step("schema headwater is up to date")
             return _standing(config, conn, known)
         _check(config, known)
         if migrate(conn):

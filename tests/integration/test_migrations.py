@@ -38,7 +38,7 @@ SCHEMA = {
         "finished_at": "timestamp with time zone not null",
     },
 }
-EXTRA = Migration(2, "later", "create table headwater.later (id int)")
+EXTRA = Migration(len(migrations()) + 1, "later", "create table headwater.later (id int)")
 
 
 @pytest.fixture
@@ -83,7 +83,9 @@ def test_a_migration_that_has_changed_since_is_refused(conn: Connection) -> None
 
 def test_a_migration_that_fails_leaves_nothing(conn: Connection) -> None:
     migrate(conn)
-    broken = Migration(2, "broken", "create table headwater.half (id int); select 1 / 0")
+    broken = Migration(
+        len(migrations()) + 1, "broken", "create table headwater.half (id int); select 1 / 0"
+    )
     with pytest.raises(SourceError, match="division by zero"):
         migrate(conn, [*migrations(), broken])
     assert conn.execute("select to_regclass('headwater.half')").fetchone() == (None,)

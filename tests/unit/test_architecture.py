@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 OURS = ("cdc", "snapshots", "jobs", "views", "verification", "migrations", "stack", "demo")
 KERNEL = (
     "cdc.errors", "cdc.lsn", "cdc.messages", "cdc.pgoutput", "cdc.records", "cdc.relation",
-    "cdc.values", "cdc.envelope", "cdc.logical", "cdc.snapshot_rows", "cdc.table",
+    "cdc.values", "cdc.envelope", "cdc.logical", "cdc.outbox", "cdc.snapshot_rows", "cdc.table",
     "cdc.change", "cdc.replay", "cdc.topics", "cdc.progress", "cdc.marks",
 )  # fmt: skip
 

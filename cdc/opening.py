@@ -1,0 +1,91 @@
+"""Topics that come up while capture runs: of a table that joined, of emitted events.
+
+Each is created, and named by a progress mark that Kafka has acknowledged, before the first record
+goes to it: after a crash, what stands in a topic that no mark names would be published again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from cdc.broker import Broker, TopicSpec
+from cdc.config import Config
+from cdc.lsn import format_lsn
+from cdc.postgres import connect, translated
+from cdc.producer import Producer
+from cdc.relation import Relation
+from cdc.topics import outbox_topic, table_topic
+
+log = structlog.get_logger("capture")
+
+_PUBLISHED = "select schemaname, tablename from pg_catalog.pg_publication_tables where pubname = %s"
+
+
+class Topics:
+    """The topics of one run of capture. ``partitions`` holds the number of each one's.
+
+    ``record`` writes a mark that names all topics, and returns when Kafka has it.
+    """
+
+    def __init__(
+        self, config: Config, broker: Broker, producer: Producer, record: Callable[[], None]
+    ) -> None:
+        self.partitions: dict[str, int] = {}
+        self._config = config
+        self._broker = broker
+        self._producer = producer
+        self._record = record
+        self._outbox: dict[str, str | None] = {}
+        self._tables: set[str] | None = None
+
+    def open(self, topic: str, partitions: int = 0) -> bool:
+        """Make a topic ready, of as many partitions or those of ``[kafka]``; False when it was."""
+        if topic in self.partitions:
+            return False
+        kafka = self._config.kafka
+        spec = TopicSpec(
+            topic, partitions or kafka.partitions, kafka.replication_factor, kafka.topic
+        )
+        self._broker.create_topics([spec])
+        ends = self._broker.end_offsets([topic])[topic]
+        self._producer.next_offsets[topic] = dict(ends)
+        self._record()
+        self.partitions[topic] = len(ends)
+        return True
+
+    def announce(self, relation: Relation) -> None:
+        """A table that joined the publication after init needs its topic before its rows."""
+        topic = table_topic(self._config.source.name, relation.schema, relation.table)
+        if self._tables is not None:
+            self._tables.add(topic)
+        if self.open(topic):
+            log.warning("a table joined; its earlier rows are not in Kafka", table=relation.name)
+
+    def outbox(self, topic: str) -> str | None:
+        """Kafka's topic for events emitted to ``topic``, ready; None when a table has it."""
+        if topic not in self._outbox:
+            name = outbox_topic(self._config.source.name, topic)
+            if name.replace(".", "_") in {t.replace(".", "_") for t in self._table_topics()}:
+                log.error("events were emitted to the topic of a table", topic=name)
+                self._outbox[topic] = None
+            else:
+                self.open(name)
+                self._outbox[topic] = name
+        return self._outbox[topic]
+
+    def passed_over(self, lsn: int) -> None:
+        """See ``cdc.outbox.Outbox``."""
+        log.error(
+            "a message headwater.outbox is not one of headwater.emit: published as it is",
+            lsn=format_lsn(lsn),
+        )
+
+    def _table_topics(self) -> set[str]:
+        if self._tables is None:
+            source = self._config.source
+            with connect(source.dsn) as conn, translated("reading the published tables"):
+                rows = conn.execute(_PUBLISHED, (source.publication_name,)).fetchall()
+            self._tables = {table_topic(source.name, schema, table) for schema, table in rows}
+        return self._tables
