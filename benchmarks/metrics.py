@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from benchmarks.shapes import RACES
+
 ROWS: Final = 1_000_000
-"""Rows that capture, memory and snapshot are measured on."""
+"""Rows of a full measurement; what needs more or fewer takes its share of them."""
 REPEATS: Final = 3
 """Runs of which the median counts."""
 
@@ -22,7 +24,7 @@ class Target(NamedTuple):
     at_least: bool
 
     def met(self, measured: float) -> bool:
-        """Whether a figure is good enough. Upper limits are strict: less than 250 MB."""
+        """Whether a figure is good enough. Upper limits are strict: less than 150 MB."""
         return measured >= self.value if self.at_least else measured < self.value
 
 
@@ -36,55 +38,93 @@ class Figure(NamedTuple):
     target: Target | None = None
 
 
+def _at_least(value: float) -> Target:
+    return Target(value, at_least=True)
+
+
+def _below(value: float) -> Target:
+    return Target(value, at_least=False)
+
+
+_RACERS: Final = {"capture": "capture", "debezium": "Debezium", "recvlogical": "pg_recvlogical"}
+
+
+def _of_race(race: str) -> tuple[Figure, ...]:
+    rates = (Figure(f"{r}_{race}_changes_per_s", said, "/s") for r, said in _RACERS.items())
+    cpu = (Figure(f"{r}_{race}_cpu_us", f"{said}, CPU", "µs", 2) for r, said in _RACERS.items())
+    return (*rates, *cpu, Figure(f"capture_{race}_rss_mb", "capture, peak memory", "MB", 1))
+
+
+RACE_FIGURES: Final[Mapping[str, tuple[Figure, ...]]] = {
+    race.name: _of_race(race.name) for race in RACES
+}
+"""By race; shown in a table of their own. CPU is for a change, of the racer's process alone."""
+
 MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
     "capture": (
         Figure(
             "capture_changes_per_s",
-            "capture, from the stream's start to durable in Kafka",
+            "capture, usual rows, 1,000 a transaction",
             "changes/s",
-            target=Target(80_000, at_least=True),
+            target=_at_least(80_000),
         ),
-        Figure("capture_with_start_changes_per_s", "the same, with the process's start", "/s"),
-        Figure("recvlogical_changes_per_s", "pg_recvlogical to a file, same WAL", "changes/s"),
-        Figure("capture_vs_recvlogical", "capture / pg_recvlogical", "", 3),
-        Figure("capture_cpu_s_per_million", "capture's CPU time", "s per million", 2),
-        Figure("recvlogical_bytes_per_change", "size of a change in pgoutput", "bytes", 1),
+        Figure(
+            "capture_vs_debezium", "changes/s: capture / Debezium, worst", "", 2, _at_least(2.5)
+        ),
+        Figure(
+            "capture_vs_recvlogical",
+            "changes/s: capture / pg_recvlogical, worst",
+            "",
+            3,
+            _at_least(0.85),
+        ),
+        Figure("capture_cpu_vs_debezium", "CPU: capture / Debezium, worst", "", 3, _below(0.25)),
+        Figure("debezium_rss_mb", "Debezium's peak memory over all races", "MB"),
+        *(figure for figures in RACE_FIGURES.values() for figure in figures),
     ),
     "memory": (
+        Figure("capture_rss_mb", "capture's peak memory, the worse of", "MB", 1, _below(150)),
+        Figure("capture_large_transaction_rss_mb", "one transaction of 5,000,000 rows", "MB", 1),
+        Figure("capture_kafka_down_rss_mb", "Kafka down for a minute", "MB", 1),
+    ),
+    "restart": (
         Figure(
-            "capture_rss_mb",
-            "capture's peak memory, one transaction of all rows",
-            "MB",
-            1,
-            Target(250, at_least=False),
+            "restart_s", "from start after kill -9 to the first event, worst", "s", 2, _below(3)
         ),
+    ),
+    "latency": (
+        Figure(
+            "commit_to_kafka_p50_ms",
+            "from COMMIT returned to read by a consumer",
+            "ms",
+            2,
+            _below(3),
+        ),
+        Figure("commit_to_kafka_p99_ms", "the same, slowest of a hundred", "ms", 2, _below(12)),
+        Figure("commit_rate_per_s", "commits while that was measured", "/s", 1),
+        Figure("debezium_commit_to_kafka_p50_ms", "Debezium, tuned for latency", "ms", 2),
+        Figure("debezium_commit_to_kafka_p99_ms", "the same, slowest of a hundred", "ms", 2),
     ),
     "snapshot": (
         Figure(
             "snapshot_rows_per_s",
             "initial snapshot, from the first row to durable in Kafka",
             "rows/s",
-            target=Target(200_000, at_least=True),
+            target=_at_least(200_000),
         ),
         Figure("copy_rows_per_s", "COPY TO STDOUT piped to wc", "rows/s"),
         Figure("snapshot_vs_copy", "snapshot / COPY", "", 3),
     ),
-    "latency": (
-        Figure("commit_to_kafka_p50_ms", "from COMMIT returned to read by a consumer", "ms", 2),
-        Figure(
-            "commit_to_kafka_p99_ms",
-            "the same, slowest of a hundred",
-            "ms",
-            2,
-            Target(50, at_least=False),
-        ),
-        Figure("commit_rate_per_s", "commits while that was measured", "/s", 1),
-    ),
-    "demo": (
-        Figure("demo_s", "headwater demo, dependencies there", "s", 1, Target(240, at_least=False)),
+    "demo": (Figure("demo_s", "headwater demo, dependencies there", "s", 1, _below(240)),),
+    "chaos": (
+        Figure("chaos_seeds", "seeds of the fault test", "", target=_at_least(200)),
+        Figure("chaos_failures", "of which something was wrong in", "", target=_below(1)),
     ),
 }
 """In the order in which they run."""
+
+ON_REQUEST: Final = frozenset({"chaos"})
+"""Run only when named: they take longer than all others together."""
 
 FIGURES: Final[Mapping[str, Figure]] = {
     figure.name: figure for figures in MEASUREMENTS.values() for figure in figures

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from benchmarks.metrics import FIGURES, MEASUREMENTS, Figure
+from benchmarks.metrics import FIGURES, MEASUREMENTS, RACE_FIGURES, Figure
 from benchmarks.results import Results
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from benchmarks.setting import Watch
 
@@ -71,24 +72,29 @@ def verdict(figure: Figure, value: float) -> str:
     return "met" if figure.target.met(value) else "missed"
 
 
-def show(console: Console, results: Results, names: Iterable[str]) -> None:
-    """Target, measured, met or missed; for the measurements that ran."""
+def show(console: Console, results: Results, names: Sequence[str]) -> None:
+    """The races, then target, measured, met or missed; for the measurements that ran."""
     from rich.table import Table
     from rich.text import Text
 
+    if "capture" in names:
+        console.print(_races(results))
+    in_races = {figure.name for figures in RACE_FIGURES.values() for figure in figures}
     grid = Table("figure", "what")
     for heading in ("target", "measured"):
         grid.add_column(heading, justify="right", no_wrap=True)
     grid.add_column("")
     for name in names:
         for figure in MEASUREMENTS[name]:
+            if figure.name in in_races:
+                continue
             value = results[figure.name]
             assert isinstance(value, (int, float)), figure.name
             said = verdict(figure, value)
             grid.add_row(
                 figure.name,
                 Text(figure.what),
-                _target(figure),
+                said_target(figure),
                 number(figure, value),
                 Text(said, style=_STYLES[said]),
             )
@@ -96,7 +102,8 @@ def show(console: Console, results: Results, names: Iterable[str]) -> None:
     console.print(grid)
     console.print(
         f"{results['cpu_model']}, {results['cpu_cores']} cores, {results['memory_gb']} GB; "
-        f"PostgreSQL {results['postgresql_version']}, Kafka {results['kafka_version']}",
+        f"PostgreSQL {results['postgresql_version']}, Kafka {results['kafka_version']}, "
+        f"Debezium {results['debezium_version']}",
         style="dim",
     )
 
@@ -107,8 +114,36 @@ def missed(results: Results, names: Iterable[str]) -> list[str]:
     return [name for name in of_run if verdict(FIGURES[name], float(results[name])) == "missed"]
 
 
-def _target(figure: Figure) -> str:
+def said_target(figure: Figure) -> str:
+    """``≥ 80,000`` or ``< 3``; nothing for a figure without a target."""
     if figure.target is None:
         return ""
     sign = "≥" if figure.target.at_least else "<"
-    return f"{sign} {figure.target.value:,.0f}"
+    return f"{sign} {figure.target.value:,.12g}"
+
+
+def _races(results: Results) -> Table:
+    """One line a race: changes a second of each racer, capture's share of them, CPU, memory."""
+    from rich.table import Table
+
+    grid = Table("race", title="rows of each shape, 1,000 or 1 a transaction")
+    headings = ("capture", "Debezium", "pg_recv-\nlogical", "of\nDebezium", "of pg_\nrecvl.")
+    for heading in (*headings, "CPU µs\ncapture", "CPU µs\nDebezium", "MB"):
+        grid.add_column(heading, justify="right", no_wrap=True)
+    for race in RACE_FIGURES:
+        ours, debezium, received = (
+            float(results[f"{racer}_{race}_changes_per_s"])
+            for racer in ("capture", "debezium", "recvlogical")
+        )
+        grid.add_row(
+            race,
+            *(f"{rate:,.0f}" for rate in (ours, debezium, received)),
+            f"{ours / debezium:.2f}",
+            f"{ours / received:.2f}",
+            *(
+                f"{float(results[f'{racer}_{race}_cpu_us']):.1f}"
+                for racer in ("capture", "debezium")
+            ),
+            f"{float(results[f'capture_{race}_rss_mb']):.0f}",
+        )
+    return grid

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.capture import measure_capture, measure_memory
+from benchmarks.chaos import SEEDS, measure_chaos
 from benchmarks.consumer import librdkafka_version
 from benchmarks.latency import measure_latency
-from benchmarks.metrics import MEASUREMENTS
+from benchmarks.memory import measure_memory
+from benchmarks.metrics import MEASUREMENTS, ON_REQUEST, ROWS
 from benchmarks.proc import require_proc
+from benchmarks.race import measure_races
+from benchmarks.restart import measure_restart
 from benchmarks.results import Results, machine_facts
 from benchmarks.setting import Setting, Watch, open_setting, server_versions, servers_home
 from benchmarks.snapshot import measure_snapshot
@@ -20,19 +23,20 @@ from stack import servers
 from stack.guardian import Guardian
 
 _ON_SERVERS: Final[Mapping[str, Callable[[Setting], dict[str, float]]]] = {
-    "capture": measure_capture,
+    "capture": measure_races,
     "memory": measure_memory,
-    "snapshot": measure_snapshot,
+    "restart": measure_restart,
     "latency": measure_latency,
+    "snapshot": measure_snapshot,
 }
 Done = Callable[[str, Mapping[str, float]], None]
 """Hears of each measurement's figures."""
 
 
 def chosen(only: Iterable[str]) -> list[str]:
-    """The measurements to run, in their order; all when none is named. ``UsageError`` if unknown.
+    """The measurements to run, in their order. ``UsageError`` if one is unknown.
 
-    A name may be several, separated by commas.
+    A name may be several, separated by commas. When none is named: all but those on request.
     """
     names = [name.strip() for part in only for name in part.split(",") if name.strip()]
     unknown = sorted(set(names) - MEASUREMENTS.keys())
@@ -40,7 +44,7 @@ def chosen(only: Iterable[str]) -> list[str]:
         raise UsageError(
             f"no measurement {', '.join(unknown)}", f"known: {', '.join(MEASUREMENTS)}"
         )
-    return [name for name in MEASUREMENTS if not names or name in names]
+    return [n for n in MEASUREMENTS if (n in names if names else n not in ON_REQUEST)]
 
 
 def measure(
@@ -48,8 +52,8 @@ def measure(
 ) -> None:
     """Run the named measurements; servers are stopped at the end, and deleted if all went well.
 
-    ``watch`` gives each measurement its own observer. The demo comes last, when the servers of
-    the others are gone.
+    ``watch`` gives each measurement its own observer. The demo and chaos come last, when the
+    servers of the others are gone.
     """
     require_proc()
     on_servers = [name for name in names if name in _ON_SERVERS]
@@ -57,6 +61,9 @@ def measure(
         _measure_on_servers(home, on_servers, rows, watch, done)
     if "demo" in names:
         done("demo", measure_demo(home, watch("demo")))
+    if "chaos" in names:
+        seeds = max(1, round(SEEDS * rows / ROWS))
+        done("chaos", measure_chaos(home, seeds, watch("chaos")))
 
 
 def facts(rows: int, load_before: float) -> Results:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from benchmarks.metrics import ROWS
+from benchmarks.shapes import Shape
 from cdc.errors import FatalError
 from cdc.lsn import parse_lsn
 from cdc.postgres import Connection, connect, translated
@@ -32,36 +34,14 @@ SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "postgres": {"max_wal_size": "8GB", "checkpoint_timeout": "30min"},
 }
 _DATABASE: Final = "bench"
+_SINGLE_ROWS: Final = 10_000
+"""Transactions of one row that are sent together."""
 _INIT_TIMEOUT_S: Final = 300.0
-
-# Seven columns, about 270 bytes a change in pgoutput. The note is hexadecimal and has no
-# repetition, so no codec makes the events smaller than those of real text.
-_CREATE: Final = """
-create table public.{table} (
-    id bigint primary key,
-    customer_id integer not null,
-    status text not null,
-    total numeric(12, 2) not null,
-    note text not null,
-    ordered_at timestamptz not null,
-    updated_at timestamp not null
-)
-"""
-_INSERT: Final = """
-insert into public.{table}
-select i, (i * 7919 %% 100003)::int, (array['new', 'paid', 'shipped', 'returned'])[1 + i %% 4],
-       (i %% 1000000) / 100.0,
-       md5(i::text) || md5((-i)::text) || md5((i + 0.1)::text) || md5((i + 0.2)::text)
-           || substr(md5((i + 0.3)::text), 1, 16),
-       timestamptz '2026-01-01 00:00:00.123456+00' + i * interval '1 second',
-       timestamp '2026-01-01 00:00:00.654321' + i * interval '1 second'
-from generate_series(%s::bigint, %s::bigint) as i
-"""
-COLUMNS: Final = "id, customer_id, status, total, note, ordered_at, updated_at"
 
 
 class Setting(NamedTuple):
-    """Servers that run, and who watches. ``rows`` is the size of what is measured."""
+    """Servers that run, and who watches. ``rows`` is the size of what is measured: with fewer
+    than ``ROWS`` it is a trial, which is shorter in everything."""
 
     home: Path
     dsn: str
@@ -78,6 +58,10 @@ class Setting(NamedTuple):
 
     def log(self, name: str) -> Path:
         return self.home / "logs" / f"{name}.log"
+
+    def scaled(self, full: int, least: int) -> int:
+        """Of what a full measurement has ``full`` of (rows, seconds), this one's part."""
+        return max(least, round(full * self.rows / ROWS))
 
 
 def servers_home(home: Path) -> Path:
@@ -101,37 +85,66 @@ def open_setting(home: Path, rows: int, watch: Watch, guardian: Guardian) -> Set
 
 
 def server_versions() -> dict[str, str]:
-    """Of the servers that ``headwater up`` starts."""
+    """Of the servers that ``headwater up`` starts, and of Debezium."""
     postgres = subprocess.run(
         [client_binaries() / "postgres", "--version"], capture_output=True, text=True, check=True
     )
-    kafka = next(j.coordinate for j in locked("kafka") if ":kafka_2" in j.coordinate)
     return {
         "postgresql_version": postgres.stdout.split()[-1],
-        "kafka_version": kafka.rpartition(":")[2],
+        "kafka_version": _locked_version("kafka", ":kafka_2"),
+        "debezium_version": _locked_version("debezium", ":debezium-connector-postgres:"),
     }
 
 
-def create_table(conn: Connection, table: str) -> None:
-    """The table of seven columns, empty."""
+def _locked_version(set_name: str, artifact: str) -> str:
+    found = next(jar.coordinate for jar in locked(set_name) if artifact in jar.coordinate)
+    return found.rpartition(":")[2]
+
+
+def create_table(conn: Connection, shape: Shape, table: str) -> None:
+    """An empty table."""
     with translated(f"creating {table}"):
-        conn.execute(_CREATE.format(table=table).encode())
+        conn.execute(shape.create(table))
 
 
-def load(setting: Setting, conn: Connection, table: str, transaction_rows: int) -> int:
-    """Insert the rows, in transactions of so many; the LSN where the last one ends."""
-    statement = _INSERT.format(table=table).encode()
+def load(
+    setting: Setting, conn: Connection, shape: Shape, table: str, rows: int, transaction_rows: int
+) -> int:
+    """Insert the rows, in transactions of so many; the LSN where the last one ends.
+
+    Nothing else waits for these commits, so none of them waits for the disk.
+    """
+    step = transaction_rows if transaction_rows > 1 else _SINGLE_ROWS
     shown_at = 0.0
     with translated(f"loading {table}"):
-        for start in range(1, setting.rows + 1, transaction_rows):
-            end = min(setting.rows, start + transaction_rows - 1)
-            conn.execute(statement, (start, end))
+        conn.execute("set synchronous_commit = off")
+        for start in range(1, rows + 1, step):
+            end = min(rows, start + step - 1)
+            conn.execute(
+                shape.insert(table, start, end)
+                if transaction_rows > 1
+                else _one_by_one(shape, table, start, end)
+            )
             if time.monotonic() > shown_at:
-                setting.watch("loading", end / setting.rows)
+                setting.watch(f"loading {table}", end / rows)
                 shown_at = time.monotonic() + 0.1
+        conn.execute("reset synchronous_commit")
+        conn.execute("select pg_current_xact_id()")  # its commit flushes all before it
     target = wal_end(conn)
     checkpoint(conn)
     return target
+
+
+def _one_by_one(shape: Shape, table: str, start: int, end: int) -> bytes:
+    """A block that commits every row by itself: a client would take ten times as long."""
+    insert = shape.insert(table, "k", "k").decode()
+    return (f"do $$ begin for k in {start}..{end} loop {insert}; commit; end loop; end $$").encode()
+
+
+def drop_table(conn: Connection, table: str) -> None:
+    """What was measured leaves the disk."""
+    with translated(f"dropping {table}"):
+        conn.execute(f"drop table public.{table}".encode())
 
 
 def checkpoint(conn: Connection) -> None:
@@ -160,15 +173,4 @@ def wal_end(conn: Connection) -> int:
     with translated("reading the WAL position"):
         row = conn.execute("select pg_current_wal_flush_lsn()::text").fetchone()
     assert row is not None
-    return parse_lsn(row[0])
-
-
-def confirmed_lsn(conn: Connection, slot: str) -> int:
-    """How far a slot's reader has confirmed."""
-    with translated(f"reading slot {slot}"):
-        row = conn.execute(
-            "select confirmed_flush_lsn::text from pg_replication_slots where slot_name = %s",
-            (slot,),
-        ).fetchone()
-    assert row is not None, slot
     return parse_lsn(row[0])

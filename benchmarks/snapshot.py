@@ -9,14 +9,9 @@ from typing import Final
 
 from benchmarks.capturing import slot_of
 from benchmarks.metrics import REPEATS
-from benchmarks.setting import (
-    COLUMNS,
-    Setting,
-    checkpoint,
-    create_table,
-    init_source,
-    load,
-)
+from benchmarks.setting import Setting, checkpoint, create_table, init_source, load
+from benchmarks.shapes import USUAL
+from benchmarks.slots import drop_slot
 from cdc.broker import Broker, last_record
 from cdc.errors import FatalError
 from cdc.postgres import Connection, translated
@@ -30,8 +25,8 @@ def measure_snapshot(setting: Setting) -> dict[str, float]:
     """Rows a second of ``headwater init``'s snapshot and of COPY; medians of ``REPEATS`` runs."""
     table, rows = "orders_copied", setting.rows
     with setting.connect() as conn:
-        create_table(conn, table)
-        load(setting, conn, table, rows)
+        create_table(conn, USUAL, table)
+        load(setting, conn, USUAL, table, rows, rows)
         with translated("vacuum"):
             conn.execute(f"vacuum analyze public.{table}".encode())
         checkpoint(conn)
@@ -51,8 +46,7 @@ def _snapshot(setting: Setting, conn: Connection, source: str, table: str) -> fl
     """Seconds from the moment the table's COPY begins, which its records carry as their time,
     to the progress mark, which is written when Kafka has acknowledged every row."""
     init_source(setting, source, table)
-    with translated("dropping the slot"):
-        conn.execute("select pg_drop_replication_slot(%s)", (slot_of(source),))
+    drop_slot(conn, slot_of(source))
     topic = table_topic(source, "public", table)
     with Broker(setting.bootstrap) as broker:
         ends = broker.end_offsets([topic])[topic]
@@ -67,7 +61,7 @@ def _snapshot(setting: Setting, conn: Connection, source: str, table: str) -> fl
 
 def _copy(setting: Setting, table: str) -> float:
     """Seconds of ``psql -c 'COPY ... TO STDOUT' | wc -l``, processes' start included."""
-    statement = f"copy (select {COLUMNS} from only public.{table}) to stdout"
+    statement = f"copy (select {USUAL.names} from only public.{table}) to stdout"
     command = [
         str(client_binaries() / "psql"),
         "--no-psqlrc",

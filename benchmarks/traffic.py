@@ -1,60 +1,66 @@
-"""Writes at a steady rate: ``python -m benchmarks.traffic DSN TABLE RATE SECONDS FIRST_ID``.
-
-An open loop: each transaction has a time at which it is due, whatever became of the one before.
-Several sessions take turns, so one slow commit makes only its own session late. Prints
-``<id> <monotonic ns>`` for every commit, taken as soon as COMMIT has returned. A process of its
-own, so that it shares no interpreter with who reads; both read the same clock, the system's.
-"""
+"""Commits at a steady rate while something is measured: ``benchmarks.writer`` in its process."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
-from cdc.postgres import connect
+from benchmarks.setting import Setting
+from cdc.errors import FatalError
+from demo.processes import tail
 
-SESSIONS: Final = 4
-_CONNECT_S: Final = 30.0
-_INSERT: Final = """
-insert into public.{table} values
-    (%s, 1, 'new', 12.34, repeat('x', 144), statement_timestamp(), statement_timestamp())
-"""
+_END_S: Final = 60.0
 
 
-def main(arguments: list[str]) -> None:
-    """Run all sessions, then print what they committed."""
-    dsn, table, rate, seconds, first_id = arguments
-    count = int(float(rate) * float(seconds))
-    commits: list[list[tuple[int, int]]] = [[] for _ in range(SESSIONS)]
-    begin = threading.Barrier(SESSIONS + 1, timeout=_CONNECT_S)
-    start_ns = 0
+class Traffic:
+    """A writer that runs."""
 
-    def write(session: int) -> None:
-        statement = _INSERT.format(table=table).encode()
-        with connect(dsn, application_name="headwater bench traffic") as conn:
-            conn.execute("set synchronous_commit = on")
-            begin.wait()
-            begin.wait()
-            for i in range(session, count, SESSIONS):
-                due_ns = start_ns + int(i / float(rate) * 1e9)
-                time.sleep(max(0, due_ns - time.monotonic_ns()) / 1e9)
-                row_id = int(first_id) + i
-                conn.execute(statement, (row_id,))  # autocommit: COMMIT is part of it
-                commits[session].append((row_id, time.monotonic_ns()))
+    def __init__(self, child: subprocess.Popen[bytes], output: Path, log: Path) -> None:
+        self._child, self._output, self._log = child, output, log
 
-    with ThreadPoolExecutor(SESSIONS) as pool:
-        running = [pool.submit(write, session) for session in range(SESSIONS)]
-        begin.wait()
-        start_ns = time.monotonic_ns()
-        begin.wait()
-        for session in running:
-            session.result()
-    for row_id, at_ns in sorted(commit for of_session in commits for commit in of_session):
-        sys.stdout.write(f"{row_id} {at_ns}\n")
+    def check(self) -> None:
+        """Raise ``FatalError`` when it has failed; an end that was due is none."""
+        if self._child.poll():
+            raise FatalError(f"traffic ended with {self._child.returncode}\n{tail(self._log)}")
+
+    @property
+    def runs(self) -> bool:
+        """Whether it still writes."""
+        return self._child.poll() is None
+
+    def stop(self) -> None:
+        """Ask for an early end."""
+        self._child.terminate()
+
+    def commits(self) -> dict[int, int]:
+        """When each transaction's COMMIT returned, in monotonic ns, by its first row's id.
+
+        Waits for the end, which has to be due.
+        """
+        self._child.wait(_END_S)
+        self.check()
+        lines = self._output.read_text(encoding="utf-8").splitlines()
+        return {int(row): int(at) for row, at in (line.split() for line in lines)}
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
+@contextmanager
+def traffic(
+    setting: Setting, table: str, rate_per_s: int, seconds: int, transaction_rows: int = 1
+) -> Iterator[Traffic]:
+    """Rows of the usual shape into a table, their ids counted from 1; killed at the end."""
+    output, log = setting.home / "commits.txt", setting.log(f"traffic-{table}")
+    numbers = (str(number) for number in (rate_per_s, seconds, transaction_rows))
+    command = [sys.executable, "-m", "benchmarks.writer", setting.dsn, table, *numbers]
+    with output.open("wb") as commits, log.open("wb") as errors:
+        child = subprocess.Popen(command, stdout=commits, stderr=errors)
+        try:
+            yield Traffic(child, output, log)
+        finally:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+    output.unlink()

@@ -1,0 +1,61 @@
+"""Seeds of ``tests.chaos``, counted: how many ran, and in how many something was wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from benchmarks.setting import Watch
+from cdc.errors import FatalError, UsageError
+from demo.processes import tail
+
+SEEDS: Final = 200
+_LIMIT_S: Final = 120.0
+"""A seed takes far less."""
+_STOP_S: Final = 60.0
+
+
+def measure_chaos(home: Path, seeds: int, watch: Watch) -> dict[str, float]:
+    """Run the seeds from 1 on, on servers of their own. What fails is told by the log."""
+    if find_spec("tests") is None:
+        raise UsageError("chaos is part of the tests, which are not here", "run it in a checkout")
+    log = (home / "logs" / "chaos.log").resolve()
+    log.parent.mkdir(parents=True, exist_ok=True)
+    answer = log.with_suffix(".json")
+    command = [sys.executable, "-m", "tests.chaos", "--json", "--seeds", str(seeds)]
+    command += ["--home", str(home.resolve() / "chaos")]
+    with answer.open("wb") as output, log.open("wb") as errors:
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
+        try:
+            _follow(child, log, seeds, watch)
+        finally:
+            if child.poll() is None:
+                child.terminate()  # it has servers of its own to stop
+                child.wait(_STOP_S)
+    if child.returncode not in (0, 1):
+        raise FatalError(f"chaos ended with exit code {child.returncode}\n{tail(log)}")
+    return figures(answer.read_text(encoding="utf-8"))
+
+
+def figures(answer: str) -> dict[str, float]:
+    """From what ``--json`` prints."""
+    found = json.loads(answer)
+    return {"chaos_seeds": found["seeds"], "chaos_failures": len(found["failures"])}
+
+
+def _follow(child: subprocess.Popen[bytes], log: Path, seeds: int, watch: Watch) -> None:
+    deadline = time.monotonic() + _LIMIT_S * (seeds + 1)
+    while child.poll() is None:
+        if time.monotonic() > deadline:
+            raise FatalError(f"chaos took more than {_LIMIT_S:.0f} s a seed; see {log}")
+        done = log.read_bytes().count(b"\nseed ")
+        watch(f"{done} of {seeds} seeds", done / seeds)
+        try:
+            child.wait(1)
+        except subprocess.TimeoutExpired:
+            continue

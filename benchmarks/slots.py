@@ -1,0 +1,45 @@
+"""Replication slots as the measurements use them: made before the rows, dropped after."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from cdc.errors import FatalError
+from cdc.postgres import Connection, translated
+
+_POLL_S: Final = 0.02
+_WAIT_S: Final = 60.0
+
+
+def create_slot(conn: Connection, slot: str) -> None:
+    """A logical slot for pgoutput, where the WAL ends now."""
+    with translated(f"creating slot {slot}"):
+        conn.execute("select pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,))
+
+
+def drop_slot(conn: Connection, slot: str) -> None:
+    """Once nobody reads it. A slot that is left would keep the WAL of the next measurements."""
+    await_active(conn, slot, active=False)
+    with translated(f"dropping slot {slot}"):
+        conn.execute("select pg_drop_replication_slot(%s)", (slot,))
+
+
+def await_active(conn: Connection, slot: str, *, active: bool = True) -> None:
+    """Until somebody reads the slot, or nobody does. ``FatalError`` after a minute."""
+    deadline = time.monotonic() + _WAIT_S
+    while _active(conn, slot) is not active:
+        if time.monotonic() > deadline:
+            still = "not read" if active else "still read"
+            raise FatalError(f"slot {slot} is {still} after {_WAIT_S:.0f} s")
+        time.sleep(_POLL_S)
+
+
+def _active(conn: Connection, slot: str) -> bool:
+    with translated(f"reading slot {slot}"):
+        row = conn.execute(
+            "select active from pg_replication_slots where slot_name = %s", (slot,)
+        ).fetchone()
+    if row is None:
+        raise FatalError(f"there is no slot {slot}")
+    return bool(row[0])
