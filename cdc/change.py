@@ -302,9 +302,10 @@ class Transcriber:
     def _message(self, message: LogicalMessage, lsn: int) -> None:
         transaction = self._transaction
         if transaction is None:
-            # Written outside of any transaction: it is one of its own, at its own LSN.
+            # Written outside of any transaction: it is one of its own, at its own last byte.
+            # Its LSN is its end, where the next record begins, which may be a commit's.
             self._previous_end = message.lsn  # as Debezium counts, in `sequence`
-            self._start(Transaction(message.lsn, self._now_us, None, self._previous_end))
+            self._start(Transaction(message.lsn - 1, self._now_us, None, self._previous_end))
         self._ordinal += 1
         at = self._open("a message")
         topic, record = self._messages.record(message, at, lsn, self._ordinal, self._now_us)

@@ -177,6 +177,17 @@ def test_a_message_outside_of_a_transaction_leaves_none_open() -> None:
     assert not made.in_transaction
 
 
+def test_a_message_outside_of_transactions_is_not_where_the_next_transaction_commits() -> None:
+    """Its LSN is its record's end, where the next record, a commit perhaps, begins: at the same
+    position a restart would take that transaction's first event for one that Kafka holds."""
+    message = b"M" + pack(">BQ", 0, 200) + b"p\0" + pack(">I", 2) + b"hi"
+    within = b"M" + pack(">BQ", 1, 200) + b"p\0" + pack(">I", 2) + b"ho"
+    records = transcribe(transcriber(), message, begin(200), within, commit(200))["s.message"]
+    alone, first = [parsed(record)["source"] for record in records]
+    assert (alone["commit_lsn"], alone["ordinal"]) < (first["commit_lsn"], first["ordinal"])
+    assert alone["commit_lsn"] == 199
+
+
 @pytest.mark.parametrize(
     "payloads",
     [
