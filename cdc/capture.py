@@ -20,6 +20,7 @@ import structlog
 
 from cdc.broker import Broker
 from cdc.change import Transcriber
+from cdc.columnar.feed import ColumnarFeed
 from cdc.config import Config
 from cdc.describing import Describer
 from cdc.envelope import SourceContext
@@ -38,7 +39,7 @@ from cdc.replay import KafkaReplay, SessionReplay
 from cdc.replication import KEEPALIVE, ReplicationStream, SlotInUseError, parse_keepalive
 from cdc.tails import read_tails
 
-FRAMES_PER_READ: Final = 2_000
+FRAMES_PER_READ: Final = 4_000
 IDLE_WAIT_S: Final = 0.1
 ACK_WAIT_S: Final = 0.001
 """How often acknowledgements are looked for while nothing else happens and some are awaited."""
@@ -139,26 +140,30 @@ class Capture:
                 self._replay(held),
                 self._topics,
             )
+            feed = ColumnarFeed(transcriber, self._context, self._topics.partitions.__getitem__)
             log.info("streaming", slot=self._source.slot_name, from_lsn=self._from())
             self._feedback(stream)
             while not stop():
-                self._step(stream, transcriber)
+                self._step(stream, transcriber, feed)
             self._finish(stream)
         finally:
             self._stream = None
             stream.close()
             self._describer.close()
 
-    def _step(self, stream: ReplicationStream, transcriber: Transcriber) -> None:
+    def _step(
+        self, stream: ReplicationStream, transcriber: Transcriber, feed: ColumnarFeed
+    ) -> None:
         """Read, publish, serve: what one turn of the loop does."""
         frames = stream.receive(FRAMES_PER_READ) if self._producer.has_room else []
         if frames:
-            transcriber.clock(time_ns() // 1000)
-            for frame in frames:
+            fed, now_us = 0, time_ns() // 1000
+            for at, frame in enumerate(frames):
                 if frame[0] == KEEPALIVE:
+                    feed.feed(frames[fed:at], now_us)
+                    fed = at + 1
                     self._keepalive(frame, stream, transcriber)
-                else:
-                    transcriber.feed(frame)
+            feed.feed(frames[fed:], now_us)
             self._publish(transcriber)
         self._serve()
         if not frames:
@@ -176,7 +181,7 @@ class Capture:
         self._progress.heard(transcriber.committed_lsn)
 
     def _send(self, batch: Batch, end_lsn: int) -> None:
-        flight = self._progress.submit(batch.count, end_lsn)
+        flight = self._progress.submit(batch.awaited, end_lsn)
         self.records += batch.count
         self._producer.send(batch.records, batch.bytes, flight)
 

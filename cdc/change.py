@@ -19,10 +19,11 @@ confirmed; ``Replay`` (in ``cdc.replay``) says which records Kafka already holds
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Final
 
+from cdc import messages
 from cdc.envelope import (
     NEW_KEY_HEADER,
     OLD_KEY_HEADER,
@@ -33,31 +34,17 @@ from cdc.envelope import (
 from cdc.errors import ProtocolError
 from cdc.logical import Messages
 from cdc.lsn import Position, format_lsn
-from cdc.messages import (
-    UNCHANGED,
-    Begin,
-    Commit,
-    Delete,
-    Image,
-    Insert,
-    LogicalMessage,
-    Message,
-    Origin,
-    RelationMessage,
-    Truncate,
-    Update,
-    Values,
-    filled,
-)
+from cdc.messages import UNCHANGED, Image, Values, filled
 from cdc.outbox import Outbox
 from cdc.pgoutput import decode
-from cdc.records import Batch, Record, Replay, schema_record, truncate_record
+from cdc.records import Batch, Block, Record, Replay, schema_record, truncate_record
 from cdc.relation import Relation
+from cdc.standing import Standing
 from cdc.table import Table
 from cdc.topics import schemas_topic
 from cdc.values import UNAVAILABLE
 
-Resolver = Callable[[RelationMessage], Relation]
+Resolver = Callable[[messages.RelationMessage], Relation]
 Lookup = Callable[[Relation, Values], Values | None]
 
 _WAL_START: Final = Struct(">Q")
@@ -115,6 +102,32 @@ class Transcriber:
         batch, self._batch = self._batch, Batch()
         return batch
 
+    @property
+    def standing(self) -> Standing:
+        """Where it is between two frames."""
+        return Standing(self._transaction, self._commit_lsn, self._ordinal, self._previous_end)
+
+    @property
+    def replaying(self) -> bool:
+        """Whether records may have to be left out."""
+        return self._replay is not None
+
+    def table(self, oid: int) -> Table | None:
+        """A table that was described in this session."""
+        return self._tables.get(oid)
+
+    def adopt(
+        self, blocks: Iterable[tuple[str, Block]], after: Standing, committed_lsn: int | None
+    ) -> None:
+        """Go on as if the frames that gave these blocks had been fed; see ``cdc.columnar``."""
+        for topic, block in blocks:
+            self._batch.add_block(topic, block)
+        self._transaction, self._commit_lsn, self._ordinal, self._previous_end = after
+        if after.transaction is not None:
+            self._timestamp = after.transaction.commit_ms
+        if committed_lsn is not None:
+            self.committed_lsn = committed_lsn
+
     def clock(self, now_us: int) -> None:
         """The time at which the frames that follow were seen."""
         self._now_us = now_us
@@ -123,7 +136,7 @@ class Transcriber:
     def feed(self, frame: bytes) -> None:
         """One XLogData frame. Raises ``ProtocolError``."""
         message = decode(frame, _HEADER)
-        if type(message) is Insert:
+        if type(message) is messages.Insert:
             table = self._table(message.relation_oid)
             rows = table.encoder.rows
             new = message.new
@@ -138,26 +151,26 @@ class Transcriber:
         else:
             self._other(message, _WAL_START.unpack_from(frame, 1)[0])
 
-    def _other(self, message: Message, lsn: int) -> None:
+    def _other(self, message: messages.Message, lsn: int) -> None:
         match message:
-            case Update():
+            case messages.Update():
                 self._update(message, lsn)
-            case Begin():
+            case messages.Begin():
                 self._begin(message)
-            case Commit():
+            case messages.Commit():
                 self._commit(message)
-            case Delete():
+            case messages.Delete():
                 table = self._table(message.relation_oid)
                 table.check(message.old)
                 key = table.encoder.rows.key(message.old)
                 self._delete(table, key, message.old, lsn, None)
-            case RelationMessage():
+            case messages.RelationMessage():
                 self._relation(self._resolve(message), message.oid)
-            case Truncate():
+            case messages.Truncate():
                 self._truncate(message, lsn)
-            case LogicalMessage():
+            case messages.LogicalMessage():
                 self._message(message, lsn)
-            case Origin():
+            case messages.Origin():
                 self._origin(message)
             case _:
                 pass  # Type messages: types are taken from the catalog, with their structure
@@ -165,9 +178,9 @@ class Transcriber:
     def _relation(self, relation: Relation, oid: int) -> None:
         """A table's description goes to ``__schemas`` ahead of the rows that name it."""
         self._tables[oid] = Table(relation, self._context)
-        self._append(schemas_topic(self._context.name), schema_record(relation, self._now_us))
+        self._batch.add(schemas_topic(self._context.name), schema_record(relation, self._now_us), 0)
 
-    def _begin(self, begin: Begin) -> None:
+    def _begin(self, begin: messages.Begin) -> None:
         if self._transaction is not None:
             raise ProtocolError(f"BEGIN inside a transaction at {format_lsn(begin.commit_lsn)}")
         self._start(Transaction(begin.commit_lsn, begin.commit_us, begin.xid, self._previous_end))
@@ -180,14 +193,14 @@ class Transcriber:
         if self._replay and self._replay.passed(Position(transaction.commit_lsn, 0)):
             self._replay = None
 
-    def _commit(self, commit: Commit) -> None:
+    def _commit(self, commit: messages.Commit) -> None:
         transaction = self._transaction
         if transaction is None or transaction.commit_lsn != commit.commit_lsn:
             raise ProtocolError(f"COMMIT without its BEGIN at {format_lsn(commit.commit_lsn)}")
         self._transaction = None
         self._previous_end = self.committed_lsn = commit.end_lsn
 
-    def _origin(self, origin: Origin) -> None:
+    def _origin(self, origin: messages.Origin) -> None:
         transaction = self._open("an origin")
         self._transaction = transaction._replace(origin=origin.name, origin_lsn=origin.lsn)
 
@@ -234,17 +247,7 @@ class Transcriber:
     def _put(self, topic: str, record: Record, size: int) -> None:
         if self._replay is not None and self._replay.holds(topic, record, self.position):
             return
-        batch = self._batch
-        records = batch.records.get(topic)
-        if records is None:
-            records = batch.records[topic] = []
-        records.append(record)
-        batch.count += 1
-        batch.bytes += size
-
-    def _append(self, topic: str, record: Record) -> None:
-        self._batch.records.setdefault(topic, []).append(record)
-        self._batch.count += 1
+        self._batch.add(topic, record, size)
 
     def _delete(
         self,
@@ -260,7 +263,7 @@ class Transcriber:
             tombstone: Record = {"key": key, "value": None, "timestamp": self._timestamp}
             self._put(table.topic, tombstone, len(key))
 
-    def _update(self, update: Update, lsn: int) -> None:
+    def _update(self, update: messages.Update, lsn: int) -> None:
         table = self._table(update.relation_oid)
         rows, old, new = table.encoder.rows, update.old, update.new
         table.check(new)
@@ -288,7 +291,7 @@ class Transcriber:
         now = self._lookup(table.relation, table.encoder.rows.key_values(new))
         return new if now is None else filled(new, now, True, ())
 
-    def _truncate(self, truncate: Truncate, lsn: int) -> None:
+    def _truncate(self, truncate: messages.Truncate, lsn: int) -> None:
         for oid in truncate.relation_oids:
             table = self._table(oid)
             self._ordinal += 1
@@ -299,7 +302,7 @@ class Transcriber:
                 record = truncate_record(value, partition, self._timestamp)
                 self._put(table.topic, record, len(value))
 
-    def _message(self, message: LogicalMessage, lsn: int) -> None:
+    def _message(self, message: messages.LogicalMessage, lsn: int) -> None:
         transaction = self._transaction
         if transaction is None:
             # Written outside of any transaction: it is one of its own, at its own last byte.

@@ -10,7 +10,7 @@ refuses for good stops all that follows (``enable.gapless.guarantee``) and is ra
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +20,7 @@ from confluent_kafka import Producer as _Producer
 from cdc.errors import LogError, RetryableError, UsageError
 from cdc.kafka_security import PLAINTEXT, Security, for_librdkafka
 from cdc.progress import Flight
-from cdc.records import Record
+from cdc.records import Block, Record
 
 _FIXED: Final[dict[str, str | int | bool]] = {
     "enable.idempotence": True,
@@ -145,15 +145,22 @@ class Producer:
         """Whether more may be sent."""
         return self._bytes < self._queue_bytes
 
-    def send(self, records: Mapping[str, list[Record]], size: int, flight: Flight) -> None:
-        """Hand over records, by topic in order. ``flight.pending`` must be their number;
-        ``size`` is what they weigh, until all of them are acknowledged."""
+    def send(
+        self, records: Mapping[str, Sequence[Record | Block]], size: int, flight: Flight
+    ) -> None:
+        """Hand over records, by topic in order. ``flight.pending`` must be the number of
+        acknowledgements they get (``Batch.awaited``); ``size`` is what they weigh, until all of
+        them are acknowledged."""
         self._bytes += size
         for topic, batch in records.items():
-            self._refuse_oversized(topic, batch)
             delivered = self._delivered(topic, size, flight)
             produce = self._producer.produce
             for record in batch:
+                if type(record) is Block:
+                    self._send_block(topic, record, size, flight)
+                    continue
+                assert type(record) is dict
+                self._refuse_oversized(topic, record)
                 # By position, in the client's order: measured a third faster than by name.
                 produce(
                     topic,
@@ -168,7 +175,10 @@ class Producer:
 
     def poll(self, timeout_s: float = 0) -> None:
         """Serve acknowledgements; raises ``LogError`` when Kafka refused a record for good."""
-        self._producer.poll(timeout_s)
+        try:
+            self._producer.poll(timeout_s)
+        except KafkaException as error:  # what is fatal comes here, and to nobody's callback
+            self._on_error(error.args[0])
         if self._error is not None:
             raise self._error
 
@@ -184,7 +194,23 @@ class Producer:
                 )
         self.poll(0)
 
-    def _delivered(self, topic: str, size: int, flight: Flight) -> Callable[[Any, Any], None]:
+    def _send_block(self, topic: str, block: Block, size: int, flight: Flight) -> None:
+        """Only the last record of each partition is reported: in a partition none is
+        acknowledged before those ahead of it, and none after one that was refused."""
+        reports: list[Callable[[Any, Any], None] | None] = [None] * len(block.values)
+        for last, count in block.closing.items():
+            reports[last] = self._delivered(topic, size, flight, count)
+        rows = zip(
+            block.values, block.keys, block.partitions, reports, block.timestamps, strict=True
+        )
+        produce = self._producer.produce
+        for value, key, partition, delivered, timestamp in rows:
+            produce(topic, value, key, partition, delivered, None, timestamp)
+
+    def _delivered(
+        self, topic: str, size: int, flight: Flight, count: int = 1
+    ) -> Callable[[Any, Any], None]:
+        """What hears of a record, the last one of ``count`` in its partition."""
         offsets = self.next_offsets.get(topic)
 
         def delivered(error: Any, message: Any) -> None:
@@ -193,7 +219,7 @@ class Producer:
                 return
             if offsets is not None:
                 partition, offset = message.partition(), message.offset()
-                if offset < offsets.get(partition, _NEVER):
+                if offset - count + 1 < offsets.get(partition, _NEVER):
                     self._misplaced(topic, partition, offset)
                     return
                 offsets[partition] = offset + 1
@@ -203,18 +229,16 @@ class Producer:
 
         return delivered
 
-    def _refuse_oversized(self, topic: str, batch: list[Record]) -> None:
-        limit = self._max_bytes - _ENVELOPE_BYTES
-        for record in batch:
-            value, key = record["value"], record["key"]
-            size = (len(value) if value else 0) + (len(key) if key else 0)
-            if size > limit:
-                raise LogError(
-                    f"a record of {size} bytes for topic {topic} is larger than "
-                    f"message.max.bytes = {self._max_bytes}",
-                    "raise message.max.bytes in [kafka.producer] and max.message.bytes of the "
-                    "topic; capture goes on where it stopped",
-                )
+    def _refuse_oversized(self, topic: str, record: Record) -> None:
+        value, key = record["value"], record["key"]
+        size = (len(value) if value else 0) + (len(key) if key else 0)
+        if size > self._max_bytes - _ENVELOPE_BYTES:
+            raise LogError(
+                f"a record of {size} bytes for topic {topic} is larger than "
+                f"message.max.bytes = {self._max_bytes}",
+                "raise message.max.bytes in [kafka.producer] and max.message.bytes of the "
+                "topic; capture goes on where it stopped",
+            )
 
     def _refused(self, error: Any, message: Any) -> None:
         if self._error is None:
@@ -236,4 +260,8 @@ class Producer:
     def _on_error(self, error: KafkaError) -> None:
         self.last_trouble = error.str()
         if error.fatal() and self._error is None:
-            self._error = LogError(f"Kafka: {error.str()}", "start capture again")
+            self._error = LogError(
+                f"Kafka: {error.str()}",
+                "mend the topic or the broker, then start capture again: nothing was confirmed "
+                "past what was refused",
+            )

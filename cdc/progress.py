@@ -9,7 +9,7 @@ Only ``confirmed`` is ever sent to PostgreSQL as flushed. Each is an *end* LSN: 
 whose commit record lies below it are included. ``confirmed`` trails the record in Kafka, so a slot
 can never be ahead of what Kafka says of itself; on start that is checked.
 
-    submit(records, end_lsn) ──acked × records──▶ durable ──record()──recorded()──▶ confirmed
+    submit(acks, end_lsn) ──acked × acks──▶ durable ──record()──recorded()──▶ confirmed
 
 Flights become durable in the order in which they were submitted, whatever the order of the acks:
 a partition that lags holds back the LSN, as it must.
@@ -46,16 +46,17 @@ class Progress:
         """The server has sent WAL up to here."""
         self.received = max(self.received, wal_end)
 
-    def submit(self, records: int, end_lsn: int) -> Flight:
-        """Records go to the producer; with all of them the stream is complete up to ``end_lsn``.
+    def submit(self, acks: int, end_lsn: int) -> Flight:
+        """Records go to the producer, which will acknowledge so many times; with all of them the
+        stream is complete up to ``end_lsn``.
 
         ``end_lsn`` is the end of the last *completed* transaction, so records of a transaction
         that is still open never move it past that transaction's commit. It may lie below what a
         keepalive has already completed.
         """
-        assert records > 0
+        assert acks > 0
         self.published = max(self.published, end_lsn)
-        flight = Flight(records, self.published)
+        flight = Flight(acks, self.published)
         self._flights.append(flight)
         return flight
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Final, NotRequired, Protocol, TypedDict
+from typing import Final, NamedTuple, NotRequired, Protocol, TypedDict
 
 from cdc.lsn import Position
 from cdc.relation import Relation
@@ -23,15 +23,49 @@ class Record(TypedDict):
     headers: NotRequired[list[tuple[str, bytes]]]
 
 
-class Batch:
-    """Records by topic, each in order, with their number and size."""
+class Block(NamedTuple):
+    """Many records of one topic in order, as columns. ``bytes`` is what keys and values weigh.
 
-    __slots__ = ("bytes", "count", "records")
+    ``closing`` has the index of each partition's last record, with the number of the partition's
+    records: a partition acknowledges in order, so its last one speaks for all.
+    """
+
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    partitions: list[int]
+    timestamps: list[int]
+    bytes: int
+    closing: dict[int, int]
+
+
+class Batch:
+    """Records by topic, each in order, with their number and size. ``awaited`` is how many
+    acknowledgements there will be."""
+
+    __slots__ = ("awaited", "bytes", "count", "records")
 
     def __init__(self) -> None:
-        self.records: dict[str, list[Record]] = {}
+        self.records: dict[str, list[Record | Block]] = {}
         self.count = 0
+        self.awaited = 0
         self.bytes = 0
+
+    def add(self, topic: str, record: Record, size: int) -> None:
+        """One record more; ``size`` in bytes."""
+        records = self.records.get(topic)
+        if records is None:
+            records = self.records[topic] = []
+        records.append(record)
+        self.count += 1
+        self.awaited += 1
+        self.bytes += size
+
+    def add_block(self, topic: str, block: Block) -> None:
+        """Many more."""
+        self.records.setdefault(topic, []).append(block)
+        self.count += len(block.values)
+        self.awaited += len(block.closing)
+        self.bytes += block.bytes
 
 
 class Replay(Protocol):

@@ -52,7 +52,8 @@ def text_column(type_name: str) -> ColumnEncoder:
 
     def encode(values: Sequence[bytes]) -> list[bytes]:
         joined = _NUL.join(values)
-        if len(joined.translate(None, _ESCAPED_BUT_NUL)) != len(joined):
+        escaped = len(joined.translate(None, _ESCAPED_BUT_NUL)) != len(joined)
+        if escaped or joined.count(_NUL) >= len(values):
             return list(map(each, values))
         try:
             joined.decode()

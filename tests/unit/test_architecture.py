@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 OURS = ("cdc", "snapshots", "jobs", "views", "verification", "migrations", "stack", "demo")
 KERNEL = (
     "cdc.errors", "cdc.lsn", "cdc.messages", "cdc.pgoutput", "cdc.records", "cdc.relation",
-    "cdc.values", "cdc.envelope", "cdc.logical", "cdc.outbox", "cdc.snapshot_rows", "cdc.table",
+    "cdc.values", "cdc.envelope", "cdc.standing", "cdc.logical", "cdc.outbox",
+    "cdc.snapshot_rows", "cdc.table",
     "cdc.change", "cdc.replay", "cdc.topics", "cdc.progress", "cdc.marks",
 )  # fmt: skip
 
@@ -27,6 +28,8 @@ CLIENTS = {
     "opensearchpy": ("jobs.sinks.cluster",),
     "redis": ("jobs.sinks", "stack.redis"),
     "sqlglot": ("views",),
+    "numpy": ("cdc.columnar",),
+    "pyarrow": ("cdc.columnar", "jobs.sinks"),
 }
 # What each folder may import of ours besides itself.
 ALLOWED: dict[str, tuple[str, ...]] = {

@@ -79,7 +79,10 @@ def update(*parts: bytes) -> bytes:
 def transcribe(made: Transcriber, *payloads: bytes) -> dict[str, list[Record]]:
     for i, payload in enumerate(payloads):
         made.feed(frame(payload, 100 + i))
-    return made.take().records
+    return {
+        topic: [record for record in records if isinstance(record, dict)]
+        for topic, records in made.take().records.items()
+    }
 
 
 def parsed(record: Record) -> dict[str, Any]:

@@ -65,6 +65,7 @@ def by_topic_of_ours() -> dict[str, list[Emitted]]:
                 {name: value.decode() for name, value in record.get("headers", [])},
             )
             for record in records
+            if isinstance(record, dict)
         ]
         for topic, records in transcriber.take().records.items()
     }

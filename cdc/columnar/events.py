@@ -1,0 +1,230 @@
+"""Columns of JSON joined to keys and values, as ``cdc.envelope`` forms them row by row. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.columnar.frames import Ints, Mask
+from cdc.columnar.tuples import Column
+from cdc.columnar.values import Json, column_to_json
+from cdc.envelope import (
+    SourceContext,
+    Transaction,
+    number,
+    origin_name,
+    previous_end,
+    source_literals,
+    text,
+)
+from cdc.relation import Relation
+
+Piece = Any
+"""What is joined: bytes that stand in every row, or an Arrow array with one element a row."""
+
+_ROW_FIRST: Final = {False: b'{"before":null,"after":', True: b'{"before":'}
+_ROW_LAST: Final = {False: b',"source":', True: b',"after":null,"source":'}
+
+
+class Transactions(NamedTuple):
+    """Transactions in order, one element each. ``previous_end`` is -1 where it is not known.
+
+    Only ``first`` may have an origin: one that is named in the stretch itself is not plain.
+    """
+
+    first: Transaction
+    commit_lsn: Ints
+    commit_us: Ints
+    xid: Ints
+    previous_end: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Stamps:
+    """Transactions as events name them: each field the same text for all, or an Arrow array."""
+
+    ts_ms: Piece
+    previous: Piece
+    ts_us: Piece
+    xid: Piece
+    origin: Piece
+    origin_lsn: Piece
+    commit_lsn: Piece
+
+    @classmethod
+    def of(cls, transactions: Transactions) -> Stamps:
+        """One element each."""
+        first, more = transactions.first, len(transactions.commit_lsn) - 1
+        known = transactions.previous_end
+        previous = _joined([b'\\"', _numbers(known), b'\\"'], len(known))
+        origin: Piece = b"null"
+        origin_lsn: Piece = b"null"
+        if first.origin is not None:
+            origin = pa.array([origin_name(first), *[b"null"] * more], pa.binary())
+            origin_lsn = pa.array([number(first.origin_lsn), *[b"null"] * more], pa.binary())
+        return cls(
+            _numbers(transactions.commit_us // 1000),
+            pc.if_else(pa.array(known >= 0), previous, pa.scalar(previous_end(None), pa.binary())),
+            _numbers(transactions.commit_us),
+            _numbers(transactions.xid),
+            origin,
+            origin_lsn,
+            _numbers(transactions.commit_lsn),
+        )
+
+    def of_rows(self, transaction: Ints) -> Stamps:
+        """One element a row, or one text where all rows are of one transaction."""
+        fields = [getattr(self, name) for name in self.__slots__]
+        chosen = pa.array(transaction)
+        only = int(transaction[0]) if transaction[0] == transaction[-1] else None
+
+        def of(field: Piece) -> Piece:
+            if isinstance(field, bytes):
+                return field
+            return field.take(chosen) if only is None else field[only].as_py()
+
+        return Stamps(*map(of, fields))
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one table that are written in one way: all of them deletes, or none.
+
+    ``transaction`` is the index in ``Stamps``; it never goes down.
+    """
+
+    columns: list[Column]
+    deletes: bool
+    updates: Mask
+    transaction: Ints
+    lsn: Ints
+    ordinal: Ints
+
+
+class TableEncoder:
+    """Events of one table version, many at once."""
+
+    __slots__ = ("_encode", "_key", "_key_names", "_literals", "_names", "_schema_id")
+
+    def __init__(self, relation: Relation, context: SourceContext) -> None:
+        names = [column.name for column in relation.columns]
+        self._encode = [column_to_json(c.type, c.typmod) for c in relation.columns]
+        self._names = [text(name) for name in names]
+        self._key = [names.index(name) for name in relation.key]
+        self._key_names = [text(name) for name in relation.key]
+        self._literals = source_literals(context, relation.schema, relation.table)
+        self._schema_id = b',"schema_id":%b' % text(relation.schema_id())
+
+    def encode(self, rows: Rows, stamps: Stamps, closing: bytes) -> tuple[Any, Any]:
+        """Keys (None without a key) and values, Arrow arrays of binary with one element a row.
+
+        Raises ``ProtocolError`` for a value that does not have PostgreSQL's text form.
+        """
+        cells = [encode(column) for encode, column in zip(self._encode, rows.columns, strict=True)]
+        count = len(rows.ordinal)
+        values = _joined(
+            [
+                _ROW_FIRST[rows.deletes],
+                *_object(self._names, cells),
+                _ROW_LAST[rows.deletes],
+                *self._source(rows, stamps.of_rows(rows.transaction)),
+                self._schema_id,
+                self._unchanged(rows.columns),
+                b'},"transaction":null,"op":',
+                _ops(rows),
+                b",",
+                closing,
+            ],
+            count,
+        )
+        if not self._key:
+            return None, values
+        return _joined(_object(self._key_names, [cells[i] for i in self._key]), count), values
+
+    def refuses(self, rows: Rows) -> bool:
+        """Whether values that were not sent have to be found first: all of a new row's, and a
+        key's."""
+        unsent = _unsent(rows.columns)
+        new = any((mask & ~rows.updates).any() for mask in unsent.values())
+        return new or not unsent.keys().isdisjoint(self._key)
+
+    def _unchanged(self, columns: Sequence[Column]) -> Piece:
+        """The field that names a row's unchanged columns; of few combinations each is formed."""
+        unsent = _unsent(columns)
+        if not unsent:
+            return b""
+        masks = np.stack(list(unsent.values()), axis=1)
+        combinations, of_row = np.unique(masks, axis=0, return_inverse=True)
+        texts = []
+        for combination in combinations:
+            names = [self._names[i] for i, on in zip(unsent, combination, strict=True) if on]
+            texts.append(b',"unchanged":[%b]' % b",".join(names) if names else b"")
+        return pa.array(texts, pa.binary()).take(pa.array(of_row.ravel()))
+
+    def _source(self, rows: Rows, stamps: Stamps) -> list[Piece]:
+        says, lsn = self._literals, _numbers(rows.lsn)
+        fields: list[tuple[bytes, Piece]] = [
+            (says.ts_ms, stamps.ts_ms),
+            (says.previous, stamps.previous),
+            (says.lsn_in_sequence, lsn),
+            (says.ts_us, stamps.ts_us),
+            (says.ts_ns, stamps.ts_us),
+            (b"000" + says.xid, stamps.xid),
+            (says.lsn, lsn),
+            (says.origin, stamps.origin),
+            (says.origin_lsn, stamps.origin_lsn),
+            (says.commit_lsn, stamps.commit_lsn),
+            (says.ordinal, _numbers(rows.ordinal)),
+        ]
+        return [piece for field in fields for piece in field]
+
+
+def _unsent(columns: Sequence[Column]) -> dict[int, Mask]:
+    """The columns of which values were not sent, with the rows that lack them."""
+    return {i: c.unchanged for i, c in enumerate(columns) if c.unchanged is not None}
+
+
+def _object(names: Sequence[bytes], cells: Sequence[Json]) -> list[Piece]:
+    pieces: list[Piece] = []
+    for i, (name, json) in enumerate(zip(names, cells, strict=True)):
+        pieces.append(b"%b%b:%b" % (b"," if i else b"{", name, json.lead))
+        if json.cells is not None:
+            pieces.append(json.cells)
+        pieces.append(json.trail)
+    return [*pieces, b"}"] if names else [b"{}"]
+
+
+def _ops(rows: Rows) -> Piece:
+    if rows.deletes:
+        return b'"d"'
+    if rows.updates.all():
+        return b'"u"'
+    if not rows.updates.any():
+        return b'"c"'
+    create, update = (pa.scalar(op, pa.binary()) for op in (b'"c"', b'"u"'))
+    return pc.if_else(pa.array(rows.updates), update, create)
+
+
+def _joined(pieces: Iterable[Piece], rows: int) -> Any:
+    """One array of binary. Bytes that meet are joined before."""
+    merged: list[Piece] = []
+    for piece in pieces:
+        if isinstance(piece, bytes) and merged and isinstance(merged[-1], bytes):
+            merged[-1] += piece
+        else:
+            merged.append(piece)
+    if len(merged) == 1 and isinstance(merged[0], bytes):
+        return pa.repeat(pa.scalar(merged[0], pa.binary()), rows)
+    separator = pa.scalar(b"", pa.binary())
+    scalars = [pa.scalar(p, pa.binary()) if isinstance(p, bytes) else p for p in merged]
+    return pc.binary_join_element_wise(*scalars, separator)
+
+
+def _numbers(numbers: npt.NDArray[np.int64]) -> Any:
+    return pc.cast(pc.cast(pa.array(numbers), pa.string()), pa.binary())

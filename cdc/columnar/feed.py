@@ -1,0 +1,216 @@
+"""Frames to a ``Transcriber``: long plain stretches by column, all else frame by frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from cdc.change import Transcriber
+from cdc.columnar.blocks import LARGEST_BYTES, Events, block
+from cdc.columnar.events import Rows, Stamps, TableEncoder, Transactions
+from cdc.columnar.frames import (
+    BEGIN,
+    COMMIT,
+    DELETE,
+    HEADER,
+    UPDATE,
+    Frames,
+    Ints,
+    Mask,
+    begins,
+    commits,
+)
+from cdc.columnar.tuples import read_columns
+from cdc.envelope import SourceContext, Transaction, clock
+from cdc.errors import ProtocolError
+from cdc.records import Block
+from cdc.relation import Relation
+from cdc.standing import Standing
+from cdc.values import UNAVAILABLE
+
+LEAST_FRAMES: Final = 200
+"""A shorter stretch is faster frame by frame: calls of numpy and Arrow cost the same for few."""
+MOST_BYTES: Final = 256 << 20
+"""Arrow's offsets have 31 bits, and events are larger than their frames."""
+
+
+_PLACEHOLDER: Final = UNAVAILABLE.strip(b'"')
+
+
+class _Stretch(NamedTuple):
+    """Rows of a stretch and the transactions they are of, the first one open before it."""
+
+    rows: Ints
+    transaction: Ints
+    ordinal: Ints
+    transactions: Transactions
+    after: Standing
+    committed_lsn: int | None
+
+
+class ColumnarFeed:
+    """Feeds one session's transcriber. ``partitions`` is a topic's number of them."""
+
+    def __init__(
+        self, transcriber: Transcriber, context: SourceContext, partitions: Callable[[str], int]
+    ) -> None:
+        self._transcriber = transcriber
+        self._context = context
+        self._partitions = partitions
+        self._closing = b""
+        self._encoders: dict[int, tuple[Relation, TableEncoder]] = {}
+
+    def feed(self, data: Sequence[bytes], now_us: int) -> None:
+        """XLogData frames in order, seen at ``now_us``. Raises ``ProtocolError``."""
+        transcriber = self._transcriber
+        transcriber.clock(now_us)
+        if len(data) < LEAST_FRAMES or transcriber.replaying or sum(map(len, data)) > MOST_BYTES:
+            for frame in data:
+                transcriber.feed(frame)
+            return
+        frames = Frames(data)
+        self._closing = clock(now_us)
+        # A value that looks like the placeholder makes an event say which ones are.
+        plainly = _PLACEHOLDER not in frames.buffer
+        for start, stop, plain in frames.stretches():
+            long = plain and stop - start >= LEAST_FRAMES
+            if long and plainly and self._by_column(frames, start, stop):
+                continue
+            for frame in data[start:stop]:
+                transcriber.feed(frame)
+
+    def _by_column(self, frames: Frames, start: int, stop: int) -> bool:
+        """Whether the stretch went through; if not, nothing has happened."""
+        stretch = _stretch(frames, start, stop, self._transcriber.standing)
+        if stretch is None:
+            return False
+        try:
+            blocks = self._blocks(frames, stretch)
+        except ProtocolError:  # raised again, and said better, frame by frame
+            return False
+        if blocks is None:
+            return False
+        self._transcriber.adopt(blocks, stretch.after, stretch.committed_lsn)
+        return True
+
+    def _blocks(self, frames: Frames, stretch: _Stretch) -> list[tuple[str, Block]] | None:
+        if not len(stretch.rows):
+            return []
+        oids = frames.unsigned(frames.starts[stretch.rows] + HEADER + 1, 4)
+        stamps = Stamps.of(stretch.transactions)
+        times = stretch.transactions.commit_us[stretch.transaction] // 1000
+        blocks = []
+        for oid in np.unique(oids).tolist():
+            table = self._transcriber.table(oid)
+            if table is None:
+                return None
+            of_table = np.flatnonzero(oids == oid)
+            dead = frames.kinds[stretch.rows[of_table]] == DELETE
+            events = []
+            for deletes in (False, True):
+                at = of_table[dead == deletes]
+                if not len(at):
+                    continue
+                found = self._events(frames, stretch, at, table.relation, stamps, deletes)
+                if found is None or found.largest_bytes > LARGEST_BYTES:
+                    return None
+                events.append(found)
+            kinds = [False, True] if len(events) == 2 else [bool(dead[0])]
+            partitions = self._partitions(table.topic)
+            made = block(events, kinds, times, partitions)
+            blocks.append((table.topic, made))
+        return blocks
+
+    def _events(
+        self,
+        frames: Frames,
+        stretch: _Stretch,
+        at: Ints,
+        relation: Relation,
+        stamps: Stamps,
+        deletes: bool,
+    ) -> Events | None:
+        chosen = stretch.rows[at]
+        columns = read_columns(frames, chosen, len(relation.columns))
+        if columns is None:
+            return None
+        rows = Rows(
+            columns,
+            deletes,
+            frames.kinds[chosen] == UPDATE,
+            stretch.transaction[at],
+            frames.unsigned(frames.starts[chosen] + 1, 8),
+            stretch.ordinal[at],
+        )
+        encoder = self._encoder(relation)
+        if encoder.refuses(rows):
+            return None
+        keys, values = encoder.encode(rows, stamps, self._closing)
+        return Events(at, keys, values)
+
+    def _encoder(self, relation: Relation) -> TableEncoder:
+        known = self._encoders.get(relation.oid)
+        if known is None or known[0] is not relation:
+            known = relation, TableEncoder(relation, self._context)
+            self._encoders[relation.oid] = known
+        return known[1]
+
+
+def _stretch(frames: Frames, start: int, stop: int, before: Standing) -> _Stretch | None:
+    """None when begins, rows and commits do not follow each other as they must."""
+    kinds = frames.kinds[start:stop]
+    opens, closes = kinds == BEGIN, kinds == COMMIT
+    is_open = (before.transaction is not None) + np.cumsum(opens.astype(int) - closes)
+    if is_open.min() < 0 or is_open.max() > 1:
+        return None
+    at = np.flatnonzero(~(opens | closes))
+    if not is_open[at].all():
+        return None
+    commit_lsns, ends = commits(frames, np.flatnonzero(closes) + start)
+    transactions = _transactions(frames, opens, closes, start, before, ends)
+    number = np.cumsum(opens)
+    if (transactions.commit_lsn[number[closes]] != commit_lsns).any():
+        return None
+    transaction = number[at]
+    ordinal = np.arange(1, len(at) + 1) - np.searchsorted(transaction, transaction)
+    ordinal[transaction == 0] += before.ordinal
+    last = int((transaction == number[-1]).sum()) + (before.ordinal if number[-1] == 0 else 0)
+    newest = _last(transactions)
+    after = Standing(
+        newest if is_open[-1] else None,
+        newest.commit_lsn,
+        last,
+        int(ends[-1]) if len(ends) else before.previous_end,
+    )
+    return _Stretch(
+        at + start, transaction, ordinal, transactions, after, int(ends[-1]) if len(ends) else None
+    )
+
+
+def _transactions(
+    frames: Frames, opens: Mask, closes: Mask, start: int, before: Standing, ends: Ints
+) -> Transactions:
+    """The one open before (or a stand-in that no row is of), then each that begins."""
+    at = np.flatnonzero(opens)
+    begun = begins(frames, at + start)
+    known = -1 if before.previous_end is None else before.previous_end
+    first = before.transaction or Transaction(before.commit_lsn, 0, None, None)
+    earlier = -1 if first.previous_end_lsn is None else first.previous_end_lsn
+    previous = np.append(known, ends)[np.cumsum(closes)[at]]
+    return Transactions(
+        first,
+        np.append(first.commit_lsn, begun.commit_lsn),
+        np.append(first.commit_us, begun.commit_us),
+        np.append(first.xid or 0, begun.xid),
+        np.append(earlier, previous),
+    )
+
+
+def _last(transactions: Transactions) -> Transaction:
+    """The newest one, as a value."""
+    if len(transactions.commit_lsn) == 1:
+        return transactions.first
+    lsn, us, xid, previous = (int(field[-1]) for field in transactions[1:])
+    return Transaction(lsn, us, xid, None if previous < 0 else previous)

@@ -1,0 +1,82 @@
+"""Rows of one table as columns: where each value stands, then each column as an Arrow array."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cdc.columnar.frames import HEADER, Frames, Ints, Mask
+
+_TUPLE: Final = HEADER + 6
+"""Where a row's tuple begins: behind the message's kind, the relation and the tuple's kind."""
+_TEXT, _NULL, _UNCHANGED = b"tnu"
+
+
+class Column(NamedTuple):
+    """Values of one column. ``values`` holds those that ``present`` marks, all of them when it is
+    None; the others are NULL, or were not sent where ``unchanged`` marks them."""
+
+    values: Any
+    present: Mask | None
+    unchanged: Mask | None
+
+
+def read_columns(frames: Frames, rows: Ints, width: int) -> list[Column] | None:
+    """The columns of the frames ``rows``, all of one table that has ``width`` columns.
+
+    None when a row is not what it should be.
+    """
+    at = frames.starts[rows] + _TUPLE
+    counts = frames.data[at[:, None] + np.arange(2)].view(">u2").ravel()
+    if (counts != width).any():
+        return None
+    at = at + 2
+    bounds = np.empty((len(rows), 2 * width), np.int32)
+    found: list[npt.NDArray[np.uint8]] = []
+    limit = len(frames.buffer) - 5
+    for column in range(width):
+        if at.max() > limit:
+            return None
+        kinds = frames.data[at]
+        text = kinds == _TEXT
+        sizes = frames.unsigned(at + 1, 4)
+        if text.all():
+            begin = at + 5
+            end = begin + sizes
+        elif (text | (kinds == _NULL) | (kinds == _UNCHANGED)).all():
+            begin = np.where(text, at + 5, at + 1)
+            end = begin + np.where(text, sizes, 0)
+        else:
+            return None
+        found.append(kinds)
+        bounds[:, 2 * column] = begin
+        bounds[:, 2 * column + 1] = end
+        at = end
+    if (at != frames.ends[rows]).any():
+        return None
+    return _columns(frames, bounds, found)
+
+
+def _columns(
+    frames: Frames, bounds: npt.NDArray[np.int32], kinds: list[npt.NDArray[np.uint8]]
+) -> list[Column]:
+    """Values and what lies between them are one array over the buffer, of which each column
+    takes its own."""
+    rows, edges = bounds.shape
+    offsets = np.append(bounds.ravel(), np.int32(len(frames.buffer)))
+    whole = pa.Array.from_buffers(
+        pa.binary(), rows * edges, [None, pa.py_buffer(offsets), pa.py_buffer(frames.buffer)]
+    )
+    columns = []
+    for column, kind in enumerate(kinds):
+        chosen = np.arange(2 * column, rows * edges, edges)
+        present, unchanged = kind == _TEXT, kind == _UNCHANGED
+        if present.all():
+            columns.append(Column(whole.take(pa.array(chosen)), None, None))
+            continue
+        values = whole.take(pa.array(chosen[present]))
+        columns.append(Column(values, present, unchanged if unchanged.any() else None))
+    return columns

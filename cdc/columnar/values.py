@@ -1,0 +1,228 @@
+"""Columns of PostgreSQL's text forms as columns of JSON: ``cdc.values`` for many rows. Pure.
+
+Each form has a quick way for values that look as nearly all do, checked for a whole column at
+once. A column with any other value goes through the encoder of ``cdc.values``, value by value.
+So the bytes are the same, and what is malformed is refused in the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.columnar.tuples import Column
+from cdc.relation import TypeInfo
+from cdc.values import TEXT_KINDS, UNAVAILABLE, ColumnEncoder, column_encoder, is_integer, is_text
+
+
+class Json(NamedTuple):
+    """JSON of a column: every cell stands between ``lead`` and ``trail``.
+
+    ``cells`` is an Arrow array of binary, or None when ``lead`` is the JSON of every row.
+    """
+
+    lead: bytes
+    cells: Any = None
+    trail: bytes = b""
+
+
+Quick = Callable[[Any], "Json | None"]
+"""The quick way for an array of present values; None when one of them needs another look."""
+Encode = Callable[[Column], Json]
+
+_NULL: Final = b"null"
+_CONTROL: Final = bytes(range(0x20))
+_ESCAPED: Final = b'"\\'
+_DIGITS: Final = b"0123456789"
+_DATE: Final = 10
+_SECONDS: Final = 19
+"""Characters of ``2024-02-29`` and of ``2024-02-29 12:34:56``."""
+_ZONE: Final = len("+00")
+
+
+def column_to_json(type: TypeInfo, typmod: int) -> Encode:
+    """The encoder of a column of that type."""
+    each = column_encoder(type, typmod)
+    if each is None:
+        return lambda column: _with_nulls(Json(b"", column.values), column)
+    quick, slow = _quick(type, typmod), each
+
+    def encode(column: Column) -> Json:
+        if not len(column.values):
+            return _with_nulls(Json(b""), column)
+        found = quick(column.values) if quick else None
+        return _with_nulls(found or _slowly(column.values, slow), column)
+
+    return encode
+
+
+def _quick(type: TypeInfo, typmod: int) -> Quick | None:
+    if is_text(type):
+        return _text
+    if type.kind in TEXT_KINDS or type.element is not None or is_integer(type):
+        return None
+    if type.base == "timestamptz":
+        digits = 6 if typmod < 0 else typmod
+        return lambda values: _timestamptz(values, digits)
+    return _QUICK.get(type.base)
+
+
+def _slowly(values: Any, each: ColumnEncoder) -> Json:
+    return Json(b"", pa.array(each(values.to_pylist()), pa.binary()))
+
+
+def _with_nulls(json: Json, column: Column) -> Json:
+    present = column.present
+    if present is None:
+        return json
+    if not len(column.values) and column.unchanged is None:
+        return Json(_NULL)
+    nulls: Any = pa.repeat(_scalar(_NULL), len(present))
+    if column.unchanged is not None:
+        nulls = pc.if_else(pa.array(column.unchanged), _scalar(UNAVAILABLE), _scalar(_NULL))
+        if not len(column.values):
+            return Json(b"", nulls)
+    cells = json.cells
+    if json.lead or json.trail:
+        cells = pc.binary_join_element_wise(
+            _scalar(json.lead), cells, _scalar(json.trail), _scalar(b"")
+        )
+    return Json(b"", pc.replace_with_mask(nulls, pa.array(present), cells))
+
+
+def _scalar(text: bytes) -> Any:
+    return pa.scalar(text, pa.binary())
+
+
+def _data(values: Any) -> bytes:
+    """The bytes of all values, one after the other. ``values`` was taken, so starts at 0."""
+    _, _, data = values.buffers()
+    return b"" if data is None else bytes(memoryview(data))
+
+
+def _offsets(values: Any) -> npt.NDArray[np.int64]:
+    _, offsets, _ = values.buffers()
+    return np.frombuffer(offsets, np.int32)[: len(values) + 1].astype(np.int64)
+
+
+def _text(values: Any) -> Json | None:
+    data = _data(values)
+    if len(data.translate(None, _CONTROL)) != len(data) or not _whole_characters(values, data):
+        return None
+    if len(data.translate(None, _ESCAPED)) != len(data):
+        values = pc.replace_substring(values, "\\", "\\\\")
+        values = pc.replace_substring(values, '"', '\\"')
+    return Json(b'"', values, b'"')
+
+
+def _whole_characters(values: Any, data: bytes) -> bool:
+    """Whether each value is UTF-8: all together are, and none begins inside of a character."""
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    first = np.append(np.frombuffer(data, np.uint8), np.uint8(0))[_offsets(values)[:-1]]
+    return not ((first & 0xC0) == 0x80).any()
+
+
+def _numeric(values: Any) -> Json | None:
+    if _holds_empty(values) or _data(values).strip(b"0123456789.-"):
+        return None
+    return Json(b'"', values, b'"')
+
+
+def _boolean(values: Any) -> Json | None:
+    data = _data(values)
+    if len(data) != len(values) or data.strip(b"tf"):
+        return None
+    true = np.frombuffer(data, np.uint8) == ord("t")
+    return Json(b"", pc.if_else(pa.array(true), _scalar(b"true"), _scalar(b"false")))
+
+
+def _float(values: Any) -> Json | None:
+    """Numbers as the shortest form prints them; a look at the characters would let ``1-2`` by."""
+    number = r"\A-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:e[-+][0-9]+)?\z"
+    if not pc.all(pc.match_substring_regex(values, number)).as_py():
+        return None
+    return Json(b"", values)
+
+
+def _date(values: Any) -> Json | None:
+    data = _data(values)
+    if not _all_sized(values, _DATE, _DATE) or data.strip(_DIGITS + b"-"):
+        return None
+    return Json(b'"', values, b'Z"')
+
+
+def _timestamp(values: Any) -> Json | None:
+    """The space between date and time becomes a T, in place."""
+    data = _data(values)
+    if not _all_sized(values, _SECONDS, _SECONDS + 7) or data.strip(_DIGITS + b"-: ."):
+        return None
+    characters = np.frombuffer(data, np.uint8).copy()
+    starts = _offsets(values)[:-1]
+    if (characters[starts + 4] != ord("-")).any() or (characters[starts + 10] != ord(" ")).any():
+        return None
+    characters[starts + 10] = ord("T")
+    return Json(b'"', _binary(_offsets(values), characters), b'Z"')
+
+
+def _timestamptz(values: Any, digits: int) -> Json | None:
+    """Every value becomes as long as the precision asks for, filled up with zeros."""
+    data = _data(values)
+    longest = _SECONDS + _ZONE + (digits + 1 if digits else 0)
+    if not _all_sized(values, _SECONDS + _ZONE, longest) or data.strip(_DIGITS + b"-: .+"):
+        return None
+    characters = np.frombuffer(data + bytes(8), np.uint8)
+    offsets = _offsets(values)
+    starts, ends = offsets[:-1], offsets[1:] - _ZONE
+    width = _SECONDS + (digits + 1 if digits else 0)
+    places = np.arange(width)
+    cells = characters[starts[:, None] + places]
+    zone = characters[ends[:, None] + np.arange(_ZONE)]
+    if (
+        (cells[:, 4] != ord("-")).any()
+        or (cells[:, 10] != ord(" ")).any()
+        or (zone != np.frombuffer(b"+00", np.uint8)).any()
+    ):
+        return None
+    cells[:, 10] = ord("T")
+    if digits:
+        sizes = ends - starts
+        if not ((sizes == _SECONDS) | (cells[:, _SECONDS] == ord("."))).all():
+            return None
+        cells[places >= sizes[:, None]] = ord("0")
+        cells[:, _SECONDS] = ord(".")
+    ruler = np.arange(0, width * (len(values) + 1), width)
+    return Json(b'"', _binary(ruler, cells), b'Z"')
+
+
+_QUICK: Final[dict[str, Quick]] = {
+    "numeric": _numeric,
+    "bool": _boolean,
+    "float4": _float,
+    "float8": _float,
+    "date": _date,
+    "timestamp": _timestamp,
+}
+
+
+def _holds_empty(values: Any) -> bool:
+    return bool((np.diff(_offsets(values)) == 0).any())
+
+
+def _all_sized(values: Any, least: int, most: int) -> bool:
+    sizes = np.diff(_offsets(values))
+    return bool(sizes.min() >= least and sizes.max() <= most)
+
+
+def _binary(offsets: npt.NDArray[np.int64], characters: npt.NDArray[np.uint8]) -> Any:
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(characters)]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)

@@ -1,0 +1,87 @@
+"""Blocks of records on a real broker: what is acknowledged, and what is refused loudly."""
+
+from __future__ import annotations
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
+
+from cdc.broker import Broker
+from cdc.errors import LogError
+from cdc.producer import Producer
+from cdc.progress import Flight
+from cdc.records import Block, Record
+from tests.waiting import wait_until
+
+PARTITIONS = 2
+
+
+@pytest.fixture
+def topic(kafka: str, source_name: str) -> str:
+    create(kafka, source_name)
+    return source_name
+
+
+def create(kafka: str, name: str, **configs: str) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=kafka)
+    settings = {key.replace("_", "."): value for key, value in configs.items()}
+    admin.create_topics([NewTopic(name, PARTITIONS, 1, topic_configs=settings)])
+    admin.close()
+
+
+def block(rows: int, value: bytes = b"v") -> Block:
+    """Rows that take turns in the partitions."""
+    keys: list[bytes | None] = [b"%d" % i for i in range(rows)]
+    values: list[bytes | None] = [value for _ in range(rows)]
+    partitions = [i % PARTITIONS for i in range(rows)]
+    closing = {rows - 2: rows // 2, rows - 1: rows // 2}
+    return Block(keys, values, partitions, [1_700_000_000_000 + i for i in range(rows)], 0, closing)
+
+
+def settle(producer: Producer, flight: Flight) -> None:
+    def done() -> bool:
+        producer.poll(0.01)
+        return flight.pending == 0
+
+    wait_until(done, "the block to be acknowledged", 30)
+
+
+def test_a_block_is_acknowledged_once_a_partition_and_counts_every_record(
+    kafka: str, topic: str
+) -> None:
+    producer = Producer(kafka)
+    producer.next_offsets[topic] = dict.fromkeys(range(PARTITIONS), 0)
+    single: Record = {"key": b"k", "value": b"1", "timestamp": 1, "partition": 1}
+    flight = Flight(1 + PARTITIONS + PARTITIONS, 1)
+    producer.send({topic: [block(1000), single, block(10)]}, 100, flight)
+    settle(producer, flight)
+    assert producer.next_offsets[topic] == {0: 505, 1: 506}
+    with Broker(kafka) as broker:
+        held = [list(broker.read(topic, p, 0, 505 + p)) for p in range(PARTITIONS)]
+    assert [record.key for record in held[0][:3]] == [b"0", b"2", b"4"]
+    assert held[1][500].value == b"1"
+    assert held[1][499].timestamp_ms == 1_700_000_000_999
+
+
+def test_a_topic_that_refuses_a_record_inside_a_block_is_an_error(
+    kafka: str, source_name: str
+) -> None:
+    create(kafka, source_name, max_message_bytes="2000")
+    producer = Producer(kafka, {"batch.size": 1000, "compression.type": "none"})
+    producer.next_offsets[source_name] = dict.fromkeys(range(PARTITIONS), 0)
+    rows = block(10)
+    rows.values[4] = b"x" * 5000
+    flight = Flight(PARTITIONS, 1)
+    producer.send({source_name: [rows]}, 100, flight)
+    with pytest.raises(LogError, match="Message size too large"):
+        settle(producer, flight)
+    assert flight.pending, "what was refused must never count as durable"
+
+
+def test_records_missing_ahead_of_a_block_s_last_are_noticed(kafka: str, topic: str) -> None:
+    producer = Producer(kafka)
+    producer.next_offsets[topic] = dict.fromkeys(range(PARTITIONS), 400)
+    flight = Flight(PARTITIONS, 1)
+    producer.send({topic: [block(1000)]}, 100, flight)
+    with pytest.raises(LogError, match="where none was expected"):
+        settle(producer, flight)
