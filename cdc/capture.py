@@ -24,14 +24,16 @@ from cdc.columnar.feed import ColumnarFeed
 from cdc.config import Config
 from cdc.describing import Describer
 from cdc.envelope import SourceContext
-from cdc.errors import RetryableError, SourceError
+from cdc.errors import LogError, RetryableError
+from cdc.guard import Guard, WalLimitError
 from cdc.lsn import Position, format_lsn
 from cdc.messages import RelationMessage, Values
 from cdc.opening import Topics
 from cdc.postgres import connect
 from cdc.producer import Producer
 from cdc.progress import Progress
-from cdc.reconcile import REBUILD, Start, check_publication, check_source, reconcile
+from cdc.reconcile import begin, check_source, reconcile
+from cdc.reconnect import SLOT_WAIT_S, Reconnect
 from cdc.recorder import Recorder
 from cdc.records import Batch, Replay
 from cdc.relation import Relation
@@ -43,11 +45,7 @@ FRAMES_PER_READ: Final = 4_000
 IDLE_WAIT_S: Final = 0.1
 ACK_WAIT_S: Final = 0.001
 """How often acknowledgements are looked for while nothing else happens and some are awaited."""
-SLOT_WAIT_S: Final = 10.0
-"""How long the server may take to notice that the previous capture is dead."""
 STOP_S: Final = 1.5
-_FIRST_BACKOFF_S: Final = 0.1
-_LONGEST_BACKOFF_S: Final = 5.0
 
 log = structlog.get_logger("capture")
 Stop = Callable[[], bool]
@@ -68,7 +66,7 @@ class Capture:
         self._config = config
         self._source = config.source
         self._broker = Broker(config.kafka.bootstrap_servers, config.kafka)
-        start = self._begin()  # early, so that what cannot work is refused at once
+        start = begin(config, self._broker)  # early, so that what cannot work is refused at once
         self._identity = start.identity
         self._context = SourceContext(version, self._source.name, start.identity.database)
         self._progress = Progress(start.mark.confirmed)
@@ -80,10 +78,14 @@ class Capture:
             config.capture.queue_mb << 20,
             config.kafka,
         )
-        self._recorder = Recorder(config, start.identity, self._producer)
+        self._guard = Guard(config, start.mark.heartbeat_ms)
+        pulse = self._guard.pulse
+        self._recorder = Recorder(config, start.identity, self._producer, pulse)
+        self._reconnect = Reconnect(config.capture.reconnect_s, config.capture.silence_s)
         self._topics = Topics(config, self._broker, self._producer, self._record_topics)
         self._describer = Describer(self._source.dsn, self._source.keys, self._topics.announce)
         self._stream: ReplicationStream | None = None
+        self._sender = 0
         self._feedback_at = 0.0
         self.records = 0
 
@@ -94,31 +96,40 @@ class Capture:
 
     def run(self, stop: Stop) -> None:
         """Stream until ``stop()``; raises what needs a person."""
-        failing_since: float | None = None
-        backoff_s = _FIRST_BACKOFF_S
-        while not stop():
-            confirmed, began = self._progress.confirmed, monotonic()
-            try:
-                self._session(stop)
-            except RetryableError as error:
-                now = monotonic()
-                lasted = now - began > self._reconnect_s
-                if failing_since is None or lasted or self._progress.confirmed > confirmed:
-                    failing_since, backoff_s = now, _FIRST_BACKOFF_S
-                limit = SLOT_WAIT_S if isinstance(error, SlotInUseError) else self._reconnect_s
-                if now - failing_since > limit:
-                    raise SourceError(error.message, error.hint) from error
-                log.warning("reconnecting", reason=str(error), in_s=backoff_s)
-                self._pause(backoff_s, stop)
-                backoff_s = min(2 * backoff_s, _LONGEST_BACKOFF_S)
+        self._guard.start()
+        try:
+            while not stop():
+                self._session_or_pause(stop)
+        except WalLimitError as limit:
+            raise self._guard.carried_out(limit) from limit
+        finally:
+            self._guard.close()
+        if self._progress.in_flight:
+            raise LogError(
+                f"stopped before Kafka had acknowledged everything: {self._producer.last_trouble}",
+                f"nothing past {self._from()} was confirmed; the next start publishes the rest",
+            )
+
+    def _session_or_pause(self, stop: Stop) -> None:
+        confirmed, began = self._progress.confirmed, monotonic()
+        waited = self._reconnect.waits
+        try:
+            self._session(stop)
+        except RetryableError as error:
+            now = monotonic()
+            advanced = self._progress.confirmed > confirmed
+            pause_s = self._reconnect.after(error, now - began, advanced, now)
+            if not isinstance(error, SlotInUseError):
+                log.warning("reconnecting", reason=str(error), in_s=pause_s)
+            elif error.pid == self._sender:
+                self._guard.end_sender(error.pid)
+            elif not waited:
+                log.info("waiting for the slot", up_to_s=SLOT_WAIT_S, reason=str(error))
+            self._pause(pause_s, stop)
 
     def close(self) -> None:
         """Let go of Kafka; the stream is closed by ``run``."""
         self._broker.close()
-
-    @property
-    def _reconnect_s(self) -> float:
-        return self._config.capture.reconnect_s
 
     def _session(self, stop: Stop) -> None:
         """One connection, from START_REPLICATION to its end."""
@@ -127,8 +138,10 @@ class Capture:
             self._source.slot_name,
             self._source.publication_name,
             self._progress.confirmed,
+            self._reconnect.silence_s,
+            self._guard.busy,
         )
-        self._stream = stream
+        self._stream, self._sender = stream, stream.pid
         try:
             held = self._take_up()
             transcriber = Transcriber(
@@ -179,6 +192,7 @@ class Capture:
         else:
             self._progress.complete(transcriber.committed_lsn)
         self._progress.heard(transcriber.committed_lsn)
+        self._guard.seen(transcriber.heartbeat)
 
     def _send(self, batch: Batch, end_lsn: int) -> None:
         flight = self._progress.submit(batch.awaited, end_lsn)
@@ -199,6 +213,7 @@ class Capture:
         """Acknowledgements, the progress mark and feedback, each when it is due."""
         self._producer.poll(0)
         self._recorder.record(self._progress)
+        self._guard.check()
         self._feedback_if_due()
 
     def _feedback_if_due(self) -> None:
@@ -227,47 +242,46 @@ class Capture:
 
     def _finish(self, stream: ReplicationStream) -> None:
         """Everything published becomes durable, marked and confirmed before the stream ends."""
-        self._producer.flush(STOP_S)
-        self._recorder.record(self._progress, now=True)
-        self._producer.flush(STOP_S)
+        deadline = monotonic() + STOP_S
+        try:
+            self._producer.flush(STOP_S)
+            self._recorder.record(self._progress, now=True)
+            self._producer.flush(max(0.0, deadline - monotonic()))
+        except RetryableError as error:
+            log.warning("not everything is acknowledged", reason=str(error))
         self._recorder.record(self._progress)
         self._feedback(stream)
-        log.info("stopped", confirmed_lsn=format_lsn(self._progress.confirmed))
+        log.info("stopped", confirmed_lsn=self._from())
 
     def _pause(self, seconds: float, stop: Stop) -> None:
         until = monotonic() + seconds
         while monotonic() < until and not stop():
             self._producer.poll(0.05)
             self._recorder.record(self._progress)
+            self._guard.check()
 
     def _from(self) -> str:
         return format_lsn(self._progress.confirmed)
-
-    def _begin(self) -> Start:
-        with connect(self._source.dsn) as conn:
-            start = reconcile(self._config, conn, self._broker)
-            for table in check_publication(self._config, conn, start.mark):
-                log.warning("a chosen table is not captured", table=table.label, way_out=REBUILD)
-            return start
-
-    def _reconcile(self) -> Start:
-        with connect(self._source.dsn) as conn:
-            return reconcile(self._config, conn, self._broker)
 
     def _take_up(self) -> KafkaReplay:
         """What Kafka held when this process began; the slot and the source are still the same."""
         if self._held is None:
             return self._take_over()
+        held = self._held
         with connect(self._source.dsn) as conn:
-            check_source(self._config, conn, self._recorder.mark(self._progress))
-        return self._held
+            mark = self._recorder.mark(self._progress)
+            newest = max(held.newest, self._published.commit_lsn)
+            self._recorder.identity = check_source(self._config, conn, mark, lambda: newest)
+        return held
 
     def _take_over(self) -> KafkaReplay:
         """Read what Kafka holds, now that the slot is ours: until then the capture before this
         one may have published more, and it would be published again."""
-        start = self._reconcile()
+        with connect(self._source.dsn) as conn:
+            start = reconcile(self._config, conn, self._broker)
         tails = read_tails(self._broker, sorted(start.ends), start.mark.offsets)
         self._progress = Progress(start.mark.confirmed)
+        self._recorder.identity = start.identity
         self._topics.partitions.update({topic: len(ends) for topic, ends in start.ends.items()})
         self._producer.next_offsets.update({t: dict(ends) for t, ends in start.ends.items()})
         self._held = KafkaReplay(start.mark.lsn, tails, self._topics.partitions)

@@ -32,6 +32,7 @@ from cdc.envelope import (
     clock,
 )
 from cdc.errors import ProtocolError
+from cdc.heartbeat import HEARTBEAT, Heartbeat, heartbeat
 from cdc.logical import Messages
 from cdc.lsn import Position, format_lsn
 from cdc.messages import UNCHANGED, Image, Values, filled
@@ -72,6 +73,7 @@ class Transcriber:
         outbox: Outbox | None = None,
     ) -> None:
         self.committed_lsn = committed_lsn
+        self.heartbeat: Heartbeat | None = None  # the newest that came through
         self._context = context
         self._resolve = resolve
         self._lookup = lookup
@@ -211,8 +213,7 @@ class Transcriber:
 
     def _table(self, oid: int) -> Table:
         """The table, its encoder ready for the open transaction."""
-        table = self._tables.get(oid)
-        if table is None:
+        if (table := self._tables.get(oid)) is None:
             raise ProtocolError(f"pgoutput: a row of relation {oid} before its description")
         transaction = self._open("a row")
         if table.begun != transaction.commit_lsn:
@@ -295,14 +296,16 @@ class Transcriber:
         for oid in truncate.relation_oids:
             table = self._table(oid)
             self._ordinal += 1
-            value = table.encoder.value(
-                b"null", b"null", _TRUNCATE, lsn, self._ordinal, self._closing
-            )
+            encode, ordinal = table.encoder.value, self._ordinal
+            value = encode(b"null", b"null", _TRUNCATE, lsn, ordinal, self._closing)
             for partition in range(self._partitions(table.topic)):
                 record = truncate_record(value, partition, self._timestamp)
                 self._put(table.topic, record, len(value))
 
     def _message(self, message: messages.LogicalMessage, lsn: int) -> None:
+        if message.prefix == HEARTBEAT:
+            self.heartbeat = heartbeat(self._commit_lsn, message.content) or self.heartbeat
+            return
         transaction = self._transaction
         if transaction is None:
             # Written outside of any transaction: it is one of its own, at its own last byte.

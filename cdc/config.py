@@ -73,6 +73,21 @@ class Capture(_Section):
     progress_ms: int = Field(default=200, ge=10)
     queue_mb: int = Field(default=48, ge=8)
     reconnect_s: float = Field(default=60.0, gt=0)
+    heartbeat_s: float = Field(default=10.0, ge=0, le=3600)
+    silence_s: float = Field(default=60.0, gt=0)
+    wal_warn_mb: int = Field(default=4096, ge=1)
+    wal_limit_mb: int | None = Field(default=None, ge=1)
+    wal_limit_action: Literal["warn", "stop", "drop"] = "warn"
+    disk_free_mb: int = Field(default=1024, ge=0)
+
+    @model_validator(mode="after")
+    def _silence_is_longer_than_a_question(self) -> Capture:
+        if self.silence_s < 2 * self.feedback_s:
+            raise ValueError(
+                f"silence_s: the server is asked each feedback_s = {self.feedback_s:g}: "
+                "set at least twice that"
+            )
+        return self
 
 
 class OpenSearch(_Section):

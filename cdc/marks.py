@@ -22,6 +22,8 @@ class Mark(NamedTuple):
     timeline: int
     database: str
     slot: str
+    heartbeat_ms: int | None = None
+    """When the newest heartbeat that is durable was written; None before the first."""
 
     @property
     def lsn(self) -> int:
@@ -41,6 +43,7 @@ class Mark(NamedTuple):
             "timeline": self.timeline,
             "database": self.database,
             "slot": self.slot,
+            "heartbeat_ms": self.heartbeat_ms,
             "ts_ms": now_ms,
         }
         return json.dumps(document, separators=(",", ":")).encode()
@@ -54,6 +57,7 @@ def decode_mark(value: bytes, topic: str) -> Mark:
             name: {int(partition): int(offset) for partition, offset in ends.items()}
             for name, ends in document["offsets"].items()
         }
+        beat = document.get("heartbeat_ms")  # marks of earlier versions have none
         return Mark(
             int(document["confirmed"]),
             offsets,
@@ -61,6 +65,7 @@ def decode_mark(value: bytes, topic: str) -> Mark:
             int(document["timeline"]),
             str(document["database"]),
             str(document["slot"]),
+            None if beat is None else int(beat),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogError(

@@ -7,24 +7,31 @@ gap that streaming would hide, so each is an error that names the way back.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
+
+import structlog
 
 from cdc.broker import Broker, last_record
 from cdc.catalog import chosen_tables
 from cdc.config import Config
 from cdc.errors import HeadwaterError, LogError, SourceError
+from cdc.history import branched_at, read_history
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.marks import Mark, decode_mark
-from cdc.postgres import Connection, translated
+from cdc.postgres import Connection, connect, translated
 from cdc.publication import read_publication
 from cdc.selection import Table
 from cdc.slot import PLUGIN, SlotState, SourceIdentity, identify, slot_state
+from cdc.tails import read_tails
 from cdc.topics import progress_topic, table_topic
 
 REBUILD = (
     "run `headwater init --again` for a new snapshot, and let the views apply it: "
     "changes in between are not in the stream"
 )
+
+log = structlog.get_logger("capture")
 
 
 class Start(NamedTuple):
@@ -33,6 +40,15 @@ class Start(NamedTuple):
     mark: Mark
     identity: SourceIdentity
     ends: dict[str, dict[int, int]]
+
+
+def begin(config: Config, broker: Broker) -> Start:
+    """``reconcile`` before anything is opened; also says which chosen tables are not captured."""
+    with connect(config.source.dsn) as conn:
+        start = reconcile(config, conn, broker)
+        for table in check_publication(config, conn, start.mark):
+            log.warning("a chosen table is not captured", table=table.label, way_out=REBUILD)
+        return start
 
 
 def reconcile(config: Config, conn: Connection, broker: Broker) -> Start:
@@ -45,22 +61,33 @@ def reconcile(config: Config, conn: Connection, broker: Broker) -> Start:
             "run `headwater init` first",
         )
     mark = decode_mark(record.value, topic)
-    identity = check_source(config, conn, mark)
+
+    def newest() -> int:
+        tails = read_tails(broker, sorted(mark.offsets), mark.offsets)
+        return max(
+            (tail.position.commit_lsn for tail in tails.values() if tail.position), default=0
+        )
+
+    identity = check_source(config, conn, mark, newest)
     ends = broker.end_offsets(sorted(mark.offsets))
     _check_topics(mark, ends)
     return Start(mark, identity, ends)
 
 
-def check_source(config: Config, conn: Connection, mark: Mark) -> SourceIdentity:
+def check_source(
+    config: Config, conn: Connection, mark: Mark, newest: Callable[[], int]
+) -> SourceIdentity:
     """The source's part of ``reconcile``: is it, with its slot, still the one of ``mark``?
 
     Asked again for every session: a slot may be dropped and made anew, or a standby promoted,
-    while capture is not connected. Raises ``SourceError``.
+    while capture is not connected. ``newest`` gives the commit LSN of the newest event that Kafka
+    holds, if it is needed. Raises ``SourceError``.
     """
     identity = identify(conn)
     slot = slot_state(conn, config.source.slot_name)
     fault = (
-        _history_fault(mark, identity)
+        _cluster_fault(mark, identity)
+        or _timeline_fault(config, mark, identity, newest)
         or _slot_fault(config, mark, slot, identity)
         or _source_fault(mark, _wal_end(conn))
     )
@@ -96,7 +123,7 @@ def check_publication(config: Config, conn: Connection, mark: Mark) -> list[Tabl
     return absent
 
 
-def _history_fault(mark: Mark, identity: SourceIdentity) -> HeadwaterError | None:
+def _cluster_fault(mark: Mark, identity: SourceIdentity) -> HeadwaterError | None:
     if mark.system_id != identity.system_id:
         return SourceError(
             f"the source is another PostgreSQL cluster (system identifier {identity.system_id}) "
@@ -108,12 +135,37 @@ def _history_fault(mark: Mark, identity: SourceIdentity) -> HeadwaterError | Non
             f"the source is database {identity.database}, Kafka was filled from {mark.database}",
             "check source.dsn, or give the new source a name of its own",
         )
-    if mark.timeline != identity.timeline:
+    return None
+
+
+def _timeline_fault(
+    config: Config, mark: Mark, identity: SourceIdentity, newest: Callable[[], int]
+) -> HeadwaterError | None:
+    """A promoted standby goes on where Kafka stands if it had all that Kafka holds."""
+    if mark.timeline == identity.timeline:
+        return None
+    history = read_history(config.source.dsn, identity.timeline)
+    branch = branched_at(history, mark.timeline)
+    moved = f"the source is on timeline {identity.timeline}, Kafka was filled from {mark.timeline}"
+    if branch is None:
+        return SourceError(f"{moved}, which is none of its ancestors: LSNs differ", REBUILD)
+    at = format_lsn(branch)
+    held = newest()
+    if held >= branch:
         return SourceError(
-            f"the source is on timeline {identity.timeline}, Kafka was filled from timeline "
-            f"{mark.timeline}: after a restore or promotion LSNs no longer mean the same",
+            f"{moved}, which it left at {at}: Kafka holds changes up to {format_lsn(held)} that "
+            "the promoted server never had",
             REBUILD,
         )
+    if mark.confirmed > branch:
+        return SourceError(
+            f"{moved}, which it left at {at}, before {format_lsn(mark.confirmed)} that Kafka has "
+            "already covered: what the new timeline wrote between would be passed over",
+            REBUILD,
+        )
+    log.warning(
+        "the source was promoted", timeline=identity.timeline, was=mark.timeline, branched_at=at
+    )
     return None
 
 

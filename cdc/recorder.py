@@ -11,6 +11,7 @@ from time import monotonic, time_ns
 
 from cdc.config import Config
 from cdc.errors import RetryableError
+from cdc.heartbeat import Pulse
 from cdc.marks import Mark
 from cdc.producer import Producer
 from cdc.progress import Flight, Progress
@@ -22,11 +23,14 @@ from cdc.topics import progress_topic
 class Recorder:
     """Writes the marks of one run of capture."""
 
-    def __init__(self, config: Config, identity: SourceIdentity, producer: Producer) -> None:
+    def __init__(
+        self, config: Config, identity: SourceIdentity, producer: Producer, pulse: Pulse
+    ) -> None:
         self._source = config.source
         self._every_s = config.capture.progress_ms / 1000
         self._longest_s = config.capture.reconnect_s
-        self._identity = identity
+        self.identity = identity
+        self._pulse = pulse
         self._producer = producer
         self._mark: tuple[Flight, int] | None = None
         self._due = 0.0
@@ -69,7 +73,7 @@ class Recorder:
         return self._mark_at(progress.confirmed)
 
     def _mark_at(self, confirmed: int) -> Mark:
-        identity = self._identity
+        identity = self.identity
         return Mark(
             confirmed,
             {topic: dict(ends) for topic, ends in self._producer.next_offsets.items()},
@@ -77,6 +81,7 @@ class Recorder:
             identity.timeline,
             identity.database,
             self._source.slot_name,
+            self._pulse.settle(confirmed),
         )
 
     def _write(self, confirmed: int) -> None:

@@ -39,6 +39,11 @@ class KafkaReplay:
         positions = [tail.position for tail in tails.values() if tail.position is not None]
         self._last = max([Position(lsn, 0), *positions])
 
+    @property
+    def newest(self) -> int:
+        """The commit LSN of the newest event that Kafka held."""
+        return self._last.commit_lsn
+
     def holds(self, topic: str, record: Record, position: Position) -> bool:
         """See ``cdc.records.Replay``."""
         if position.commit_lsn <= self._lsn:

@@ -7,15 +7,18 @@ https://www.postgresql.org/docs/current/protocol-replication.html
 
 from __future__ import annotations
 
+import select
+from collections.abc import Callable
 from struct import Struct
+from time import monotonic
 from typing import Final, NamedTuple
 
-from psycopg import Error, conninfo, pq
+from psycopg import Error, pq
 
 from cdc.errors import HeadwaterError, RetryableError, SourceError
 from cdc.lsn import format_lsn
 from cdc.messages import POSTGRES_EPOCH_US
-from cdc.postgres import connection_error, connection_parameters, identifier, literal, place
+from cdc.postgres import connect, connection_parameters, identifier, literal, place
 
 XLOG_DATA: Final = ord("w")
 KEEPALIVE: Final = ord("k")
@@ -23,13 +26,18 @@ KEEPALIVE: Final = ord("k")
 _RECEIVE_BYTES: Final = 8 << 20
 """Bound of one ``receive``, for wide rows."""
 
+_START_S: Final = 30.0
+"""How long the server may take to answer START_REPLICATION."""
+_LISTENING_S: Final = 1.0
+"""Who has not looked for so long was busy: the server was not silent meanwhile."""
+
 _KEEPALIVE = Struct(">BQqB")
 _FEEDBACK = Struct(">cQQQqB")
 
+_AGAIN: Final = "run `headwater init --again` for a new snapshot, and let the views apply it"
 _SLOT_FAULTS: Final = {
-    "42704": "its slot is gone: changes since then are lost to the stream; run `headwater init` "
-    "after dropping what is left, and rebuild the views",
-    "55000": "the slot can no longer be read: drop it and run `headwater init` again",
+    "42704": f"its slot is gone, and what changed since is lost to the stream: {_AGAIN}",
+    "55000": f"the slot can no longer be read: {_AGAIN}",
     "42501": "ALTER ROLE ... REPLICATION for the role of source.dsn",
 }
 _IN_USE: Final = "55006"
@@ -43,25 +51,48 @@ class Keepalive(NamedTuple):
 
 
 class SlotInUseError(RetryableError):
-    """Another session streams from the slot; it may be a dead one the server has not noticed."""
+    """Another session streams from the slot; it may be a dead one the server has not noticed.
+
+    ``pid`` is the process that serves it, 0 if the server does not say.
+    """
+
+    def __init__(self, message: str, hint: str = "", pid: int = 0) -> None:
+        super().__init__(message, hint)
+        self.pid = pid
+
+
+class SilentServerError(RetryableError):
+    """Not one byte for ``silence_s``, although a reply was asked for: the connection is dead, or
+    what stands between stalls, or the server decodes much of which nothing is captured."""
 
 
 class ReplicationStream:
-    """An open stream. ``receive`` never waits; wait on ``fileno`` instead."""
+    """An open stream. ``receive`` never waits; wait on ``fileno`` instead.
 
-    def __init__(self, dsn: str, slot: str, publication: str, start_lsn: int) -> None:
-        parameters = connection_parameters(dsn, "headwater capture", replication=True)
-        self._place = place(parameters)
-        self._connection = pq.PGconn.connect(conninfo.make_conninfo(**parameters).encode())
-        if self._connection.status != pq.ConnStatus.OK:
-            fault = self._connection.get_error_message()
-            self._connection.finish()
-            raise connection_error(fault, parameters)
+    ``busy`` tells of the server's process whether it is known to work: its silence is no fault.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        slot: str,
+        publication: str,
+        start_lsn: int,
+        silence_s: float = 60.0,
+        busy: Callable[[int], bool] = lambda _pid: False,
+    ) -> None:
+        self._place = place(connection_parameters(dsn))
+        self._session = connect(dsn, application_name="headwater capture", replication=True)
+        self._connection = self._session.pgconn
+        self.pid = self._session.info.backend_pid
+        self._silence_s = silence_s
+        self._busy = busy
         try:
             self._start(slot, publication, start_lsn)
         except BaseException:
-            self._connection.finish()
+            self._session.close()
             raise
+        self._looked = self._heard = monotonic()
 
     def fileno(self) -> int:
         """The socket, for ``select``."""
@@ -69,8 +100,11 @@ class ReplicationStream:
 
     def receive(self, limit: int) -> list[bytes]:
         """Up to ``limit`` frames that have arrived. Raises ``RetryableError`` when the stream
-        ended or the connection is lost."""
+        ended, the connection is lost or the server silent."""
         connection = self._connection
+        now, self._looked, looked = monotonic(), monotonic(), self._looked
+        if now - looked > _LISTENING_S:
+            self._heard = now
         frames: list[bytes] = []
         size = 0
         drained = False
@@ -86,12 +120,16 @@ class ReplicationStream:
                 elif drained:
                     break
                 else:
+                    if not frames and now - self._heard > _LISTENING_S:
+                        self._listen(now)
                     connection.consume_input()
                     drained = True
         except Error as error:
             if not frames:
                 raise self._lost(error) from None
             # The next call meets the same end, with nothing left to hand on.
+        if frames:
+            self._heard = now
         return frames
 
     def feedback(self, received: int, confirmed: int, now_us: int, ask: bool) -> None:
@@ -112,9 +150,21 @@ class ReplicationStream:
                 self._connection.put_copy_end()
                 self._connection.flush()
             except Error:
-                self._connection.finish()
-                return
-        self._connection.finish()
+                pass  # it is closed either way
+        self._session.close()
+
+    def _listen(self, now: float) -> None:
+        """Part of a large frame is no silence; raises ``SilentServerError``."""
+        if select.select([self._connection.socket], [], [], 0)[0] or (
+            now - self._heard > self._silence_s and self._busy(self.pid)
+        ):
+            self._heard = now
+        elif now - self._heard > self._silence_s:
+            raise SilentServerError(
+                f"{self._place} has been silent for {now - self._heard:.0f} s, not answering "
+                "what it was asked",
+                "look at the network, and at the server's process walsender",
+            )
 
     def _start(self, slot: str, publication: str, start_lsn: int) -> None:
         names = literal(identifier(publication))
@@ -122,17 +172,38 @@ class ReplicationStream:
             f"START_REPLICATION SLOT {identifier(slot)} LOGICAL {format_lsn(start_lsn)} "
             f"(proto_version '1', publication_names {names}, messages 'true')"
         )
-        result = self._connection.exec_(command.encode())
-        if result.status != pq.ExecStatus.COPY_BOTH:
-            raise self._refused(result, slot)
+        try:
+            self._connection.send_query(command.encode())
+            self._await_answer()
+            result = self._connection.get_result()
+        except Error as error:
+            raise self._lost(error) from None
+        if result is None or result.status != pq.ExecStatus.COPY_BOTH:
+            raise self._refused(result, slot) if result else self._ended()
         self._connection.nonblocking = 1
+
+    def _await_answer(self) -> None:
+        deadline = monotonic() + _START_S
+        while self._connection.flush():
+            select.select([], [self._connection.socket], [], 0.1)
+        while self._connection.is_busy():
+            remaining = deadline - monotonic()
+            if remaining <= 0:
+                raise SilentServerError(
+                    f"{self._place} has not answered START_REPLICATION for {_START_S:.0f} s",
+                    "look at the network, and at the server's process walsender",
+                )
+            select.select([self._connection.socket], [], [], min(remaining, 1.0))
+            self._connection.consume_input()
 
     def _refused(self, result: pq.abc.PGresult, slot: str) -> HeadwaterError:
         state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
         reason = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode()
         message = f"cannot stream from slot {slot} at {self._place}: {reason}"
         if state == _IN_USE:
-            return SlotInUseError(message, "another capture is running: stop one of them")
+            pid = reason.rpartition(" PID ")[2]
+            hint = "another capture is running: stop one of them"
+            return SlotInUseError(message, hint, int(pid) if pid.isdigit() else 0)
         if state in _SLOT_FAULTS:
             return SourceError(message, _SLOT_FAULTS[state])
         return RetryableError(message)

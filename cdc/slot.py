@@ -187,6 +187,16 @@ def drop_slot(conn: Connection, name: str) -> bool:
     return True
 
 
+def end_sender(conn: Connection, name: str, pid: int) -> None:
+    """End the process ``pid`` if it still serves the slot; one of the same role may be ended."""
+    with translated(f"ending process {pid}, which serves slot {name}"):
+        conn.execute(
+            "select pg_catalog.pg_terminate_backend(s.active_pid) "
+            "from pg_catalog.pg_replication_slots s where s.slot_name = %s and s.active_pid = %s",
+            (name, pid),
+        )
+
+
 def _creation(name: str, version: int, temporary: bool, failover: bool) -> str:
     if failover and version < 170000:
         raise SourceError(f"slot {name}: failover slots need PostgreSQL 17", "set failover off")

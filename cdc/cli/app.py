@@ -30,6 +30,7 @@ VERBS: tuple[str, ...] = (
     "init",
     "capture",
     "apply",
+    "health",
     "lag",
     "verify",
     "demo",
@@ -53,6 +54,7 @@ On your own servers:
   headwater init                  publication, replication slot and topics
   headwater capture               changes to Kafka, until stopped
   headwater apply                 Kafka to the views, until stopped
+  headwater health                whether capture is alive, for a probe
   headwater lag                   how far behind each view is
   headwater verify VIEW           source and view, row by row
 

@@ -132,9 +132,9 @@ def table(lag: Lag) -> Table:
         again = "" if lag.progress_lsn is None else " --again"  # Kafka holds what it read
         state = f"no slot: run headwater init{again}"
     else:
-        kept = _size(capture.retained_bytes)
+        kept = size(capture.retained_bytes)
         state = f"{'running' if capture.active else 'not running'}, the slot keeps {kept} of WAL"
-    grid.add_row("capture", f"slot {capture.slot}", "", _size(capture.behind_bytes), "", state)
+    grid.add_row("capture", f"slot {capture.slot}", "", size(capture.behind_bytes), "", state)
     grid.add_section()
     shown = ""
     for item in lag.views:
@@ -142,7 +142,7 @@ def table(lag: Lag) -> Table:
             item.view if item.view != shown else "",
             f"{item.topic}-{item.partition}",
             f"{item.behind_records:,}",
-            _size(item.behind_bytes),
+            size(item.behind_bytes),
             f"{item.behind_s:,.1f}",
             _styled(item),
         )
@@ -169,7 +169,7 @@ def _styled(item: PartitionLag) -> Text:
     return Text(said, style=_STYLES.get(state, ""))
 
 
-def _size(size: int | None) -> str:
+def size(size: int | None) -> str:
     """``12.3 MB``; a dash for what is not known."""
     if size is None:
         return "-"

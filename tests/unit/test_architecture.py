@@ -16,6 +16,7 @@ KERNEL = (
     "cdc.values", "cdc.envelope", "cdc.standing", "cdc.logical", "cdc.outbox",
     "cdc.snapshot_rows", "cdc.table",
     "cdc.change", "cdc.replay", "cdc.topics", "cdc.progress", "cdc.marks",
+    "cdc.heartbeat",
 )  # fmt: skip
 
 # Which module may import a third-party client: the one place that knows it.

@@ -1,0 +1,98 @@
+"""``headwater health``: whether capture does its work, for people and for probes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cdc.cli.context import configured
+from cdc.cli.output import err, out, print_json
+
+if TYPE_CHECKING:
+    from cdc.health import Health
+
+_DEFAULT_AGE_S = 60.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(name="health")(health)
+
+
+def health(
+    ctx: typer.Context,
+    max_age: Annotated[
+        float, typer.Option("--max-age", metavar="SECONDS", help="How old a heartbeat may be.")
+    ] = _DEFAULT_AGE_S,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Say whether capture is alive: exit code 0 if it is, 1 if not.
+
+    Judged by what arrived: a heartbeat written into the source came through the stream and is
+    durable in Kafka. Fit for a container's health probe.
+
+    \b
+    Examples:
+      headwater health
+      headwater health --max-age 30 --json
+    """
+    from cdc.broker import Broker
+    from cdc.health import measure
+    from cdc.postgres import connect
+
+    config = configured(ctx)
+    with (
+        connect(config.source.dsn, application_name="headwater health") as conn,
+        Broker(config.kafka.bootstrap_servers, config.kafka) as broker,
+    ):
+        found = measure(config, conn, broker, max_age, time.time())
+    if as_json:
+        print_json(document(found))
+    else:
+        _show(found)
+    if not found.healthy:
+        raise typer.Exit(1)
+
+
+def document(found: Health) -> dict[str, Any]:
+    """As JSON: ages in seconds, sizes in bytes."""
+    return {
+        "healthy": found.healthy,
+        "problems": list(found.problems),
+        "heartbeat_age_s": _rounded(found.heartbeat_age_s),
+        "progress_age_s": _rounded(found.progress_age_s),
+        "slot": found.slot,
+        "active_pid": found.active_pid,
+        "wal_status": found.wal_status,
+        "unconfirmed_bytes": found.unconfirmed_bytes,
+        "retained_bytes": found.retained_bytes,
+    }
+
+
+def _show(found: Health) -> None:
+    from cdc.cli.lag import size
+
+    read = f"read by process {found.active_pid}" if found.active_pid else "not read"
+    lines = {
+        "heartbeat": _ago(found.heartbeat_age_s),
+        "progress": _ago(found.progress_age_s),
+        "slot": f"{found.slot}, {read}, wal_status {found.wal_status or '-'}",
+        "unconfirmed": f"{size(found.unconfirmed_bytes)} of WAL",
+        "held back": f"{size(found.retained_bytes)} of WAL",
+    }
+    console = out()
+    console.print("healthy" if found.healthy else "not healthy", style="bold")
+    for name, said in lines.items():
+        console.print(f"{name:<12} {said}", soft_wrap=True, markup=False)
+    for problem in found.problems:
+        err().print(problem, style="red", soft_wrap=True, markup=False)
+
+
+def _ago(age_s: float | None) -> str:
+    return "none yet" if age_s is None else f"{age_s:.1f} s ago"
+
+
+def _rounded(age_s: float | None) -> float | None:
+    return None if age_s is None else round(age_s, 3)

@@ -1,0 +1,57 @@
+"""What is said of a slot that holds back WAL, and when it is too much."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cdc.config import Capture
+from cdc.disk import free_bytes
+from cdc.guard import beyond, danger
+from cdc.watch import Observation
+
+MB = 1 << 20
+WELL = Observation(MB, MB, "reserved", None, None, None, "", None)
+
+
+def test_a_slot_that_holds_back_little_is_well() -> None:
+    assert danger(WELL, Capture()) is None
+    assert beyond(WELL, Capture(wal_limit_mb=2)) is None
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (WELL._replace(retained=4097 * MB), "wal_warn_mb = 4096"),
+        (WELL._replace(wal_status="unreserved"), "next checkpoint"),
+        (WELL._replace(wal_status="lost"), "lost"),
+        (WELL._replace(retained=81 * MB, safe_wal_size=19 * MB), "81% of max_slot_wal_keep_size"),
+    ],
+)
+def test_a_slot_in_danger_is_named_with_its_reason(seen: Observation, said: str) -> None:
+    assert said in (danger(seen, Capture()) or "")
+
+
+def test_the_limit_counts_what_is_kept_on_the_disk_not_what_is_confirmed() -> None:
+    seen = WELL._replace(retained=11 * MB, unconfirmed=0)
+    assert "wal_limit_mb = 10" in (beyond(seen, Capture(wal_limit_mb=10)) or "")
+
+
+def test_a_full_disk_is_the_slot_s_doing_only_if_dropping_it_would_help() -> None:
+    full = WELL._replace(disk_free=100 * MB)
+    assert beyond(full, Capture()) is None
+    holds = full._replace(retained=1024 * MB)
+    assert "100 MB left" in (beyond(holds, Capture()) or "")
+    assert beyond(holds, Capture(disk_free_mb=0)) is None
+
+
+def test_a_disk_is_looked_at_only_if_the_folder_is_that_server_s(tmp_path: Path) -> None:
+    (tmp_path / "pg_wal").mkdir()
+    assert free_bytes(None, os.getpid()) is None
+    assert free_bytes(str(tmp_path), os.getpid()) is None
+    (tmp_path / "postmaster.pid").write_text(f"{os.getppid()}\n/data\n")
+    assert (free_bytes(str(tmp_path), os.getpid()) or 0) > 0
+    (tmp_path / "postmaster.pid").write_text("1234567\n/data\n")
+    assert free_bytes(str(tmp_path), os.getpid()) is None

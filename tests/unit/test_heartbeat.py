@@ -1,0 +1,82 @@
+"""Heartbeats: no event, counted when durable, kept in the mark."""
+
+from __future__ import annotations
+
+import json
+from struct import pack
+
+import pytest
+
+from cdc.errors import LogError
+from cdc.heartbeat import HEARTBEAT, Heartbeat, Pulse, heartbeat
+from cdc.marks import Mark, decode_mark
+from tests.unit.test_change import (
+    TOPIC,
+    begin,
+    commit,
+    describe,
+    insert,
+    parsed,
+    transcribe,
+    transcriber,
+)
+
+
+def message(prefix: str, content: bytes) -> bytes:
+    return b"M" + pack(">BQ", 1, 150) + prefix.encode() + b"\0" + pack(">I", len(content)) + content
+
+
+def test_a_heartbeat_is_no_event_and_takes_no_ordinal() -> None:
+    made = transcriber()
+    records = transcribe(
+        made,
+        begin(200), describe(), message(HEARTBEAT, b"1700000000123"), insert(b"1", b"x"),
+        commit(200),
+    )  # fmt: skip
+    assert made.heartbeat == Heartbeat(200, 1_700_000_000_123)
+    assert set(records) == {TOPIC, "s.__schemas"}
+    assert parsed(records[TOPIC][0])["source"]["ordinal"] == 1
+
+
+def test_a_transaction_of_a_heartbeat_alone_completes() -> None:
+    made = transcriber()
+    assert transcribe(made, begin(200), message(HEARTBEAT, b"5"), commit(200)) == {}
+    assert made.committed_lsn == 208
+
+
+def test_what_is_no_time_is_no_heartbeat_of_ours() -> None:
+    assert heartbeat(200, b"hello") is None
+    assert heartbeat(200, b"") is None
+
+
+def test_a_heartbeat_counts_when_everything_up_to_its_commit_is_durable() -> None:
+    pulse = Pulse(None)
+    pulse.seen(Heartbeat(200, 1_000))
+    pulse.seen(Heartbeat(200, 1_000))
+    pulse.seen(Heartbeat(300, 2_000))
+    assert pulse.settle(200) is None
+    assert pulse.settle(208) == 1_000
+    assert pulse.settle(299) == 1_000
+    assert pulse.settle(308) == 2_000
+    pulse.seen(Heartbeat(200, 1_000))  # repeated by the next session
+    assert pulse.settle(400) == 2_000
+
+
+def test_heartbeats_that_wait_for_kafka_are_bounded() -> None:
+    pulse = Pulse(None)
+    for lsn in range(5_000):
+        pulse.seen(Heartbeat(lsn + 1, lsn))
+    assert pulse.settle(4_000) is None  # forgotten, never taken for a newer one
+    assert pulse.settle(5_001) == 4_999
+
+
+def test_a_mark_keeps_its_heartbeat_and_one_without_is_read() -> None:
+    mark = Mark(100, {"t": {0: 5}}, "7", 1, "db", "slot", 1_234)
+    encoded = mark.encode(0)
+    assert decode_mark(encoded, "p") == mark
+    document = json.loads(encoded)
+    del document["heartbeat_ms"]
+    assert decode_mark(json.dumps(document).encode(), "p").heartbeat_ms is None
+    document["heartbeat_ms"] = "soon"
+    with pytest.raises(LogError):
+        decode_mark(json.dumps(document).encode(), "p")
