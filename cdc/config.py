@@ -37,6 +37,7 @@ class Source(_Section):
     exclude: tuple[str, ...] = ()
     slot: str = Field(default="", pattern=r"^[a-z0-9_]{0,63}$")
     publication: str = Field(default="", max_length=63)
+    failover: bool = False
     keys: dict[str, tuple[str, ...]] = {}
     """Key columns for tables whose replica identity is FULL, by ``schema.table``."""
 

@@ -19,6 +19,8 @@ from cdc.postgres import Connection, connect, identifier, run_watched, sqlstate,
 
 PLUGIN = "pgoutput"
 CREATE_TIMEOUT_S = 300.0
+FAILOVER_SINCE = 170000
+"""The first version of the server whose slots standbys can synchronise."""
 
 _LSN_COLUMNS = "s.restart_lsn::text, s.confirmed_flush_lsn::text"
 _BLOCKERS = """
@@ -97,7 +99,7 @@ def slot_state(conn: Connection, name: str) -> SlotState | None:
     """The slot as the server sees it, None when there is none of that name."""
     recent = (
         "s.invalidation_reason, s.failover"
-        if conn.info.server_version >= 170000
+        if conn.info.server_version >= FAILOVER_SINCE
         else "null::text, false"
     )
     query = (
@@ -198,8 +200,10 @@ def end_sender(conn: Connection, name: str, pid: int) -> None:
 
 
 def _creation(name: str, version: int, temporary: bool, failover: bool) -> str:
-    if failover and version < 170000:
-        raise SourceError(f"slot {name}: failover slots need PostgreSQL 17", "set failover off")
+    if failover and version < FAILOVER_SINCE:
+        raise SourceError(
+            f"slot {name}: failover slots need PostgreSQL 17", "set source.failover = false"
+        )
     kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
     options = "EXPORT_SNAPSHOT"
     if version >= 150000:

@@ -50,6 +50,8 @@ class Deployment:
     bootstrap: str
     tables: tuple[str, ...] = ("public.*",)
     extra: str = ""
+    settings: str = ""
+    """Further lines of [source]."""
     environment: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -61,6 +63,7 @@ class Deployment:
         tables = json.dumps(list(self.tables))
         self.config.write_text(
             f'[source]\nname = "{self.name}"\ndsn = "{self.dsn}"\ntables = {tables}\n'
+            f"{self.settings}"
             f'[kafka]\nbootstrap_servers = "{self.bootstrap}"\nreplication_factor = 1\n'
             f"{self.extra}\n",
             encoding="utf-8",

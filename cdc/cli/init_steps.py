@@ -127,7 +127,9 @@ def _take_snapshot(
     )
     _withdraw(kit, producer)
     snapshot_id = state.begin(conn, source.name, source.slot_name)
-    with create_slot(source.dsn, source.slot_name, on_wait=kit.observer.step) as slot:
+    with create_slot(
+        source.dsn, source.slot_name, failover=source.failover, on_wait=kit.observer.step
+    ) as slot:
         lsn = slot.consistent_point
         kit.observer.step(f"slot {source.slot_name} created at {format_lsn(lsn)}")
         run = InitialSnapshot(

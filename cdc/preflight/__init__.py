@@ -14,6 +14,7 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError
 from cdc.postgres import Connection, connect
 from cdc.preflight import source, stores, views, wal
+from cdc.preflight.failover import failover
 from cdc.preflight.finding import Finding
 from cdc.preflight.kafka import kafka
 from cdc.topology import topic_specs
@@ -30,6 +31,7 @@ _SOURCE_CHECKS: tuple[Callable[[source.Source], Iterator[Finding]], ...] = (
     wal.retention,
     wal.timing,
     wal.slot,
+    failover,
 )
 
 
