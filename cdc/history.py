@@ -23,6 +23,8 @@ class Branch(NamedTuple):
 
 def read_history(dsn: str, timeline: int) -> list[Branch]:
     """How ``timeline`` came about, oldest ancestor first. Raises ``SourceError``."""
+    if timeline == 1:
+        return []  # the first has no history, and no file of it
     doing = f"reading the history of timeline {timeline}"
     with connect(dsn, replication=True) as session, translated(doing):
         row = session.execute(f"TIMELINE_HISTORY {timeline}".encode()).fetchone()

@@ -1,0 +1,159 @@
+"""What capture refuses to start on: each fault is named, with the command that leads out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import time_ns
+from typing import Any
+
+import psycopg
+import pytest
+
+from cdc.broker import Broker, last_record
+from cdc.bulk import BulkProducer
+from cdc.marks import decode_mark
+from cdc.topics import progress_topic
+from tests.deployment import Deployment
+from tests.waiting import wait_until
+
+AGAIN = "headwater init --again"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, database: str, kafka: str, source_name: str) -> Deployment:
+    deployment = Deployment(tmp_path, source_name, database, kafka)
+    deployment.execute("create table item (id int primary key, name text)")
+    deployment.init()
+    return deployment
+
+
+def rewrite_mark(shop: Deployment, **changes: Any) -> None:
+    """Kafka's newest mark says something else now."""
+    topic = progress_topic(shop.name)
+    with Broker(shop.bootstrap) as broker:
+        record = last_record(broker, topic)
+    assert record is not None
+    assert record.value is not None
+    value = decode_mark(record.value, topic)._replace(**changes).encode(0)
+    producer = BulkProducer(shop.bootstrap)
+    producer.send(topic, [shop.name.encode()], [value], time_ns() // 1_000_000)
+    producer.flush()
+
+
+def refused(shop: Deployment, *said: str) -> None:
+    done = shop.run("capture", timeout_s=60)
+    assert done.returncode == 1, done.stderr
+    for part in said:
+        assert part in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"system_id": "42"}, ("another PostgreSQL cluster", "check source.dsn")),
+        ({"database": "shop2"}, ("Kafka was filled from shop2", "check source.dsn")),
+        ({"timeline": 7}, ("which is none of its ancestors", AGAIN)),
+        ({"confirmed": 1 << 60}, ("restored from an older backup", AGAIN)),
+        ({"confirmed": 1}, ("ahead of Kafka at 0/1", AGAIN)),
+    ],
+)
+def test_another_history_than_kafka_s_is_refused(
+    shop: Deployment, changes: dict[str, Any], said: tuple[str, ...]
+) -> None:
+    rewrite_mark(shop, **changes)
+    refused(shop, *said)
+
+
+def test_a_slot_that_is_gone_somebody_s_or_new_is_refused(shop: Deployment) -> None:
+    slot = f"headwater_{shop.name}"
+    shop.execute(f"select pg_drop_replication_slot('{slot}')")
+    refused(shop, f"slot {slot} is gone", AGAIN)
+    shop.execute(f"select pg_create_physical_replication_slot('{slot}')")
+    refused(shop, "belongs to physical replication", "set source.slot")
+    shop.execute(
+        f"select pg_drop_replication_slot('{slot}')",
+        "insert into item values (1, 'a')",
+        f"select pg_create_logical_replication_slot('{slot}', 'pgoutput')",
+    )
+    refused(shop, "it was recreated or moved", AGAIN)
+
+
+@contextmanager
+def server_setting(shop: Deployment, name: str, value: str) -> Iterator[None]:
+    """In force for the whole server, until the end of the block."""
+    shop.execute(f"alter system set {name} = '{value}'", "select pg_reload_conf()")
+    try:
+        yield
+    finally:
+        shop.execute(f"alter system reset {name}", "select pg_reload_conf()")
+
+
+def reason(shop: Deployment) -> str | None:
+    with psycopg.connect(shop.dsn, autocommit=True) as conn:
+        conn.execute("checkpoint")
+        row = conn.execute(
+            "select invalidation_reason from pg_replication_slots where slot_name = %s",
+            [f"headwater_{shop.name}"],
+        ).fetchone()
+    return row[0] if row else None
+
+
+def test_a_slot_that_lost_its_wal_is_refused_and_a_new_snapshot_mends_it(shop: Deployment) -> None:
+    shop.execute("insert into item values (1, 'a')")
+    with server_setting(shop, "max_slot_wal_keep_size", "1MB"):
+
+        def lost() -> bool:
+            shop.execute("update item set name = name || 'x'", "select pg_switch_wal()")
+            return reason(shop) == "wal_removed"
+
+        wait_until(lost, "the slot to lose its WAL", 60)
+    refused(shop, "is lost (wal_removed)", AGAIN)
+    again = shop.run("init", "--again")
+    assert again.returncode == 0, again.stderr
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+
+
+def test_a_slot_that_nobody_read_for_too_long_is_refused(shop: Deployment) -> None:
+    with server_setting(shop, "idle_replication_slot_timeout", "1s"):
+        wait_until(lambda: reason(shop) == "idle_timeout", "the slot to be given up", 60)
+    refused(shop, "is lost (idle_timeout)", AGAIN)
+
+
+def test_a_slot_dropped_under_a_running_capture_ends_it(shop: Deployment) -> None:
+    with shop.running("capture") as capture, psycopg.connect(shop.dsn, autocommit=True) as conn:
+        shop.captured(capture)
+
+        def dropped() -> bool:
+            conn.execute(
+                "select pg_terminate_backend(active_pid) from pg_replication_slots"
+                " where slot_name = %s and active_pid is not null",
+                [f"headwater_{shop.name}"],
+            )
+            try:
+                conn.execute("select pg_drop_replication_slot(%s)", [f"headwater_{shop.name}"])
+            except psycopg.Error:
+                return False
+            return True
+
+        wait_until(dropped, "the slot to be dropped between two sessions", 30)
+        wait_until(lambda: capture.poll() is not None, "capture to end", 30)
+        assert capture.returncode == 1
+    assert AGAIN in shop.log("capture")
+
+
+def test_a_second_capture_says_at_once_what_it_waits_for(shop: Deployment) -> None:
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+        second = shop.run("capture")
+        assert second.returncode == 1
+        lines = [line for line in second.stderr.splitlines() if "wait" in line]
+        (waiting,) = lines
+        assert "up_to_s=10" in waiting
+        assert "is active for PID" in waiting
+        assert "reconnecting" not in second.stderr
+        assert "another capture is running: stop one of them" in second.stderr
+        assert capture.poll() is None
