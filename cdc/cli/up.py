@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc.cli.output import err, out, print_json
+from cdc.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -23,6 +24,9 @@ DockerOption = Annotated[
     bool, typer.Option("--docker", help="In containers, by docker-compose.yml; needs an engine.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
+PostgresOption = Annotated[
+    str, typer.Option("--postgres", metavar="VERSION", help="16 or 18; a new server has 18.")
+]
 OnlyOption = Annotated[
     str, typer.Option("--only", metavar="NAMES", help="Some of them: postgres,kafka,...")
 ]
@@ -58,6 +62,7 @@ def up(
     home: HomeOption = HOME_DEFAULT,
     only: OnlyOption = "",
     docker: DockerOption = False,
+    postgres: PostgresOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Start PostgreSQL, Kafka, OpenSearch and Redis on this machine.
@@ -70,12 +75,16 @@ def up(
       headwater up --only postgres,kafka    two of them
       headwater down                        stop them; data stays
     """
+    if docker and postgres:
+        raise UsageError(
+            "--docker and --postgres do not go together", "change the image in docker-compose.yml"
+        )
     if docker:
         from stack import docker as containers
 
         endpoints = containers.up()
     else:
-        endpoints = _start(home, only)
+        endpoints = _start(home, only, postgres)
     if as_json:
         print_json(dict(sorted(endpoints.addresses.items())))
     else:
@@ -87,9 +96,10 @@ def split_names(only: str) -> list[str] | None:
     return [name.strip() for name in only.split(",") if name.strip()] or None
 
 
-def _start(home: Path, only: str) -> Endpoints:
+def _start(home: Path, only: str, postgres: str) -> Endpoints:
     from stack import jars, servers
     from stack.java import find_java
+    from stack.postgres import MAJOR
 
     names = split_names(only)
     with err().status("looking around") as status:
@@ -97,7 +107,8 @@ def _start(home: Path, only: str) -> Endpoints:
             if names is None or name in names:
                 find_java()
                 jars.jars(name, _downloads(status, name))
-        return servers.start(home, names, notice=_notices(status))
+        settings = {"postgres": {MAJOR: postgres}} if postgres else None
+        return servers.start(home, names, settings, notice=_notices(status))
 
 
 def _downloads(status: Status, name: str) -> Advance:
