@@ -1,16 +1,19 @@
-# make demo | test | bench | lint | clean: each sets up what it needs the first time.
+# make demo | test | chaos | bench | lint | clean: each sets up what it needs the first time.
 # Needs Python >= 3.11 and Java 17 or 21; PYTHON=... chooses another Python.
 
 VENV := .venv
 BIN := $(VENV)/bin
+SEEDS := 200
+FIRST := 1
 READY := $(VENV)/.ready
 
-.PHONY: help demo test bench lint clean
+.PHONY: help demo test chaos bench lint clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    a story on real data, from snapshot to verify, on servers it starts"
 	@echo "make test    lint, types and every test, on real servers"
+	@echo "make chaos   kill, cut and stall everything under a random workload: SEEDS=200 runs"
 	@echo "make bench   measure into benchmarks/results.json"
 	@echo "make lint    ruff and mypy only"
 	@echo "make clean   stop the servers, delete the environment and what the above wrote"
@@ -24,6 +27,9 @@ demo: $(READY)
 
 bench: $(READY)
 	$(BIN)/headwater bench
+
+chaos: $(READY)
+	$(BIN)/python -m tests.chaos --seeds $(SEEDS) --first $(FIRST)
 
 lint: $(READY)
 	$(BIN)/ruff check .

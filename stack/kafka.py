@@ -77,16 +77,18 @@ class Kafka:
 
 
 def _write_properties(place: Place) -> Path:
-    """The settings' own ``listeners`` are served besides ours."""
+    """The settings' own ``listeners`` are served besides ours, and told to clients as they are or
+    as their ``advertised.listeners`` say."""
     main, controller = place.ports["main"], place.ports["controller"]
     more = [place.settings["listeners"]] if "listeners" in place.settings else []
+    told = [place.settings.get("advertised.listeners", "".join(more))] if more else []
     plain = f"PLAINTEXT://{HOST}:{main}"
     settings = {
         **SETTINGS,
         **place.settings,
         "log.dirs": str(place.directory / "data"),
         "listeners": ",".join([plain, f"CONTROLLER://{HOST}:{controller}", *more]),
-        "advertised.listeners": ",".join([plain, *more]),
+        "advertised.listeners": ",".join([plain, *told]),
         "controller.quorum.voters": f"1@{HOST}:{controller}",
     }
     path = place.directory / "server.properties"

@@ -1,0 +1,29 @@
+"""Two seeds of ``make chaos`` that hold each kind of kill."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from stack.guardian import Guardian
+from tests.chaos.__main__ import run, summarise
+from tests.chaos.faults import plan
+
+SEEDS = (5, 8)
+
+
+def test_the_seeds_hold_each_kind_of_kill() -> None:
+    faults = {step.fault for seed in SEEDS for step in plan(seed)}
+    assert {"capture killed", "broker killed", "server killed"} <= faults
+
+
+@pytest.mark.timeout(300)
+def test_nothing_is_lost_doubled_or_out_of_order(tmp_path: Path, guardian: Guardian) -> None:
+    guardian.purge(tmp_path)
+    outcomes = run(SEEDS, tmp_path / "chaos", Console())
+    assert [finding for outcome in outcomes for finding in outcome.findings] == []
+    summary = summarise(outcomes, 0)
+    assert summary["seeds"] == len(SEEDS)
+    assert all(outcome.transactions > 50 and outcome.samples > 5 for outcome in outcomes)

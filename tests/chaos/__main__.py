@@ -1,0 +1,142 @@
+"""``python -m tests.chaos``: run seeds, one after the other, until all are done."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from tests.chaos.faults import KILLS
+from tests.chaos.run import Outcome, Seed
+from tests.chaos.setting import setting
+
+HOME: Final = Path(".headwater/chaos")
+_SHOWN: Final = 12
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0 when no seed found anything, 1 otherwise, 2 for wrong usage."""
+    options = _options().parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    first = options.first if options.seed is None else options.seed
+    seeds = range(first, first + (1 if options.seed is not None else options.seeds))
+    console = Console(stderr=options.json)
+    began = time.monotonic()
+    outcomes = run(seeds, options.home, console, stop_at_first=options.stop)
+    summary = summarise(outcomes, time.monotonic() - began)
+    if options.json:
+        print(json.dumps(summary))
+    else:
+        console.print(_table(summary))
+    return 1 if summary["failures"] else 0
+
+
+def run(
+    seeds: Sequence[int], home: Path, console: Console, stop_at_first: bool = False
+) -> list[Outcome]:
+    """Run the seeds on one set of servers; each failure is told as it comes."""
+    outcomes: list[Outcome] = []
+    columns = (
+        TextColumn("chaos"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console) as progress, setting(home) as servers:
+        task = progress.add_task("", total=len(seeds))
+        for seed in seeds:
+
+            def watch(what: str, seed: int = seed) -> None:
+                progress.update(task, description=f"seed {seed}: {what}")
+
+            outcome = Seed(servers, seed, watch).run()
+            outcomes.append(outcome)
+            progress.advance(task)
+            if not console.is_terminal:
+                console.print(_line(outcome), highlight=False)
+            if outcome.findings:
+                console.print(_failure(outcome), markup=False, highlight=False)
+                if stop_at_first:
+                    break
+    return outcomes
+
+
+def summarise(outcomes: Sequence[Outcome], seconds: float) -> dict[str, object]:
+    """The figures of all seeds."""
+    faults: Counter[str] = Counter()
+    for outcome in outcomes:
+        faults += outcome.faults
+    return {
+        "seeds": len(outcomes),
+        "failures": [outcome.seed for outcome in outcomes if outcome.findings],
+        "transactions": sum(outcome.transactions for outcome in outcomes),
+        "changes": sum(outcome.changes for outcome in outcomes),
+        "undecided_commits": sum(outcome.undecided for outcome in outcomes),
+        "confirmed_samples": sum(outcome.samples for outcome in outcomes),
+        "restarted_by_itself": sum(outcome.restarts for outcome in outcomes),
+        "kills": sum(faults[name] for name in KILLS),
+        "faults": dict(sorted(faults.items())),
+        "seconds": round(seconds, 1),
+    }
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200, metavar="N", help="how many")
+    parser.add_argument("--first", type=int, default=1, metavar="S", help="the first of them")
+    parser.add_argument("--seed", type=int, metavar="S", help="this one only: replays it")
+    parser.add_argument("--home", type=Path, default=HOME, help="servers, logs, kept failures")
+    parser.add_argument("--stop", action="store_true", help="end at the first failure")
+    parser.add_argument("--json", action="store_true", help="the figures as JSON")
+    return parser
+
+
+def _line(outcome: Outcome) -> str:
+    state = "FAILED" if outcome.findings else "good"
+    return (
+        f"seed {outcome.seed}: {state}, {outcome.transactions} transactions, {outcome.changes} "
+        f"changes, {outcome.samples} samples, {outcome.seconds:.1f} s: {', '.join(outcome.faults)}"
+    )
+
+
+def _failure(outcome: Outcome) -> str:
+    shown = outcome.findings[:_SHOWN]
+    more = len(outcome.findings) - len(shown)
+    lines = [f"seed {outcome.seed} FAILED, {len(outcome.findings)} findings:", *shown]
+    if more:
+        lines.append(f"... and {more} more")
+    return "\n".join(
+        [
+            *lines,
+            f"kept: {outcome.folder}",
+            f"replay: .venv/bin/python -m tests.chaos --seed {outcome.seed}",
+        ]
+    )
+
+
+def _table(summary: dict[str, object]) -> Table:
+    table = Table(title="chaos", show_header=False)
+    for name, value in summary.items():
+        if isinstance(value, dict):
+            for fault, times in value.items():
+                table.add_row(f"  {fault}", str(times))
+        elif isinstance(value, list):
+            table.add_row(name, ", ".join(map(str, value)) or "none")
+        else:
+            table.add_row(name, f"{value:,}")
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

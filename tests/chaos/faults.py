@@ -1,0 +1,201 @@
+"""What is done to capture, to its servers and to its connections, and when: a plan by seed."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import psycopg
+
+from tests.chaos.capturing import Captured
+from tests.chaos.setting import Setting, connect
+from tests.chaos.workload import Control
+
+KAFKA_EVERY: Final = 5
+"""A broker takes seconds to come back, so it is killed in every fifth seed only."""
+
+
+class Step(NamedTuple):
+    """A fault, how long it lasts (s) where it lasts, and how long to wait before the next."""
+
+    fault: str
+    lasts_s: float
+    then_s: float
+
+
+class Target(NamedTuple):
+    """What faults are done to."""
+
+    setting: Setting
+    dsn: str
+    slot: str
+    capture: Captured
+    control: Control
+    away: threading.Event
+    """Set while Kafka is killed or has just come back: nothing is compared with it then."""
+    eras: Counter[str]
+    """Starts of the servers."""
+
+
+def plan(seed: int) -> list[Step]:
+    """The faults of a seed. Capture is always killed once, each server in some seeds."""
+    rng = random.Random(f"faults {seed}")
+    faults = ["capture killed"]
+    if seed % KAFKA_EVERY == 0:
+        faults.append("broker killed")
+    if seed % 2 == 1:
+        faults.append("server killed")
+    faults += rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=4 - len(faults) // 2)
+    rng.shuffle(faults)
+    return [Step(f, rng.choice([0.3, 1.0, 3.5]), rng.uniform(0, 1.0)) for f in faults]
+
+
+def apply(step: Step, target: Target) -> None:
+    """Do it; stalls go on in the background for as long as the step says."""
+    FAULTS[step.fault](target, step.lasts_s)
+
+
+def _capture_killed(target: Target, _lasts_s: float) -> None:
+    target.capture.kill()
+    target.capture.start()
+
+
+def _capture_killed_twice(target: Target, lasts_s: float) -> None:
+    """Again while it takes up what the first one left."""
+    _capture_killed(target, 0)
+    target.capture.pause(0.4 + lasts_s / 3)
+    _capture_killed(target, 0)
+
+
+def _capture_stopped(target: Target, _lasts_s: float) -> None:
+    target.capture.stop()
+    target.capture.start()
+
+
+def _capture_frozen(target: Target, lasts_s: float) -> None:
+    target.capture.signal(signal.SIGSTOP)
+    threading.Event().wait(lasts_s)
+    target.capture.signal(signal.SIGCONT)
+
+
+def _broker_killed(target: Target, _lasts_s: float) -> None:
+    target.away.set()
+    target.setting.kill("kafka")
+    target.capture.pause(0.3)
+    target.setting.restart("kafka")
+    target.eras["kafka"] += 1
+    target.away.clear()
+
+
+def _server_killed(target: Target, lasts_s: float) -> None:
+    target.setting.kill("postgres")
+    target.capture.pause(min(lasts_s, 1.0))
+    target.eras["postgres"] += 1
+    target.setting.restart("postgres")
+
+
+def _sender_ended(target: Target, _lasts_s: float) -> None:
+    query = (
+        "select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = %s"
+        " and active_pid is not null"
+    )
+    with connect(target.dsn) as conn:
+        conn.execute(query, (target.slot,))
+
+
+def _source_cut(target: Target, _lasts_s: float) -> None:
+    target.setting.postgres.cut()
+
+
+def _broker_cut(target: Target, _lasts_s: float) -> None:
+    target.setting.kafka.cut()
+
+
+def _source_stalled(target: Target, lasts_s: float) -> None:
+    target.setting.postgres.stall()
+    _later(lasts_s, target.setting.postgres.release)
+
+
+def _broker_stalled(target: Target, lasts_s: float) -> None:
+    target.setting.kafka.stall()
+    _later(lasts_s, target.setting.kafka.release)
+
+
+def _broker_stalled_then_cut(target: Target, lasts_s: float) -> None:
+    """What was sent arrives or not, and no answer comes back."""
+    proxy = target.setting.kafka
+    proxy.stall()
+    target.capture.pause(lasts_s / 2)
+    proxy.cut()
+    proxy.release()
+
+
+def _broker_stalled_and_capture_killed(target: Target, lasts_s: float) -> None:
+    """Partitions are left at different transactions."""
+    proxy = target.setting.kafka
+    proxy.stall()
+    target.capture.pause(lasts_s / 3)
+    target.capture.kill()
+    proxy.cut()
+    proxy.release()
+    target.capture.start()
+
+
+def _source_slow(target: Target, lasts_s: float) -> None:
+    target.setting.postgres.slow(0.02)
+    _later(lasts_s, target.setting.postgres.release)
+
+
+def _broker_slow(target: Target, lasts_s: float) -> None:
+    target.setting.kafka.slow(0.02)
+    _later(lasts_s, target.setting.kafka.release)
+
+
+def _queue_filled(target: Target, lasts_s: float) -> None:
+    """A large transaction meets a broker that takes nothing."""
+    target.setting.kafka.stall()
+    target.control.flood.set()
+    _later(1.0 + lasts_s, target.setting.kafka.release)
+
+
+def _large_and_killed(target: Target, lasts_s: float) -> None:
+    """Capture dies in the middle of a large transaction."""
+    target.control.flood.set()
+    target.capture.pause(0.3 + lasts_s / 5)
+    _capture_killed(target, 0)
+
+
+def _later(seconds: float, do: Callable[[], None]) -> None:
+    timer = threading.Timer(seconds, do)
+    timer.daemon = True
+    timer.start()
+
+
+FAULTS: Final[dict[str, Callable[[Target, float], None]]] = {
+    "capture killed": _capture_killed,
+    "capture killed twice": _capture_killed_twice,
+    "capture killed in a large transaction": _large_and_killed,
+    "capture killed while the broker stalls": _broker_stalled_and_capture_killed,
+    "capture stopped": _capture_stopped,
+    "capture frozen": _capture_frozen,
+    "broker killed": _broker_killed,
+    "broker cut": _broker_cut,
+    "broker stalled": _broker_stalled,
+    "broker stalled, then cut": _broker_stalled_then_cut,
+    "broker slow": _broker_slow,
+    "queue filled": _queue_filled,
+    "server killed": _server_killed,
+    "sender ended": _sender_ended,
+    "source cut": _source_cut,
+    "source stalled": _source_stalled,
+    "source slow": _source_slow,
+}
+WEIGHTS: Final[dict[str, float]] = {
+    name: 1.0 for name in FAULTS if name not in ("broker killed", "server killed")
+}
+KILLS: Final = tuple(name for name in FAULTS if "killed" in name)
+LOST = (psycopg.OperationalError, psycopg.InterfaceError)

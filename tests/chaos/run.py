@@ -1,0 +1,245 @@
+"""One seed: a source, clients that write, faults, and at the end the checks."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+
+from cdc.broker import Broker, last_record
+from cdc.errors import HeadwaterError
+from cdc.lsn import parse_lsn
+from cdc.marks import decode_mark
+from cdc.topics import progress_topic, slot_name
+from tests.chaos.capturing import Captured, CaptureError
+from tests.chaos.check import check_stream
+from tests.chaos.faults import Target, apply, plan
+from tests.chaos.fold import check_tables, read_tables
+from tests.chaos.log import Log, read_log, topics_of
+from tests.chaos.sampling import Sampler
+from tests.chaos.setting import Setting, connect, database
+from tests.chaos.tables import KEYS, creation
+from tests.chaos.truth import Truth
+from tests.chaos.workload import Client, Control
+from tests.deployment import Deployment
+
+CLIENTS: Final = 4
+_SETTLE_S: Final = 60.0
+_SHOWN: Final = 20
+Watch = Callable[[str], None]
+"""Hears what is being done."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a seed did and found."""
+
+    seed: int
+    folder: Path
+    findings: list[str] = field(default_factory=list)
+    transactions: int = 0
+    changes: int = 0
+    undecided: int = 0
+    samples: int = 0
+    restarts: int = 0
+    seconds: float = 0.0
+    faults: Counter[str] = field(default_factory=Counter)
+
+
+class Seed:
+    """A run of one seed on servers that others have used before it."""
+
+    def __init__(self, setting: Setting, seed: int, watch: Watch) -> None:
+        self._setting = setting
+        self._seed = seed
+        self._watch = watch
+        self.name = f"chaos_{seed}_{time.time_ns() // 1_000_000 % 100_000_000}"
+        self.folder = setting.home / self.name
+        self.folder.mkdir()
+        self._dsn = database(setting.postgres_dsn, self.name)
+        self._truth, self._control = Truth(), Control()
+        self._clients = [
+            Client(self._dsn, seed, i, self._truth, self._control) for i in range(CLIENTS)
+        ]
+        self._deployment = Deployment(
+            self.folder,
+            self.name,
+            database(setting.proxied_dsn, self.name),
+            setting.proxied_bootstrap,
+            ("public.*", '"Süd".*'),
+            _options(seed),
+        )
+        self._target = Target(
+            setting,
+            self._dsn,
+            slot_name(self.name),
+            Captured(self._deployment.config, self.folder / "capture.log", setting.guardian),
+            self._control,
+            threading.Event(),
+            Counter(),
+        )
+
+    def run(self) -> Outcome:
+        """All of it. What goes wrong on the way is a finding as well."""
+        began = time.monotonic()
+        outcome = Outcome(self._seed, self.folder)
+        try:
+            self._prepare()
+            self._disturb(outcome)
+            self._settle()
+            outcome.findings += self._check(outcome)
+        except (CaptureError, AssertionError, HeadwaterError, psycopg.Error) as error:
+            outcome.findings.append(f"{type(error).__name__}: {error}")
+        finally:
+            self._control.stop.set()
+            self._target.capture.kill()
+        outcome.findings += self._control.failures
+        outcome.transactions = len(self._truth.committed)
+        outcome.changes = self._truth.changes
+        outcome.undecided = self._truth.undecided
+        outcome.restarts = self._target.capture.ended
+        outcome.seconds = time.monotonic() - began
+        self._end(outcome)
+        return outcome
+
+    def _prepare(self) -> None:
+        self._watch("snapshot")
+        with connect(self._setting.postgres_dsn) as conn:
+            conn.execute(f'create database "{self.name}"'.encode())
+        with connect(self._dsn) as conn:
+            for statement in creation():
+                conn.execute(statement.encode())
+        for client in self._clients:
+            client.start()
+        self._deployment.init()
+
+    def _disturb(self, outcome: Outcome) -> None:
+        capture = self._target.capture
+        sampler = Sampler(self._target, self.name)
+        sampler.start()
+        capture.start()
+        self._control.wild.set()
+        capture.pause(random.Random(self._seed).uniform(0.5, 2.5))
+        for step in plan(self._seed):
+            self._watch(step.fault)
+            outcome.faults[step.fault] += 1
+            apply(step, self._target)
+            capture.pause(step.then_s)
+        self._setting.postgres.release()
+        self._setting.kafka.release()
+        self._sampler = sampler
+
+    def _settle(self) -> None:
+        """The clients end, and capture gets as far as they did."""
+        self._watch("settling")
+        self._control.stop.set()
+        for client in self._clients:
+            client.join(30)
+            assert not client.is_alive(), f"{client.name} does not end"
+        with connect(self._dsn) as conn:
+            row = conn.execute("select pg_current_wal_flush_lsn()::text").fetchone()
+        target = parse_lsn(str(row[0])) if row else 0
+        deadline = time.monotonic() + _SETTLE_S
+        capture = self._target.capture
+        while self._confirmed() < target:
+            capture.pause(0.05)
+            if time.monotonic() > deadline:
+                raise AssertionError(f"capture does not get to {target} in {_SETTLE_S:.0f} s")
+        code = capture.stop()
+        assert code == 0, f"SIGTERM to a capture at rest: exit code {code}"
+
+    def _confirmed(self) -> int:
+        topic = progress_topic(self.name)
+        with Broker(self._setting.bootstrap) as broker:
+            record = last_record(broker, topic)
+        return decode_mark(record.value, topic).confirmed if record and record.value else 0
+
+    def _check(self, outcome: Outcome) -> list[str]:
+        self._watch("checking")
+        samples = self._sampler.end()
+        log = read_log(self._setting.bootstrap, self.name)
+        log.samples = samples
+        outcome.samples = len(samples)
+        with connect(self._dsn) as conn:
+            contents = read_tables(conn)
+        snapshot_lsn = log.marks[0]["confirmed"]
+        findings = check_stream(log, self._truth, self.name, snapshot_lsn)
+        findings += check_tables(log, contents, self.name)
+        if findings:
+            _keep(log, self._truth, self.folder)
+        return findings
+
+    def _end(self, outcome: Outcome) -> None:
+        """A good run leaves nothing behind, a bad one all that it knows."""
+        if outcome.findings:
+            steps = "\n".join(map(str, plan(self._seed)))
+            text = "\n".join([*outcome.findings, "", steps, ""])
+            (self.folder / "findings.txt").write_text(text, encoding="utf-8")
+            for server in ("postgres", "kafka"):
+                self._setting.restart(server)
+        with connect(self._setting.postgres_dsn) as conn:
+            _drop(conn, self.name, slot_name(self.name))
+        with Broker(self._setting.bootstrap) as broker:
+            broker.delete_topics(list(topics_of(self._setting.bootstrap, self.name)))
+        if not outcome.findings:
+            shutil.rmtree(self.folder)
+
+
+def _options(seed: int) -> str:
+    """Settings that bring out what is rare: small queues, marks that come often or hardly ever."""
+    rng = random.Random(f"options {seed}")
+    producer = rng.choice(["", '"socket.timeout.ms" = 1500\n', '"linger.ms" = 20\n'])
+    keys = "".join(f'"{label}" = {json.dumps(names)}\n' for label, names in KEYS.items())
+    return (
+        f"partitions = {rng.choice([1, 2, 3])}\n[kafka.producer]\n{producer}"
+        f"[capture]\nqueue_mb = 8\nprogress_ms = {rng.choice([20, 200, 3000])}\n"
+        f"feedback_s = {rng.choice([0.2, 1.0])}\n[source.keys]\n{keys}"
+    )
+
+
+def _drop(conn: psycopg.Connection[tuple[Any, ...]], name: str, slot: str) -> None:
+    deadline = time.monotonic() + 20
+    while True:
+        conn.execute(
+            "select pg_terminate_backend(active_pid) from pg_replication_slots"
+            " where slot_name = %s and active_pid is not null",
+            (slot,),
+        )
+        try:
+            conn.execute(
+                "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
+                " where slot_name = %s",
+                (slot,),
+            )
+            break
+        except psycopg.errors.ObjectInUse:
+            if time.monotonic() > deadline:
+                raise
+            threading.Event().wait(0.05)
+    conn.execute(f'drop database if exists "{name}" with (force)'.encode())
+
+
+def _keep(log: Log, truth: Truth, folder: Path) -> None:
+    """What was compared, for whoever looks for the cause."""
+    with (folder / "events.jsonl").open("w", encoding="utf-8") as file:
+        for (topic, partition), records in sorted(log.events.items()):
+            for record in records:
+                value = record.value
+                if value is not None:
+                    value = {k: v for k, v in value.items() if not k.startswith("ts_")}
+                line = [topic, partition, record.offset, record.key, value]
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    with (folder / "truth.jsonl").open("w", encoding="utf-8") as file:
+        for t in truth.committed:
+            line = [t.worker, t.xid, t.began_lsn, t.ended_lsn, t.changes]
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    (folder / "marks.json").write_text(json.dumps(log.marks, indent=0), encoding="utf-8")
