@@ -17,7 +17,7 @@ _COMMAND: Final = [sys.executable, "-c", "from cdc.cli.app import main; main()"]
 _UNREACHABLE: Final = re.compile(
     r"refused|lost|closed|starting up|shutting down|timeout|timed out|reached|not answer|"
     r"another capture is running|ended the stream|no leader|NodeNotReady|acknowledge|terminat|"
-    r"recovery mode|reset by peer|not yet accepting|postmaster exit"
+    r"recovery mode|reachable|reset by peer|not yet accepting|postmaster exit"
 )
 """What a capture may end with when its servers were away as it started: it is started again."""
 _END_S: Final = 20.0
