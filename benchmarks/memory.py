@@ -32,7 +32,7 @@ _POLL_S: Final = 0.2
 
 def measure_memory(setting: Setting) -> dict[str, float]:
     """Peak resident size in each case, and the larger."""
-    large, outage = _large_transaction(setting), _kafka_down(setting)
+    large, outage = measure_large_transaction(setting), _kafka_down(setting)
     return {
         "capture_rss_mb": max(large, outage),
         "capture_large_transaction_rss_mb": large,
@@ -40,7 +40,8 @@ def measure_memory(setting: Setting) -> dict[str, float]:
     }
 
 
-def _large_transaction(setting: Setting) -> float:
+def measure_large_transaction(setting: Setting) -> float:
+    """Peak resident size in MB when all of it has come to Kafka."""
     table, source = "orders_at_once", "at_once"
     rows = setting.scaled(LARGE_ROWS, 1_000)
     with setting.connect() as conn:

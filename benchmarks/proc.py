@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from cdc.errors import UsageError
+from stack.process import descendants
 
 
 def require_proc() -> None:
@@ -16,14 +17,26 @@ def require_proc() -> None:
 
 
 def cpu_s(pid: int) -> float:
-    """User and system time of a process and all its threads, in seconds."""
-    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    fields = stat.rpartition(")")[2].split()  # the name before it may hold anything
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """User and system time of a process and all below it, with all their threads, in seconds."""
+    return sum(_cpu_s(one) for one in _tree(pid))
 
 
 def peak_rss_mb(pid: int) -> float:
-    """The largest resident size the process ever had (``VmHWM``), in 10^6 bytes."""
+    """The largest resident size a process ever had (``VmHWM``), and all below it, in 10^6 bytes."""
+    return sum(_peak_rss_mb(one) for one in _tree(pid))
+
+
+def _tree(pid: int) -> list[int]:
+    return [pid, *(child.pid for child in descendants(pid))]
+
+
+def _cpu_s(pid: int) -> float:
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    fields = stat.rpartition(")")[2].split()  # the name before it may hold anything
+    return sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+
+
+def _peak_rss_mb(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     found = re.search(r"^VmHWM:\s*(\d+) kB$", status, re.MULTILINE)
     assert found is not None, pid

@@ -25,7 +25,7 @@ def measure_races(setting: Setting) -> dict[str, float]:
     figures: dict[str, float] = {}
     with setting.connect() as conn, warm_worker(setting, conn) as worker:
         for number, race in enumerate(RACES):
-            runs = _race(_part_of(setting, race, number), conn, worker, race)
+            runs = run_race(_part_of(setting, race, number), conn, worker, race, REPEATS)
             figures |= race_figures(race.name, runs)
         figures["debezium_rss_mb"] = proc.peak_rss_mb(worker.process.pid)
     return figures | worst(figures)
@@ -40,10 +40,13 @@ def _part_of(setting: Setting, race: Race, number: int) -> Setting:
     return setting._replace(watch=watch)
 
 
-def _race(setting: Setting, conn: Connection, worker: Worker, race: Race) -> dict[str, list[Run]]:
+def run_race(
+    setting: Setting, conn: Connection, worker: Worker, race: Race, repeats: int
+) -> dict[str, list[Run]]:
+    """Each racer so many times over the race's rows, in turns."""
     table, rows = race.name, round(setting.rows * race.share)
     create_table(conn, race.shape, table)
-    sources = [f"{race.name}_{i}" for i in range(REPEATS)]
+    sources = [f"{race.name}_{i}" for i in range(repeats)]
     for source in sources:
         init_source(setting, source, table, "--no-snapshot")
         create_slot(conn, _received(source))

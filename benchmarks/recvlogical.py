@@ -13,6 +13,7 @@ from benchmarks.setting import Setting
 from benchmarks.standings import Run
 from cdc.errors import FatalError
 from cdc.lsn import format_lsn
+from demo.processes import tail
 from stack.postgres import client_binaries
 
 _TIMEOUT_S: Final = 300.0
@@ -40,7 +41,7 @@ def receive(setting: Setting, slot: str, publication: str, end_lsn: int, rows: i
                 child.wait()
         seconds, cpu_s = time.monotonic() - started, _children_s() - cpu_before_s
     if child.returncode:
-        raise FatalError(f"pg_recvlogical ended with exit code {child.returncode}; see {log}")
+        raise FatalError(f"pg_recvlogical ended with exit code {child.returncode}\n{tail(log)}")
     written = os.stat(output).st_size
     if written < rows:  # no change takes less than a byte
         raise FatalError(f"pg_recvlogical wrote {written} bytes of {rows} changes; see {log}")
