@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import resource
+import struct
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from benchmarks.setting import Setting
@@ -18,6 +19,8 @@ from stack.postgres import client_binaries
 
 _TIMEOUT_S: Final = 300.0
 _POLL_S: Final = 0.1
+_LAST_BYTES: Final = 16_384
+"""More than a wide row."""
 
 
 def receive(setting: Setting, slot: str, publication: str, end_lsn: int, rows: int) -> Run:
@@ -42,11 +45,18 @@ def receive(setting: Setting, slot: str, publication: str, end_lsn: int, rows: i
         seconds, cpu_s = time.monotonic() - started, _children_s() - cpu_before_s
     if child.returncode:
         raise FatalError(f"pg_recvlogical ended with exit code {child.returncode}\n{tail(log)}")
-    written = os.stat(output).st_size
-    if written < rows:  # no change takes less than a byte
-        raise FatalError(f"pg_recvlogical wrote {written} bytes of {rows} changes; see {log}")
+    if not _ends_with(output, rows):
+        raise FatalError(f"pg_recvlogical did not come to row {rows}; see {log}")
     output.unlink()
     return Run(rows / seconds, cpu_s * 1e6 / rows)
+
+
+def _ends_with(output: Path, row: int) -> bool:
+    """Whether the last transaction in the file holds the row: its id, as pgoutput writes it."""
+    text = str(row).encode()
+    with output.open("rb") as file:
+        file.seek(max(0, output.stat().st_size - _LAST_BYTES))
+        return b"t" + struct.pack(">i", len(text)) + text in file.read()
 
 
 def _children_s() -> float:

@@ -129,9 +129,8 @@ def load(
                 setting.watch(f"loading {table}", end / rows)
                 shown_at = time.monotonic() + 0.1
         conn.execute("reset synchronous_commit")
-        conn.execute("select pg_current_xact_id()")  # its commit flushes all before it
-    target = wal_end(conn)
-    checkpoint(conn)
+    target = _wal_end(conn)
+    checkpoint(conn)  # which also flushes the WAL
     return target
 
 
@@ -168,9 +167,9 @@ def init_source(setting: Setting, source: str, table: str, *options: str) -> Non
         raise FatalError(f"{what} ended with exit code {code}\n{tail(log)}")
 
 
-def wal_end(conn: Connection) -> int:
-    """Where the WAL ends now, as an LSN."""
+def _wal_end(conn: Connection) -> int:
+    """Where the WAL ends now, flushed or not, as an LSN."""
     with translated("reading the WAL position"):
-        row = conn.execute("select pg_current_wal_flush_lsn()::text").fetchone()
+        row = conn.execute("select pg_current_wal_insert_lsn()::text").fetchone()
     assert row is not None
     return parse_lsn(row[0])
