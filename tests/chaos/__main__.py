@@ -113,7 +113,7 @@ def _line(outcome: Outcome) -> str:
 def _failure(outcome: Outcome) -> str:
     shown = outcome.findings[:_SHOWN]
     more = len(outcome.findings) - len(shown)
-    lines = [f"seed {outcome.seed} FAILED, {len(outcome.findings)} findings:", *shown]
+    lines = [f"{len(outcome.findings)} findings in seed {outcome.seed}:", *shown]
     if more:
         lines.append(f"... and {more} more")
     return "\n".join(

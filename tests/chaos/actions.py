@@ -75,6 +75,12 @@ def _large(table: Table, rng: random.Random) -> dict[str, str]:
 
 def insert(conn: Connection, rng: random.Random, table: Table, made: Changes) -> None:
     """Some rows in one statement, whatever else there is."""
+    _insert(conn, rng, table, _some(rng, 6), made)
+
+
+def _insert(
+    conn: Connection, rng: random.Random, table: Table, numbers: Sequence[int], made: Changes
+) -> None:
     filled = {**table.numbered, **table.on_insert, "token": f"nextval('{TOKENS}')", "n": "0"}
     filled |= _large(table, rng)
     names = ", ".join(quoted(name) for name in filled)
@@ -84,7 +90,7 @@ def insert(conn: Connection, rng: random.Random, table: Table, made: Changes) ->
     statement = (
         f"insert into {table.sql} ({names}) select {values} from unnest(%s::int[]) i{conflict}"
     )
-    rows = _ask(conn, table, statement, _some(rng, 6))
+    rows = _ask(conn, table, statement, list(numbers))
     made += [Change("c", table.label, row.key, row.token) for row in rows]
 
 
@@ -109,6 +115,12 @@ def copy(conn: Connection, rng: random.Random, table: Table, made: Changes) -> N
 
 def update(conn: Connection, rng: random.Random, table: Table, made: Changes) -> None:
     """Some rows; large columns are touched seldom, so that most are not in the log."""
+    _update(conn, rng, table, _some(rng, 5), made)
+
+
+def _update(
+    conn: Connection, rng: random.Random, table: Table, numbers: Sequence[int], made: Changes
+) -> None:
     sets = ["token = nextval(%s)", "n = n + 1"]
     if rng.random() < 0.5:
         sets.append(f"extra = '{rng.randrange(1000)}'")
@@ -116,7 +128,7 @@ def update(conn: Connection, rng: random.Random, table: Table, made: Changes) ->
         name, value = rng.choice(list(_large(table, rng).items()))
         sets.append(f"{name} = {value}")
     statement = f"update {table.sql} set {', '.join(sets)} where {table.id} = any(%s)"
-    rows = _ask(conn, table, statement, TOKENS, _some(rng, 5))
+    rows = _ask(conn, table, statement, TOKENS, list(numbers))
     made += [Change("u", table.label, row.key, row.token) for row in rows]
 
 
@@ -221,6 +233,18 @@ def truncate(conn: Connection, rng: random.Random, table: Table, made: Changes) 
     names = ", ".join(BY_LABEL[label].sql for label in sorted(tables))
     conn.execute(f"truncate {names} cascade".replace("%%", "%").encode())
     made += [Change("t", label) for label in sorted(tables)]
+
+
+def mass(conn: Connection, rng: random.Random, table: Table, made: Changes) -> None:
+    """Hundreds of rows by one statement: long plain stretches, which capture reads by column."""
+    first = 1_000_000 + rng.randrange(1_000_000)
+    numbers = range(first, first + rng.randint(100, 700))
+    _insert(conn, rng, table, numbers, made)
+    if rng.random() < 0.6:
+        _update(conn, rng, table, numbers, made)
+    if rng.random() < 0.8:
+        kept = rng.choice([1, 3, len(numbers)])
+        _delete(conn, table, [n for n in numbers if n % kept == 0], made)
 
 
 def bulk(conn: Connection, _rng: random.Random, _table: Table, made: Changes) -> None:

@@ -14,6 +14,7 @@ from tests.chaos.actions import (
     Row,
     _ask,
     insert,
+    mass,
     shift,
     swap,
     truncate,
@@ -82,6 +83,7 @@ WILD: Final[dict[Action, float]] = {
     swap: 1.5,
     shift: 0.3,
     truncate: 0.25,
+    mass: 0.12,
     alter: 0.6,
 }
 """What goes on while things break."""
