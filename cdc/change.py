@@ -24,25 +24,21 @@ from struct import Struct
 from typing import Final
 
 from cdc import messages
-from cdc.envelope import (
-    NEW_KEY_HEADER,
-    OLD_KEY_HEADER,
-    SourceContext,
-    Transaction,
-    clock,
-)
+from cdc.envelope import NEW_KEY_HEADER, OLD_KEY_HEADER, SourceContext, Transaction, clock
 from cdc.errors import ProtocolError
 from cdc.heartbeat import HEARTBEAT, Heartbeat, heartbeat
 from cdc.logical import Messages
 from cdc.lsn import Position, format_lsn
 from cdc.messages import UNCHANGED, Image, Values, filled
 from cdc.outbox import Outbox
+from cdc.outgoing import Outgoing
 from cdc.pgoutput import decode
-from cdc.records import Batch, Block, Record, Replay, schema_record, truncate_record
+from cdc.records import Batch, Block, Record, Replay, schema_record, truncate_records
 from cdc.relation import Relation
 from cdc.standing import Standing
-from cdc.table import Table
+from cdc.table import Table, Tables
 from cdc.topics import schemas_topic
+from cdc.transactions import NO_BLOCK, Ledger
 from cdc.values import UNAVAILABLE
 
 Resolver = Callable[[messages.RelationMessage], Relation]
@@ -71,6 +67,7 @@ class Transcriber:
         committed_lsn: int,
         replay: Replay | None = None,
         outbox: Outbox | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         self.committed_lsn = committed_lsn
         self.heartbeat: Heartbeat | None = None  # the newest that came through
@@ -78,10 +75,10 @@ class Transcriber:
         self._resolve = resolve
         self._lookup = lookup
         self._partitions = partitions
-        self._replay = replay
+        self._out = Outgoing(replay)
+        self._ledger = ledger
         self._messages = Messages(context, partitions, outbox)
-        self._tables: dict[int, Table] = {}
-        self._batch = Batch()
+        self._tables = Tables(context)
         self._closing = clock(0)
         self._now_us = 0
         self._transaction: Transaction | None = None
@@ -101,8 +98,7 @@ class Transcriber:
 
     def take(self) -> Batch:
         """Hand over the records collected since the last call."""
-        batch, self._batch = self._batch, Batch()
-        return batch
+        return self._out.take()
 
     @property
     def standing(self) -> Standing:
@@ -111,8 +107,8 @@ class Transcriber:
 
     @property
     def replaying(self) -> bool:
-        """Whether records may have to be left out."""
-        return self._replay is not None
+        """Whether each event has to be looked at: it may be left out, or is counted."""
+        return self._out.replaying or self._ledger is not None
 
     def table(self, oid: int) -> Table | None:
         """A table that was described in this session."""
@@ -123,7 +119,7 @@ class Transcriber:
     ) -> None:
         """Go on as if the frames that gave these blocks had been fed; see ``cdc.columnar``."""
         for topic, block in blocks:
-            self._batch.add_block(topic, block)
+            self._out.add_block(topic, block)
         self._transaction, self._commit_lsn, self._ordinal, self._previous_end = after
         if after.transaction is not None:
             self._timestamp = after.transaction.commit_ms
@@ -179,8 +175,8 @@ class Transcriber:
 
     def _relation(self, relation: Relation, oid: int) -> None:
         """A table's description goes to ``__schemas`` ahead of the rows that name it."""
-        self._tables[oid] = Table(relation, self._context)
-        self._batch.add(schemas_topic(self._context.name), schema_record(relation, self._now_us), 0)
+        self._tables.describe(relation, oid)
+        self._out.add(schemas_topic(self._context.name), schema_record(relation, self._now_us))
 
     def _begin(self, begin: messages.Begin) -> None:
         if self._transaction is not None:
@@ -192,19 +188,23 @@ class Transcriber:
         self._commit_lsn = transaction.commit_lsn
         self._timestamp = transaction.commit_ms
         self._ordinal = 0
-        if self._replay and self._replay.passed(Position(transaction.commit_lsn, 0)):
-            self._replay = None
+        if self._ledger is not None:
+            self._ledger.start(transaction)
+        self._out.start(transaction.commit_lsn)
 
     def _commit(self, commit: messages.Commit) -> None:
         transaction = self._transaction
         if transaction is None or transaction.commit_lsn != commit.commit_lsn:
             raise ProtocolError(f"COMMIT without its BEGIN at {format_lsn(commit.commit_lsn)}")
+        if self._ledger is not None and self._ledger.events:
+            self._ordinal += 1
+            self._put(self._ledger.topic, self._ledger.end(self.position), 0)
         self._transaction = None
         self._previous_end = self.committed_lsn = commit.end_lsn
 
     def _origin(self, origin: messages.Origin) -> None:
-        transaction = self._open("an origin")
-        self._transaction = transaction._replace(origin=origin.name, origin_lsn=origin.lsn)
+        at = self._open("an origin")
+        self._transaction = at._replace(origin=origin.name, origin_lsn=origin.lsn)
 
     def _open(self, what: str) -> Transaction:
         if self._transaction is None:
@@ -212,14 +212,7 @@ class Transcriber:
         return self._transaction
 
     def _table(self, oid: int) -> Table:
-        """The table, its encoder ready for the open transaction."""
-        if (table := self._tables.get(oid)) is None:
-            raise ProtocolError(f"pgoutput: a row of relation {oid} before its description")
-        transaction = self._open("a row")
-        if table.begun != transaction.commit_lsn:
-            table.begun = transaction.commit_lsn
-            table.encoder.begin(transaction)
-        return table
+        return self._tables.ready(oid, self._open("a row"))
 
     def _event(
         self,
@@ -233,11 +226,9 @@ class Transcriber:
         header: tuple[str, bytes] | None = None,
     ) -> None:
         """``new`` are the values of ``after``; empty without one."""
-        self._ordinal += 1
-        encoder, tail = table.encoder, None
-        if UNAVAILABLE in after:
-            tail = encoder.tail(encoder.unchanged(new))
-        value = encoder.value(before, after, op, lsn, self._ordinal, self._closing, tail)
+        block = self._next(table.relation.name)
+        tail = table.encoder.special_tail(after, new, block)
+        value = table.encoder.value(before, after, op, lsn, self._ordinal, self._closing, tail)
         record: Record = {"key": key, "value": value, "timestamp": self._timestamp}
         if key is None:
             record["partition"] = 0  # keyless events keep their commit order
@@ -245,10 +236,18 @@ class Transcriber:
             record["headers"] = [header]
         self._put(table.topic, record, len(value))
 
+    def _next(self, collection: str) -> bytes:
+        """Number the next event; its ``transaction`` block."""
+        self._ordinal += 1
+        if (ledger := self._ledger) is None:
+            return NO_BLOCK
+        block = ledger.count(collection)
+        if ledger.events == 1:
+            self._put(ledger.topic, ledger.begin(self.position), 0)
+        return block
+
     def _put(self, topic: str, record: Record, size: int) -> None:
-        if self._replay is not None and self._replay.holds(topic, record, self.position):
-            return
-        self._batch.add(topic, record, size)
+        self._out.put(topic, record, size, self.position)
 
     def _delete(
         self,
@@ -280,8 +279,8 @@ class Transcriber:
         if UNCHANGED in new:
             new = self._completed(table, new)
         self._delete(table, old_key, old, lsn, (NEW_KEY_HEADER, key))
-        header = (OLD_KEY_HEADER, old_key)
-        self._event(table, key, b"null", rows.row(new), _CREATE, lsn, new, header)
+        moved = (OLD_KEY_HEADER, old_key)
+        self._event(table, key, b"null", rows.row(new), _CREATE, lsn, new, moved)
 
     def _completed(self, table: Table, new: Values) -> Values:
         """The row with unchanged values that no consumer has, read from the source.
@@ -295,11 +294,10 @@ class Transcriber:
     def _truncate(self, truncate: messages.Truncate, lsn: int) -> None:
         for oid in truncate.relation_oids:
             table = self._table(oid)
-            self._ordinal += 1
-            encode, ordinal = table.encoder.value, self._ordinal
-            value = encode(b"null", b"null", _TRUNCATE, lsn, ordinal, self._closing)
-            for partition in range(self._partitions(table.topic)):
-                record = truncate_record(value, partition, self._timestamp)
+            tail = table.encoder.tail(b"", self._next(table.relation.name))
+            at, closing = self._ordinal, self._closing
+            value = table.encoder.value(b"null", b"null", _TRUNCATE, lsn, at, closing, tail)
+            for record in truncate_records(value, self._partitions(table.topic), self._timestamp):
                 self._put(table.topic, record, len(value))
 
     def _message(self, message: messages.LogicalMessage, lsn: int) -> None:
@@ -312,8 +310,9 @@ class Transcriber:
             # Its LSN is its end, where the next record begins, which may be a commit's.
             self._previous_end = message.lsn  # as Debezium counts, in `sequence`
             self._start(Transaction(message.lsn - 1, self._now_us, None, self._previous_end))
-        self._ordinal += 1
         at = self._open("a message")
-        topic, record = self._messages.record(message, at, lsn, self._ordinal, self._now_us)
+        topic, record = self._messages.record(
+            message, at, lsn, self._ordinal + 1, self._now_us, self._next
+        )
         self._put(topic, record, len(record["value"] or b""))
         self._transaction = transaction

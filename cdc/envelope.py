@@ -162,6 +162,12 @@ class ChangeEncoder:
         ]
         return b',"unchanged":[%b]' % b",".join(names)
 
+    def special_tail(self, after: bytes, new: Values, transaction: bytes) -> bytes | None:
+        """The tail of an event that has a placeholder or a transaction block; else None."""
+        if UNAVAILABLE in after:
+            return self.tail(self.unchanged(new), transaction)
+        return None if transaction == b"null" else self.tail(b"", transaction)
+
     def value(
         self,
         before: bytes,

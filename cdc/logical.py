@@ -26,14 +26,23 @@ class Messages:
         self._topic = message_topic(context.name)
 
     def record(
-        self, message: LogicalMessage, at: Transaction, lsn: int, ordinal: int, now_us: int
+        self,
+        message: LogicalMessage,
+        at: Transaction,
+        lsn: int,
+        ordinal: int,
+        now_us: int,
+        count: Callable[[str], bytes],
     ) -> tuple[str, Record]:
-        """The record of a message of transaction ``at``, and its topic."""
+        """The record of a message of transaction ``at``, and its topic. ``count`` is called once,
+        with what the event is counted as, for its ``transaction`` block."""
         if message.prefix == PREFIX and self._outbox is not None:
             emitted = self._emitted(message, self._outbox, Position(at.commit_lsn, ordinal), at)
             if emitted is not None:
+                count(emitted[0].removeprefix(f"{self._context.name}."))
                 return emitted
-        value = _value(self._context, at, message, lsn, ordinal, now_us)
+        block = count("message")
+        value = _value(self._context, at, message, lsn, ordinal, now_us, block)
         key = b'{"prefix":%b}' % text(message.prefix)
         return self._topic, {"key": key, "value": value, "timestamp": at.commit_ms}
 
@@ -56,12 +65,12 @@ def _value(
     lsn: int,
     ordinal: int,
     now_us: int,
+    block: bytes,
 ) -> bytes:
     """The event of a logical message (``op: m``): no images, and only ``ts_ms`` of the clocks."""
     head, middle, end = source_parts(context, transaction, "", "")
     source = b"%b%d%b%d%b%d}" % (head, lsn, middle, lsn, end, ordinal)
     content = b2a_base64(message.content, newline=False)
     return (
-        b'{"op":"m","ts_ms":%d,"source":%b,"transaction":null,'
-        b'"message":{"prefix":%b,"content":"%b"}}'
-    ) % (now_us // 1000, source, text(message.prefix), content)
+        b'{"op":"m","ts_ms":%d,"source":%b,"transaction":%b,"message":{"prefix":%b,"content":"%b"}}'
+    ) % (now_us // 1000, source, block, text(message.prefix), content)

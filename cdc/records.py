@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Final, NamedTuple, NotRequired, Protocol, TypedDict
 
 from cdc.lsn import Position
@@ -84,6 +85,7 @@ def schema_record(relation: Relation, now_us: int) -> Record:
     return {"key": relation.schema_id().encode(), "value": value, "timestamp": now_us // 1000}
 
 
-def truncate_record(value: bytes, partition: int, timestamp: int) -> Record:
-    """A TRUNCATE for one partition: it has no key, and stands in every partition."""
-    return {"key": None, "value": value, "timestamp": timestamp, "partition": partition}
+def truncate_records(value: bytes, partitions: int, timestamp: int) -> Iterator[Record]:
+    """A TRUNCATE has no key, and stands in every partition."""
+    for partition in range(partitions):
+        yield {"key": None, "value": value, "timestamp": timestamp, "partition": partition}

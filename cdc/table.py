@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc.envelope import ChangeEncoder, SourceContext
+from cdc.envelope import ChangeEncoder, SourceContext, Transaction
 from cdc.errors import ProtocolError
 from cdc.messages import Values
 from cdc.relation import Relation
@@ -30,3 +30,29 @@ class Table:
                 f"described with {self.width}",
                 "PostgreSQL 15.0 and 15.1 do so under a column list: update the server",
             )
+
+
+class Tables:
+    """The tables that were described in this session, by OID."""
+
+    def __init__(self, context: SourceContext) -> None:
+        self._context = context
+        self._tables: dict[int, Table] = {}
+
+    def get(self, oid: int) -> Table | None:
+        """A table that was described."""
+        return self._tables.get(oid)
+
+    def describe(self, relation: Relation, oid: int) -> None:
+        """The rows that follow are of this version."""
+        self._tables[oid] = Table(relation, self._context)
+
+    def ready(self, oid: int, transaction: Transaction) -> Table:
+        """The table, its encoder ready for the transaction. Raises ``ProtocolError``."""
+        table = self._tables.get(oid)
+        if table is None:
+            raise ProtocolError(f"pgoutput: a row of relation {oid} before its description")
+        if table.begun != transaction.commit_lsn:
+            table.begun = transaction.commit_lsn
+            table.encoder.begin(transaction)
+        return table

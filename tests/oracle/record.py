@@ -34,6 +34,12 @@ HERE = Path(__file__).parent
 VALUES = HERE / "debezium_values.json"
 EXTENSION_VALUES = HERE / "debezium_extension_values.json"
 EVENTS = HERE / "debezium_events.json"
+TRANSACTIONS = HERE / "debezium_transactions.json"
+RECORDINGS = {
+    "oracle_values": VALUES,
+    "oracle_events": EVENTS,
+    "oracle_transactions": TRANSACTIONS,
+}
 
 _PEEK = (
     "select lsn::text, data from pg_logical_slot_peek_binary_changes(%s, null, null, "
@@ -61,9 +67,9 @@ def main() -> None:
         try:
             running = servers.start(home, ["postgres", "kafka"])
             bootstrap = running.kafka_bootstrap
-            for name, path in (("oracle_values", VALUES), ("oracle_events", EVENTS)):
+            for name, path in RECORDINGS.items():
                 with _database(running.postgres_dsn, bootstrap, Path(scratch), name) as at:
-                    recorded = _values(at, TYPES, CASES) if path == VALUES else _events(at)
+                    recorded = _values(at, TYPES, CASES) if path == VALUES else _events(at, path)
                 _write(path, recorded)
             if contrib:
                 with _database(contrib, bootstrap, Path(scratch), "oracle_contrib") as at:
@@ -188,18 +194,24 @@ def _structure(kind: TypeInfo) -> dict[str, Any]:
     }
 
 
-def _events(server: Server) -> dict[str, Any]:
-    """The story's events, and the WAL they came from."""
+def _events(server: Server, path: Path) -> dict[str, Any]:
+    """The story's events, and the WAL they came from; with metadata of transactions on request."""
+    counts, settings = story.COUNTS, {}
+    if path == TRANSACTIONS:
+        counts = counts | {"transaction": story.TRANSACTION_RECORDS}
+        settings = {"provide.transaction.metadata": "true"}
     with _connect(server) as connection:
         connection.execute(story.TABLES)
         connection.execute("create publication oracle for all tables")
         connection.execute("select pg_create_logical_replication_slot('peek', 'pgoutput')")
-        with debezium(server.dsn, server.bootstrap, server.name, "oracle", server.directory):
+        with debezium(
+            server.dsn, server.bootstrap, server.name, "oracle", server.directory, settings
+        ):
             for transaction in story.TRANSACTIONS:
                 with connection.transaction():
                     for statement in transaction:
                         connection.execute(statement)
-            emitted = events(server.bootstrap, server.name, story.COUNTS)
+            emitted = events(server.bootstrap, server.name, counts)
         wal = [[lsn, bytes(data).hex()] for lsn, data in connection.execute(_PEEK, ["peek"])]
         types = load_types(connection)
         used = {

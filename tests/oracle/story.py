@@ -54,3 +54,6 @@ COUNTS: Final = {
     "public.compound": 4,
     "message": 2,
 }
+
+TRANSACTION_RECORDS: Final = 18
+"""Begin and end of each transaction: the message outside of any has none."""
