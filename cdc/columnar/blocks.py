@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cdc.columnar.frames import Ints, Mask
+from cdc.columnar.arrays import Ints, Mask, objects_of, sizes_of
 from cdc.columnar.partitions import partitions_for
 from cdc.records import Block
 
@@ -29,7 +29,7 @@ class Events:
     def largest_bytes(self) -> int:
         """Size of the largest value and the largest key together."""
         return sum(
-            int(_sizes(array).max()) for array in (self.values, self.keys) if array is not None
+            int(sizes_of(array).max()) for array in (self.values, self.keys) if array is not None
         )
 
 
@@ -49,11 +49,11 @@ def block(events: list[Events], deletes: list[bool], times_ms: Ints, partitions:
     if dead.any():
         last = np.cumsum(1 + dead) - 1
         values[last[dead]] = None
-    sizes = sum(int(_sizes(part.values).sum()) for part in events)
+    sizes = sum(int(sizes_of(part.values).sum()) for part in events)
     if keyed:
         keys = _objects([part.keys for part in events])[copies]
         chosen = np.concatenate([partitions_for(part.keys, partitions) for part in events])[copies]
-        sizes += sum(int(_sizes(part.keys).sum()) for part in events)
+        sizes += sum(int(sizes_of(part.keys).sum()) for part in events)
     else:
         keys = np.full(len(copies), None, object)
         chosen = np.zeros(len(copies), np.int64)
@@ -75,11 +75,5 @@ def _closing(partitions: Ints) -> dict[int, int]:
 
 
 def _objects(arrays: list[Any]) -> Any:
-    parts = [array.to_numpy(zero_copy_only=False) for array in arrays]
+    parts = [objects_of(array) for array in arrays]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _sizes(array: Any) -> Ints:
-    _, offsets, _ = array.buffers()
-    edges: Ints = np.frombuffer(offsets, np.int32)[: len(array) + 1].astype(np.int64)
-    return edges[1:] - edges[:-1]

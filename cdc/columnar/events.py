@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc.columnar.frames import Ints, Mask
+from cdc.columnar.arrays import Ints, Mask, binary, booleans, decimals, integers, literal
 from cdc.columnar.tuples import Column
 from cdc.columnar.values import Json, column_to_json
 from cdc.envelope import (
@@ -62,26 +61,26 @@ class Stamps:
         """One element each."""
         first, more = transactions.first, len(transactions.commit_lsn) - 1
         known = transactions.previous_end
-        previous = _joined([b'\\"', _numbers(known), b'\\"'], len(known))
+        previous = _joined([b'\\"', decimals(known), b'\\"'], len(known))
         origin: Piece = b"null"
         origin_lsn: Piece = b"null"
         if first.origin is not None:
-            origin = pa.array([origin_name(first), *[b"null"] * more], pa.binary())
-            origin_lsn = pa.array([number(first.origin_lsn), *[b"null"] * more], pa.binary())
+            origin = binary([origin_name(first), *[b"null"] * more])
+            origin_lsn = binary([number(first.origin_lsn), *[b"null"] * more])
         return cls(
-            _numbers(transactions.commit_us // 1000),
-            pc.if_else(pa.array(known >= 0), previous, pa.scalar(previous_end(None), pa.binary())),
-            _numbers(transactions.commit_us),
-            _numbers(transactions.xid),
+            decimals(transactions.commit_us // 1000),
+            pc.if_else(booleans(known >= 0), previous, literal(previous_end(None))),
+            decimals(transactions.commit_us),
+            decimals(transactions.xid),
             origin,
             origin_lsn,
-            _numbers(transactions.commit_lsn),
+            decimals(transactions.commit_lsn),
         )
 
     def of_rows(self, transaction: Ints) -> Stamps:
         """One element a row, or one text where all rows are of one transaction."""
         fields = [getattr(self, name) for name in self.__slots__]
-        chosen = pa.array(transaction)
+        chosen = integers(transaction)
         only = int(transaction[0]) if transaction[0] == transaction[-1] else None
 
         def of(field: Piece) -> Piece:
@@ -165,10 +164,10 @@ class TableEncoder:
         for combination in combinations:
             names = [self._names[i] for i, on in zip(unsent, combination, strict=True) if on]
             texts.append(b',"unchanged":[%b]' % b",".join(names) if names else b"")
-        return pa.array(texts, pa.binary()).take(pa.array(of_row.ravel()))
+        return binary(texts).take(integers(of_row.ravel()))
 
     def _source(self, rows: Rows, stamps: Stamps) -> list[Piece]:
-        says, lsn = self._literals, _numbers(rows.lsn)
+        says, lsn = self._literals, decimals(rows.lsn)
         fields: list[tuple[bytes, Piece]] = [
             (says.ts_ms, stamps.ts_ms),
             (says.previous, stamps.previous),
@@ -180,7 +179,7 @@ class TableEncoder:
             (says.origin, stamps.origin),
             (says.origin_lsn, stamps.origin_lsn),
             (says.commit_lsn, stamps.commit_lsn),
-            (says.ordinal, _numbers(rows.ordinal)),
+            (says.ordinal, decimals(rows.ordinal)),
         ]
         return [piece for field in fields for piece in field]
 
@@ -207,8 +206,8 @@ def _ops(rows: Rows) -> Piece:
         return b'"u"'
     if not rows.updates.any():
         return b'"c"'
-    create, update = (pa.scalar(op, pa.binary()) for op in (b'"c"', b'"u"'))
-    return pc.if_else(pa.array(rows.updates), update, create)
+    create, update = (literal(op) for op in (b'"c"', b'"u"'))
+    return pc.if_else(booleans(rows.updates), update, create)
 
 
 def _joined(pieces: Iterable[Piece], rows: int) -> Any:
@@ -220,11 +219,7 @@ def _joined(pieces: Iterable[Piece], rows: int) -> Any:
         else:
             merged.append(piece)
     if len(merged) == 1 and isinstance(merged[0], bytes):
-        return pa.repeat(pa.scalar(merged[0], pa.binary()), rows)
-    separator = pa.scalar(b"", pa.binary())
-    scalars = [pa.scalar(p, pa.binary()) if isinstance(p, bytes) else p for p in merged]
+        return pa.repeat(literal(merged[0]), rows)
+    separator = literal(b"")
+    scalars = [literal(p) if isinstance(p, bytes) else p for p in merged]
     return pc.binary_join_element_wise(*scalars, separator)
-
-
-def _numbers(numbers: npt.NDArray[np.int64]) -> Any:
-    return pc.cast(pc.cast(pa.array(numbers), pa.string()), pa.binary())

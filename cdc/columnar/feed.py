@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from cdc.change import Transcriber
+from cdc.columnar.arrays import Ints, Mask
 from cdc.columnar.blocks import LARGEST_BYTES, Events, block
 from cdc.columnar.events import Rows, Stamps, TableEncoder, Transactions
 from cdc.columnar.frames import (
@@ -17,8 +18,6 @@ from cdc.columnar.frames import (
     HEADER,
     UPDATE,
     Frames,
-    Ints,
-    Mask,
     begins,
     commits,
 )

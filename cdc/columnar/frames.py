@@ -9,10 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from cdc.columnar.arrays import Ints, Mask
 from cdc.messages import POSTGRES_EPOCH_US
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 HEADER: Final = 25
 """Bytes of an XLogData frame before pgoutput's own: kind, WAL start, WAL end, clock."""

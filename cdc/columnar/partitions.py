@@ -7,6 +7,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from cdc.columnar.arrays import data_of, offsets_of, sizes_of
+
 _SEED: Final = 0x9747B28C
 _M: Final = np.uint32(0x5BD1E995)
 
@@ -19,12 +21,9 @@ def partitions_for(keys: Any, partitions: int) -> npt.NDArray[np.int64]:
 
 def murmur2(keys: Any) -> npt.NDArray[np.uint32]:
     """MurmurHash2 as Kafka's Java client computes it, of each element."""
-    _, offsets_buffer, data_buffer = keys.buffers()
-    offsets = np.frombuffer(offsets_buffer, np.int32)[keys.offset : keys.offset + len(keys) + 1]
-    starts = offsets[:-1].astype(np.int64)
-    sizes = offsets[1:].astype(np.int64) - starts
+    starts, sizes = offsets_of(keys)[:-1], sizes_of(keys)
     # Four bytes more than there are, so that the last word can be read whole.
-    data = np.append(np.frombuffer(data_buffer or b"", np.uint8), np.zeros(4, np.uint8))
+    data = np.frombuffer(data_of(keys) + bytes(4), np.uint8)
     hashes = np.uint32(_SEED) ^ sizes.astype(np.uint32)
     words = sizes // 4
     for word in range(int(words.max(initial=0))):

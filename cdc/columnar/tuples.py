@@ -6,9 +6,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from cdc.columnar.frames import HEADER, Frames, Ints, Mask
+from cdc.columnar.arrays import Bytes, Ints, Mask, from_parts, integers
+from cdc.columnar.frames import HEADER, Frames
 
 _TUPLE: Final = HEADER + 6
 """Where a row's tuple begins: behind the message's kind, the relation and the tuple's kind."""
@@ -35,7 +35,7 @@ def read_columns(frames: Frames, rows: Ints, width: int) -> list[Column] | None:
         return None
     at = at + 2
     bounds = np.empty((len(rows), 2 * width), np.int32)
-    found: list[npt.NDArray[np.uint8]] = []
+    found: list[Bytes] = []
     limit = len(frames.buffer) - 5
     for column in range(width):
         if at.max() > limit:
@@ -60,23 +60,19 @@ def read_columns(frames: Frames, rows: Ints, width: int) -> list[Column] | None:
     return _columns(frames, bounds, found)
 
 
-def _columns(
-    frames: Frames, bounds: npt.NDArray[np.int32], kinds: list[npt.NDArray[np.uint8]]
-) -> list[Column]:
+def _columns(frames: Frames, bounds: npt.NDArray[np.int32], kinds: list[Bytes]) -> list[Column]:
     """Values and what lies between them are one array over the buffer, of which each column
     takes its own."""
     rows, edges = bounds.shape
     offsets = np.append(bounds.ravel(), np.int32(len(frames.buffer)))
-    whole = pa.Array.from_buffers(
-        pa.binary(), rows * edges, [None, pa.py_buffer(offsets), pa.py_buffer(frames.buffer)]
-    )
+    whole = from_parts(offsets, frames.buffer)
     columns = []
     for column, kind in enumerate(kinds):
         chosen = np.arange(2 * column, rows * edges, edges)
         present, unchanged = kind == _TEXT, kind == _UNCHANGED
         if present.all():
-            columns.append(Column(whole.take(pa.array(chosen)), None, None))
+            columns.append(Column(whole.take(integers(chosen)), None, None))
             continue
-        values = whole.take(pa.array(chosen[present]))
+        values = whole.take(integers(chosen[present]))
         columns.append(Column(values, present, unchanged if unchanged.any() else None))
     return columns

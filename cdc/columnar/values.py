@@ -11,10 +11,19 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc.columnar.arrays import (
+    binary,
+    booleans,
+    data_of,
+    from_parts,
+    literal,
+    objects_of,
+    offsets_of,
+    sizes_of,
+)
 from cdc.columnar.tuples import Column
 from cdc.relation import TypeInfo
 from cdc.values import TEXT_KINDS, UNAVAILABLE, ColumnEncoder, column_encoder, is_integer, is_text
@@ -73,7 +82,7 @@ def _quick(type: TypeInfo, typmod: int) -> Quick | None:
 
 
 def _slowly(values: Any, each: ColumnEncoder) -> Json:
-    return Json(b"", pa.array(each(values.to_pylist()), pa.binary()))
+    return Json(b"", binary(each(objects_of(values).tolist())))
 
 
 def _with_nulls(json: Json, column: Column) -> Json:
@@ -82,36 +91,21 @@ def _with_nulls(json: Json, column: Column) -> Json:
         return json
     if not len(column.values) and column.unchanged is None:
         return Json(_NULL)
-    nulls: Any = pa.repeat(_scalar(_NULL), len(present))
+    nulls: Any = pa.repeat(literal(_NULL), len(present))
     if column.unchanged is not None:
-        nulls = pc.if_else(pa.array(column.unchanged), _scalar(UNAVAILABLE), _scalar(_NULL))
+        nulls = pc.if_else(booleans(column.unchanged), literal(UNAVAILABLE), literal(_NULL))
         if not len(column.values):
             return Json(b"", nulls)
     cells = json.cells
     if json.lead or json.trail:
         cells = pc.binary_join_element_wise(
-            _scalar(json.lead), cells, _scalar(json.trail), _scalar(b"")
+            literal(json.lead), cells, literal(json.trail), literal(b"")
         )
-    return Json(b"", pc.replace_with_mask(nulls, pa.array(present), cells))
-
-
-def _scalar(text: bytes) -> Any:
-    return pa.scalar(text, pa.binary())
-
-
-def _data(values: Any) -> bytes:
-    """The bytes of all values, one after the other. ``values`` was taken, so starts at 0."""
-    _, _, data = values.buffers()
-    return b"" if data is None else bytes(memoryview(data))
-
-
-def _offsets(values: Any) -> npt.NDArray[np.int64]:
-    _, offsets, _ = values.buffers()
-    return np.frombuffer(offsets, np.int32)[: len(values) + 1].astype(np.int64)
+    return Json(b"", pc.replace_with_mask(nulls, booleans(present), cells))
 
 
 def _text(values: Any) -> Json | None:
-    data = _data(values)
+    data = data_of(values)
     if len(data.translate(None, _CONTROL)) != len(data) or not _whole_characters(values, data):
         return None
     if len(data.translate(None, _ESCAPED)) != len(data):
@@ -128,22 +122,22 @@ def _whole_characters(values: Any, data: bytes) -> bool:
         data.decode()
     except UnicodeDecodeError:
         return False
-    first = np.append(np.frombuffer(data, np.uint8), np.uint8(0))[_offsets(values)[:-1]]
+    first = np.append(np.frombuffer(data, np.uint8), np.uint8(0))[offsets_of(values)[:-1]]
     return not ((first & 0xC0) == 0x80).any()
 
 
 def _numeric(values: Any) -> Json | None:
-    if _holds_empty(values) or _data(values).strip(b"0123456789.-"):
+    if _holds_empty(values) or data_of(values).strip(b"0123456789.-"):
         return None
     return Json(b'"', values, b'"')
 
 
 def _boolean(values: Any) -> Json | None:
-    data = _data(values)
+    data = data_of(values)
     if len(data) != len(values) or data.strip(b"tf"):
         return None
     true = np.frombuffer(data, np.uint8) == ord("t")
-    return Json(b"", pc.if_else(pa.array(true), _scalar(b"true"), _scalar(b"false")))
+    return Json(b"", pc.if_else(booleans(true), literal(b"true"), literal(b"false")))
 
 
 def _float(values: Any) -> Json | None:
@@ -155,7 +149,7 @@ def _float(values: Any) -> Json | None:
 
 
 def _date(values: Any) -> Json | None:
-    data = _data(values)
+    data = data_of(values)
     if not _all_sized(values, _DATE, _DATE) or data.strip(_DIGITS + b"-"):
         return None
     return Json(b'"', values, b'Z"')
@@ -163,25 +157,25 @@ def _date(values: Any) -> Json | None:
 
 def _timestamp(values: Any) -> Json | None:
     """The space between date and time becomes a T, in place."""
-    data = _data(values)
+    data = data_of(values)
     if not _all_sized(values, _SECONDS, _SECONDS + 7) or data.strip(_DIGITS + b"-: ."):
         return None
     characters = np.frombuffer(data, np.uint8).copy()
-    starts = _offsets(values)[:-1]
+    starts = offsets_of(values)[:-1]
     if (characters[starts + 4] != ord("-")).any() or (characters[starts + 10] != ord(" ")).any():
         return None
     characters[starts + 10] = ord("T")
-    return Json(b'"', _binary(_offsets(values), characters), b'Z"')
+    return Json(b'"', from_parts(offsets_of(values), characters), b'Z"')
 
 
 def _timestamptz(values: Any, digits: int) -> Json | None:
     """Every value becomes as long as the precision asks for, filled up with zeros."""
-    data = _data(values)
+    data = data_of(values)
     longest = _SECONDS + _ZONE + (digits + 1 if digits else 0)
     if not _all_sized(values, _SECONDS + _ZONE, longest) or data.strip(_DIGITS + b"-: .+"):
         return None
     characters = np.frombuffer(data + bytes(8), np.uint8)
-    offsets = _offsets(values)
+    offsets = offsets_of(values)
     starts, ends = offsets[:-1], offsets[1:] - _ZONE
     width = _SECONDS + (digits + 1 if digits else 0)
     places = np.arange(width)
@@ -201,7 +195,7 @@ def _timestamptz(values: Any, digits: int) -> Json | None:
         cells[places >= sizes[:, None]] = ord("0")
         cells[:, _SECONDS] = ord(".")
     ruler = np.arange(0, width * (len(values) + 1), width)
-    return Json(b'"', _binary(ruler, cells), b'Z"')
+    return Json(b'"', from_parts(ruler, cells), b'Z"')
 
 
 _QUICK: Final[dict[str, Quick]] = {
@@ -215,14 +209,9 @@ _QUICK: Final[dict[str, Quick]] = {
 
 
 def _holds_empty(values: Any) -> bool:
-    return bool((np.diff(_offsets(values)) == 0).any())
+    return bool((sizes_of(values) == 0).any())
 
 
 def _all_sized(values: Any, least: int, most: int) -> bool:
-    sizes = np.diff(_offsets(values))
+    sizes = sizes_of(values)
     return bool(sizes.min() >= least and sizes.max() <= most)
-
-
-def _binary(offsets: npt.NDArray[np.int64], characters: npt.NDArray[np.uint8]) -> Any:
-    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(characters)]
-    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
