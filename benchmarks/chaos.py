@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ SEEDS: Final = 200
 _LIMIT_S: Final = 120.0
 """A seed takes far less."""
 _STOP_S: Final = 60.0
+_SEED_DONE: Final = re.compile(rb"^seed \d+: ", re.MULTILINE)
 
 
 def measure_chaos(home: Path, seeds: int, watch: Watch) -> dict[str, float]:
@@ -53,7 +55,7 @@ def _follow(child: subprocess.Popen[bytes], log: Path, seeds: int, watch: Watch)
     while child.poll() is None:
         if time.monotonic() > deadline:
             raise FatalError(f"chaos took more than {_LIMIT_S:.0f} s a seed; see {log}")
-        done = log.read_bytes().count(b"\nseed ")
+        done = len(_SEED_DONE.findall(log.read_bytes()))
         watch(f"{done} of {seeds} seeds", done / seeds)
         try:
             child.wait(1)
