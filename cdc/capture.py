@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from cdc.asking import asking
 from cdc.broker import Broker
 from cdc.change import Transcriber
 from cdc.columnar.feed import ColumnarFeed
@@ -29,7 +30,6 @@ from cdc.guard import Guard, WalLimitError
 from cdc.lsn import Position, format_lsn
 from cdc.messages import RelationMessage, Values
 from cdc.opening import Topics
-from cdc.postgres import connect
 from cdc.producer import Producer
 from cdc.progress import Progress
 from cdc.reconcile import begin, check_source, reconcile
@@ -270,7 +270,7 @@ class Capture:
         if self._held is None:
             return self._take_over()
         held = self._held
-        with connect(self._source.dsn) as conn:
+        with asking(self._source.dsn) as conn:
             mark = self._recorder.mark(self._progress)
             newest = max(held.newest, self._published.commit_lsn)
             self._recorder.identity = check_source(self._config, conn, mark, lambda: newest)
@@ -279,7 +279,7 @@ class Capture:
     def _take_over(self) -> KafkaReplay:
         """Read what Kafka holds, now that the slot is ours: until then the capture before this
         one may have published more, and it would be published again."""
-        with connect(self._source.dsn) as conn:
+        with asking(self._source.dsn) as conn:
             start = reconcile(self._config, conn, self._broker)
         tails = read_tails(self._broker, sorted(start.ends), start.mark.offsets)
         self._progress = Progress(start.mark.confirmed)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from cdc.asking import answered, asking
 from cdc.catalog import TableFacts, key_columns, load_types, table_facts
 from cdc.errors import HeadwaterError
 from cdc.messages import UNCHANGED, RelationMessage, Value, Values
@@ -68,7 +69,7 @@ class Describer:
 
     def resolve(self, message: RelationMessage) -> Relation:
         """The relation with type names, nullability and its key in order."""
-        with connect(self._dsn) as conn:
+        with asking(self._dsn) as conn:
             if any(column.type_oid not in self._types for column in message.columns):
                 self._types = load_types(conn)
             facts = table_facts(conn, message.oid)
@@ -89,7 +90,8 @@ class Describer:
             conn = self._session()
             for attempt in range(2):
                 try:
-                    return _row_now(conn, relation, key)
+                    with answered(conn):
+                        return _row_now(conn, relation, key)
                 except HeadwaterError as error:  # DDL between its two queries
                     if attempt or sqlstate(error) not in _SCHEMA_MOVED:
                         raise

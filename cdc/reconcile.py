@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import structlog
 
+from cdc.asking import asking
 from cdc.broker import Broker, last_record
 from cdc.catalog import chosen_tables
 from cdc.config import Config
@@ -19,7 +20,7 @@ from cdc.errors import HeadwaterError, LogError, SourceError
 from cdc.history import branched_at, read_history
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.marks import Mark, decode_mark
-from cdc.postgres import Connection, connect, translated
+from cdc.postgres import Connection, translated
 from cdc.publication import read_publication
 from cdc.selection import Table
 from cdc.slot import PLUGIN, SlotState, SourceIdentity, identify, slot_state
@@ -44,7 +45,7 @@ class Start(NamedTuple):
 
 def begin(config: Config, broker: Broker) -> Start:
     """``reconcile`` before anything is opened; also says which chosen tables are not captured."""
-    with connect(config.source.dsn) as conn:
+    with asking(config.source.dsn) as conn:
         start = reconcile(config, conn, broker)
         for table in check_publication(config, conn, start.mark):
             log.warning("a chosen table is not captured", table=table.label, way_out=REBUILD)

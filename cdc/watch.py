@@ -35,7 +35,7 @@ select pg_catalog.pg_is_in_recovery(),
        pg_catalog.pg_wal_lsn_diff(w.lsn, s.confirmed_flush_lsn)::bigint,
        s.wal_status, s.safe_wal_size, s.active_pid, a.wait_event,
        pg_catalog.concat_ws(', ', nullif(a.state, ''),
-           'waits for ' || pg_catalog.concat_ws('/', a.wait_event_type, a.wait_event),
+           'waits for ' || nullif(pg_catalog.concat_ws('/', a.wait_event_type, a.wait_event), ''),
            'sent up to ' || r.sent_lsn::text),
        (select setting from pg_catalog.pg_settings where name = 'data_directory')
 from (select case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from cdc.capture import Capture
 
 _REPORT_S = 10.0
+_STOP_S = 4.0
+"""A stop that takes longer waits for a server that answers nothing."""
 
 
 def register(app: typer.Typer) -> None:
@@ -45,8 +48,16 @@ def capture(
     config = configured(ctx)
     configure(json_lines=json_logs)
     stopping = threading.Event()
+
+    def stop(*_: object) -> None:
+        if not stopping.is_set():
+            stopping.set()
+            forced = threading.Timer(_STOP_S, _end)
+            forced.daemon = True
+            forced.start()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
+        signal.signal(number, stop)
     run = Capture(config, version("headwater"))
     done = threading.Event()
     reporter = threading.Thread(target=_report, args=(run, done), daemon=True)
@@ -56,6 +67,17 @@ def capture(
     finally:
         done.set()
         run.close()
+
+
+def _end() -> None:
+    """End at once. What was not confirmed comes again: this is no worse than a crash."""
+    from cdc.cli.output import print_error
+
+    print_error(
+        f"not stopped after {_STOP_S:g} s, ended by force: a server does not answer; nothing that "
+        "Kafka has not acknowledged was confirmed, the next start publishes it"
+    )
+    os._exit(1)
 
 
 def _report(run: Capture, done: threading.Event) -> None:

@@ -16,9 +16,13 @@ from typing import Any
 import psycopg
 import pytest
 
+from cdc.asking import answered, asking
 from cdc.broker import Broker, last_record
+from cdc.errors import RetryableError
 from cdc.marks import Mark, decode_mark
+from cdc.postgres import connect, translated
 from cdc.topics import message_topic, progress_topic
+from cdc.watch import Observation, Watch
 from stack import servers
 from tests.deployment import Deployment, assert_exactly_once_in_order
 from tests.proxy import proxied
@@ -144,6 +148,53 @@ def test_a_stalled_connection_is_left_and_nothing_is_lost_or_doubled(shop: Deplo
             wait_until(lambda: len(shop.events("item")) == 3, "the rows after the stall", 60)
             assert capture.poll() is None
     assert_exactly_once_in_order(shop.events("item"))
+
+
+def test_a_question_that_is_not_answered_ends_and_can_be_asked_again(shop: Deployment) -> None:
+    with proxied(shop.dsn) as (dsn, proxy), connect(dsn) as conn:
+        proxy.stall()
+        began = time.monotonic()
+        with (
+            pytest.raises(RetryableError, match=r"not answered for 0\.3 s"),
+            answered(conn, 0.3),
+            translated("asking"),
+        ):
+            conn.execute("select 1")
+        assert time.monotonic() - began < 5
+    with asking(shop.dsn, 30) as conn:
+        assert conn.execute("select 1").fetchone() == (1,)
+
+
+def test_a_stop_does_not_wait_for_a_server_that_does_not_answer(shop: Deployment) -> None:
+    shop.init()
+    with proxied(shop.dsn) as (dsn, proxy):
+        proxy.stall()
+        with replace(shop, dsn=dsn).running("capture") as capture:
+            wait_until(lambda: caught(capture.pid, signal.SIGTERM), "capture to listen", 20)
+            began = time.monotonic()
+            capture.send_signal(signal.SIGTERM)
+            assert capture.wait(20) in (0, 1)
+            assert time.monotonic() - began < 8
+    assert "Traceback" not in shop.log("capture")
+
+
+def caught(pid: int, number: signal.Signals) -> bool:
+    """Whether the process has a handler for the signal."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    (mask,) = [line.split()[1] for line in status.splitlines() if line.startswith("SigCgt")]
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
+def test_the_disk_of_a_server_on_this_machine_is_seen(shop: Deployment) -> None:
+    shop.init()
+    seen: list[Observation] = []
+    watch = Watch(shop.dsn, f"headwater_{shop.name}", 0, seen.append)
+    watch.start()
+    wait_until(lambda: seen, "an observation", 20)
+    watch.close()
+    assert (seen[0].disk_free or 0) > 0
+    assert seen[0].retained is not None
+    assert seen[0].walsender == "no process serves the slot"
 
 
 @pytest.mark.parametrize("watched", [True, False])
