@@ -84,7 +84,7 @@ class Capture:
         self._recorder = Recorder(config, start.identity, self._producer, pulse)
         self._reconnect = Reconnect(config.capture.reconnect_s, config.capture.silence_s)
         self._topics = Topics(config, self._broker, self._producer, self._record_topics)
-        self._describer = Describer(self._source.dsn, self._source.keys, self._topics.announce)
+        self._describer = Describer(self._source.dsn, self._source.keys, self._topics.described)
         self._stream: ReplicationStream | None = None
         self._sender = 0
         self._feedback_at = 0.0
@@ -149,13 +149,13 @@ class Capture:
                 self._context,
                 self._resolve,
                 self._lookup,
-                self._topics.partitions.__getitem__,
+                self._topics.count,
                 self._progress.published,
                 self._replay(held),
                 self._topics,
                 self._ledger(),
             )
-            feed = ColumnarFeed(transcriber, self._context, self._topics.partitions.__getitem__)
+            feed = ColumnarFeed(transcriber, self._context, self._topics.count)
             log.info("streaming", slot=self._source.slot_name, from_lsn=self._from())
             self._feedback(stream)
             while not stop():

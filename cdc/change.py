@@ -78,7 +78,7 @@ class Transcriber:
         self._out = Outgoing(replay)
         self._ledger = ledger
         self._messages = Messages(context, partitions, outbox)
-        self._tables = Tables(context)
+        self._tables = Tables(context, partitions)
         self._closing = clock(0)
         self._now_us = 0
         self._transaction: Transaction | None = None

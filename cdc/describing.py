@@ -53,17 +53,17 @@ _SCHEMA_MOVED: Final = frozenset({"42P01", "42703"})
 
 
 class Describer:
-    """Resolves Relation messages; ``announce`` is called with each relation before its rows."""
+    """Resolves Relation messages; ``described`` is called with each relation."""
 
     def __init__(
         self,
         dsn: str,
         keys: Mapping[str, Sequence[str]],
-        announce: Callable[[Relation], None],
+        described: Callable[[Relation], None],
     ) -> None:
         self._dsn = dsn
         self._keys = keys
-        self._announce = announce
+        self._described = described
         self._types: dict[int, TypeInfo] = {}
         self._conn: Connection | None = None
 
@@ -75,7 +75,7 @@ class Describer:
             facts = table_facts(conn, message.oid)
         configured = self._keys.get(f"{message.schema}.{message.table}", ())
         relation = describe(message, facts, self._types, configured)
-        self._announce(relation)
+        self._described(relation)
         return relation
 
     def lookup(self, relation: Relation, key: Values) -> Values | None:

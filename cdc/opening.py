@@ -39,6 +39,7 @@ class Topics:
         self._record = record
         self._outbox: dict[str, str | None] = {}
         self._tables: set[str] | None = None
+        self._described: dict[str, str] = {}
 
     def open(self, topic: str, partitions: int = 0) -> bool:
         """Make a topic ready, of as many partitions or those of ``[kafka]``; False when it was."""
@@ -55,13 +56,20 @@ class Topics:
         self.partitions[topic] = len(ends)
         return True
 
-    def announce(self, relation: Relation) -> None:
-        """A table that joined the publication after init needs its topic before its rows."""
+    def described(self, relation: Relation) -> None:
+        """The server names a table. Rows need not follow: it names partitions beside their root."""
         topic = table_topic(self._config.source.name, relation.schema, relation.table)
+        self._described[topic] = relation.name
         if self._tables is not None:
             self._tables.add(topic)
+
+    def count(self, topic: str) -> int:
+        """The number of partitions of a topic that records go to; it is made ready if need be: a
+        table that joined the publication after init needs its topic before its rows."""
         if self.open(topic):
-            log.warning("a table joined; its earlier rows are not in Kafka", table=relation.name)
+            table = self._described.get(topic, topic)
+            log.warning("a table joined; its earlier rows are not in Kafka", table=table)
+        return self.partitions[topic]
 
     def outbox(self, topic: str) -> str | None:
         """Kafka's topic for events emitted to ``topic``, ready; None when a table has it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cdc.envelope import ChangeEncoder, SourceContext, Transaction
 from cdc.errors import ProtocolError
 from cdc.messages import Values
@@ -33,10 +35,15 @@ class Table:
 
 
 class Tables:
-    """The tables that were described in this session, by OID."""
+    """The tables that were described in this session, by OID.
 
-    def __init__(self, context: SourceContext) -> None:
+    ``partitions`` is asked for a topic before its first row, so that the topic is there then. A
+    description alone asks nothing: the server describes partitions whose rows are their root's.
+    """
+
+    def __init__(self, context: SourceContext, partitions: Callable[[str], int]) -> None:
         self._context = context
+        self._partitions = partitions
         self._tables: dict[int, Table] = {}
 
     def get(self, oid: int) -> Table | None:
@@ -53,6 +60,7 @@ class Tables:
         if table is None:
             raise ProtocolError(f"pgoutput: a row of relation {oid} before its description")
         if table.begun != transaction.commit_lsn:
+            self._partitions(table.topic)
             table.begun = transaction.commit_lsn
             table.encoder.begin(transaction)
         return table

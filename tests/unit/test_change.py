@@ -169,6 +169,20 @@ def test_events_without_a_key_keep_their_order_in_one_partition() -> None:
     assert [(r["key"], r["partition"]) for r in records["s.public.keyless"]] == [(None, 0)] * 2
 
 
+def test_a_topic_is_asked_for_with_the_first_row_and_not_with_a_description() -> None:
+    """The server describes a partition, too, whose rows are its root's: it gets no topic."""
+    asked: list[str] = []
+
+    def partitions(topic: str) -> int:
+        asked.append(topic)
+        return 3
+
+    context = SourceContext("1", "s", "db")
+    made = Transcriber(context, relation, lambda _r, _k: None, partitions, 50)
+    transcribe(made, begin(200), describe("t", 1), describe("t_1", 2), insert(b"1", b"x"))
+    assert asked == ["s.public.t"]
+
+
 def test_a_message_outside_of_a_transaction_leaves_none_open() -> None:
     message = b"M" + pack(">BQ", 0, 500) + b"p\0" + pack(">I", 2) + b"hi"
     made = transcriber()
