@@ -30,6 +30,7 @@ def check_stream(log: Log, truth: Truth, source: str, snapshot_lsn: int) -> list
     ``snapshot_lsn``: what committed below it is in the snapshot, and not in the stream.
     """
     return [
+        *topics(log, source),
         *positions(log),
         *tombstones(log),
         *truncates(log),
@@ -39,6 +40,13 @@ def check_stream(log: Log, truth: Truth, source: str, snapshot_lsn: int) -> list
         *marks(log),
         *described(log),
     ]
+
+
+def topics(log: Log, source: str) -> Findings:
+    """There are no topics but those of the tables and of messages."""
+    known = {table_topic(source, t.schema, t.name) for t in TABLES} | {message_topic(source)}
+    for topic in sorted({topic for topic, _ in log.events} - known):
+        yield f"{topic} is the topic of nothing that is captured"
 
 
 def positions(log: Log) -> Findings:

@@ -201,6 +201,7 @@ def test_a_good_log_is_found_to_be_good() -> None:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
+        (lambda log: log.events.update({("s.public.parts_0", 0): []}), "is the topic of nothing"),
         (remove(ITEM, 0, 1), "lost 1 x Change(op='u'"),
         (remove(ITEM, 0, 4), "lost 1 x Change(op='c'"),
         (remove(ITEM, 1, 0), "lost 1 x Change(op='c'"),
