@@ -40,7 +40,6 @@ from cdc.relation import Relation
 from cdc.replay import KafkaReplay, SessionReplay
 from cdc.replication import KEEPALIVE, ReplicationStream, SlotInUseError, parse_keepalive
 from cdc.tails import read_tails
-from cdc.transactions import Ledger
 
 FRAMES_PER_READ: Final = 4_000
 IDLE_WAIT_S: Final = 0.1
@@ -153,7 +152,8 @@ class Capture:
                 self._progress.published,
                 self._replay(held),
                 self._topics,
-                self._ledger(),
+                self._topics.ledger(),
+                self._topics.dead_letters(),
             )
             feed = ColumnarFeed(transcriber, self._context, self._topics.count)
             log.info("streaming", slot=self._source.slot_name, from_lsn=self._from())
@@ -305,14 +305,6 @@ class Capture:
         row = self._describer.lookup(relation, key)
         self._feedback_if_due()
         return row
-
-    def _ledger(self) -> Ledger | None:
-        """Counts of transactions, if they are asked for, and their topic."""
-        if not self._config.capture.transaction_metadata:
-            return None
-        ledger = Ledger(self._source.name)
-        self._topics.open(ledger.topic, 1)
-        return ledger
 
     def _record_topics(self) -> None:
         self._recorder.record_topics(self._progress, self._feedback_if_due)

@@ -24,6 +24,7 @@ from struct import Struct
 from typing import Final
 
 from cdc import messages
+from cdc.dead_letters import DeadLetters
 from cdc.envelope import NEW_KEY_HEADER, OLD_KEY_HEADER, SourceContext, Transaction, clock
 from cdc.errors import ProtocolError
 from cdc.heartbeat import HEARTBEAT, Heartbeat, heartbeat
@@ -68,6 +69,7 @@ class Transcriber:
         replay: Replay | None = None,
         outbox: Outbox | None = None,
         ledger: Ledger | None = None,
+        letters: DeadLetters | None = None,
     ) -> None:
         self.committed_lsn = committed_lsn
         self.heartbeat: Heartbeat | None = None  # the newest that came through
@@ -75,7 +77,7 @@ class Transcriber:
         self._resolve = resolve
         self._lookup = lookup
         self._partitions = partitions
-        self._out = Outgoing(replay)
+        self._out = Outgoing(replay, letters)
         self._ledger = ledger
         self._messages = Messages(context, partitions, outbox)
         self._tables = Tables(context, partitions)
@@ -196,9 +198,9 @@ class Transcriber:
         transaction = self._transaction
         if transaction is None or transaction.commit_lsn != commit.commit_lsn:
             raise ProtocolError(f"COMMIT without its BEGIN at {format_lsn(commit.commit_lsn)}")
-        if self._ledger is not None and self._ledger.events:
+        if (ledger := self._ledger) is not None and ledger.events:
             self._ordinal += 1
-            self._put(self._ledger.topic, self._ledger.end(self.position), 0)
+            self._put(ledger.topic, ledger.end(self.position), 0)
         self._transaction = None
         self._previous_end = self.committed_lsn = commit.end_lsn
 
@@ -270,8 +272,7 @@ class Transcriber:
         if old is None:
             self._event(table, rows.key(new), b"null", rows.row(new), _UPDATE, lsn, new)
             return
-        full = update.image is Image.FULL
-        new = filled(new, old, full, rows.key_columns)
+        new = filled(new, old, update.image is Image.FULL, rows.key_columns)
         key, old_key = rows.key(new), rows.key(old)
         if key == old_key or key is None or old_key is None:
             self._event(table, key, rows.row(old), rows.row(new), _UPDATE, lsn, new)
@@ -311,8 +312,7 @@ class Transcriber:
             self._previous_end = message.lsn  # as Debezium counts, in `sequence`
             self._start(Transaction(message.lsn - 1, self._now_us, None, self._previous_end))
         at = self._open("a message")
-        topic, record = self._messages.record(
-            message, at, lsn, self._ordinal + 1, self._now_us, self._next
-        )
+        ordinal, now_us = self._ordinal + 1, self._now_us
+        topic, record = self._messages.record(message, at, lsn, ordinal, now_us, self._next)
         self._put(topic, record, len(record["value"] or b""))
         self._transaction = transaction

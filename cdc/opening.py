@@ -6,17 +6,23 @@ goes to it: after a crash, what stands in a topic that no mark names would be pu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import structlog
 
 from cdc.broker import Broker, TopicSpec
 from cdc.config import Config
-from cdc.lsn import format_lsn
+from cdc.dead_letters import DeadLetters
+from cdc.lsn import Position, format_lsn
 from cdc.postgres import connect, translated
 from cdc.producer import Producer
 from cdc.relation import Relation
 from cdc.topics import outbox_topic, table_topic
+from cdc.transactions import Ledger
+
+# Until a person has seen to them.
+_KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 log = structlog.get_logger("capture")
 
@@ -41,14 +47,16 @@ class Topics:
         self._tables: set[str] | None = None
         self._described: dict[str, str] = {}
 
-    def open(self, topic: str, partitions: int = 0) -> bool:
+    def open(
+        self, topic: str, partitions: int = 0, settings: Mapping[str, str] | None = None
+    ) -> bool:
         """Make a topic ready, of as many partitions or those of ``[kafka]``; False when it was."""
         if topic in self.partitions:
             return False
         kafka = self._config.kafka
-        spec = TopicSpec(
-            topic, partitions or kafka.partitions, kafka.replication_factor, kafka.topic
-        )
+        config = kafka.topic | dict(settings or {})
+        count = partitions or kafka.partitions
+        spec = TopicSpec(topic, count, kafka.replication_factor, config)
         self._broker.create_topics([spec])
         ends = self._broker.end_offsets([topic])[topic]
         self._producer.next_offsets[topic] = dict(ends)
@@ -90,6 +98,23 @@ class Topics:
             lsn=format_lsn(lsn),
         )
 
+    def ledger(self) -> Ledger | None:
+        """Counts of transactions with their topic, if they are asked for."""
+        if not self._config.capture.transaction_metadata:
+            return None
+        ledger = Ledger(self._config.source.name)
+        self.open(ledger.topic, 1)
+        return ledger
+
+    def dead_letters(self) -> DeadLetters | None:
+        """Where records go that are too large, if not into an error."""
+        if self._config.capture.oversized == "stop":
+            return None
+        limit = self._producer.largest_record
+        letters = DeadLetters(self._config.source.name, limit, _report)
+        self.open(letters.topic, 1, _KEPT)
+        return letters
+
     def _table_topics(self) -> set[str]:
         if self._tables is None:
             source = self._config.source
@@ -97,3 +122,13 @@ class Topics:
                 rows = conn.execute(_PUBLISHED, (source.publication_name,)).fetchall()
             self._tables = {table_topic(source.name, schema, table) for schema, table in rows}
         return self._tables
+
+
+def _report(topic: str, position: Position, size: int) -> None:
+    log.error(
+        "a record is too large for Kafka: its pieces are in the topic of dead letters",
+        topic=topic,
+        position=position.hex(),
+        bytes=size,
+        way_out="headwater dead-letters list",
+    )

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from cdc.dead_letters import DeadLetters
 from cdc.lsn import Position
 from cdc.records import Batch, Block, Record, Replay
+
+_SMALL: Final = 1 << 17
+"""Above what a record of a block weighs (``cdc.columnar.blocks``), its key and its names."""
 
 
 class Outgoing:
     """What one session has made and not handed over yet."""
 
-    def __init__(self, replay: Replay | None) -> None:
+    def __init__(self, replay: Replay | None, letters: DeadLetters | None = None) -> None:
         self._replay = replay
+        self._letters = letters
         self._batch = Batch()
 
     @property
     def replaying(self) -> bool:
-        """Whether records may have to be left out."""
-        return self._replay is not None
+        """Whether each record has to be looked at: it may be left out, or be cut."""
+        letters = self._letters
+        return self._replay is not None or (letters is not None and letters.limit < _SMALL)
 
     def take(self) -> Batch:
         """Hand over what was collected since the last call."""
@@ -30,6 +38,14 @@ class Outgoing:
 
     def put(self, topic: str, record: Record, size: int, position: Position) -> None:
         """A record at a position, unless Kafka holds it; ``size`` in bytes."""
+        letters = self._letters
+        if letters is None or not letters.takes(record):
+            self._put(topic, record, size, position)
+            return
+        for piece in letters.pieces(topic, record, position):
+            self._put(letters.topic, piece, len(piece["value"] or b""), position)
+
+    def _put(self, topic: str, record: Record, size: int, position: Position) -> None:
         if self._replay is None or not self._replay.holds(topic, record, position):
             self._batch.add(topic, record, size)
 

@@ -20,7 +20,7 @@ from confluent_kafka import Producer as _Producer
 from cdc.errors import LogError, RetryableError, UsageError
 from cdc.kafka_security import PLAINTEXT, Security, for_librdkafka
 from cdc.progress import Flight
-from cdc.records import Block, Record
+from cdc.records import Block, Record, weight
 
 _FIXED: Final[dict[str, str | int | bool]] = {
     "enable.idempotence": True,
@@ -52,6 +52,16 @@ _CLIENTS_WORDS: Final = re.compile(r"^\w+://\S+: | \(after \d+ms in state \w+\)$
 _CERTIFICATE_HINT: Final = "set kafka.ssl_ca_location to the PEM of who signed the certificate"
 _PROTOCOL_HINT: Final = (
     "check kafka.security_protocol: does the listener want SASL, TLS or a client certificate?"
+)
+_TOO_LARGE: Final = (
+    "raise max.message.bytes of the topic above message.max.bytes and batch.size of "
+    "[kafka.producer], or lower those; then start capture again: nothing was confirmed past it"
+)
+_SAYS_TOO_LARGE: Final = "Message size too large"
+"""What is fatal for the order of records has a code of its own, and quotes the reason."""
+_MEND: Final = (
+    "mend the topic or the broker, then start capture again: nothing was confirmed past what was "
+    "refused"
 )
 _ENVELOPE_BYTES: Final = 500
 """More than Kafka's own overhead of one record."""
@@ -139,6 +149,11 @@ class Producer:
         self.last_trouble = ""
         self.next_offsets: dict[str, dict[int, int]] = {}
         """By topic and partition, of the topics that the owner puts here with all partitions."""
+
+    @property
+    def largest_record(self) -> int:
+        """What a record may weigh (``cdc.records.weight``), in bytes."""
+        return self._max_bytes - _ENVELOPE_BYTES
 
     @property
     def has_room(self) -> bool:
@@ -230,14 +245,13 @@ class Producer:
         return delivered
 
     def _refuse_oversized(self, topic: str, record: Record) -> None:
-        value, key = record["value"], record["key"]
-        size = (len(value) if value else 0) + (len(key) if key else 0)
-        if size > self._max_bytes - _ENVELOPE_BYTES:
+        size = weight(record)
+        if size > self.largest_record:
             raise LogError(
                 f"a record of {size} bytes for topic {topic} is larger than "
                 f"message.max.bytes = {self._max_bytes}",
                 "raise message.max.bytes in [kafka.producer] and max.message.bytes of the "
-                "topic; capture goes on where it stopped",
+                'topic, or set capture.oversized = "dead_letter"; capture goes on where it stopped',
             )
 
     def _refused(self, error: Any, message: Any) -> None:
@@ -245,8 +259,7 @@ class Producer:
             self._error = LogError(
                 f"Kafka refused a record for {message.topic()}[{message.partition()}]: "
                 f"{error.str()}",
-                "mend the topic or the broker, then start capture again: nothing was confirmed "
-                "past this record",
+                _TOO_LARGE if error.code() == KafkaError.MSG_SIZE_TOO_LARGE else _MEND,
             )
 
     def _misplaced(self, topic: str, partition: int, offset: int) -> None:
@@ -262,6 +275,5 @@ class Producer:
         if error.fatal() and self._error is None:
             self._error = LogError(
                 f"Kafka: {error.str()}",
-                "mend the topic or the broker, then start capture again: nothing was confirmed "
-                "past what was refused",
+                _TOO_LARGE if _SAYS_TOO_LARGE in error.str() else _MEND,
             )

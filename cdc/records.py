@@ -24,6 +24,15 @@ class Record(TypedDict):
     headers: NotRequired[list[tuple[str, bytes]]]
 
 
+def weight(record: Record) -> int:
+    """What counts against Kafka's limit of one record, in bytes."""
+    value, key = record["value"], record["key"]
+    size = (len(value) if value else 0) + (len(key) if key else 0)
+    for name, text in record.get("headers", ()):
+        size += len(name.encode()) + len(text) + 10  # their lengths, as varints
+    return size
+
+
 class Block(NamedTuple):
     """Many records of one topic in order, as columns. ``bytes`` is what keys and values weigh.
 

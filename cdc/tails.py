@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol
 import orjson
 
 from cdc.broker import Offsets, Record, windows_back
+from cdc.dead_letters import part_of
 from cdc.errors import LogError
 from cdc.lsn import Position, parse_position
 from cdc.records import POSITION_HEADER
@@ -38,6 +39,7 @@ class Streamed(NamedTuple):
 
     position: Position
     owes_tombstone: bool
+    part: int = 0
 
 
 class _Scan(NamedTuple):
@@ -82,7 +84,7 @@ def _tail(
         if last is not None:
             after = after or following
             made_it = after is not None and after.value is None
-            return Tail(last.position, last.owes_tombstone and not made_it)
+            return Tail(last.position, last.owes_tombstone and not made_it, last.part)
         if rows and start < floor:
             break
         following = first or following
@@ -114,7 +116,7 @@ def streamed(topic: str, record: Record) -> Streamed | None:
     """
     told = dict(record.headers).get(POSITION_HEADER)
     if told is not None:
-        return Streamed(_parsed(topic, record, told), owes_tombstone=False)
+        return Streamed(*_parsed(topic, record, told))
     if record.value is None:
         return None
     try:
@@ -129,9 +131,9 @@ def streamed(topic: str, record: Record) -> Streamed | None:
     return Streamed(position, owes_tombstone=op == "d" and record.key is not None)
 
 
-def _parsed(topic: str, record: Record, position: bytes) -> Position:
+def _parsed(topic: str, record: Record, position: bytes) -> tuple[Position, bool, int]:
     try:
-        return parse_position(position)
+        return parse_position(position), False, part_of(record.headers)
     except ValueError:
         raise _foreign(topic, record) from None
 

@@ -32,6 +32,7 @@ VERBS: tuple[str, ...] = (
     "apply",
     "health",
     "lag",
+    "dead-letters",
     "verify",
     "demo",
     "bench",
@@ -95,7 +96,7 @@ def options(
 
 options.__doc__ = _INTRODUCTION
 for _verb in VERBS:
-    import_module(f"cdc.cli.{_verb}").register(app)
+    import_module(f"cdc.cli.{_verb.replace('-', '_')}").register(app)
 
 
 def main() -> None:

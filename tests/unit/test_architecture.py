@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 OURS = ("cdc", "snapshots", "jobs", "views", "verification", "migrations", "stack", "demo")
 KERNEL = (
     "cdc.errors", "cdc.lsn", "cdc.messages", "cdc.pgoutput", "cdc.records", "cdc.relation",
-    "cdc.values", "cdc.envelope", "cdc.standing", "cdc.outgoing", "cdc.logical", "cdc.outbox",
+    "cdc.values", "cdc.envelope", "cdc.standing", "cdc.dead_letters",
+    "cdc.outgoing", "cdc.logical", "cdc.outbox",
     "cdc.snapshot_rows", "cdc.table", "cdc.transactions",
     "cdc.change", "cdc.replay", "cdc.topics", "cdc.progress", "cdc.marks",
     "cdc.heartbeat",

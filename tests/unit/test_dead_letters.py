@@ -1,0 +1,84 @@
+"""Records that are too large: cut, left out after a restart, and whole again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cdc.broker import Record as Read
+from cdc.change import Transcriber
+from cdc.dead_letters import DeadLetters, whole
+from cdc.envelope import SourceContext
+from cdc.errors import LogError
+from cdc.lsn import Position
+from cdc.records import Block, Record, weight
+from cdc.replay import KafkaReplay, Tail
+from cdc.tails import streamed
+from tests.unit.test_change import TOPIC, begin, commit, describe, frame, insert, relation
+
+LIMIT = 5_000
+LETTERS = "s.__dead_letters"
+STREAM = (
+    begin(200), describe(), insert(b"1", b"x" * 30_000), insert(b"1", b"y"),
+    insert(b"2", b"z" * 9_000), commit(200),
+)  # fmt: skip
+
+
+def transcribed(replay: KafkaReplay | None = None) -> dict[str, list[Record]]:
+    reported: list[Position] = []
+    letters = DeadLetters("s", LIMIT, lambda _topic, position, _size: reported.append(position))
+    made = Transcriber(
+        SourceContext("1", "s", "db"), relation, lambda _r, _k: None, lambda _t: 1, 50,
+        replay, letters=letters,
+    )  # fmt: skip
+    for payload in STREAM:
+        made.feed(frame(payload, 100))
+    assert reported == [Position(200, 1), Position(200, 3)]
+    found: dict[str, list[Record]] = {}
+    for topic, records in made.take().records.items():
+        for record in records:
+            assert not isinstance(record, Block)
+            found.setdefault(topic, []).append(record)
+    return found
+
+
+def read(records: list[Record]) -> list[Read]:
+    return [
+        Read(0, at, r["timestamp"], r["key"], r["value"], r.get("headers", []))
+        for at, r in enumerate(records)
+    ]
+
+
+def test_a_record_that_is_too_large_is_cut_and_what_follows_flows() -> None:
+    records = transcribed()
+    (small,) = records[TOPIC]
+    assert json.loads(small["value"] or b"")["after"] == {"id": 1, "a": "y"}
+    assert all(weight(piece) <= LIMIT for piece in records[LETTERS])
+    first, second = whole(read(records[LETTERS]))
+    assert (first.topic, first.key, first.position) == (TOPIC, b'{"id":1}', Position(200, 1))
+    assert json.loads(first.value)["after"]["a"] == "x" * 30_000
+    assert json.loads(second.value)["source"]["ordinal"] == 3
+    assert first.missing == second.missing == 0
+    assert "above the limit of 5000" in first.cause
+
+
+@pytest.mark.parametrize("kept", range(11))
+def test_a_restart_writes_the_pieces_that_are_missing_and_no_others(kept: int) -> None:
+    pieces = transcribed()[LETTERS]
+    before = read(pieces)[:kept]
+    last = streamed(LETTERS, before[-1]) if before else None
+    tail = Tail(last.position, part=last.part) if last else Tail(None)
+    # The table's own partition holds what came after the first record.
+    tails = {(LETTERS, 0): tail, (TOPIC, 0): Tail(Position(200, 2))}
+    records = transcribed(KafkaReplay(100, tails, {TOPIC: 1, LETTERS: 1}))
+    assert TOPIC not in records
+    assert pieces[:kept] + records.get(LETTERS, []) == pieces
+
+
+def test_a_record_with_missing_pieces_says_so() -> None:
+    pieces = read(transcribed()[LETTERS])
+    first, second = whole(pieces[1:-1])
+    assert (first.missing, second.missing) == (1, 1)
+    with pytest.raises(LogError, match="holds a record that is none"):
+        list(whole([Read(0, 0, 0, None, b"x")]))
