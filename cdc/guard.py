@@ -27,6 +27,8 @@ _WARN_EVERY_S: Final = 60.0
 _LOOK_EVERY_S: Final = 0.5
 _NEARLY_LOST: Final = 0.8
 """Share of ``max_slot_wal_keep_size`` above which the slot is in danger."""
+_NOTICEABLE: Final = 100
+"""Less than one part in so many is no progress, but the noise between two looks."""
 _DROP_S: Final = 10.0
 _IN_USE: Final = "55006"
 _FOR_US: Final = ("WalSenderMain", "WalSenderWaitForWal", "WalSenderWriteData", "ClientRead")
@@ -70,6 +72,18 @@ def beyond(seen: Observation, capture: Capture) -> str | None:
     return None
 
 
+def catching_up(before: Observation | None, seen: Observation) -> bool:
+    """Whether what the slot holds back shrinks: a capture that was away for long begins beyond
+    every limit, and is the way out of it. True without anything to compare with. Pure."""
+    if before is None:
+        return True
+    shrunk = max(
+        (before.retained or 0) - (seen.retained or 0),
+        (before.unconfirmed or 0) - (seen.unconfirmed or 0),
+    )
+    return shrunk * _NOTICEABLE > (seen.retained or 0)
+
+
 class Guard:
     """One for a run of capture. Everything but ``_note`` is called by the loop."""
 
@@ -79,6 +93,7 @@ class Guard:
         self.pulse = Pulse(last_heartbeat_ms)
         self._watch = Watch(source.dsn, source.slot_name, self._capture.heartbeat_s, self._note)
         self._observation: Observation | None = None
+        self._judged: Observation | None = None
         self._unjudged = threading.Event()
         self._look_at = 0.0
         self._warn_at: dict[str, float] = {}
@@ -141,8 +156,10 @@ class Guard:
     def _judge(self, seen: Observation, now: float) -> None:
         if seen.retained is None:
             return  # no slot, or nothing in it yet: reconciliation speaks of that
+        before, self._judged = self._judged, seen
         passed = beyond(seen, self._capture)
-        if passed is not None and self._capture.wal_limit_action != "warn":
+        acts = self._capture.wal_limit_action != "warn" and not catching_up(before, seen)
+        if passed is not None and acts:
             raise WalLimitError(
                 f"slot {self._slot} holds back {seen.retained >> 20} MB of WAL, {passed}",
                 "see what capture waits for, make room or raise the limit, and start it again; "

@@ -9,7 +9,7 @@ import pytest
 
 from cdc.config import Capture
 from cdc.disk import free_bytes
-from cdc.guard import beyond, danger
+from cdc.guard import beyond, catching_up, danger
 from cdc.watch import Observation
 
 MB = 1 << 20
@@ -55,3 +55,13 @@ def test_a_disk_is_looked_at_only_if_the_folder_is_that_server_s(tmp_path: Path)
     assert (free_bytes(str(tmp_path), os.getpid()) or 0) > 0
     (tmp_path / "postmaster.pid").write_text("1234567\n/data\n")
     assert free_bytes(str(tmp_path), os.getpid()) is None
+
+
+def test_a_capture_that_works_off_its_backlog_is_left_to_it() -> None:
+    seen = WELL._replace(retained=1000 * MB, unconfirmed=900 * MB)
+    assert catching_up(None, seen)
+    assert catching_up(seen._replace(retained=1100 * MB), seen)
+    assert catching_up(seen._replace(unconfirmed=1000 * MB), seen)
+    assert not catching_up(seen, seen)
+    assert not catching_up(seen._replace(retained=900 * MB), seen)
+    assert not catching_up(seen._replace(unconfirmed=901 * MB), seen)
