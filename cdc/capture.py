@@ -41,7 +41,7 @@ from cdc.replay import KafkaReplay, SessionReplay
 from cdc.replication import KEEPALIVE, ReplicationStream, SlotInUseError, parse_keepalive
 from cdc.tails import read_tails
 
-FRAMES_PER_READ: Final = 4_000
+FRAMES_PER_READ: Final = 3_000
 IDLE_WAIT_S: Final = 0.1
 ACK_WAIT_S: Final = 0.001
 """How often acknowledgements are looked for while nothing else happens and some are awaited."""
