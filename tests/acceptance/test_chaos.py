@@ -22,7 +22,7 @@ def test_the_seeds_hold_each_kind_of_kill() -> None:
 @pytest.mark.timeout(300)
 def test_nothing_is_lost_doubled_or_out_of_order(tmp_path: Path, guardian: Guardian) -> None:
     guardian.purge(tmp_path)
-    outcomes = run(SEEDS, tmp_path / "chaos", Console())
+    outcomes = list(run(SEEDS, tmp_path / "chaos", Console()))
     assert [finding for outcome in outcomes for finding in outcome.findings] == []
     summary = summarise(outcomes, 0)
     assert summary["seeds"] == len(SEEDS)

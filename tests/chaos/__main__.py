@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,27 +25,31 @@ _SHOWN: Final = 12
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 0 when no seed found anything, 1 otherwise, 2 for wrong usage."""
+    """Exit code 0 when all seeds ran and none found anything, else 1; 2 for wrong usage."""
     options = _options().parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     first = options.first if options.seed is None else options.seed
     seeds = range(first, first + (1 if options.seed is not None else options.seeds))
     console = Console(stderr=options.json)
     began = time.monotonic()
-    outcomes = run(seeds, options.home, console, stop_at_first=options.stop)
+    outcomes: list[Outcome] = []
+    try:
+        for outcome in run(seeds, options.home, console):
+            outcomes.append(outcome)
+            if outcome.findings and options.stop:
+                break
+    except KeyboardInterrupt:
+        console.print(f"interrupted after {len(outcomes)} of {len(seeds)} seeds")
     summary = summarise(outcomes, time.monotonic() - began)
     if options.json:
         print(json.dumps(summary))
     else:
         console.print(_table(summary))
-    return 1 if summary["failures"] else 0
+    return 1 if summary["failures"] or len(outcomes) < len(seeds) else 0
 
 
-def run(
-    seeds: Sequence[int], home: Path, console: Console, stop_at_first: bool = False
-) -> list[Outcome]:
+def run(seeds: Sequence[int], home: Path, console: Console) -> Iterator[Outcome]:
     """Run the seeds on one set of servers; each failure is told as it comes."""
-    outcomes: list[Outcome] = []
     columns = (
         TextColumn("chaos"),
         BarColumn(),
@@ -61,15 +65,12 @@ def run(
                 progress.update(task, description=f"seed {seed}: {what}")
 
             outcome = Seed(servers, seed, watch).run()
-            outcomes.append(outcome)
             progress.advance(task)
             if not console.is_terminal:
                 console.print(_line(outcome), highlight=False)
             if outcome.findings:
                 console.print(_failure(outcome), markup=False, highlight=False)
-                if stop_at_first:
-                    break
-    return outcomes
+            yield outcome
 
 
 def summarise(outcomes: Sequence[Outcome], seconds: float) -> dict[str, object]:

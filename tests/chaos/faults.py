@@ -51,7 +51,7 @@ def plan(seed: int) -> list[Step]:
         faults.append("server killed")
     faults += rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=4 - len(faults) // 2)
     rng.shuffle(faults)
-    return [Step(f, rng.choice([0.3, 1.0, 3.5]), rng.uniform(0, 1.0)) for f in faults]
+    return [Step(f, rng.choice([0.3, 1.0, 3.5]), rng.uniform(0, 0.8)) for f in faults]
 
 
 def apply(step: Step, target: Target) -> None:

@@ -128,7 +128,7 @@ class Seed:
         sampler.start()
         capture.start()
         self._control.wild.set()
-        capture.pause(random.Random(self._seed).uniform(0.5, 2.5))
+        capture.pause(random.Random(self._seed).uniform(0.3, 1.8))
         for step in plan(self._seed):
             self._watch(step.fault)
             outcome.faults[step.fault] += 1
