@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ _UNREACHABLE: Final = re.compile(
 )
 """What a capture may end with when its servers were away as it started: it is started again."""
 _END_S: Final = 20.0
+_START_S: Final = 60.0
 _LAST_LINES: Final = 12
 
 
@@ -97,6 +99,15 @@ class Captured:
             file.seek(self._said)
             lines = file.read().decode("utf-8", "replace").strip().splitlines()
         return "\n".join(lines[-_LAST_LINES:])
+
+    def await_streaming(self) -> None:
+        """Until it has said so since it was started: on a slow machine faults would else meet
+        only captures that are starting."""
+        deadline = time.monotonic() + _START_S
+        while b"streaming" not in self._log.read_bytes()[self._said :]:
+            self.pause(0.05)
+            if time.monotonic() > deadline:
+                raise CaptureError(f"capture does not stream after {_START_S:.0f} s")
 
     def pause(self, seconds: float) -> None:
         """Time passes; whatever ends meanwhile is started again."""

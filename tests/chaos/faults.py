@@ -20,11 +20,13 @@ KAFKA_EVERY: Final = 5
 
 
 class Step(NamedTuple):
-    """A fault, how long it lasts (s) where it lasts, and how long to wait before the next."""
+    """A fault, how long it lasts (s) where it lasts, and how long to wait before the next, where
+    ``streams`` is waited for as well."""
 
     fault: str
     lasts_s: float
     then_s: float
+    streams: bool
 
 
 class Target(NamedTuple):
@@ -51,7 +53,10 @@ def plan(seed: int) -> list[Step]:
         faults.append("server killed")
     faults += rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=4 - len(faults) // 2)
     rng.shuffle(faults)
-    return [Step(f, rng.choice([0.3, 1.0, 3.5]), rng.uniform(0, 0.8)) for f in faults]
+    return [
+        Step(f, rng.choice([0.3, 1.0, 3.5]), rng.uniform(0, 0.8), rng.random() < 0.8)
+        for f in faults
+    ]
 
 
 def apply(step: Step, target: Target) -> None:

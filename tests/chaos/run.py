@@ -128,11 +128,14 @@ class Seed:
         sampler.start()
         capture.start()
         self._control.wild.set()
+        capture.await_streaming()
         capture.pause(random.Random(self._seed).uniform(0.3, 1.8))
         for step in plan(self._seed):
             self._watch(step.fault)
             outcome.faults[step.fault] += 1
             apply(step, self._target)
+            if step.streams:
+                capture.await_streaming()
             capture.pause(step.then_s)
         self._setting.postgres.release()
         self._setting.kafka.release()
