@@ -10,10 +10,13 @@ import struct
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 
+from cdc.columnar.tuples import Column
+from cdc.columnar.values import column_to_json
 from cdc.relation import TypeInfo
-from cdc.values import encoder
+from cdc.values import column_encoder, encoder
 
 ORACLE = Path(__file__).parents[1] / "oracle"
 
@@ -120,6 +123,16 @@ def ours(value: Recorded) -> str:
     encode = encoder(value.type, value.typmod)
     text = value.text.encode()
     return (text if encode is None else encode(text)).decode()
+
+
+@pytest.mark.parametrize("value", RECORDED, ids=label)
+def test_a_recorded_value_is_the_same_from_each_of_the_three_encoders(value: Recorded) -> None:
+    text = value.text.encode()
+    of_snapshot = column_encoder(value.type, value.typmod)
+    assert (of_snapshot([text]) if of_snapshot else [text]) == [ours(value).encode()]
+    of_stream = column_to_json(value.type, value.typmod)
+    json = of_stream(Column(pa.array([text], pa.binary()), None, None))
+    assert json.lead + json.cells[0].as_py() + json.trail == ours(value).encode()
 
 
 def meaning(document: str, base: str) -> Any:
