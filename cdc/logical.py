@@ -6,6 +6,7 @@ from __future__ import annotations
 from binascii import b2a_base64
 from collections.abc import Callable
 
+from cdc import ddl
 from cdc.envelope import SourceContext, Transaction, source_parts, text
 from cdc.lsn import Position
 from cdc.messages import LogicalMessage
@@ -41,6 +42,12 @@ class Messages:
             if emitted is not None:
                 count(emitted[0].removeprefix(f"{self._context.name}."))
                 return emitted
+        if message.prefix == ddl.PREFIX and self._outbox is not None:
+            change = ddl.record(message, Position(at.commit_lsn, ordinal), at.commit_ms)
+            if change is not None:
+                count("ddl")
+                return self._outbox.ddl(), change
+            self._outbox.passed_over(message.lsn)
         block = count("message")
         value = _value(self._context, at, message, lsn, ordinal, now_us, block)
         key = b'{"prefix":%b}' % text(message.prefix)

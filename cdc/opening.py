@@ -18,7 +18,7 @@ from cdc.lsn import Position, format_lsn
 from cdc.postgres import connect, translated
 from cdc.producer import Producer
 from cdc.relation import Relation
-from cdc.topics import outbox_topic, table_topic
+from cdc.topics import ddl_topic, outbox_topic, table_topic
 from cdc.transactions import Ledger
 
 # Until a person has seen to them.
@@ -91,10 +91,16 @@ class Topics:
                 self._outbox[topic] = name
         return self._outbox[topic]
 
+    def ddl(self) -> str:
+        """See ``cdc.outbox.Outbox``."""
+        topic = ddl_topic(self._config.source.name)
+        self.open(topic, 1, _KEPT)
+        return topic
+
     def passed_over(self, lsn: int) -> None:
         """See ``cdc.outbox.Outbox``."""
         log.error(
-            "a message headwater.outbox is not one of headwater.emit: published as it is",
+            "a message is not one of headwater.emit or the DDL trigger: published as it is",
             lsn=format_lsn(lsn),
         )
 

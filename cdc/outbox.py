@@ -22,6 +22,9 @@ _OURS: Final = frozenset({"", "id", POSITION_HEADER})
 class Outbox(Protocol):
     """What the transcriber asks of its owner for emitted events."""
 
+    def ddl(self) -> str:
+        """Kafka's topic for DDL, ready."""
+
     def outbox(self, topic: str) -> str | None:
         """Make Kafka's topic ready for ``topic`` and name it; None when it cannot be one."""
 

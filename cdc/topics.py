@@ -38,6 +38,11 @@ def dead_letters_topic(source: str) -> str:
     return f"{source}.__dead_letters"
 
 
+def ddl_topic(source: str) -> str:
+    """One partition: what DDL made of tables, where the event trigger is installed."""
+    return f"{source}.__ddl"
+
+
 def outbox_topic(source: str, topic: str) -> str:
     """What ``headwater.emit`` was told to write to."""
     return f"{source}.outbox.{topic}"

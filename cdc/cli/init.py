@@ -33,6 +33,13 @@ def init(
             "--again", help="Take a new snapshot, as after a lost slot. Stop capture first."
         ),
     ] = False,
+    ddl_events: Annotated[
+        bool | None,
+        typer.Option(
+            "--ddl-events/--no-ddl-events",
+            help="Install or remove the trigger that tells of DDL. Needs a superuser.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The outcome as JSON on stdout.")] = False,
 ) -> None:
     """Make what capture needs, and read the tables as they are now.
@@ -42,12 +49,14 @@ def init(
     Run again after an interruption: it starts over. When all stands it only brings
     the schema headwater up to date.
     """
-    from cdc.cli.init_steps import initialise
+    from cdc.cli.init_steps import initialise, tell_of_ddl
 
     config = configured(ctx)
     display = Display(err())
     try:
         outcome = initialise(config, display, with_rows=not no_snapshot, again=again)
+        if ddl_events is not None:
+            tell_of_ddl(config, display, ddl_events)
     finally:
         display.close()
     if as_json:

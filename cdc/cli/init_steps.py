@@ -30,6 +30,7 @@ from cdc.selection import Table
 from cdc.slot import create_slot, drop_slot, identify, slot_state
 from cdc.topics import progress_topic, schemas_topic, table_topic
 from cdc.topology import topic_specs
+from migrations.ddl_events import set_ddl_events
 from migrations.runner import migrate
 from snapshots import state
 from snapshots.initial import InitialSnapshot, publish_snapshot
@@ -152,6 +153,13 @@ def _take_snapshot(
     _send_progress(kit, producer, mark.encode(time_ns() // 1_000_000))
     state.complete(conn, snapshot_id, lsn)
     return lsn, rows
+
+
+def tell_of_ddl(config: Config, observer: Observer, wanted: bool) -> None:
+    """Install the trigger that tells of DDL, or remove it. Raises ``SourceError``."""
+    with connect(config.source.dsn, application_name="headwater init") as conn:
+        set_ddl_events(conn, wanted)
+    observer.step(f"DDL events {'installed' if wanted else 'removed'}")
 
 
 def _exclusively(conn: Connection, source: str) -> None:

@@ -14,7 +14,7 @@ OURS = ("cdc", "snapshots", "jobs", "views", "verification", "migrations", "stac
 KERNEL = (
     "cdc.errors", "cdc.lsn", "cdc.messages", "cdc.pgoutput", "cdc.records", "cdc.relation",
     "cdc.values", "cdc.envelope", "cdc.standing", "cdc.dead_letters",
-    "cdc.outgoing", "cdc.logical", "cdc.outbox",
+    "cdc.outgoing", "cdc.ddl", "cdc.logical", "cdc.outbox",
     "cdc.snapshot_rows", "cdc.table", "cdc.transactions",
     "cdc.change", "cdc.replay", "cdc.topics", "cdc.progress", "cdc.marks",
     "cdc.heartbeat",

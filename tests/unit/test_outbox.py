@@ -28,6 +28,9 @@ class Topics:
     def __init__(self) -> None:
         self.odd: list[int] = []
 
+    def ddl(self) -> str:
+        return "s.__ddl"
+
     def outbox(self, topic: str) -> str | None:
         return None if topic == "taken" else f"s.outbox.{topic}"
 

@@ -1,0 +1,76 @@
+-- On request (headwater init --ddl-events; needs a superuser): what DDL makes of published tables,
+-- as logical messages in the same transaction. Whatever goes wrong in here is a warning: the
+-- application's DDL must never fail for it.
+
+create or replace function headwater.ddl_columns(tbl oid)
+returns jsonb language sql stable set search_path = pg_catalog, pg_temp as $$
+    select jsonb_agg(jsonb_build_object(
+        'attnum', a.attnum, 'name', a.attname, 'type', format_type(a.atttypid, a.atttypmod),
+        'typmod', a.atttypmod, 'not_null', a.attnotnull,
+        'default', pg_get_expr(d.adbin, d.adrelid),
+        'missing', case when a.atthasmissing then (a.attmissingval::text::text[])[1] end
+    ) order by a.attnum)
+    from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+    where a.attrelid = tbl and a.attnum > 0 and not a.attisdropped
+$$;
+
+create or replace function headwater.ddl_said(tag text, tbl oid, renamed int)
+returns text language sql stable set search_path = pg_catalog, pg_temp as $$
+    select jsonb_build_object(
+        'tag', tag, 'oid', c.oid::bigint, 'schema', n.nspname, 'table', c.relname,
+        'renamed', renamed, 'columns', headwater.ddl_columns(c.oid))::text
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where c.oid = tbl and c.relkind in ('r', 'p') and c.relpersistence = 'p'
+      and n.nspname <> 'headwater' and n.nspname !~ '^pg_'
+$$;
+
+create or replace function headwater.ddl_event()
+returns event_trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    said text[];
+    each text;
+begin
+    begin
+        if not exists (select from pg_replication_slots
+                       where plugin = 'pgoutput' and database = current_database()) then
+            return;
+        end if;
+        if tg_event = 'sql_drop' then
+            select array_agg(jsonb_build_object(
+                'tag', tg_tag, 'oid', d.objid::bigint, 'schema', d.schema_name,
+                'table', d.object_name, 'renamed', null, 'columns', null)::text)
+            into said
+            from pg_event_trigger_dropped_objects() d
+            where d.object_type = 'table' and not d.is_temporary and d.schema_name <> 'headwater';
+        else
+            select array_agg(headwater.ddl_said(tg_tag, d.objid, d.renamed)) into said
+            from (select objid, max(objsubid) filter (where object_type = 'table column') as renamed
+                  from pg_event_trigger_ddl_commands()
+                  where classid = 'pg_class'::regclass and not in_extension group by objid) d;
+        end if;
+    exception when others then
+        raise warning 'headwater: a DDL event was not recorded: %', sqlerrm;
+        return;
+    end;
+    -- Not in the block above, which is a subtransaction: decoding does not keep a message of one
+    -- ahead of the row that follows it in WAL.
+    foreach each in array coalesce(said, '{}') loop
+        if each is not null then
+            perform pg_logical_emit_message(true, 'headwater.ddl', convert_to(each, 'UTF8'));
+        end if;
+    end loop;
+end
+$$;
+
+drop event trigger if exists headwater_ddl;
+create event trigger headwater_ddl on ddl_command_end execute function headwater.ddl_event();
+drop event trigger if exists headwater_drop;
+create event trigger headwater_drop on sql_drop execute function headwater.ddl_event();
+
+-- How the tables stand when it begins: what came before is known by comparing.
+select pg_catalog.pg_logical_emit_message(true, 'headwater.ddl', pg_catalog.convert_to(
+    headwater.ddl_said('BASELINE', t.oid, null), 'UTF8'))
+from (select distinct c.oid
+      from pg_catalog.pg_publication_tables p
+      join pg_catalog.pg_namespace n on n.nspname = p.schemaname
+      join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = p.tablename) t;
