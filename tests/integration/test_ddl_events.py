@@ -104,6 +104,7 @@ def test_a_role_without_any_right_may_do_ddl_of_its_own(shop: Deployment) -> Non
     shop.execute(
         f"create role {role}; grant create on schema public to {role}",
         f"set role {role}; create table mine (id int primary key); alter table mine add n int",
+        "reset role",
         f"drop owned by {role}; drop role {role}",
     )
     with shop.running("capture") as capture:
