@@ -7,6 +7,7 @@ each with the record's position in a header; on a restart the last one says whic
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
@@ -17,6 +18,7 @@ from cdc.topics import dead_letters_topic
 
 PART_HEADER: Final = "part"
 """``i/n``, from 1."""
+_PART: Final = re.compile(rb"(\d{1,9})/\d{1,9}")
 _ROOM: Final = 1_000
 """For the pieces' own headers but for what the record brings."""
 _ORIGINAL: Final = "header."
@@ -72,7 +74,8 @@ class DeadLetters:
         value = record["value"] or b""
         size = weight(record)
         self._report(topic, position, size)
-        step = max(1, self.limit - (size - len(value)) - len(topic) - _ROOM)
+        beside = size - len(value) + len(topic) + len(_ORIGINAL) * len(record.get("headers", ()))
+        step = max(1, self.limit - beside - _ROOM)
         count = -(-len(value) // step)
         cause = f"{size} bytes, above the limit of {self.limit}".encode()
         told: list[tuple[str, bytes]] = [("topic", topic.encode()), ("cause", cause)]
@@ -95,7 +98,8 @@ class DeadLetters:
 def part_of(headers: Iterable[tuple[str, bytes | None]]) -> int:
     """The number of a piece, 0 for a record that is none."""
     part = dict(headers).get(PART_HEADER)
-    return int(part.partition(b"/")[0]) if part else 0
+    said = _PART.fullmatch(part) if part else None  # an emitted event may bring one of its own
+    return int(said[1]) if said else 0
 
 
 def whole(pieces: Iterable[Piece]) -> Iterator[DeadLetter]:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 HEARTBEAT: Final = "headwater.heartbeat"
 """Prefix of the logical message; its content is when it was written, in ms since 1970."""
+_DIGITS: Final = 15
 _AWAITED: Final = 1_000
 
 
@@ -26,8 +27,10 @@ class Heartbeat(NamedTuple):
 
 
 def heartbeat(commit_lsn: int, content: bytes) -> Heartbeat | None:
-    """The heartbeat in a message with the prefix ``HEARTBEAT``; None if it is not ours."""
-    return Heartbeat(commit_lsn, int(content)) if content.isdigit() else None
+    """The heartbeat in a message with the prefix ``HEARTBEAT``; None if it is not ours: every
+    role may write one, of any size."""
+    ours = content.isdigit() and len(content) <= _DIGITS
+    return Heartbeat(commit_lsn, int(content)) if ours else None
 
 
 class Pulse:

@@ -51,11 +51,12 @@ def parse(content: bytes) -> Emitted | None:
         headers, null = document["headers"] or {}, document["null"]
         told = {name: text.encode() for name, text in headers.items()}
         raw = None if key is None else key.encode()
-        _ = id_.encode(), topic.encode()
+        names = " ".join(headers)
+        _ = id_.encode(), topic.encode(), names.encode()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    if not separator or not _TOPIC.fullmatch(topic) or _OURS & told.keys():
-        return None
+    if not separator or not _TOPIC.fullmatch(topic) or _OURS & told.keys() or "\0" in names:
+        return None  # a name ends at its first NUL in Kafka's client
     return Emitted(id_, topic, raw, None if null is True else payload, headers)
 
 

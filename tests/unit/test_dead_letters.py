@@ -82,3 +82,15 @@ def test_a_record_with_missing_pieces_says_so() -> None:
     assert (first.missing, second.missing) == (1, 1)
     with pytest.raises(LogError, match="holds a record that is none"):
         list(whole([Read(0, 0, 0, None, b"x")]))
+
+
+def test_pieces_of_a_record_with_many_headers_fit() -> None:
+    headers = [(f"h{i}", b"") for i in range(160)]
+    record: Record = {"key": None, "value": b"x" * 9_000, "timestamp": 0, "headers": headers}
+    letters = DeadLetters("s", LIMIT, lambda *_: None)
+    assert letters.takes(record)
+    pieces = letters.pieces(TOPIC, record, Position(200, 1))
+    assert all(weight(piece) <= LIMIT for piece in pieces)
+    (letter,) = whole(read(pieces))
+    assert letter.value == record["value"]
+    assert letter.headers == headers

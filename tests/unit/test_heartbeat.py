@@ -47,6 +47,8 @@ def test_a_transaction_of_a_heartbeat_alone_completes() -> None:
 def test_what_is_no_time_is_no_heartbeat_of_ours() -> None:
     assert heartbeat(200, b"hello") is None
     assert heartbeat(200, b"") is None
+    assert heartbeat(200, b"9" * 5_000) is None
+    assert heartbeat(200, b"9" * 400) is None  # no float holds it
 
 
 def test_a_heartbeat_counts_when_everything_up_to_its_commit_is_durable() -> None:

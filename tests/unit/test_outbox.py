@@ -105,6 +105,8 @@ def test_no_payload_is_a_tombstone_and_no_key_is_partition_0() -> None:
         content(headers={"a": 1}),
         content(headers=[1]),
         content(id="\ud800"),
+        content(headers={"\ud800": "x"}),
+        content(headers={"position\0": "x"}),
         content(topic="taken"),
     ],
 )  # fmt: skip
@@ -119,6 +121,18 @@ def test_a_tail_reads_the_position_of_a_tombstone_from_its_header() -> None:
     assert streamed("s.outbox.orders", record) == Streamed(Position(200, 3), False)
     with pytest.raises(LogError, match="offset 7 was not written by"):
         streamed("s.outbox.orders", record._replace(headers=[("position", b"7")]))
+
+
+def test_a_header_part_of_an_event_is_no_fault_of_the_topic() -> None:
+    for part in (b"left", b"7", b"1/2", b""):
+        headers = [("position", b"00000000000000C800000002"), ("part", part)]
+        tail = streamed("s.outbox.orders", Read(0, 7, 0, b"k", b"{}", headers))
+        assert tail is not None
+        tails = {("s.outbox.orders", p): Tail(*tail) for p in range(3)}
+        replay = KafkaReplay(100, tails, {"s.outbox.orders": 3})
+        bodies = (content(b"1"), content(b"2", headers={"part": part.decode()}), content(b"3"))
+        (record,) = transcribed(*bodies, replay=replay)["s.outbox.orders"]
+        assert record["value"] == b"3"
 
 
 def test_events_that_kafka_holds_are_not_published_again() -> None:
