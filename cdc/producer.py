@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +21,7 @@ from confluent_kafka import Producer as _Producer
 from cdc.errors import LogError, RetryableError, UsageError
 from cdc.kafka_security import PLAINTEXT, Security, for_librdkafka
 from cdc.progress import Flight
+from cdc.proving import Produce, Proving
 from cdc.records import Block, Record, weight
 
 _FIXED: Final[dict[str, str | int | bool]] = {
@@ -143,6 +145,7 @@ class Producer:
         self._producer, self._max_bytes = open_client(
             bootstrap_servers, settings, self._on_error, security
         )
+        self._proving = Proving(self._producer.produce)
         self._queue_bytes = queue_bytes
         self._bytes = 0
         self._error: LogError | None = None
@@ -167,9 +170,17 @@ class Producer:
         acknowledgements they get (``Batch.awaited``); ``size`` is what they weigh, until all of
         them are acknowledged."""
         self._bytes += size
+        try:
+            self._send(records, size, flight)
+        except KafkaException as error:
+            raise self._not_taken(error.args[0]) from None
+
+    def _send(
+        self, records: Mapping[str, Sequence[Record | Block]], size: int, flight: Flight
+    ) -> None:
         for topic, batch in records.items():
             delivered = self._delivered(topic, size, flight)
-            produce = self._producer.produce
+            produce = self._produce(topic)
             for record in batch:
                 if type(record) is Block:
                     self._send_block(topic, record, size, flight)
@@ -194,6 +205,11 @@ class Producer:
             self._producer.poll(timeout_s)
         except KafkaException as error:  # what is fatal comes here, and to nobody's callback
             self._on_error(error.args[0])
+        if self._error is None:
+            try:
+                self._proving.release()
+            except KafkaException as error:
+                self._error = self._not_taken(error.args[0])
         if self._error is not None:
             raise self._error
 
@@ -218,9 +234,15 @@ class Producer:
         rows = zip(
             block.values, block.keys, block.partitions, reports, block.timestamps, strict=True
         )
-        produce = self._producer.produce
+        produce = self._produce(topic)
         for value, key, partition, delivered, timestamp in rows:
             produce(topic, value, key, partition, delivered, None, timestamp)
+
+    def _produce(self, topic: str) -> Produce:
+        offsets = self.next_offsets.get(topic)
+        if offsets is None or self._proving.proven(topic, offsets):
+            return self._producer.produce  # type: ignore[no-any-return]
+        return self._proving.produce
 
     def _delivered(
         self, topic: str, size: int, flight: Flight, count: int = 1
@@ -261,6 +283,14 @@ class Producer:
                 f"{error.str()}",
                 _TOO_LARGE if error.code() == KafkaError.MSG_SIZE_TOO_LARGE else _MEND,
             )
+
+    def _not_taken(self, error: KafkaError) -> LogError:
+        """The client itself refuses a record: for its size, or all of them after a fatal error,
+        whose reason it then tells."""
+        with suppress(KafkaException):
+            self._producer.poll(0)
+        hint = _TOO_LARGE if error.code() == KafkaError.MSG_SIZE_TOO_LARGE else _MEND
+        return self._error or LogError(f"Kafka's client takes no record: {error.str()}", hint)
 
     def _misplaced(self, topic: str, partition: int, offset: int) -> None:
         if self._error is None:

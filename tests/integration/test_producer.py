@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
@@ -76,6 +78,30 @@ def test_a_topic_that_refuses_a_record_inside_a_block_is_an_error(
     with pytest.raises(LogError, match="Message size too large"):
         settle(producer, flight)
     assert flight.pending, "what was refused must never count as durable"
+
+
+@pytest.mark.parametrize("as_block", [False, True])
+def test_nothing_stands_behind_a_first_record_that_was_refused(
+    kafka: str, source_name: str, *, as_block: bool
+) -> None:
+    create(kafka, source_name, max_message_bytes="2000")
+    # A batch each, of which the client has several on their way.
+    producer = Producer(kafka, {"batch.num.messages": 1, "compression.type": "none"})
+    producer.next_offsets[source_name] = dict.fromkeys(range(PARTITIONS), 0)
+    rows = block(12)
+    rows.values[0] = b"x" * 5000
+    singles: list[Record] = [
+        {"key": key, "value": value, "timestamp": 1, "partition": partition}
+        for key, value, partition in zip(rows.keys, rows.values, rows.partitions, strict=True)
+    ]
+    flight = Flight(PARTITIONS if as_block else 12, 1)
+    producer.send({source_name: [rows] if as_block else singles}, 100, flight)
+    with pytest.raises(LogError, match="Message size too large"):
+        settle(producer, flight)
+    with suppress(LogError):
+        producer.flush(10)
+    with Broker(kafka) as broker:
+        assert broker.end_offsets([source_name])[source_name][0] == 0
 
 
 def test_records_missing_ahead_of_a_block_s_last_are_noticed(kafka: str, topic: str) -> None:
