@@ -273,7 +273,10 @@ class Capture:
         with asking(self._source.dsn) as conn:
             mark = self._recorder.mark(self._progress)
             newest = max(held.newest, self._published.commit_lsn)
-            self._recorder.identity = check_source(self._config, conn, mark, lambda: newest)
+            covered = self._progress.published
+            self._recorder.identity = check_source(
+                self._config, conn, mark, lambda: newest, covered
+            )
         return held
 
     def _take_over(self) -> KafkaReplay:

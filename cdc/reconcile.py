@@ -76,19 +76,20 @@ def reconcile(config: Config, conn: Connection, broker: Broker) -> Start:
 
 
 def check_source(
-    config: Config, conn: Connection, mark: Mark, newest: Callable[[], int]
+    config: Config, conn: Connection, mark: Mark, newest: Callable[[], int], covered: int = 0
 ) -> SourceIdentity:
     """The source's part of ``reconcile``: is it, with its slot, still the one of ``mark``?
 
     Asked again for every session: a slot may be dropped and made anew, or a standby promoted,
     while capture is not connected. ``newest`` gives the commit LSN of the newest event that Kafka
-    holds, if it is needed. Raises ``SourceError``.
+    holds, if it is needed; ``covered`` is the end LSN up to which this process has come, which the
+    next marks will say. Raises ``SourceError``.
     """
     identity = identify(conn)
     slot = slot_state(conn, config.source.slot_name)
     fault = (
         _cluster_fault(mark, identity)
-        or _timeline_fault(config, mark, identity, newest)
+        or _timeline_fault(config, mark, identity, newest, covered)
         or _slot_fault(config, mark, slot, identity)
         or _source_fault(mark, _wal_end(conn))
     )
@@ -140,14 +141,29 @@ def _cluster_fault(mark: Mark, identity: SourceIdentity) -> HeadwaterError | Non
 
 
 def _timeline_fault(
-    config: Config, mark: Mark, identity: SourceIdentity, newest: Callable[[], int]
+    config: Config,
+    mark: Mark,
+    identity: SourceIdentity,
+    newest: Callable[[], int],
+    covered: int,
 ) -> HeadwaterError | None:
     """A promoted standby goes on where Kafka stands if it had all that Kafka holds."""
     if mark.timeline == identity.timeline:
         return None
-    history = read_history(config.source.dsn, identity.timeline)
-    branch = branched_at(history, mark.timeline)
-    moved = f"the source is on timeline {identity.timeline}, Kafka was filled from {mark.timeline}"
+    branch = branched_at(read_history(config.source.dsn, identity.timeline), mark.timeline)
+    fault = branch_fault(mark, identity.timeline, branch, newest, covered)
+    if fault is None and branch is not None:
+        at = format_lsn(branch)
+        now, was = identity.timeline, mark.timeline
+        log.warning("the source was promoted", timeline=now, was=was, branched_at=at)
+    return fault
+
+
+def branch_fault(
+    mark: Mark, timeline: int, branch: int | None, newest: Callable[[], int], covered: int
+) -> HeadwaterError | None:
+    """Why ``timeline``, which left that of ``mark`` at ``branch``, cannot be followed. Pure."""
+    moved = f"the source is on timeline {timeline}, Kafka was filled from {mark.timeline}"
     if branch is None:
         return SourceError(f"{moved}, which is none of its ancestors: LSNs differ", REBUILD)
     at = format_lsn(branch)
@@ -164,9 +180,12 @@ def _timeline_fault(
             "already covered: what the new timeline wrote between would be passed over",
             REBUILD,
         )
-    log.warning(
-        "the source was promoted", timeline=identity.timeline, was=mark.timeline, branched_at=at
-    )
+    if covered > branch:
+        return SourceError(
+            f"{moved}, which it left at {at}, before {format_lsn(covered)} that this process had "
+            "read of the old one and not confirmed",
+            "start capture again: it goes on from what Kafka holds",
+        )
     return None
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from cdc.errors import SourceError
 from cdc.history import branched_at, parse_history, read_history
+from cdc.marks import Mark
+from cdc.reconcile import branch_fault
 
 FILE = "1\t0/3000158\tno recovery target specified\n\n2\t1/A0\tbefore 2026-01-01\n"
 
@@ -24,3 +26,26 @@ def test_what_is_no_history_is_refused() -> None:
 
 def test_the_first_timeline_has_no_ancestors() -> None:
     assert read_history("host=nowhere.invalid", 1) == []
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "newest", "covered", "said"),
+    [
+        (900, 800, 900, None),
+        (1000, 999, 1000, None),
+        (900, 1000, 900, "the promoted server never had"),
+        (1001, 800, 1001, "would be passed over"),
+        # Of the old server's WAL, nothing of it captured; Kafka has yet to acknowledge the rest.
+        (900, 800, 1001, "start capture again"),
+    ],
+)
+def test_a_promoted_server_is_followed_only_from_below_the_fork(
+    confirmed: int, newest: int, covered: int, said: str | None
+) -> None:
+    mark = Mark(confirmed, {}, "7", 1, "db", "slot")
+    fault = branch_fault(mark, 2, 1000, lambda: newest, covered)
+    if said is None:
+        assert fault is None
+    else:
+        assert fault is not None
+        assert said in f"{fault.message}: {fault.hint}"
