@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cdc.asking import answered
 from cdc.errors import SourceError
 from cdc.lsn import parse_lsn
 from cdc.postgres import connect, translated
@@ -26,7 +27,7 @@ def read_history(dsn: str, timeline: int) -> list[Branch]:
     if timeline == 1:
         return []  # the first has no history, and no file of it
     doing = f"reading the history of timeline {timeline}"
-    with connect(dsn, replication=True) as session, translated(doing):
+    with connect(dsn, replication=True) as session, answered(session), translated(doing):
         row = session.execute(f"TIMELINE_HISTORY {timeline}".encode()).fetchone()
     content = row[1] if row else ""
     return parse_history(bytes(content).decode() if not isinstance(content, str) else content)

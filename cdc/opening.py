@@ -11,11 +11,12 @@ from typing import Final
 
 import structlog
 
+from cdc.asking import asking
 from cdc.broker import Broker, TopicSpec
 from cdc.config import Config
 from cdc.dead_letters import DeadLetters
 from cdc.lsn import Position, format_lsn
-from cdc.postgres import connect, translated
+from cdc.postgres import translated
 from cdc.producer import Producer
 from cdc.relation import Relation
 from cdc.topics import ddl_topic, outbox_topic, table_topic
@@ -124,7 +125,7 @@ class Topics:
     def _table_topics(self) -> set[str]:
         if self._tables is None:
             source = self._config.source
-            with connect(source.dsn) as conn, translated("reading the published tables"):
+            with asking(source.dsn) as conn, translated("reading the published tables"):
                 rows = conn.execute(_PUBLISHED, (source.publication_name,)).fetchall()
             self._tables = {table_topic(source.name, schema, table) for schema, table in rows}
         return self._tables

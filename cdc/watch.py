@@ -17,7 +17,7 @@ import structlog
 from cdc.disk import free_bytes
 from cdc.errors import HeadwaterError
 from cdc.heartbeat import HEARTBEAT
-from cdc.postgres import Connection, connect, literal, run_watched, sqlstate
+from cdc.postgres import Connection, connect, literal, run_watched, sqlstate, translated
 
 EVERY_S: Final = 10.0
 """How often the slot is looked at when heartbeats are off."""
@@ -110,7 +110,8 @@ class Watch:
         if self._conn is None:
             self._conn = connect(self._dsn, application_name="headwater heartbeat")
             # A heartbeat needs no standby's word, and must not wait for one that is away.
-            self._conn.execute("set synchronous_commit to local")
+            with translated("opening the session of heartbeats"):
+                self._conn.execute("set synchronous_commit to local")
         row = self._ask(_SLOT.format(slot=literal(self._slot)), "looking at the slot")
         pid = self._conn.info.backend_pid
         self._seen(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from struct import pack
 
+import psycopg
 import pytest
 
+from cdc import watch
 from cdc.errors import LogError
 from cdc.heartbeat import HEARTBEAT, Heartbeat, Pulse, heartbeat
 from cdc.marks import Mark, decode_mark
@@ -82,3 +84,16 @@ def test_a_mark_keeps_its_heartbeat_and_one_without_is_read() -> None:
     document["heartbeat_ms"] = "soon"
     with pytest.raises(LogError):
         decode_mark(json.dumps(document).encode(), "p")
+
+
+def test_a_session_that_breaks_as_it_opens_ends_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def execute(self, _query: str) -> None:
+            raise psycopg.OperationalError("the connection is lost")
+
+        def close(self) -> None:
+            watching.close()
+
+    monkeypatch.setattr(watch, "connect", lambda *_, **__: Broken())
+    watching = watch.Watch("", "slot", 1, lambda _: None)
+    watching._run()  # raises nothing: it would try again
