@@ -24,11 +24,13 @@ returns text language sql stable set search_path = pg_catalog, pg_temp as $$
       and n.nspname <> 'headwater' and n.nspname !~ '^pg_'
 $$;
 
+-- With its owner's rights: the role that runs the DDL need not be one that may write messages.
 create or replace function headwater.ddl_event()
-returns event_trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
+returns event_trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     said text[];
-    each text;
+    messages bytea[];
+    message bytea;
 begin
     begin
         if not exists (select from pg_replication_slots
@@ -48,16 +50,16 @@ begin
                   from pg_event_trigger_ddl_commands()
                   where classid = 'pg_class'::regclass and not in_extension group by objid) d;
         end if;
+        select array_agg(convert_to(document, 'UTF8')) into messages
+        from unnest(said) document where document is not null;
     exception when others then
         raise warning 'headwater: a DDL event was not recorded: %', sqlerrm;
         return;
     end;
     -- Not in the block above, which is a subtransaction: decoding does not keep a message of one
     -- ahead of the row that follows it in WAL.
-    foreach each in array coalesce(said, '{}') loop
-        if each is not null then
-            perform pg_logical_emit_message(true, 'headwater.ddl', convert_to(each, 'UTF8'));
-        end if;
+    foreach message in array coalesce(messages, '{}') loop
+        perform pg_logical_emit_message(true, 'headwater.ddl', message);
     end loop;
 end
 $$;

@@ -112,6 +112,20 @@ def test_a_role_without_any_right_may_do_ddl_of_its_own(shop: Deployment) -> Non
     assert ("DROP OWNED", "mine") in [(d["tag"], d["table"]) for _, d in told(shop)]
 
 
+def test_a_role_that_may_not_write_messages_may_do_ddl(shop: Deployment) -> None:
+    role = f"app_{shop.name}"
+    shop.execute(
+        f"create role {role}; grant create on schema public to {role}",
+        "revoke execute on function pg_logical_emit_message(boolean, text, bytea, boolean)"
+        " from public",
+        f"set role {role}; create table mine (id int primary key)",
+    )
+    shop.execute(f"reset role; drop owned by {role}; drop role {role}")
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+    assert ("CREATE TABLE", "mine") in [(d["tag"], d["table"]) for _, d in told(shop)]
+
+
 def test_without_a_slot_nothing_is_written_and_the_trigger_goes_cleanly(shop: Deployment) -> None:
     removed = shop.run("init", "--no-ddl-events")
     assert removed.returncode == 0, removed.stderr
