@@ -13,7 +13,7 @@ from typing import NamedTuple
 import structlog
 
 from cdc.asking import asking
-from cdc.broker import Broker, last_record
+from cdc.broker import Broker, Offsets, last_record
 from cdc.catalog import chosen_tables
 from cdc.config import Config
 from cdc.errors import HeadwaterError, LogError, SourceError
@@ -63,16 +63,16 @@ def reconcile(config: Config, conn: Connection, broker: Broker) -> Start:
         )
     mark = decode_mark(record.value, topic)
 
-    def newest() -> int:
-        tails = read_tails(broker, sorted(mark.offsets), mark.offsets)
-        return max(
-            (tail.position.commit_lsn for tail in tails.values() if tail.position), default=0
-        )
-
-    identity = check_source(config, conn, mark, newest)
+    identity = check_source(config, conn, mark, lambda: newest_event(broker, mark.offsets))
     ends = broker.end_offsets(sorted(mark.offsets))
     _check_topics(mark, ends)
     return Start(mark, identity, ends)
+
+
+def newest_event(broker: Broker, offsets: Offsets) -> int:
+    """The commit LSN of the newest event that the topics of ``offsets``, a mark's, hold."""
+    tails = read_tails(broker, sorted(offsets), offsets)
+    return max((tail.position.commit_lsn for tail in tails.values() if tail.position), default=0)
 
 
 def check_source(

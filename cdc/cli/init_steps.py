@@ -15,7 +15,7 @@ from importlib.metadata import version
 from time import time_ns
 from typing import NamedTuple, Protocol
 
-from cdc.broker import Broker, last_record
+from cdc.broker import Broker, Offsets, last_record
 from cdc.bulk import BulkProducer
 from cdc.catalog import captured_tables
 from cdc.config import Config
@@ -26,6 +26,7 @@ from cdc.marks import Mark, decode_mark
 from cdc.postgres import Connection, connect, translated
 from cdc.preflight import errors_of, preflight
 from cdc.publication import ensure_publication
+from cdc.reconcile import newest_event
 from cdc.selection import Table
 from cdc.slot import create_slot, drop_slot, identify, slot_state
 from cdc.topics import progress_topic, schemas_topic, table_topic
@@ -209,15 +210,26 @@ def _refuse_other_history(kit: _Kit) -> None:
     if record is None or record.value is None:
         return
     mark = decode_mark(record.value, kit.progress)
+    held = max(mark.lsn, newest_event(kit.broker, _still_there(kit, mark)))
     with translated("reading the WAL position"):
         row = kit.conn.execute("select pg_catalog.pg_current_wal_insert_lsn()::text").fetchone()
     assert row is not None
-    if mark.system_id != identify(kit.conn).system_id or parse_lsn(row[0]) < mark.confirmed:
+    if mark.system_id != identify(kit.conn).system_id or parse_lsn(row[0]) <= held:
         raise LogError(
             f"the topics of source {kit.config.source.name} were filled from another history of a "
-            f"database (cluster {mark.system_id}, up to {format_lsn(mark.confirmed)})",
-            "give this source a name of its own, or delete those topics",
+            f"database (cluster {mark.system_id}, up to {format_lsn(held)})",
+            "give this source a name of its own, or delete those topics; of a server that was "
+            "promoted or restored, wait until its WAL is past that",
         )
+
+
+def _still_there(kit: _Kit, mark: Mark) -> Offsets:
+    """The mark's offsets, of what was not deleted since."""
+    ends = kit.broker.end_offsets(sorted(kit.broker.partitions(sorted(mark.offsets))))
+    return {
+        topic: {p: min(end, mark.offsets[topic].get(p, 0)) for p, end in of_topic.items()}
+        for topic, of_topic in ends.items()
+    }
 
 
 def _dirty(kit: _Kit) -> dict[str, int]:

@@ -200,3 +200,19 @@ def test_topics_of_another_history_are_refused(shop: Deployment) -> None:
     assert refused.returncode == 1
     assert "another history" in refused.stderr
     assert status(shop) == "complete"
+
+
+def test_events_of_a_lost_timeline_are_not_continued_below(shop: Deployment) -> None:
+    """Kafka holds what a promoted server never had: until its WAL is past that, whatever it wrote
+    would be taken for published."""
+    shop.init()
+    source = {"commit_lsn": 1 << 60, "ordinal": 1}
+    event = json.dumps({"op": "c", "source": source}).encode()
+    producer = BulkProducer(shop.bootstrap)
+    producer.send(f"{shop.name}.public.a", [b'{"id":1}'], [event], 1)
+    producer.flush()
+    refused = shop.run("init", "--again")
+    assert refused.returncode == 1
+    assert "another history" in refused.stderr
+    assert "10000000/0" in refused.stderr
+    assert status(shop) == "complete"
