@@ -263,6 +263,8 @@ class Transcriber:
         self._event(table, key, before, b"null", _DELETE, lsn, [], header)
         if key is not None:
             tombstone: Record = {"key": key, "value": None, "timestamp": self._timestamp}
+            if header is not None:
+                tombstone["headers"] = [header]
             self._put(table.topic, tombstone, len(key))
 
     def _update(self, update: messages.Update, lsn: int) -> None:

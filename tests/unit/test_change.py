@@ -130,6 +130,7 @@ def test_a_key_change_is_a_delete_its_tombstone_and_a_create() -> None:
         b'{"id":1}', b'{"id":1}', b'{"id":2}',
     )  # fmt: skip
     assert tombstone["value"] is None
+    assert tombstone["headers"] == delete["headers"]
     assert delete["headers"] == [("__debezium.newkey", b'{"id":2}')]
     assert create["headers"] == [("__debezium.oldkey", b'{"id":1}')]
     assert [parsed(r)["op"] for r in (delete, create)] == ["d", "c"]
