@@ -64,15 +64,6 @@ def _read_again(difference: Difference) -> bool:
     )
 
 
-def _previous(difference: Difference) -> bool:
-    """The end of the transaction before: a process that has just started does not know it, and
-    messages outside of transactions are none."""
-    if difference.field != "source.sequence":
-        return False
-    theirs, ours = json.loads(difference.theirs), json.loads(difference.ours)
-    return bool(theirs[1] == ours[1]) and None in (theirs[0], ours[0])
-
-
 def _outside(difference: Difference) -> bool:
     """A message outside of transactions has the time it was seen, theirs that of a commit."""
     return difference.change == "m-outside" and difference.field in {
@@ -86,7 +77,6 @@ def _outside(difference: Difference) -> bool:
 RULES: Final[dict[str, Rule]] = {
     "key-only before": _filled,
     "unchanged TOAST behind a key change": _read_again,
-    "the transaction before": _previous,
     "messages outside of transactions": _outside,
 }
 
