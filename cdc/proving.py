@@ -9,10 +9,13 @@ lost after the next start. Behind a record that was acknowledged, it refuses wha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 from cdc.topics import partition_for
 
+_partition_for: Final = lru_cache(1024)(partition_for)
+"""A topic with partitions that stay empty has few keys."""
 Produce = Callable[..., None]
 _Held = list[tuple[Any, ...]]
 
@@ -45,7 +48,7 @@ class Proving:
     ) -> None:
         """As the client's ``produce``, for a topic that ``proven`` was asked of."""
         unproven = self._unproven[topic]
-        at = partition if partition >= 0 else partition_for(key, self._partitions[topic])
+        at = partition if partition >= 0 else _partition_for(key, self._partitions[topic])
         if at not in unproven:
             self._produce(topic, value, key, partition, on_delivery, *more)
             return
