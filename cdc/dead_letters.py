@@ -2,7 +2,8 @@
 
 With ``oversized = "dead_letter"`` a record above the producer's limit is cut; later events of its
 key still flow, and no byte of it is lost. Pieces follow each other in the topic's only partition,
-each with the record's position in a header; on a restart the last one says which are missing.
+each with the record's position in a header. A record of which pieces are missing after a restart is
+written again from its first one: what is formed anew has other bytes (its clock, ``sequence``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from cdc.topics import dead_letters_topic
 
 PART_HEADER: Final = "part"
 """``i/n``, from 1."""
-_PART: Final = re.compile(rb"(\d{1,9})/\d{1,9}")
+_PART: Final = re.compile(rb"(\d{1,9})/(\d{1,9})")
 _ROOM: Final = 1_000
 """For the pieces' own headers but for what the record brings."""
 _ORIGINAL: Final = "header."
@@ -95,11 +96,12 @@ class DeadLetters:
         ]
 
 
-def part_of(headers: Iterable[tuple[str, bytes | None]]) -> int:
-    """The number of a piece, 0 for a record that is none."""
-    part = dict(headers).get(PART_HEADER)
-    said = _PART.fullmatch(part) if part else None  # an emitted event may bring one of its own
-    return int(said[1]) if said else 0
+def unfinished(headers: Iterable[tuple[str, bytes | None]]) -> bool:
+    """Whether a record is a piece with others to follow. An emitted event, which may bring a header
+    of that name, has an ``id``."""
+    told = dict(headers)
+    part = _PART.fullmatch(told.get(PART_HEADER) or b"")
+    return part is not None and "id" not in told and int(part[1]) < int(part[2])
 
 
 def whole(pieces: Iterable[Piece]) -> Iterator[DeadLetter]:
@@ -112,9 +114,11 @@ def whole(pieces: Iterable[Piece]) -> Iterator[DeadLetter]:
             position, topic = parse_position(told[POSITION_HEADER]), told["topic"].decode()
         except (KeyError, ValueError):
             raise LogError("the topic of dead letters holds a record that is none") from None
-        if open_ is not None and (open_.position, open_.topic) != (position, topic):
+        same = open_ is not None and (open_.position, open_.topic) == (position, topic)
+        if open_ is not None and not same:
             yield open_
-            open_ = None
+        if not same or number == 1:
+            open_ = None  # of the same record: a restart began it again
         if open_ is None:
             own = [(n[len(_ORIGINAL) :], t) for n, t in told.items() if n.startswith(_ORIGINAL)]
             cause = told.get("cause", b"").decode()

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from cdc.dead_letters import part_of
 from cdc.lsn import Position
 from cdc.records import Record, Replay
 from cdc.topics import partition_for
@@ -23,8 +22,8 @@ class Tail(NamedTuple):
 
     position: Position | None
     delete_without_tombstone: bool = False
-    part: int = 0
-    """How many pieces of that record there are, if it was cut (``cdc.dead_letters``)."""
+    unfinished: bool = False
+    """Whether that record was cut and lacks pieces (``cdc.dead_letters``)."""
 
 
 class KafkaReplay:
@@ -57,8 +56,8 @@ class KafkaReplay:
         tail = self._tails.get((topic, partition))
         if tail is None or tail.position is None or position > tail.position:
             return False
-        if tail.part and position == tail.position:
-            return part_of(record.get("headers", ())) <= tail.part
+        if tail.unfinished and position == tail.position:
+            return False
         tombstone_lost = record["value"] is None and tail.delete_without_tombstone
         return position < tail.position or not tombstone_lost
 

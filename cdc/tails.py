@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 import orjson
 
 from cdc.broker import Offsets, Record, windows_back
-from cdc.dead_letters import part_of
+from cdc.dead_letters import unfinished
 from cdc.errors import LogError
 from cdc.lsn import Position, parse_position
 from cdc.records import POSITION_HEADER
@@ -39,7 +39,7 @@ class Streamed(NamedTuple):
 
     position: Position
     owes_tombstone: bool
-    part: int = 0
+    unfinished: bool = False
 
 
 class _Scan(NamedTuple):
@@ -84,7 +84,7 @@ def _tail(
         if last is not None:
             after = after or following
             made_it = after is not None and after.value is None
-            return Tail(last.position, last.owes_tombstone and not made_it, last.part)
+            return Tail(last.position, last.owes_tombstone and not made_it, last.unfinished)
         if rows and start < floor:
             break
         following = first or following
@@ -131,9 +131,9 @@ def streamed(topic: str, record: Record) -> Streamed | None:
     return Streamed(position, owes_tombstone=op == "d" and record.key is not None)
 
 
-def _parsed(topic: str, record: Record, position: bytes) -> tuple[Position, bool, int]:
+def _parsed(topic: str, record: Record, position: bytes) -> tuple[Position, bool, bool]:
     try:
-        return parse_position(position), False, part_of(record.headers)
+        return parse_position(position), False, unfinished(record.headers)
     except ValueError:
         raise _foreign(topic, record) from None
 

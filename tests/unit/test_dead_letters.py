@@ -19,20 +19,29 @@ from tests.unit.test_change import TOPIC, begin, commit, describe, frame, insert
 
 LIMIT = 5_000
 LETTERS = "s.__dead_letters"
-STREAM = (
-    begin(200), describe(), insert(b"1", b"x" * 30_000), insert(b"1", b"y"),
-    insert(b"2", b"z" * 9_000), commit(200),
-)  # fmt: skip
 
 
-def transcribed(replay: KafkaReplay | None = None) -> dict[str, list[Record]]:
+def stream(size: int) -> tuple[bytes, ...]:
+    """A transaction of three events, the first and the last one too large."""
+    return (
+        begin(200), describe(), insert(b"1", b"x" * size), insert(b"1", b"y"),
+        insert(b"2", b"z" * 9_000), commit(200),
+    )  # fmt: skip
+
+
+STREAM = stream(30_000)
+
+
+def transcribed(
+    replay: KafkaReplay | None = None, frames: tuple[bytes, ...] = STREAM
+) -> dict[str, list[Record]]:
     reported: list[Position] = []
     letters = DeadLetters("s", LIMIT, lambda _topic, position, _size: reported.append(position))
     made = Transcriber(
         SourceContext("1", "s", "db"), relation, lambda _r, _k: None, lambda _t: 1, 50,
         replay, letters=letters,
     )  # fmt: skip
-    for payload in STREAM:
+    for payload in frames:
         made.feed(frame(payload, 100))
     assert reported == [Position(200, 1), Position(200, 3)]
     found: dict[str, list[Record]] = {}
@@ -64,16 +73,23 @@ def test_a_record_that_is_too_large_is_cut_and_what_follows_flows() -> None:
 
 
 @pytest.mark.parametrize("kept", range(11))
-def test_a_restart_writes_the_pieces_that_are_missing_and_no_others(kept: int) -> None:
-    pieces = transcribed()[LETTERS]
-    before = read(pieces)[:kept]
+def test_a_restart_writes_what_is_not_whole_again_from_its_first_piece(kept: int) -> None:
+    first, *_ = whole(read(transcribed()[LETTERS]))
+    step = len(transcribed()[LETTERS][0]["value"] or b"")
+    size = 30_000 + step - len(first.value) % step + 60  # cut in its last 60 bytes
+    before = read(transcribed(frames=stream(size))[LETTERS])[:kept]
     last = streamed(LETTERS, before[-1]) if before else None
-    tail = Tail(last.position, part=last.part) if last else Tail(None)
     # The table's own partition holds what came after the first record.
-    tails = {(LETTERS, 0): tail, (TOPIC, 0): Tail(Position(200, 2))}
-    records = transcribed(KafkaReplay(100, tails, {TOPIC: 1, LETTERS: 1}))
+    tails = {(LETTERS, 0): Tail(*last) if last else Tail(None), (TOPIC, 0): Tail(Position(200, 2))}
+    # What is formed anew is longer: it names the end of the transaction before.
+    again = begin(150), commit(150), *stream(size)
+    records = transcribed(KafkaReplay(100, tails, {TOPIC: 1, LETTERS: 1}), again)
     assert TOPIC not in records
-    assert pieces[:kept] + records.get(LETTERS, []) == pieces
+    letters = list(whole([*before, *read(records.get(LETTERS, []))]))
+    assert [letter.position.ordinal for letter in letters] == [1, 3]
+    assert [letter.missing for letter in letters] == [0, 0]
+    texts = [json.loads(letter.value)["after"]["a"] for letter in letters]
+    assert texts == ["x" * size, "z" * 9_000]
 
 
 def test_a_record_with_missing_pieces_says_so() -> None:

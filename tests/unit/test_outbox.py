@@ -125,7 +125,7 @@ def test_a_tail_reads_the_position_of_a_tombstone_from_its_header() -> None:
 
 def test_a_header_part_of_an_event_is_no_fault_of_the_topic() -> None:
     for part in (b"left", b"7", b"1/2", b""):
-        headers = [("position", b"00000000000000C800000002"), ("part", part)]
+        headers = [("id", b"7"), ("position", b"00000000000000C800000002"), ("part", part)]
         tail = streamed("s.outbox.orders", Read(0, 7, 0, b"k", b"{}", headers))
         assert tail is not None
         tails = {("s.outbox.orders", p): Tail(*tail) for p in range(3)}
