@@ -41,7 +41,7 @@ from cdc.replay import KafkaReplay, SessionReplay
 from cdc.replication import KEEPALIVE, ReplicationStream, SlotInUseError, parse_keepalive
 from cdc.tails import read_tails
 
-FRAMES_PER_READ: Final = 3_000
+FRAMES_PER_READ: Final = 2_000
 IDLE_WAIT_S: Final = 0.1
 ACK_WAIT_S: Final = 0.001
 """How often acknowledgements are looked for while nothing else happens and some are awaited."""
@@ -173,11 +173,10 @@ class Capture:
         frames = stream.receive(FRAMES_PER_READ) if self._producer.has_room else []
         if frames:
             fed, now_us = 0, time_ns() // 1000
-            for at, frame in enumerate(frames):
-                if frame[0] == KEEPALIVE:
-                    feed.feed(frames[fed:at], now_us)
-                    fed = at + 1
-                    self._keepalive(frame, stream, transcriber)
+            for at in [i for i, frame in enumerate(frames) if frame[0] == KEEPALIVE]:
+                feed.feed(frames[fed:at], now_us)
+                fed = at + 1
+                self._keepalive(frames[at], stream, transcriber)
             feed.feed(frames[fed:], now_us)
             self._publish(transcriber)
         self._serve()

@@ -108,11 +108,12 @@ class ReplicationStream:
         frames: list[bytes] = []
         size = 0
         drained = False
+        get_copy_data, append = connection.get_copy_data, frames.append
         try:
             while len(frames) < limit and size < _RECEIVE_BYTES:
-                length, data = connection.get_copy_data(1)
+                length, data = get_copy_data(1)
                 if length > 0:
-                    frames.append(bytes(data))
+                    append(bytes(data))
                     size += length
                     drained = False
                 elif length < 0:

@@ -45,6 +45,7 @@ def capture(
 
     from cdc.capture import Capture
     from cdc.logs import configure
+    from cdc.memory import keep_freed_memory
 
     config = configured(ctx)
     configure(json_lines=json_logs)
@@ -59,6 +60,7 @@ def capture(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
+    keep_freed_memory()
     run = Capture(config, version("headwater"))
     # What start-up made stays: the collector need not go over it, 20 ms each time, ever again.
     gc.freeze()

@@ -72,15 +72,25 @@ def sizes_of(values: Any) -> Ints:
     return edges[1:] - edges[:-1]
 
 
-def data_of(values: Any) -> bytes:
+def data_of(values: Any) -> Bytes:
     """The bytes of all values, one after the other; of an array that is not a slice."""
     _, _, data = values.buffers()
-    return b"" if data is None else data.to_pybytes()
+    return np.frombuffer(b"" if data is None else data, np.uint8)
 
 
-def objects_of(values: Any) -> npt.NDArray[Any]:
+def table_of(characters: bytes) -> Mask:
+    """For ``holds_only``: which of the 256 bytes are among these."""
+    table = np.zeros(256, np.bool_)
+    table[list(characters)] = True
+    return table
+
+
+def holds_only(data: Bytes, table: Mask) -> bool:
+    """Whether every byte is one of the table's."""
+    return bool(table[data].all())
+
+
+def texts_of(values: Any) -> list[bytes]:
     """The values as Python's bytes."""
-    data, edges = data_of(values), offsets_of(values).tolist()
-    found = np.empty(len(values), object)
-    found[:] = [data[start:end] for start, end in pairwise(edges)]
-    return found
+    data, edges = data_of(values).tobytes(), offsets_of(values).tolist()
+    return [data[start:end] for start, end in pairwise(edges)]

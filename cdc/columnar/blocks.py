@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cdc.columnar.arrays import Ints, Mask, objects_of, sizes_of
+from cdc.columnar.arrays import Ints, Mask, sizes_of, texts_of
 from cdc.columnar.partitions import partitions_for
 from cdc.records import Block
 
@@ -38,33 +38,36 @@ def block(events: list[Events], deletes: list[bool], times_ms: Ints, partitions:
 
     ``deletes`` says which of ``events`` are deletes; ``times_ms`` is of every row of the stretch.
     """
-    at = np.concatenate([part.at for part in events])
-    order = np.argsort(at, kind="stable")
     keyed = events[0].keys is not None
-    dead: Mask = np.concatenate(
-        [np.full(len(p.at), gone and keyed) for p, gone in zip(events, deletes, strict=True)]
-    )[order]
-    copies = np.repeat(order, 1 + dead) if dead.any() else order
-    values = _objects([part.values for part in events])[copies]
-    if dead.any():
-        last = np.cumsum(1 + dead) - 1
-        values[last[dead]] = None
-    sizes = sum(int(sizes_of(part.values).sum()) for part in events)
+    at = np.concatenate([part.at for part in events])
+    values = [text for part in events for text in texts_of(part.values)]
+    keys: list[bytes | None] = [None] * len(at)
+    chosen: Ints = np.zeros(len(at), np.int64)
     if keyed:
-        keys = _objects([part.keys for part in events])[copies]
-        chosen = np.concatenate([partitions_for(part.keys, partitions) for part in events])[copies]
-        sizes += sum(int(sizes_of(part.keys).sum()) for part in events)
-    else:
-        keys = np.full(len(copies), None, object)
-        chosen = np.zeros(len(copies), np.int64)
-    return Block(
-        keys.tolist(),
-        values.tolist(),
-        chosen.tolist(),
-        times_ms[at[copies]].tolist(),
-        sizes,
-        _closing(chosen),
-    )
+        keys = [text for part in events for text in texts_of(part.keys)]
+        chosen = np.concatenate([partitions_for(part.keys, partitions) for part in events])
+    final: list[bytes | None] = list(values)
+    if len(events) > 1 or (deletes[0] and keyed):
+        dead = [gone and keyed for part, gone in zip(events, deletes, strict=True) for _ in part.at]
+        order, tombstones = _with_tombstones(at, np.array(dead))
+        rows = order.tolist()
+        keys = [keys[i] for i in rows]
+        final = [None if dead else values[i] for i, dead in zip(rows, tombstones, strict=True)]
+        at, chosen = at[order], chosen[order]
+    size = sum(int(sizes_of(part.values).sum()) for part in events)
+    if keyed:
+        size += sum(int(sizes_of(part.keys).sum()) for part in events)
+    times = times_ms[at].tolist()
+    return Block(keys, final, chosen.tolist(), times, size, _closing(chosen))
+
+
+def _with_tombstones(at: Ints, dead: Mask) -> tuple[Ints, list[bool]]:
+    """The order of records, each delete's twice, and which of them are tombstones."""
+    order = np.argsort(at, kind="stable")
+    copies = 1 + dead[order]
+    tombstone = np.zeros(int(copies.sum()), np.bool_)
+    tombstone[(np.cumsum(copies) - 1)[dead[order]]] = True
+    return np.repeat(order, copies), tombstone.tolist()
 
 
 def _closing(partitions: Ints) -> dict[int, int]:
@@ -72,8 +75,3 @@ def _closing(partitions: Ints) -> dict[int, int]:
     found, counts = np.unique(partitions, return_counts=True)
     last = [int(np.flatnonzero(partitions == partition)[-1]) for partition in found]
     return dict(zip(last, counts.tolist(), strict=True))
-
-
-def _objects(arrays: list[Any]) -> Any:
-    parts = [objects_of(array) for array in arrays]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -23,7 +23,7 @@ def murmur2(keys: Any) -> npt.NDArray[np.uint32]:
     """MurmurHash2 as Kafka's Java client computes it, of each element."""
     starts, sizes = offsets_of(keys)[:-1], sizes_of(keys)
     # Four bytes more than there are, so that the last word can be read whole.
-    data = np.frombuffer(data_of(keys) + bytes(4), np.uint8)
+    data = np.append(data_of(keys), np.zeros(4, np.uint8))
     hashes = np.uint32(_SEED) ^ sizes.astype(np.uint32)
     words = sizes // 4
     for word in range(int(words.max(initial=0))):

@@ -15,14 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.columnar.arrays import (
+    Bytes,
     binary,
     booleans,
     data_of,
     from_parts,
+    holds_only,
     literal,
-    objects_of,
     offsets_of,
     sizes_of,
+    table_of,
+    texts_of,
 )
 from cdc.columnar.tuples import Column
 from cdc.relation import TypeInfo
@@ -45,9 +48,13 @@ Quick = Callable[[Any], "Json | None"]
 Encode = Callable[[Column], Json]
 
 _NULL: Final = b"null"
-_CONTROL: Final = bytes(range(0x20))
-_ESCAPED: Final = b'"\\'
-_DIGITS: Final = b"0123456789"
+_FIRST_PRINTED: Final = 0x20
+_FIRST_NOT_ASCII: Final = 0x80
+_QUOTE, _BACKSLASH = b'"\\'
+_OF_NUMERIC: Final = table_of(b"0123456789.-")
+_OF_DATE: Final = table_of(b"0123456789-")
+_OF_TIMESTAMP: Final = table_of(b"0123456789-: .")
+_OF_TIMESTAMPTZ: Final = table_of(b"0123456789-: .+")
 _DATE: Final = 10
 _SECONDS: Final = 19
 """Characters of ``2024-02-29`` and of ``2024-02-29 12:34:56``."""
@@ -82,7 +89,7 @@ def _quick(type: TypeInfo, typmod: int) -> Quick | None:
 
 
 def _slowly(values: Any, each: ColumnEncoder) -> Json:
-    return Json(b"", binary(each(objects_of(values).tolist())))
+    return Json(b"", binary(each(texts_of(values))))
 
 
 def _with_nulls(json: Json, column: Column) -> Json:
@@ -106,37 +113,37 @@ def _with_nulls(json: Json, column: Column) -> Json:
 
 def _text(values: Any) -> Json | None:
     data = data_of(values)
-    if len(data.translate(None, _CONTROL)) != len(data) or not _whole_characters(values, data):
+    if (data < _FIRST_PRINTED).any() or not _whole_characters(values, data):
         return None
-    if len(data.translate(None, _ESCAPED)) != len(data):
+    if ((data == _QUOTE) | (data == _BACKSLASH)).any():
         values = pc.replace_substring(values, "\\", "\\\\")
         values = pc.replace_substring(values, '"', '\\"')
     return Json(b'"', values, b'"')
 
 
-def _whole_characters(values: Any, data: bytes) -> bool:
+def _whole_characters(values: Any, data: Bytes) -> bool:
     """Whether each value is UTF-8: all together are, and none begins inside of a character."""
-    if data.isascii():
+    if (data < _FIRST_NOT_ASCII).all():
         return True
     try:
-        data.decode()
+        data.tobytes().decode()
     except UnicodeDecodeError:
         return False
-    first = np.append(np.frombuffer(data, np.uint8), np.uint8(0))[offsets_of(values)[:-1]]
+    first = np.append(data, np.uint8(0))[offsets_of(values)[:-1]]
     return not ((first & 0xC0) == 0x80).any()
 
 
 def _numeric(values: Any) -> Json | None:
-    if _holds_empty(values) or data_of(values).strip(b"0123456789.-"):
+    if _holds_empty(values) or not holds_only(data_of(values), _OF_NUMERIC):
         return None
     return Json(b'"', values, b'"')
 
 
 def _boolean(values: Any) -> Json | None:
     data = data_of(values)
-    if len(data) != len(values) or data.strip(b"tf"):
+    true = data == ord("t")
+    if len(data) != len(values) or not (true | (data == ord("f"))).all():
         return None
-    true = np.frombuffer(data, np.uint8) == ord("t")
     return Json(b"", pc.if_else(booleans(true), literal(b"true"), literal(b"false")))
 
 
@@ -149,8 +156,7 @@ def _float(values: Any) -> Json | None:
 
 
 def _date(values: Any) -> Json | None:
-    data = data_of(values)
-    if not _all_sized(values, _DATE, _DATE) or data.strip(_DIGITS + b"-"):
+    if not _all_sized(values, _DATE, _DATE) or not holds_only(data_of(values), _OF_DATE):
         return None
     return Json(b'"', values, b'Z"')
 
@@ -158,9 +164,9 @@ def _date(values: Any) -> Json | None:
 def _timestamp(values: Any) -> Json | None:
     """The space between date and time becomes a T, in place."""
     data = data_of(values)
-    if not _all_sized(values, _SECONDS, _SECONDS + 7) or data.strip(_DIGITS + b"-: ."):
+    if not _all_sized(values, _SECONDS, _SECONDS + 7) or not holds_only(data, _OF_TIMESTAMP):
         return None
-    characters = np.frombuffer(data, np.uint8).copy()
+    characters = data.copy()
     starts = offsets_of(values)[:-1]
     if (characters[starts + 4] != ord("-")).any() or (characters[starts + 10] != ord(" ")).any():
         return None
@@ -172,9 +178,9 @@ def _timestamptz(values: Any, digits: int) -> Json | None:
     """Every value becomes as long as the precision asks for, filled up with zeros."""
     data = data_of(values)
     longest = _SECONDS + _ZONE + (digits + 1 if digits else 0)
-    if not _all_sized(values, _SECONDS + _ZONE, longest) or data.strip(_DIGITS + b"-: .+"):
+    if not _all_sized(values, _SECONDS + _ZONE, longest) or not holds_only(data, _OF_TIMESTAMPTZ):
         return None
-    characters = np.frombuffer(data + bytes(8), np.uint8)
+    characters = np.append(data, np.zeros(8, np.uint8))
     offsets = offsets_of(values)
     starts, ends = offsets[:-1], offsets[1:] - _ZONE
     width = _SECONDS + (digits + 1 if digits else 0)
