@@ -8,7 +8,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 DOCUMENT = (TESTS.parent / "docs" / "guarantees.md").read_text(encoding="utf-8")
-NAMED = re.compile(r"`((?:unit|integration|acceptance)/\w+\.py)::(\w+)`")
+NAMED = re.compile(r"`((?:unit|simulation|integration|acceptance)/\w+\.py)::(\w+)`")
 WAYS = 54
 
 

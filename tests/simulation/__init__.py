@@ -1,0 +1,1 @@
+"""Capture's own loop on a simulated source, Kafka and clock: one seed is one history."""

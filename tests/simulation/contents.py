@@ -1,0 +1,60 @@
+"""What a run left in Kafka, without what differs from run to run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from cdc.broker import Record
+from cdc.dead_letters import whole
+from cdc.topics import dead_letters_topic, progress_topic, schemas_topic
+from tests.simulation.kafka import SOURCE, Log
+
+DIFFERS: Final = "differs from its record"
+Partition = tuple[str, int]
+_WITHOUT_PLACE: Final = (progress_topic(SOURCE), schemas_topic(SOURCE))
+"""Compacted topics, whose records may stand again and again."""
+_OF_THE_RUN: Final = re.compile(rb'"sequence":"\[.*?\]",|"ts_[mun]s":\d+')
+"""The clock, and the end of the transaction before, which a session does not know at first."""
+
+
+def contents(log: Log) -> dict[Partition, list[object]]:
+    """Each partition's records, as they must be the same however they came there."""
+    return {
+        (topic, partition): _letters(held) if topic == dead_letters_topic(SOURCE) else _plain(held)
+        for (topic, partition), held in log.records.items()
+        if held and topic not in _WITHOUT_PLACE
+    }
+
+
+def difference(expected: Log, found: Log) -> str:
+    """Where two runs first differ, in words; empty when they do not."""
+    wanted, got = contents(expected), contents(found)
+    for at in sorted(wanted.keys() | got.keys()):
+        want, have = wanted.get(at, []), got.get(at, [])
+        if want != have:
+            pairs = enumerate(zip(want, have, strict=False))
+            first = next((i for i, (a, b) in pairs if a != b), min(len(want), len(have)))
+            return (
+                f"{at[0]}[{at[1]}] {DIFFERS} {first} on, {len(want)} and "
+                f"{len(have)} records:\n  expected {want[first : first + 2]}\n"
+                f"  found    {have[first : first + 2]}"
+            )
+    return ""
+
+
+def _plain(held: Sequence[Record]) -> list[object]:
+    return [(record.key, _lasting(record.value), tuple(record.headers)) for record in held]
+
+
+def _letters(held: Sequence[Record]) -> list[object]:
+    """Whole again: where the pieces are cut, and how often one began, depends on the run."""
+    return [
+        (letter.topic, letter.key, _lasting(letter.value), letter.position, letter.missing)
+        for letter in whole(held)
+    ]
+
+
+def _lasting(value: bytes | None) -> bytes | None:
+    return None if value is None else _OF_THE_RUN.sub(b"", value)

@@ -1,0 +1,147 @@
+"""One run: a workload is captured in one life after another, until all of it is confirmed.
+
+Real are ``Capture`` with its session, step and progress, and all it is made of down to the client
+of Kafka, the connection to PostgreSQL and the clock. Threads do not run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import SimpleNamespace
+from typing import Final, NamedTuple
+
+import pytest
+from structlog.testing import capture_logs
+
+from cdc.capture import Capture
+from cdc.config import Config
+from cdc.errors import RetryableError
+from cdc.marks import Mark
+from cdc.topics import message_topic, progress_topic, table_topic
+from tests.simulation.faults import CALM, TROUBLED, Chance, Clock, CrashError
+from tests.simulation.kafka import SOURCE, Client, Log
+from tests.simulation.stream import IDENTITY, SLOT_LSN, Describer, Source, Stream
+from tests.simulation.wal import TABLES, workload
+
+PARTITIONS: Final = 2
+MOST_TROUBLED_LIVES: Final = 12
+"""After these the faults end, so that every run does."""
+MOST_TURNS: Final = 5_000
+"""Of the loop in one life: whoever needs more is stuck."""
+_LARGEST_BATCH: Final = 3_100
+"""``message.max.bytes`` where values are to be larger."""
+
+
+class Outcome(NamedTuple):
+    """What a run left, and what it took."""
+
+    log: Log
+    lives: int
+    sessions: int
+
+
+def run(seed: int, *, troubled: bool) -> Outcome:
+    """The seed's workload, captured in a calm or a troubled world."""
+    config = _config(seed)
+    rng = random.Random(seed)
+    wal = workload(rng, rng.choice((10, 40, 80)), large=config.capture.oversized != "stop")
+    log = _initialised(config)
+    source = Source(wal, lambda: log.mark().confirmed)
+    chance = Chance(seed + 1, TROUBLED if troubled else CALM)
+    lives = 0
+    while source.confirmed < source.end:
+        lives += 1
+        if lives > MOST_TROUBLED_LIVES:
+            chance.faults = CALM
+        client = Client(log, chance)
+        with _wired(source, log, client, chance), suppress(CrashError):
+            _live(config, source, chance)
+        client.die()
+    return Outcome(log, lives, source.sessions)
+
+
+def _live(config: Config, source: Source, chance: Chance) -> None:
+    """One process, session by session, until it crashes, stops or has nothing left to do."""
+    capture = Capture(config, "1")
+    turns = 0
+
+    def stop() -> bool:
+        nonlocal turns
+        turns += 1
+        assert turns < MOST_TURNS, f"stuck: {capture.counters} of {source.end}"
+        if chance.strikes(chance.faults.crash):
+            raise CrashError
+        if chance.strikes(chance.faults.lost_session):
+            raise RetryableError("the session was lost")
+        return chance.strikes(chance.faults.stop) or source.confirmed >= source.end
+
+    while True:
+        with suppress(RetryableError):
+            capture._session(stop)
+            return
+
+
+def _config(seed: int) -> Config:
+    """Dead letters with every second seed, transaction metadata with every third."""
+    dead_letters = seed % 2 == 0
+    return Config.model_validate(
+        {
+            "source": {"name": SOURCE, "dsn": "host=simulated", "tables": ["public.*"]},
+            "kafka": {
+                "bootstrap_servers": "simulated",
+                "partitions": PARTITIONS,
+                "producer": {"message.max.bytes": _LARGEST_BATCH} if dead_letters else {},
+            },
+            "capture": {
+                "feedback_s": 0.01,
+                "progress_ms": 10 + 10 * (seed % 5),
+                "heartbeat_s": 0,
+                "transaction_metadata": seed % 3 == 0,
+                "oversized": "dead_letter" if dead_letters else "stop",
+            },
+        }
+    )
+
+
+def _initialised(config: Config) -> Log:
+    """What ``headwater init`` leaves of an empty source: its topics and the first mark."""
+    names = [table_topic(SOURCE, "public", table) for table in TABLES.values()]
+    topics = dict.fromkeys([*names, message_topic(SOURCE)], PARTITIONS)
+    log = Log(topics)
+    mark = Mark(SLOT_LSN, log.end_offsets(list(topics)), *IDENTITY, config.source.slot_name)
+    log.append(progress_topic(SOURCE), 0, mark.encode(0), SOURCE.encode(), 0)
+    return log
+
+
+@contextmanager
+def _wired(source: Source, log: Log, client: Client, chance: Chance) -> Iterator[None]:
+    """The edges of capture in the simulated world, for one life."""
+    clock = Clock()
+
+    def stream(_dsn: str, _slot: str, _publication: str, start_lsn: int, *_rest: object) -> Stream:
+        return Stream(source, chance, start_lsn)
+
+    edges = {
+        "cdc.capture.Broker": lambda *_: log,
+        "cdc.capture.ReplicationStream": stream,
+        "cdc.capture.Describer": Describer,
+        "cdc.capture.asking": source.asking,
+        "cdc.capture.select": SimpleNamespace(select=lambda *_: None),
+        "cdc.reconcile.asking": source.asking,
+        "cdc.reconcile.check_publication": lambda *_: [],
+        "cdc.reconcile.identify": lambda _conn: IDENTITY,
+        "cdc.reconcile.slot_state": lambda _conn, _name: source.slot(),
+        "cdc.opening.asking": source.asking,
+        "cdc.producer._Producer": lambda _settings: client,
+        "cdc.columnar.feed.LEAST_FRAMES": 6,
+    }
+    for module in ("capture", "recorder", "producer"):
+        edges[f"cdc.{module}.monotonic"] = clock.monotonic
+    for module in ("capture", "recorder"):
+        edges[f"cdc.{module}.time_ns"] = clock.time_ns
+    with pytest.MonkeyPatch.context() as patch, capture_logs():
+        for edge, simulated in edges.items():
+            patch.setattr(edge, simulated)
+        yield
