@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 
 from cdc.broker import Broker
+from cdc.errors import RetryableError
 from cdc.lsn import parse_lsn
 from cdc.marks import decode_mark
 from cdc.topics import progress_topic, table_topic
@@ -137,7 +138,10 @@ class Deployment:
 
         def reached() -> bool:
             assert process is None or process.poll() is None, self.log("capture")
-            return self._confirmed(topic) >= target
+            try:
+                return self._confirmed(topic) >= target
+            except RetryableError:  # Kafka is just coming back
+                return False
 
         wait_until(reached, f"progress of {self.name} to reach {target}", timeout_s)
 

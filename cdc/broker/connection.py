@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import tenacity
 from kafka import KafkaAdminClient, KafkaConsumer
@@ -21,6 +21,10 @@ RETRY_TIMEOUT_S = 10.0
 _FETCH_MAX_WAIT_MS = 20
 
 T = TypeVar("T")
+
+# The client does not count the second among what may be tried again: it is what it says of a
+# leader that its newest metadata does not name, as after a broker's restart.
+_TRANSIENT: Final = (kafka_errors.RetriableError, kafka_errors.UnknownBrokerIdError, OSError)
 
 
 class Connection:
@@ -142,6 +146,6 @@ class Connection:
             return LogError(message, "grant this client the right in Kafka's ACLs")
         if isinstance(error, kafka_errors.UnknownTopicOrPartitionError):
             return LogError(message, "run `headwater init`, which creates the topics")
-        if isinstance(error, kafka_errors.RetriableError | OSError):
+        if isinstance(error, _TRANSIENT):
             return RetryableError(message, "check that the brokers are up and reachable from here")
         return LogError(message)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 from confluent_kafka import Producer
+from kafka.errors import UnknownBrokerIdError
 
 from cdc.broker import (
     Broker,
@@ -16,6 +17,7 @@ from cdc.broker import (
     last_record,
     read_compacted,
 )
+from cdc.broker.connection import Connection
 from cdc.errors import LogError, RetryableError
 from cdc.lsn import Position
 from cdc.replay import Tail
@@ -180,3 +182,8 @@ def test_an_unreachable_broker_is_one_clear_line_within_seconds() -> None:
 def test_an_address_without_a_port_is_refused() -> None:
     with pytest.raises(LogError, match="'localhost' is not HOST:PORT"):
         Broker("localhost").partitions(["x"])
+
+
+def test_a_leader_that_is_not_known_for_a_moment_is_asked_again() -> None:
+    error = Connection("localhost:1").error("reading offsets", UnknownBrokerIdError())
+    assert isinstance(error, RetryableError)
