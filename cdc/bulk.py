@@ -12,8 +12,8 @@ from time import monotonic
 from typing import Any, Final
 
 from cdc.errors import FatalError, LogError, RetryableError
+from cdc.kafka_client import open_client
 from cdc.kafka_security import PLAINTEXT, Security
-from cdc.producer import open_client
 
 _POLL_S: Final = 0.05
 _STALLED_S: Final = 120.0

@@ -1,60 +1,32 @@
 """Records to Kafka, through confluent-kafka: idempotent, acknowledged by all replicas, in order.
 
 Records go one by one: the client's batch call takes neither timestamps nor headers, and measured
-no faster. ``send`` never blocks and never reorders. The producer's own queue is so large that it
-is never full; what bounds memory is ``has_room``, which the owner asks before it reads more from
-the source. Acknowledgements count down a ``Flight`` and move ``next_offsets``; a record that Kafka
-refuses for good stops all that follows (``enable.gapless.guarantee``) and is raised by ``poll``.
+no faster; a ``Block`` is reported once a partition. ``send`` never blocks and never reorders. The
+producer's own queue is so large that it is never full; what bounds memory is ``has_room``, which
+the owner asks before it reads more from the source. Acknowledgements count down a ``Flight`` and
+move ``next_offsets``; a record that Kafka refuses for good stops all that follows
+(``enable.gapless.guarantee``) and is raised by ``poll``.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import Producer as _Producer
 
-from cdc.errors import LogError, RetryableError, UsageError
-from cdc.kafka_security import PLAINTEXT, Security, for_librdkafka
+from cdc.errors import LogError, RetryableError
+from cdc.kafka_client import open_client
+from cdc.kafka_security import PLAINTEXT, Security
 from cdc.progress import Flight
 from cdc.proving import Produce, Proving
 from cdc.records import Block, Record, weight
 
-_FIXED: Final[dict[str, str | int | bool]] = {
-    "enable.idempotence": True,
-    "acks": "all",
-    # A refused batch must not be overtaken: the partition's tail would then claim it was written.
-    "enable.gapless.guarantee": True,
-    # Records wait for Kafka for as long as it takes; giving one up would lose it.
-    "message.timeout.ms": 0,
-    "partitioner": "murmur2_random",
-    "queue.buffering.max.messages": 10_000_000,
-    "queue.buffering.max.kbytes": 2_097_151,
-}
-_DEFAULTS: Final[dict[str, str | int | bool]] = {
-    "compression.type": "lz4",
-    "linger.ms": 2,
-    "batch.size": 1_000_000,
-    "batch.num.messages": 10_000,
-    "message.max.bytes": 1_000_000,
-    "socket.nagle.disable": True,
-    "reconnect.backoff.ms": 50,
-    "reconnect.backoff.max.ms": 1_000,
-    "client.id": "headwater",
-}
 _ANY_PARTITION: Final = -1
 _NEVER: Final = 1 << 63
 """Above every offset: what an unknown partition is expected to go on from."""
-_REFUSAL_S: Final = 3.0
-_CLIENTS_WORDS: Final = re.compile(r"^\w+://\S+: | \(after \d+ms in state \w+\)$")
-_CERTIFICATE_HINT: Final = "set kafka.ssl_ca_location to the PEM of who signed the certificate"
-_PROTOCOL_HINT: Final = (
-    "check kafka.security_protocol: does the listener want SASL, TLS or a client certificate?"
-)
 _TOO_LARGE: Final = (
     "raise max.message.bytes of the topic above message.max.bytes and batch.size of "
     "[kafka.producer], or lower those; then start capture again: nothing was confirmed past it"
@@ -67,69 +39,6 @@ _MEND: Final = (
 )
 _ENVELOPE_BYTES: Final = 500
 """More than Kafka's own overhead of one record."""
-
-
-def open_client(
-    bootstrap_servers: str,
-    settings: Mapping[str, str | int | float | bool] | None,
-    on_error: Callable[[KafkaError], None],
-    security: Security = PLAINTEXT,
-    **more: str | int | bool,
-) -> tuple[Any, int]:
-    """A client of librdkafka as every part of Headwater configures it, and the largest record it
-    takes. Raises ``UsageError`` for settings that would break order or that Kafka does not know."""
-    settings = dict(settings or {})
-    clash = sorted(settings.keys() & _FIXED.keys())
-    if clash:
-        raise UsageError(
-            f"kafka.producer: {', '.join(clash)} may not be changed",
-            "exactly-once order depends on it: remove the setting",
-        )
-    merged = {**_DEFAULTS, **settings, **_FIXED, **more, "bootstrap.servers": bootstrap_servers}
-    private = for_librdkafka(security)
-    try:
-        client = _Producer({**merged, **private, "error_cb": on_error, "log_level": 2})
-    except KafkaException as error:
-        raise UsageError(f"kafka: the producer: {error.args[0].str()}") from None
-    return client, int(merged["message.max.bytes"])
-
-
-class Refusal(NamedTuple):
-    """Why no client can connect. ``for_good``: trying again gives the same answer."""
-
-    said: str
-    hint: str
-    for_good: bool
-
-
-def why_refused(bootstrap_servers: str, security: Security) -> Refusal | None:
-    """What a broker answers to a client with these options; None if it takes it, or is silent."""
-    found: list[Refusal] = []
-
-    def heard(error: KafkaError) -> None:
-        if (refusal := _refusal(error)) is not None:
-            found.append(refusal)
-
-    client, _ = open_client(bootstrap_servers, None, heard, security)
-    deadline = monotonic() + _REFUSAL_S
-    while not any(refusal.for_good for refusal in found) and monotonic() < deadline:
-        client.poll(0.05)
-    return max(found, key=lambda refusal: refusal.for_good, default=None)
-
-
-def _refusal(error: KafkaError) -> Refusal | None:
-    said = _CLIENTS_WORDS.sub("", error.str())
-    if error.code() == KafkaError._AUTHENTICATION:
-        unknown = "mechanism handshake failed" in said
-        hint = "kafka.sasl_mechanism" if unknown else "kafka.sasl_username and kafka.sasl_password"
-        return Refusal(said, f"check {hint}", True)
-    if error.code() == KafkaError._SSL:
-        return Refusal(said.split(": broker cert")[0], _CERTIFICATE_HINT, True)
-    if "SSL handshake failed" in said:
-        return Refusal(said, _PROTOCOL_HINT, True)
-    if error.code() == KafkaError._ALL_BROKERS_DOWN:
-        return Refusal("every connection was closed", _PROTOCOL_HINT, False)
-    return None
 
 
 class Producer:

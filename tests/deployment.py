@@ -15,10 +15,10 @@ from typing import Any
 
 import psycopg
 
-from cdc.broker import Broker
+from cdc.broker import Broker, last_record
 from cdc.errors import RetryableError
 from cdc.lsn import parse_lsn
-from cdc.marks import decode_mark
+from cdc.marks import Mark, decode_mark
 from cdc.topics import progress_topic, table_topic
 from tests.waiting import wait_until
 
@@ -134,23 +134,24 @@ class Deployment:
     ) -> None:
         """Wait until all that is committed by now is in Kafka and confirmed."""
         target = self.wal_end()
-        topic = progress_topic(self.name)
 
         def reached() -> bool:
             assert process is None or process.poll() is None, self.log("capture")
             try:
-                return self._confirmed(topic) >= target
+                return self.newest_mark().confirmed >= target
             except RetryableError:  # Kafka is just coming back
                 return False
 
         wait_until(reached, f"progress of {self.name} to reach {target}", timeout_s)
 
-    def _confirmed(self, topic: str) -> int:
+    def newest_mark(self) -> Mark:
+        """What Kafka's newest progress mark says."""
+        topic = progress_topic(self.name)
         with Broker(self.bootstrap) as broker:
-            end = broker.end_offsets([topic])[topic][0]
-            records = list(broker.read(topic, 0, max(0, end - 1), end))
-        value = records[-1].value if records else None
-        return decode_mark(value, topic).confirmed if value else 0
+            record = last_record(broker, topic)
+        assert record is not None, f"{topic} is empty"
+        assert record.value is not None
+        return decode_mark(record.value, topic)
 
     def events(self, table: str, schema: str = "public") -> list[Event]:
         """Everything in a table's topic, partition by partition."""

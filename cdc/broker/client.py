@@ -192,9 +192,14 @@ class Broker:
                 reader.seek(tp, start)
             position, deadline = start, time.monotonic() + STALL_TIMEOUT_S
             while position < end:
-                with self._connection.translated(doing):
-                    polled = reader.poll(_POLL_MS, max_records=_RECORDS_PER_POLL).get(tp, ())
-                    reached = reader.position(tp, timeout_ms=_POLL_MS) or position
+                try:
+                    with self._connection.translated(doing):
+                        polled = reader.poll(_POLL_MS, max_records=_RECORDS_PER_POLL).get(tp, ())
+                        reached = reader.position(tp, timeout_ms=_POLL_MS) or position
+                except RetryableError:
+                    if time.monotonic() > deadline:
+                        raise
+                    continue
                 for r in polled:
                     if r.offset < end:
                         yield Record(partition, r.offset, r.timestamp, r.key, r.value, r.headers)

@@ -12,8 +12,8 @@ from kafka import KafkaAdminClient, KafkaConsumer
 from kafka import errors as kafka_errors
 
 from cdc.errors import HeadwaterError, LogError, RetryableError
+from cdc.kafka_client import why_refused
 from cdc.kafka_security import PLAINTEXT, Security, for_kafka_python
-from cdc.producer import why_refused
 
 CONNECT_TIMEOUT_S = 5.0
 RETRY_TIMEOUT_S = 10.0
@@ -22,9 +22,15 @@ _FETCH_MAX_WAIT_MS = 20
 
 T = TypeVar("T")
 
-# The client does not count the second among what may be tried again: it is what it says of a
-# leader that its newest metadata does not name, as after a broker's restart.
-_TRANSIENT: Final = (kafka_errors.RetriableError, kafka_errors.UnknownBrokerIdError, OSError)
+# The client does not count two of these among what may be tried again: what it says of a leader
+# that its newest metadata does not name, as after a broker's restart; and a broker's own "unknown
+# error", which Kafka's Java consumer asks again for, too.
+_TRANSIENT: Final = (
+    kafka_errors.RetriableError,
+    kafka_errors.UnknownBrokerIdError,
+    kafka_errors.UnknownError,
+    OSError,
+)
 
 
 class Connection:

@@ -14,7 +14,7 @@ import psycopg
 from stack import servers
 from stack.guardian import Guardian
 from stack.ports import HOST, free_port
-from tests.chaos.proxy import Proxy
+from tests.proxy import Proxy
 
 POSTGRES: Final[Mapping[str, str]] = {
     # Processes are killed, never the machine: what was handed to the system is durable.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from kafka.errors import UnknownBrokerIdError
+from kafka import KafkaConsumer
+from kafka.errors import KafkaError, UnknownBrokerIdError, UnknownError
 
 from cdc.broker import (
     Broker,
@@ -184,6 +186,22 @@ def test_an_address_without_a_port_is_refused() -> None:
         Broker("localhost").partitions(["x"])
 
 
-def test_a_leader_that_is_not_known_for_a_moment_is_asked_again() -> None:
-    error = Connection("localhost:1").error("reading offsets", UnknownBrokerIdError())
-    assert isinstance(error, RetryableError)
+@pytest.mark.parametrize("passing", [UnknownBrokerIdError, UnknownError])
+def test_what_passes_after_a_brokers_restart_is_asked_again(passing: type[KafkaError]) -> None:
+    assert isinstance(Connection("localhost:1").error("reading", passing()), RetryableError)
+
+
+def test_a_read_outlives_an_error_that_passes(
+    broker: Broker, topic: str, kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produce(kafka, topic, [(b"k", b"v")])
+    poll, failures = KafkaConsumer.poll, [UnknownError(), UnknownError()]
+
+    def failing_at_first(reader: KafkaConsumer, *args: Any, **named: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return poll(reader, *args, **named)
+
+    monkeypatch.setattr(KafkaConsumer, "poll", failing_at_first)
+    assert [record.value for record in broker.read(topic, 0, 0, 1)] == [b"v"]
+    assert not failures

@@ -11,9 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from cdc.broker import Broker, last_record
 from cdc.bulk import BulkProducer
-from cdc.marks import decode_mark
 from cdc.topics import progress_topic
 from tests.deployment import Deployment
 from tests.waiting import wait_until
@@ -32,11 +30,7 @@ def shop(tmp_path: Path, database: str, kafka: str, source_name: str) -> Deploym
 def rewrite_mark(shop: Deployment, **changes: Any) -> None:
     """Kafka's newest mark says something else now."""
     topic = progress_topic(shop.name)
-    with Broker(shop.bootstrap) as broker:
-        record = last_record(broker, topic)
-    assert record is not None
-    assert record.value is not None
-    value = decode_mark(record.value, topic)._replace(**changes).encode(0)
+    value = shop.newest_mark()._replace(**changes).encode(0)
     producer = BulkProducer(shop.bootstrap)
     producer.send(topic, [shop.name.encode()], [value], time_ns() // 1_000_000)
     producer.flush()

@@ -12,11 +12,10 @@ import psycopg
 import pytest
 from kafka import KafkaAdminClient
 
-from cdc.broker import Broker, last_record
-from cdc.marks import Mark, decode_mark
+from cdc.broker import Broker
 from cdc.postgres import connect
 from cdc.slot import slot_state
-from cdc.topics import progress_topic, table_topic
+from cdc.topics import table_topic
 from tests.deployment import Deployment, assert_exactly_once_in_order
 from tests.waiting import wait_until
 
@@ -34,15 +33,6 @@ def shop(tmp_path: Path, database: str, kafka: str, source_name: str) -> Deploym
 def kill(process: subprocess.Popen[str]) -> None:
     os.killpg(process.pid, signal.SIGKILL)
     process.wait(10)
-
-
-def newest_mark(shop: Deployment) -> Mark:
-    topic = progress_topic(shop.name)
-    with Broker(shop.bootstrap) as broker:
-        record = last_record(broker, topic)
-    assert record is not None
-    assert record.value is not None
-    return decode_mark(record.value, topic)
 
 
 def sender(shop: Deployment) -> tuple[int, int] | None:
@@ -125,7 +115,7 @@ def test_rows_of_an_open_transaction_that_a_mark_counts_are_not_published_again(
         topic = table_topic(shop.name, "public", "item")
 
         def counted() -> bool:
-            return sum(newest_mark(shop).offsets[topic].values()) == 101
+            return sum(shop.newest_mark().offsets[topic].values()) == 101
 
         wait_until(counted, "a mark that counts the rows of the transaction")
         kill(capture)

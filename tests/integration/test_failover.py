@@ -8,9 +8,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from cdc.broker import Broker, last_record
-from cdc.marks import decode_mark
-from cdc.topics import progress_topic
 from stack import servers
 from tests.deployment import Deployment, assert_exactly_once_in_order
 from tests.standby import SLOT, Pair, start_pair
@@ -41,15 +38,6 @@ def deployed(home: Path, pair: Pair, kafka: str, name: str) -> Deployment:
     return shop
 
 
-def timeline(shop: Deployment) -> int:
-    topic = progress_topic(shop.name)
-    with Broker(shop.bootstrap) as broker:
-        record = last_record(broker, topic)
-    assert record is not None
-    assert record.value is not None
-    return decode_mark(record.value, topic).timeline
-
-
 def test_capture_follows_a_promoted_standby_exactly_once(
     tmp_path: Path, pair: Start, kafka: str, source_name: str
 ) -> None:
@@ -70,7 +58,7 @@ def test_capture_follows_a_promoted_standby_exactly_once(
         shop.captured(capture)
         assert capture.poll() is None
     assert "the source was promoted" in shop.log("capture")
-    assert timeline(shop) == 2
+    assert shop.newest_mark().timeline == 2
     with shop.running("capture") as capture:  # and a process that begins on the new timeline
         shop.execute("insert into item values (1001, 'last')")
         shop.captured(capture)

@@ -134,7 +134,7 @@ def _wired(source: Source, log: Log, client: Client, chance: Chance) -> Iterator
         "cdc.reconcile.identify": lambda _conn: IDENTITY,
         "cdc.reconcile.slot_state": lambda _conn, _name: source.slot(),
         "cdc.opening.asking": source.asking,
-        "cdc.producer._Producer": lambda _settings: client,
+        "cdc.kafka_client.Producer": lambda _settings: client,
         "cdc.columnar.feed.LEAST_FRAMES": 6,
     }
     for module in ("capture", "recorder", "producer"):

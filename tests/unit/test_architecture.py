@@ -22,7 +22,7 @@ KERNEL = (
 
 # Which module may import a third-party client: the one place that knows it.
 CLIENTS = {
-    "confluent_kafka": ("cdc.producer",),
+    "confluent_kafka": ("cdc.kafka_client", "cdc.producer"),
     "kafka": ("cdc.broker",),
     "psycopg": ("cdc.postgres", "cdc.replication", "migrations", "snapshots"),
     "pyspark": ("jobs",),
