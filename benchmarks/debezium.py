@@ -18,8 +18,8 @@ from benchmarks.setting import Setting, create_table, drop_table, load
 from benchmarks.shapes import USUAL
 from benchmarks.slots import await_active, create_slot, drop_slot
 from benchmarks.standings import Run
-from cdc.broker import Broker, TopicSpec
-from cdc.postgres import Connection, translated
+from cdc.kafka.broker import Broker, TopicSpec
+from cdc.source.postgres import Connection, translated
 from stack import debezium, jars
 from stack.debezium import Worker
 

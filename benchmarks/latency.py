@@ -15,7 +15,7 @@ from benchmarks.shapes import USUAL
 from benchmarks.slots import create_slot, drop_slot
 from benchmarks.traffic import Traffic, traffic
 from cdc.errors import FatalError
-from cdc.postgres import translated
+from cdc.source.postgres import translated
 
 RATE_PER_S: Final = 1_000
 SECONDS: Final = 20

@@ -16,7 +16,7 @@ from benchmarks.setting import Setting, create_table, drop_table, init_source, l
 from benchmarks.shapes import RACES, Race
 from benchmarks.slots import create_slot, drop_slot
 from benchmarks.standings import RACERS, Run, race_figures, worst
-from cdc.postgres import Connection
+from cdc.source.postgres import Connection
 from stack.debezium import Worker
 
 

@@ -13,7 +13,7 @@ from benchmarks.shapes import USUAL
 from benchmarks.slots import drop_slot
 from benchmarks.traffic import Traffic, traffic
 from cdc.errors import FatalError
-from cdc.postgres import Connection, translated
+from cdc.source.postgres import Connection, translated
 from demo.processes import Process, tail
 
 KILLS: Final = 5

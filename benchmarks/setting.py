@@ -19,7 +19,7 @@ from benchmarks.metrics import ROWS
 from benchmarks.shapes import Shape
 from cdc.errors import FatalError
 from cdc.lsn import parse_lsn
-from cdc.postgres import Connection, connect, translated
+from cdc.source.postgres import Connection, connect, translated
 from demo.processes import run, tail
 from stack import servers
 from stack.guardian import Guardian

@@ -6,7 +6,7 @@ import time
 from typing import Final
 
 from cdc.errors import FatalError
-from cdc.postgres import Connection, translated
+from cdc.source.postgres import Connection, translated
 
 _POLL_S: Final = 0.02
 _WAIT_S: Final = 60.0

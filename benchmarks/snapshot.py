@@ -12,9 +12,9 @@ from benchmarks.metrics import REPEATS
 from benchmarks.setting import Setting, checkpoint, create_table, init_source, load
 from benchmarks.shapes import USUAL
 from benchmarks.slots import drop_slot
-from cdc.broker import Broker, last_record
 from cdc.errors import FatalError
-from cdc.postgres import Connection, translated
+from cdc.kafka.broker import Broker, last_record
+from cdc.source.postgres import Connection, translated
 from cdc.topics import progress_topic, table_topic
 from stack.postgres import client_binaries
 

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from benchmarks.shapes import USUAL
-from cdc.postgres import connect
+from cdc.source.postgres import connect
 
 SESSIONS: Final = 4
 _CONNECT_S: Final = 30.0

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from cdc.errors import ConfigError
-from cdc.kafka_security import FILES, Security, file_problems, librdkafka_option
+from cdc.kafka.security import FILES, Security, file_problems, librdkafka_option
 from cdc.topics import slot_name
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

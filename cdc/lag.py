@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import orjson
 
-from cdc.broker import Broker, Record, last_record
 from cdc.errors import LogError
+from cdc.events.marks import decode_mark
+from cdc.kafka.broker import Broker, Record, last_record
 from cdc.lsn import parse_lsn
-from cdc.marks import decode_mark
-from cdc.postgres import Connection, translated
-from cdc.slot import slot_state
+from cdc.source.postgres import Connection, translated
+from cdc.source.slot import slot_state
 from cdc.topics import progress_topic, view_group
 
 _WAL_END = (

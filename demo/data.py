@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cdc.errors import FatalError
-from cdc.postgres import Connection, translated
+from cdc.source.postgres import Connection, translated
 
 LIVE_DATE = "2013-01-31"
 ALL_FLIGHTS = 336_776

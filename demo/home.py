@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from cdc.errors import UsageError
-from cdc.postgres import connect, translated
+from cdc.source.postgres import connect, translated
 from demo.setting import MARK, SOURCE, Addresses, config
 from stack import servers
 from stack.guardian import Guardian

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from cdc.errors import FatalError
-from cdc.postgres import Connection, connect, translated
+from cdc.source.postgres import Connection, connect, translated
 from demo.board import Board, Stage, ViewState, until
 from demo.data import ALL_FLIGHTS, LIVE_DATE, Flight, load, read_data
 from demo.display import Display

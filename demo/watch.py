@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cdc.broker import Broker, Offsets, last_record
+from cdc.kafka.broker import Broker, Offsets, last_record
 from cdc.topics import progress_topic, table_topic, view_group
 from demo.board import Board
 

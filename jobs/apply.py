@@ -15,9 +15,9 @@ from typing import Any
 import structlog
 from pyspark.sql import SparkSession
 
-from cdc.broker import Broker
 from cdc.config import Config
 from cdc.errors import FatalError, HeadwaterError, RetryableError, UsageError, ViewError
+from cdc.kafka.broker import Broker
 from cdc.topics import view_group
 from jobs.faults import translate
 from jobs.query import Applied, ViewQuery

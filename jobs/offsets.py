@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from cdc.broker import Offsets
 from cdc.errors import ViewError
+from cdc.kafka.broker import Offsets
 
 
 def committed_batch(checkpoint: Path) -> int | None:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc.broker import Broker, Offsets
 from cdc.config import Config
 from cdc.errors import HeadwaterError, LogError, RetryableError, ViewError
-from cdc.kafka_security import for_spark
+from cdc.kafka.broker import Broker, Offsets
+from cdc.kafka.security import for_spark
 from cdc.topics import table_topic
 from jobs.account import Account
 from jobs.applying import Applier, Model, evaluate, released

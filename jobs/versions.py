@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from cdc.broker import Broker, read_compacted
 from cdc.errors import LogError
+from cdc.kafka.broker import Broker, read_compacted
 from cdc.topics import schemas_topic
 from views.tables import TableVersion, parse_version
 

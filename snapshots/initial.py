@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import time_ns
 
-from cdc.bulk import BulkProducer
-from cdc.catalog import load_types
 from cdc.config import Source
-from cdc.envelope import SourceContext
-from cdc.postgres import Connection, connect
-from cdc.selection import Table
+from cdc.events.envelope import SourceContext
+from cdc.kafka.bulk import BulkProducer
+from cdc.source.catalog import load_types
+from cdc.source.postgres import Connection, connect
+from cdc.source.selection import Table
 from snapshots import state
 from snapshots.plan import plan_table
 from snapshots.publish import SnapshotPublisher

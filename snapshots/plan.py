@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cdc.catalog import relation, select_rows
 from cdc.config import Source
 from cdc.errors import RetryableError
-from cdc.postgres import Connection, identifier, translated
-from cdc.relation import Relation, TypeInfo
-from cdc.selection import Table
+from cdc.protocol.relation import Relation, TypeInfo
+from cdc.source.catalog import relation, select_rows
+from cdc.source.postgres import Connection, identifier, translated
+from cdc.source.selection import Table
 from cdc.topics import table_topic
 
 # pg_class is read through the snapshot, to_regclass and pg_relation_filenode look at the present.

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from cdc.bulk import BulkProducer
-from cdc.envelope import ChangeEncoder, SourceContext, Transaction, clock
-from cdc.records import schema_record
-from cdc.relation import Relation
-from cdc.snapshot_rows import SnapshotEncoder
+from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction, clock
+from cdc.events.records import schema_record
+from cdc.events.snapshot_rows import SnapshotEncoder
+from cdc.kafka.bulk import BulkProducer
+from cdc.protocol.relation import Relation
 from cdc.topics import schemas_topic
 from snapshots.read import Block
 

@@ -1,8 +1,8 @@
 """Reading a table in an exported snapshot, through COPY in text format.
 
 The text form of a value is the one that the stream carries: the session's settings decide it
-(``cdc.postgres.WIRE_OPTIONS``) and COPY only escapes it. Unescaping is exact: a field that is
-``\\N`` is NULL, and ``\\b \\f \\n \\r \\t \\v \\\\`` are the only sequences that COPY TO writes.
+(``cdc.source.postgres.WIRE_OPTIONS``) and COPY only escapes it. Unescaping is exact: a field that
+is ``\\N`` is NULL, and ``\\b \\f \\n \\r \\t \\v \\\\`` are the only sequences that COPY TO writes.
 https://www.postgresql.org/docs/current/sql-copy.html
 """
 
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from cdc.errors import ProtocolError
-from cdc.postgres import Connection, copy_out, literal, translated
+from cdc.source.postgres import Connection, copy_out, literal, translated
 
 BATCH_ROWS: Final = 2_000
 """Rows handed on together: as many as the producer takes well in one call."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cdc.lsn import format_lsn, parse_lsn
-from cdc.postgres import Connection, translated
+from cdc.source.postgres import Connection, translated
 
 _READ = """
 select s.id, s.slot, s.status, s.consistent_point::text

@@ -15,10 +15,10 @@ from typing import Any
 
 import psycopg
 
-from cdc.broker import Broker, last_record
 from cdc.errors import RetryableError
+from cdc.events.marks import Mark, decode_mark
+from cdc.kafka.broker import Broker, last_record
 from cdc.lsn import parse_lsn
-from cdc.marks import Mark, decode_mark
 from cdc.topics import progress_topic, table_topic
 from tests.waiting import wait_until
 

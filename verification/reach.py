@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from cdc.broker import Broker, Offsets, last_record
 from cdc.errors import RetryableError
+from cdc.events.marks import Mark, decode_mark
+from cdc.kafka.broker import Broker, Offsets, last_record
 from cdc.lsn import format_lsn
-from cdc.marks import Mark, decode_mark
 from cdc.topics import progress_topic, view_group
 
 _POLL_S = 0.1

@@ -6,9 +6,9 @@ stream and the snapshot hold: the published rows and columns of the table that w
 
 from __future__ import annotations
 
-from cdc.catalog import load_types, relation, select_rows
 from cdc.errors import SourceError
-from cdc.postgres import Connection, translated
+from cdc.source.catalog import load_types, relation, select_rows
+from cdc.source.postgres import Connection, translated
 from views.definition import ViewDefinition
 
 _TABLE = """

@@ -11,10 +11,10 @@ from typing import Any
 
 import orjson
 
-from cdc.catalog import load_types
-from cdc.postgres import Connection, connect, identifier, literal, translated
-from cdc.slot import create_slot
-from cdc.values import Encoder, encoder
+from cdc.events.values import Encoder, encoder
+from cdc.source.catalog import load_types
+from cdc.source.postgres import Connection, connect, identifier, literal, translated
+from cdc.source.slot import create_slot
 from verification.canonical import (
     Canonical,
     Canonicalizer,

@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
-from cdc.broker import Broker, Offsets
 from cdc.errors import LogError
+from cdc.kafka.broker import Broker, Offsets
 from verification.canonical import canonicalizer, packed, row_canonicalizer
 from views.resolve import ResolvedView
 

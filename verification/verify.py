@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from cdc.broker import Broker
+from cdc.kafka.broker import Broker
 from cdc.topics import table_topic
 from jobs.sinks import ViewRow
 from verification.canonical import Canonical, canonicalizer, packed, row_canonicalizer, unpacked

@@ -12,7 +12,7 @@ import typer
 from cdc.cli.context import configured
 
 if TYPE_CHECKING:
-    from cdc.capture import Capture
+    from cdc.capture.loop import Capture
 
 _REPORT_S = 10.0
 _STOP_S = 4.0
@@ -43,9 +43,9 @@ def capture(
     import gc
     from importlib.metadata import version
 
-    from cdc.capture import Capture
+    from cdc.capture.loop import Capture
+    from cdc.capture.memory import keep_freed_memory
     from cdc.logs import configure
-    from cdc.memory import keep_freed_memory
 
     config = configured(ctx)
     configure(json_lines=json_logs)

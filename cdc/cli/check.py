@@ -12,8 +12,8 @@ from cdc.cli.output import out, print_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cdc.postgres import Connection
     from cdc.preflight import Finding
+    from cdc.source.postgres import Connection
 
 _STYLES = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "error": ("error", "red")}
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cdc.config import Config
-    from cdc.dead_letters import DeadLetter
+    from cdc.events.dead_letters import DeadLetter
 
 group = typer.Typer(
     name="dead-letters",
@@ -72,8 +72,8 @@ def show(
 
 def read(config: Config) -> Iterator[DeadLetter]:
     """The records of a source's topic, whole, in order."""
-    from cdc.broker import Broker
-    from cdc.dead_letters import whole
+    from cdc.events.dead_letters import whole
+    from cdc.kafka.broker import Broker
     from cdc.topics import dead_letters_topic
 
     topic = dead_letters_topic(config.source.name)

@@ -11,7 +11,7 @@ from cdc.cli.context import configured
 from cdc.cli.output import err, out, print_json
 
 if TYPE_CHECKING:
-    from cdc.health import Health
+    from cdc.capture.health import Health
 
 _DEFAULT_AGE_S = 60.0
 
@@ -38,9 +38,9 @@ def health(
       headwater health
       headwater health --max-age 30 --json
     """
-    from cdc.broker import Broker
-    from cdc.health import measure
-    from cdc.postgres import connect
+    from cdc.capture.health import measure
+    from cdc.kafka.broker import Broker
+    from cdc.source.postgres import connect
 
     config = configured(ctx)
     with (

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from cdc.cli.init_steps import Outcome
-    from cdc.selection import Table
+    from cdc.source.selection import Table
 
 
 def register(app: typer.Typer) -> None:

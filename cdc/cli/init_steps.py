@@ -15,22 +15,22 @@ from importlib.metadata import version
 from time import time_ns
 from typing import NamedTuple, Protocol
 
-from cdc.broker import Broker, Offsets, last_record
-from cdc.bulk import BulkProducer
-from cdc.catalog import captured_tables
+from cdc.capture.reconcile import newest_event
 from cdc.config import Config
-from cdc.envelope import SourceContext
 from cdc.errors import FatalError, LogError, SourceError
+from cdc.events.envelope import SourceContext
+from cdc.events.marks import Mark, decode_mark
+from cdc.kafka.broker import Broker, Offsets, last_record
+from cdc.kafka.bulk import BulkProducer
+from cdc.kafka.topology import topic_specs
 from cdc.lsn import format_lsn, parse_lsn
-from cdc.marks import Mark, decode_mark
-from cdc.postgres import Connection, connect, translated
 from cdc.preflight import errors_of, preflight
-from cdc.publication import ensure_publication
-from cdc.reconcile import newest_event
-from cdc.selection import Table
-from cdc.slot import create_slot, drop_slot, identify, slot_state
+from cdc.source.catalog import captured_tables
+from cdc.source.postgres import Connection, connect, translated
+from cdc.source.publication import ensure_publication
+from cdc.source.selection import Table
+from cdc.source.slot import create_slot, drop_slot, identify, slot_state
 from cdc.topics import progress_topic, schemas_topic, table_topic
-from cdc.topology import topic_specs
 from migrations.ddl_events import set_ddl_events
 from migrations.runner import migrate
 from snapshots import state

@@ -37,9 +37,9 @@ def lag(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
     """Show how far capture and the views are behind: records, bytes of WAL and seconds."""
-    from cdc.broker import Broker
+    from cdc.kafka.broker import Broker
     from cdc.lag import measure
-    from cdc.postgres import connect
+    from cdc.source.postgres import connect
 
     if watch and as_json:
         raise UsageError("--watch and --json do not go together", "leave one out")

@@ -17,8 +17,8 @@ from cdc.lsn import format_lsn
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cdc.broker import Broker
     from cdc.config import Config
+    from cdc.kafka.broker import Broker
     from jobs.sinks import Sink
     from verification.verify import Difference, Report
     from views.resolve import ResolvedView
@@ -45,7 +45,7 @@ def verify(
     all that was committed below it. What changed since is looked at again. Needs a free
     replication slot for a moment, and changes nothing. Exit code 1 when a row differs.
     """
-    from cdc.broker import Broker
+    from cdc.kafka.broker import Broker
     from verification.verify import Verification
 
     config = configured(ctx)

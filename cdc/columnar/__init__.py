@@ -1,4 +1,4 @@
-"""The same events as ``cdc.change`` gives, formed many rows at a time. Pure.
+"""The same events as ``cdc.events.change`` gives, formed many rows at a time. Pure.
 
 A stretch of plain frames (begins, commits, inserts, updates and deletes that need no second look)
 is turned into columns, each column into JSON at once, and the columns into events:
@@ -6,7 +6,8 @@ is turned into columns, each column into JSON at once, and the columns into even
     frames ─▶ stretch ─▶ tuples ─▶ columns of values ─▶ columns of JSON ─▶ keys, values ─▶ Block
 
 numpy finds where every value stands, Arrow copies and joins; no Python runs for a single row.
-``cdc.change`` stays what says how a change is written: whatever is not plain goes through it frame
-by frame, and so does a stretch in which anything looks odd, so that its error is raised there.
-``tests/unit/test_columnar.py`` holds the two to the same bytes. Measured in decision 5.
+``cdc.events.change`` stays what says how a change is written: whatever is not plain goes through
+it frame by frame, and so does a stretch in which anything looks odd, so that its error is raised
+there.
+``tests/unit/test_columnar.py`` holds the two to the same bytes. Measured in decision 6.
 """

@@ -8,7 +8,7 @@ import numpy as np
 
 from cdc.columnar.arrays import Ints, Mask, sizes_of, texts_of
 from cdc.columnar.partitions import partitions_for
-from cdc.records import Block
+from cdc.events.records import Block
 
 LARGEST_BYTES: Final = 1 << 16
 """A record above this leaves the columns: what is to be done with large ones is decided one by

@@ -1,4 +1,4 @@
-"""Columns of JSON joined to keys and values, as ``cdc.envelope`` forms them row by row. Pure."""
+"""Columns of JSON joined to keys and values: row by row, ``cdc.events.envelope`` does it. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from cdc.columnar.arrays import Ints, Mask, binary, booleans, decimals, integers, literal
 from cdc.columnar.tuples import Column
 from cdc.columnar.values import Json, column_to_json
-from cdc.envelope import (
+from cdc.events.envelope import (
     SourceContext,
     Transaction,
     number,
@@ -22,7 +22,7 @@ from cdc.envelope import (
     source_literals,
     text,
 )
-from cdc.relation import Relation
+from cdc.protocol.relation import Relation
 
 Piece = Any
 """What is joined: bytes that stand in every row, or an Arrow array with one element a row."""

@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from cdc.change import Transcriber
 from cdc.columnar.arrays import Ints, Mask
 from cdc.columnar.blocks import LARGEST_BYTES, Events, block
 from cdc.columnar.events import Rows, Stamps, TableEncoder, Transactions
@@ -22,12 +21,13 @@ from cdc.columnar.frames import (
     commits,
 )
 from cdc.columnar.tuples import read_columns
-from cdc.envelope import SourceContext, Transaction, clock
 from cdc.errors import ProtocolError
-from cdc.records import Block
-from cdc.relation import Relation
-from cdc.standing import Standing
-from cdc.values import UNAVAILABLE
+from cdc.events.change import Transcriber
+from cdc.events.envelope import SourceContext, Transaction, clock
+from cdc.events.records import Block
+from cdc.events.standing import Standing
+from cdc.events.values import UNAVAILABLE
+from cdc.protocol.relation import Relation
 
 LEAST_FRAMES: Final = 200
 """A shorter stretch is faster frame by frame: calls of numpy and Arrow cost the same for few."""

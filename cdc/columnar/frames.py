@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cdc.columnar.arrays import Ints, Mask
-from cdc.messages import POSTGRES_EPOCH_US
+from cdc.protocol.messages import POSTGRES_EPOCH_US
 
 HEADER: Final = 25
 """Bytes of an XLogData frame before pgoutput's own: kind, WAL start, WAL end, clock."""
@@ -65,7 +65,7 @@ class Frames:
 
 
 class Begins(NamedTuple):
-    """What BEGIN messages say, one element each; see ``cdc.messages.Begin``."""
+    """What BEGIN messages say, one element each; see ``cdc.protocol.messages.Begin``."""
 
     commit_lsn: Ints
     commit_us: Ints

@@ -1,8 +1,8 @@
-"""Columns of PostgreSQL's text forms as columns of JSON: ``cdc.values`` for many rows. Pure.
+"""Columns of PostgreSQL's text forms as columns of JSON: ``cdc.events.values`` for many rows. Pure.
 
 Each form has a quick way for values that look as nearly all do, checked for a whole column at
-once. A column with any other value goes through the encoder of ``cdc.values``, value by value.
-So the bytes are the same, and what is malformed is refused in the same words.
+once. A column with any other value goes through the encoder of ``cdc.events.values``, value by
+value. So the bytes are the same, and what is malformed is refused in the same words.
 """
 
 from __future__ import annotations
@@ -28,8 +28,15 @@ from cdc.columnar.arrays import (
     texts_of,
 )
 from cdc.columnar.tuples import Column
-from cdc.relation import TypeInfo
-from cdc.values import TEXT_KINDS, UNAVAILABLE, ColumnEncoder, column_encoder, is_integer, is_text
+from cdc.events.values import (
+    TEXT_KINDS,
+    UNAVAILABLE,
+    ColumnEncoder,
+    column_encoder,
+    is_integer,
+    is_text,
+)
+from cdc.protocol.relation import TypeInfo
 
 
 class Json(NamedTuple):

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from cdc.broker import Broker
 from cdc.config import Config
 from cdc.errors import HeadwaterError
-from cdc.postgres import Connection, connect
+from cdc.kafka.broker import Broker
+from cdc.kafka.topology import topic_specs
 from cdc.preflight import source, stores, views, wal
 from cdc.preflight.failover import failover
 from cdc.preflight.finding import Finding
 from cdc.preflight.kafka import kafka
-from cdc.topology import topic_specs
+from cdc.source.postgres import Connection, connect
 
 __all__ = ["Finding", "errors_of", "preflight"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from cdc.postgres import translated
 from cdc.preflight.finding import Finding
 from cdc.preflight.source import Source
 from cdc.preflight.wal import START_AGAIN
-from cdc.slot import FAILOVER_SINCE, slot_state
+from cdc.source.postgres import translated
+from cdc.source.slot import FAILOVER_SINCE, slot_state
 
 _CHECK: Final = "failover"
 _AWAITED: Final = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdc.broker import Broker, TopicSpec, different_partitions
+from cdc.kafka.broker import Broker, TopicSpec, different_partitions
 from cdc.preflight.finding import Finding
 
 

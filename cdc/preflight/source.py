@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from cdc.catalog import captured_tables, load_types, relation
 from cdc.config import Config
 from cdc.errors import HeadwaterError
-from cdc.postgres import Connection, translated
 from cdc.preflight.finding import Finding
-from cdc.publication import changes, denied_hint, read_publication
-from cdc.selection import Table
-from cdc.slot import slot_state
+from cdc.source.catalog import captured_tables, load_types, relation
+from cdc.source.postgres import Connection, translated
+from cdc.source.publication import changes, denied_hint, read_publication
+from cdc.source.selection import Table
+from cdc.source.slot import slot_state
 
 OLDEST: Final = 14
 NEWEST: Final = 18

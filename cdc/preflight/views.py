@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdc.catalog import load_types, relation
 from cdc.errors import HeadwaterError
 from cdc.preflight.finding import Finding
 from cdc.preflight.source import Source
+from cdc.source.catalog import load_types, relation
 
 
 def views(source: Source) -> Iterator[Finding]:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from cdc.lsn import format_lsn
-from cdc.postgres import translated
 from cdc.preflight.finding import Finding
 from cdc.preflight.source import Source
-from cdc.slot import PLUGIN, SlotState, slot_state
+from cdc.source.postgres import translated
+from cdc.source.slot import PLUGIN, SlotState, slot_state
 
 _RETAINED_WARNING_BYTES: Final = 4 << 30
 

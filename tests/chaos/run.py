@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import psycopg
 
-from cdc.broker import Broker, last_record
 from cdc.errors import HeadwaterError
+from cdc.events.marks import decode_mark
+from cdc.kafka.broker import Broker, last_record
 from cdc.lsn import parse_lsn
-from cdc.marks import decode_mark
 from cdc.topics import progress_topic, slot_name
 from tests.chaos.capturing import Captured, CaptureError
 from tests.chaos.check import check_stream

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc.broker import Broker, TopicSpec
 from cdc.config import Config
 from cdc.errors import HeadwaterError, ViewError
-from cdc.relation import Column, Relation, TypeInfo
+from cdc.kafka.broker import Broker, TopicSpec
+from cdc.protocol.relation import Column, Relation, TypeInfo
 from cdc.topics import partition_for, schemas_topic, table_topic, view_group
 from jobs.apply import apply_views
 from jobs.schema import PLACEHOLDER

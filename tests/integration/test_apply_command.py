@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from cdc.broker import Broker
 from cdc.config import load_config
+from cdc.kafka.broker import Broker
 from cdc.topics import view_group
 from jobs.sinks import open_sink
 from tests.integration.test_apply import V1, Log, row, v1

@@ -10,8 +10,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from cdc.postgres import connect
-from cdc.slot import drop_slot
+from cdc.source.postgres import connect
+from cdc.source.slot import drop_slot
 from stack.ports import free_port
 from tests.deployment import Deployment
 

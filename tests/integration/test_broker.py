@@ -12,18 +12,18 @@ from confluent_kafka import Producer
 from kafka import KafkaConsumer
 from kafka.errors import KafkaError, UnknownBrokerIdError, UnknownError
 
-from cdc.broker import (
+from cdc.capture.replay import Tail
+from cdc.errors import LogError, RetryableError
+from cdc.kafka.broker import (
     Broker,
     TopicSpec,
     different_partitions,
     last_record,
     read_compacted,
 )
-from cdc.broker.connection import Connection
-from cdc.errors import LogError, RetryableError
+from cdc.kafka.broker.connection import Connection
+from cdc.kafka.tails import read_tails
 from cdc.lsn import Position
-from cdc.replay import Tail
-from cdc.tails import read_tails
 from stack.ports import free_port
 from tests.waiting import wait_until
 

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from cdc.broker import Broker
+from cdc.kafka.broker import Broker
 from cdc.topics import message_topic, schemas_topic
 from tests.deployment import Deployment, Event, assert_exactly_once_in_order, fold
 from tests.waiting import wait_until

@@ -16,12 +16,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from cdc.asking import answered, asking
+from cdc.capture.watch import Observation, Watch
 from cdc.errors import RetryableError
-from cdc.marks import Mark
-from cdc.postgres import connect, translated
+from cdc.events.marks import Mark
+from cdc.source.asking import answered, asking
+from cdc.source.postgres import connect, translated
 from cdc.topics import message_topic
-from cdc.watch import Observation, Watch
 from stack import servers
 from tests.deployment import Deployment, assert_exactly_once_in_order
 from tests.proxy import proxied

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from cdc.bulk import BulkProducer
+from cdc.kafka.bulk import BulkProducer
 from cdc.topics import progress_topic
 from tests.deployment import Deployment
 from tests.waiting import wait_until

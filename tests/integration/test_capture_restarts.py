@@ -12,9 +12,9 @@ import psycopg
 import pytest
 from kafka import KafkaAdminClient
 
-from cdc.broker import Broker
-from cdc.postgres import connect
-from cdc.slot import slot_state
+from cdc.kafka.broker import Broker
+from cdc.source.postgres import connect
+from cdc.source.slot import slot_state
 from cdc.topics import table_topic
 from tests.deployment import Deployment, assert_exactly_once_in_order
 from tests.waiting import wait_until

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cdc.catalog import captured_tables, load_types, published, relation, table_facts
 from cdc.config import Source
 from cdc.errors import SourceError
-from cdc.postgres import Connection, connect
-from cdc.publication import ensure_publication
+from cdc.source.catalog import captured_tables, load_types, published, relation, table_facts
+from cdc.source.postgres import Connection, connect
+from cdc.source.publication import ensure_publication
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from cdc.postgres import connect
-from cdc.slot import drop_slot
+from cdc.source.postgres import connect
+from cdc.source.slot import drop_slot
 from stack import servers
 from tests.deployment import Deployment
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdc.broker import Broker, read_compacted
+from cdc.kafka.broker import Broker, read_compacted
 from cdc.topics import schemas_topic
 from tests.deployment import Deployment, Event, assert_exactly_once_in_order, fold
 

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from cdc.broker import Broker
+from cdc.kafka.broker import Broker
 from cdc.lsn import parse_position
 from cdc.topics import ddl_topic, message_topic
 from tests.deployment import Deployment, assert_exactly_once_in_order, fold

@@ -9,12 +9,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from cdc.broker import Broker
-from cdc.bulk import BulkProducer
+from cdc.events.marks import decode_mark
+from cdc.kafka.broker import Broker
+from cdc.kafka.bulk import BulkProducer
 from cdc.lsn import parse_lsn
-from cdc.marks import decode_mark
-from cdc.postgres import connect
-from cdc.slot import drop_slot, slot_state
+from cdc.source.postgres import connect
+from cdc.source.slot import drop_slot, slot_state
 from snapshots.state import read_state
 from tests.deployment import Deployment, fold
 from tests.waiting import wait_until

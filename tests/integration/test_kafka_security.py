@@ -11,8 +11,8 @@ from typing import NamedTuple
 import pytest
 from kafka.admin import KafkaAdminClient, UserScramCredentialUpsertion
 
-from cdc.broker import Broker
-from cdc.kafka_security import Security
+from cdc.kafka.broker import Broker
+from cdc.kafka.security import Security
 from stack import servers
 from stack.java import find_java
 from stack.ports import HOST, free_port

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from cdc.errors import SourceError
-from cdc.postgres import Connection, connect
+from cdc.source.postgres import Connection, connect
 from migrations.runner import Migration, migrate, migrations, pending
 from snapshots import state
 

@@ -16,18 +16,18 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
-from cdc.catalog import load_types, relation, select_rows, table_facts
-from cdc.change import Transcriber
 from cdc.columnar import feed as columnar
 from cdc.columnar.feed import ColumnarFeed
-from cdc.describing import describe
-from cdc.envelope import SourceContext
+from cdc.events.change import Transcriber
+from cdc.events.envelope import SourceContext
+from cdc.events.records import Batch
+from cdc.events.snapshot_rows import SnapshotEncoder
 from cdc.lsn import parse_lsn
-from cdc.messages import RelationMessage
-from cdc.postgres import WIRE_OPTIONS, Connection
-from cdc.records import Batch
-from cdc.relation import Relation
-from cdc.snapshot_rows import SnapshotEncoder
+from cdc.protocol.messages import RelationMessage
+from cdc.protocol.relation import Relation
+from cdc.source.catalog import load_types, relation, select_rows, table_facts
+from cdc.source.describing import describe
+from cdc.source.postgres import WIRE_OPTIONS, Connection
 from snapshots.read import read_blocks
 from tests.integration.test_values_against_postgres import CASES
 from tests.values import MORE, TYPES

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from cdc.broker import Broker, Record
+from cdc.kafka.broker import Broker, Record
 from cdc.lsn import Position, parse_position
 from cdc.topics import message_topic, outbox_topic, partition_for
 from tests.deployment import Deployment, assert_exactly_once_in_order

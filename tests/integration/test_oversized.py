@@ -12,8 +12,8 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource
 
-from cdc.broker import Broker
-from cdc.dead_letters import whole
+from cdc.events.dead_letters import whole
+from cdc.kafka.broker import Broker
 from cdc.topics import dead_letters_topic, table_topic
 from tests.deployment import Deployment, assert_exactly_once_in_order, fold
 from tests.waiting import wait_until

@@ -8,11 +8,11 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
-from cdc.broker import Broker
+from cdc.capture.progress import Flight
 from cdc.errors import LogError
-from cdc.producer import Producer
-from cdc.progress import Flight
-from cdc.records import Block, Record
+from cdc.events.records import Block, Record
+from cdc.kafka.broker import Broker
+from cdc.kafka.producer import Producer
 from tests.waiting import wait_until
 
 PARTITIONS = 2

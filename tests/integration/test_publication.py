@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from cdc.catalog import captured_tables
 from cdc.config import Source
 from cdc.errors import SourceError
-from cdc.postgres import Connection, connect
-from cdc.publication import ensure_publication, read_publication
+from cdc.source.catalog import captured_tables
+from cdc.source.postgres import Connection, connect
+from cdc.source.publication import ensure_publication, read_publication
 
 
 @pytest.fixture

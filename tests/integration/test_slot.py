@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from cdc.errors import SourceError
-from cdc.postgres import connect
-from cdc.slot import create_slot, drop_slot, identify, slot_state
+from cdc.source.postgres import connect
+from cdc.source.slot import create_slot, drop_slot, identify, slot_state
 
 
 @pytest.fixture

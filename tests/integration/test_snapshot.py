@@ -10,14 +10,14 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-from cdc.bulk import BulkProducer
-from cdc.catalog import captured_tables
 from cdc.config import Source
-from cdc.envelope import SourceContext
 from cdc.errors import HeadwaterError, RetryableError
-from cdc.postgres import Connection, connect
-from cdc.publication import ensure_publication
-from cdc.slot import create_slot
+from cdc.events.envelope import SourceContext
+from cdc.kafka.bulk import BulkProducer
+from cdc.source.catalog import captured_tables
+from cdc.source.postgres import Connection, connect
+from cdc.source.publication import ensure_publication
+from cdc.source.slot import create_slot
 from migrations.runner import migrate
 from snapshots import state
 from snapshots.initial import InitialSnapshot, publish_snapshot

@@ -18,10 +18,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cdc.catalog import load_types
-from cdc.postgres import WIRE_OPTIONS, Connection
-from cdc.relation import TypeInfo
-from cdc.values import encoder
+from cdc.events.values import encoder
+from cdc.protocol.relation import TypeInfo
+from cdc.source.catalog import load_types
+from cdc.source.postgres import WIRE_OPTIONS, Connection
 
 EXAMPLES = 40
 TYPES = """

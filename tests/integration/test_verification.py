@@ -14,8 +14,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from cdc.broker import Broker
 from cdc.errors import RetryableError
+from cdc.kafka.broker import Broker
 from cdc.lsn import Position
 from cdc.topics import table_topic, view_group
 from jobs.sinks import ViewRow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc.broker import Broker
+from cdc.kafka.broker import Broker
 from jobs.sinks import ViewRow
 from jobs.versions import read_versions
 from tests.deployment import Deployment

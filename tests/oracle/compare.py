@@ -20,7 +20,7 @@ from typing import Any, Final
 import psycopg
 from kafka import KafkaConsumer
 
-from cdc.broker import Broker
+from cdc.kafka.broker import Broker
 from cdc.lsn import parse_lsn
 from stack import servers
 from tests.deployment import Deployment

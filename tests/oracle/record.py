@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import sql
 
-from cdc.catalog import load_types
-from cdc.messages import Insert, RelationMessage
-from cdc.pgoutput import decode
-from cdc.postgres import WIRE_OPTIONS
-from cdc.relation import TypeInfo
+from cdc.protocol.messages import Insert, RelationMessage
+from cdc.protocol.pgoutput import decode
+from cdc.protocol.relation import TypeInfo
+from cdc.source.catalog import load_types
+from cdc.source.postgres import WIRE_OPTIONS
 from stack import servers
 from stack.lock import DEBEZIUM, KAFKA
 from tests.oracle import story

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from cdc.broker import Record
-from cdc.dead_letters import whole
+from cdc.events.dead_letters import whole
+from cdc.kafka.broker import Record
 from cdc.topics import dead_letters_topic, progress_topic, schemas_topic
 from tests.simulation.kafka import SOURCE, Log
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cdc.broker import Offsets, Record, TopicSpec
-from cdc.marks import Mark, decode_mark
+from cdc.events.marks import Mark, decode_mark
+from cdc.kafka.broker import Offsets, Record, TopicSpec
 from cdc.topics import partition_for, progress_topic, schemas_topic
 from tests.simulation.faults import Chance, CrashError
 
@@ -21,7 +21,7 @@ _PROGRESS = progress_topic(SOURCE)
 
 
 class Log:
-    """What the cluster holds; in place of ``cdc.broker.Broker`` also how it is read."""
+    """What the cluster holds; in place of ``cdc.kafka.broker.Broker`` also how it is read."""
 
     def __init__(self, topics: Mapping[str, int]) -> None:
         self.records: dict[tuple[str, int], list[Record]] = {}

@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 import pytest
 from structlog.testing import capture_logs
 
-from cdc.capture import Capture
+from cdc.capture.loop import Capture
 from cdc.config import Config
 from cdc.errors import RetryableError
-from cdc.marks import Mark
+from cdc.events.marks import Mark
 from cdc.topics import message_topic, progress_topic, table_topic
 from tests.simulation.faults import CALM, TROUBLED, Chance, Clock, CrashError
 from tests.simulation.kafka import SOURCE, Client, Log
@@ -124,22 +124,22 @@ def _wired(source: Source, log: Log, client: Client, chance: Chance) -> Iterator
         return Stream(source, chance, start_lsn)
 
     edges = {
-        "cdc.capture.Broker": lambda *_: log,
-        "cdc.capture.ReplicationStream": stream,
-        "cdc.capture.Describer": Describer,
-        "cdc.capture.asking": source.asking,
-        "cdc.capture.select": SimpleNamespace(select=lambda *_: None),
-        "cdc.reconcile.asking": source.asking,
-        "cdc.reconcile.check_publication": lambda *_: [],
-        "cdc.reconcile.identify": lambda _conn: IDENTITY,
-        "cdc.reconcile.slot_state": lambda _conn, _name: source.slot(),
-        "cdc.opening.asking": source.asking,
-        "cdc.kafka_client.Producer": lambda _settings: client,
+        "cdc.capture.loop.Broker": lambda *_: log,
+        "cdc.capture.loop.ReplicationStream": stream,
+        "cdc.capture.loop.Describer": Describer,
+        "cdc.capture.loop.asking": source.asking,
+        "cdc.capture.loop.select": SimpleNamespace(select=lambda *_: None),
+        "cdc.capture.reconcile.asking": source.asking,
+        "cdc.capture.reconcile.check_publication": lambda *_: [],
+        "cdc.capture.reconcile.identify": lambda _conn: IDENTITY,
+        "cdc.capture.reconcile.slot_state": lambda _conn, _name: source.slot(),
+        "cdc.capture.opening.asking": source.asking,
+        "cdc.kafka.client.Producer": lambda _settings: client,
         "cdc.columnar.feed.LEAST_FRAMES": 6,
     }
-    for module in ("capture", "recorder", "producer"):
+    for module in ("capture.loop", "capture.recorder", "kafka.producer"):
         edges[f"cdc.{module}.monotonic"] = clock.monotonic
-    for module in ("capture", "recorder"):
+    for module in ("capture.loop", "capture.recorder"):
         edges[f"cdc.{module}.time_ns"] = clock.time_ns
     with pytest.MonkeyPatch.context() as patch, capture_logs():
         for edge, simulated in edges.items():

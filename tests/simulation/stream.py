@@ -9,9 +9,9 @@ from typing import Final
 
 from cdc.errors import RetryableError
 from cdc.lsn import format_lsn
-from cdc.messages import RelationMessage, Values
-from cdc.relation import Relation
-from cdc.slot import PLUGIN, SlotState, SourceIdentity
+from cdc.protocol.messages import RelationMessage, Values
+from cdc.protocol.relation import Relation
+from cdc.source.slot import PLUGIN, SlotState, SourceIdentity
 from tests.simulation.faults import Chance
 from tests.simulation.wal import FIRST_LSN, TABLES, Entry
 from tests.unit.test_change import describe, frame, relation
@@ -50,7 +50,7 @@ class Source:
 
     @contextmanager
     def asking(self, _dsn: str) -> Iterator[Catalog]:
-        """In place of ``cdc.asking.asking``."""
+        """In place of ``cdc.source.asking.asking``."""
         yield Catalog(self.end)
 
 
@@ -71,7 +71,7 @@ class Catalog:
 
 
 class Stream:
-    """In place of ``cdc.replication.ReplicationStream``: a session from ``start_lsn`` on."""
+    """In place of ``cdc.source.replication.ReplicationStream``: a session from ``start_lsn`` on."""
 
     pid = 1
 
@@ -116,7 +116,7 @@ class Stream:
 
 
 class Describer:
-    """In place of ``cdc.describing.Describer``: the row that is looked up is always gone."""
+    """In place of ``cdc.source.describing.Describer``: the row that is looked up is always gone."""
 
     def __init__(self, _dsn: str, _keys: object, described: Callable[[Relation], None]) -> None:
         self._described = described

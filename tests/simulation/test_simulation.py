@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from cdc import capture, tails
-from cdc.broker import Offsets, windows_back
-from cdc.capture import Capture
-from cdc.change import Transcriber
+from cdc.capture import loop as capture
+from cdc.capture.loop import Capture
+from cdc.capture.progress import Progress
+from cdc.capture.recorder import Recorder
+from cdc.capture.replay import Tail
 from cdc.errors import HeadwaterError
-from cdc.progress import Progress
-from cdc.recorder import Recorder
-from cdc.replay import Tail
+from cdc.events.change import Transcriber
+from cdc.kafka import tails
+from cdc.kafka.broker import Offsets, windows_back
 from tests.simulation.contents import DIFFERS, difference
 from tests.simulation.kafka import Log
 from tests.simulation.run import run

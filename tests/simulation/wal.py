@@ -7,8 +7,8 @@ import random
 from struct import pack
 from typing import Final, NamedTuple
 
-from cdc import outbox
-from cdc.heartbeat import HEARTBEAT
+from cdc.events import outbox
+from cdc.events.heartbeat import HEARTBEAT
 from tests.unit.test_change import frame, row
 
 KEYED: Final = 1

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from cdc.change import Transcriber
-from cdc.envelope import SourceContext
 from cdc.errors import ProtocolError
-from cdc.messages import RelationMessage, Values
-from cdc.records import Record
-from cdc.relation import Column, Relation, TypeInfo
+from cdc.events.change import Transcriber
+from cdc.events.envelope import SourceContext
+from cdc.events.records import Record
+from cdc.protocol.messages import RelationMessage, Values
+from cdc.protocol.relation import Column, Relation, TypeInfo
 
 INT = TypeInfo(23, "pg_catalog", "int4", "base", "int4")
 TEXT = TypeInfo(25, "pg_catalog", "text", "base", "text")

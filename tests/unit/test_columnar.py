@@ -12,19 +12,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cdc.change import Transcriber
 from cdc.columnar import feed as columnar
 from cdc.columnar.feed import ColumnarFeed
 from cdc.columnar.partitions import partitions_for
 from cdc.columnar.tuples import Column as Cells
 from cdc.columnar.values import column_to_json
-from cdc.envelope import SourceContext
 from cdc.errors import ProtocolError
-from cdc.messages import RelationMessage, Values
-from cdc.records import Batch
-from cdc.relation import Column, Relation, TypeInfo
+from cdc.events.change import Transcriber
+from cdc.events.envelope import SourceContext
+from cdc.events.records import Batch
+from cdc.events.values import UNAVAILABLE, encoder
+from cdc.protocol.messages import RelationMessage, Values
+from cdc.protocol.relation import Column, Relation, TypeInfo
 from cdc.topics import partition_for
-from cdc.values import UNAVAILABLE, encoder
 
 PARTITIONS = 3
 CONTEXT = SourceContext("1", "s", "db")

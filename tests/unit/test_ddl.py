@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cdc.ddl import PREFIX, record
+from cdc.events.ddl import PREFIX, record
 from cdc.lsn import Position
-from cdc.messages import LogicalMessage
+from cdc.protocol.messages import LogicalMessage
 
 DOCUMENT = {
     "tag": "ALTER TABLE", "oid": 7, "schema": "öl", "table": "t", "renamed": None, "columns": [],

@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from cdc.broker import Record as Read
-from cdc.change import Transcriber
-from cdc.dead_letters import DeadLetters, whole
-from cdc.envelope import SourceContext
+from cdc.capture.replay import KafkaReplay, Tail
 from cdc.errors import LogError
+from cdc.events.change import Transcriber
+from cdc.events.dead_letters import DeadLetters, whole
+from cdc.events.envelope import SourceContext
+from cdc.events.records import Block, Record, weight
+from cdc.kafka.broker import Record as Read
+from cdc.kafka.tails import streamed
 from cdc.lsn import Position
-from cdc.records import Block, Record, weight
-from cdc.replay import KafkaReplay, Tail
-from cdc.tails import streamed
 from tests.unit.test_change import TOPIC, begin, commit, describe, frame, insert, relation
 
 LIMIT = 5_000

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cdc.catalog import TableFacts
-from cdc.change import Transcriber
-from cdc.describing import describe
-from cdc.envelope import NEW_KEY_HEADER, OLD_KEY_HEADER, SourceContext
+from cdc.events.change import Transcriber
+from cdc.events.envelope import NEW_KEY_HEADER, OLD_KEY_HEADER, SourceContext
 from cdc.lsn import parse_lsn
-from cdc.messages import RelationMessage
-from cdc.relation import Relation
+from cdc.protocol.messages import RelationMessage
+from cdc.protocol.relation import Relation
+from cdc.source.catalog import TableFacts
+from cdc.source.describing import describe
 from tests.unit.test_values_as_debezium import type_info
 
 RECORDED = json.loads(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from cdc.capture.guard import beyond, catching_up, danger
+from cdc.capture.watch import Observation
 from cdc.config import Capture
-from cdc.disk import free_bytes
-from cdc.guard import beyond, catching_up, danger
-from cdc.watch import Observation
+from cdc.source.disk import free_bytes
 
 MB = 1 << 20
 WELL = Observation(MB, MB, "reserved", None, None, None, "", None)

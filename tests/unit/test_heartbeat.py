@@ -8,10 +8,10 @@ from struct import pack
 import psycopg
 import pytest
 
-from cdc import watch
+from cdc.capture import watch
 from cdc.errors import LogError
-from cdc.heartbeat import HEARTBEAT, Heartbeat, Pulse, heartbeat
-from cdc.marks import Mark, decode_mark
+from cdc.events.heartbeat import HEARTBEAT, Heartbeat, Pulse, heartbeat
+from cdc.events.marks import Mark, decode_mark
 from tests.unit.test_change import (
     TOPIC,
     begin,

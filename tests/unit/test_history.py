@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from cdc.capture.reconcile import branch_fault
 from cdc.errors import SourceError
-from cdc.history import branched_at, parse_history, read_history
-from cdc.marks import Mark
-from cdc.reconcile import branch_fault
+from cdc.events.marks import Mark
+from cdc.source.history import branched_at, parse_history, read_history
 
 FILE = "1\t0/3000158\tno recovery target specified\n\n2\t1/A0\tbefore 2026-01-01\n"
 

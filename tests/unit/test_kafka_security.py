@@ -9,7 +9,7 @@ import pytest
 
 from cdc.config import Kafka, parse_config
 from cdc.errors import ConfigError
-from cdc.kafka_security import for_kafka_python, for_librdkafka, for_spark, quoted
+from cdc.kafka.security import for_kafka_python, for_librdkafka, for_spark, quoted
 
 SECRET = "s3cr3t"
 SIGNED_IN = {

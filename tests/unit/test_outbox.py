@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from cdc.broker import Record as Read
-from cdc.change import Transcriber
-from cdc.envelope import SourceContext
+from cdc.capture.replay import KafkaReplay, Tail
 from cdc.errors import LogError
+from cdc.events.change import Transcriber
+from cdc.events.envelope import SourceContext
+from cdc.events.outbox import PREFIX
+from cdc.events.records import Record
+from cdc.kafka.broker import Record as Read
+from cdc.kafka.tails import Streamed, streamed
 from cdc.lsn import Position, parse_position
-from cdc.outbox import PREFIX
-from cdc.records import Record
-from cdc.replay import KafkaReplay, Tail
-from cdc.tails import Streamed, streamed
 from tests.unit.test_change import begin, commit, frame, relation
 
 ID = "8b9f6a0e-3a52-4c1e-9b63-0a5f7a7f1d10"

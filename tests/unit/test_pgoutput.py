@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.errors import ProtocolError
-from cdc.messages import (
+from cdc.protocol.messages import (
     POSTGRES_EPOCH_US,
     UNCHANGED,
     Begin,
@@ -28,7 +28,7 @@ from cdc.messages import (
     Update,
     Values,
 )
-from cdc.pgoutput import decode
+from cdc.protocol.pgoutput import decode
 
 
 def row(*values: bytes | str | None) -> bytes:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.progress import Progress
+from cdc.capture.progress import Progress
 
 
 def test_nothing_is_durable_before_every_record_is_acknowledged() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from cdc.capture.progress import Flight
 from cdc.errors import LogError
-from cdc.producer import Producer
-from cdc.progress import Flight
-from cdc.proving import Proving
-from cdc.records import Block
+from cdc.events.records import Block
+from cdc.kafka.producer import Producer
+from cdc.kafka.proving import Proving
 from cdc.topics import partition_for
 
 

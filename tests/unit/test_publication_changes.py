@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cdc.errors import SourceError
-from cdc.publication import Publication, changes
-from cdc.selection import Table
+from cdc.source.publication import Publication, changes
+from cdc.source.selection import Table
 
 OPTIONS = "(publish = 'insert, update, delete, truncate', publish_via_partition_root = true)"
 

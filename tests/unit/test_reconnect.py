@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cdc.capture.reconnect import SLOT_WAIT_S, Reconnect
 from cdc.errors import RetryableError, SourceError
-from cdc.reconnect import SLOT_WAIT_S, Reconnect
-from cdc.replication import SilentServerError, SlotInUseError
+from cdc.source.replication import SilentServerError, SlotInUseError
 
 LOST, SILENT, IN_USE = RetryableError("lost"), SilentServerError("silent"), SlotInUseError("used")
 

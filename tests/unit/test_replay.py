@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from cdc.capture.replay import KafkaReplay, SessionReplay, Tail
+from cdc.events.records import Record
 from cdc.lsn import Position
-from cdc.records import Record
-from cdc.replay import KafkaReplay, SessionReplay, Tail
 from cdc.topics import partition_for
 
 TOPIC = "s.public.t"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cdc.selection import Table, parse_pattern, select_tables
+from cdc.source.selection import Table, parse_pattern, select_tables
 
 
 def table(label: str, oid: int = 0, **changes: Any) -> Table:

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from cdc.bulk import BulkProducer
-from cdc.envelope import SourceContext
-from cdc.relation import Column, Relation, TypeInfo
+from cdc.events.envelope import SourceContext
+from cdc.kafka.bulk import BulkProducer
+from cdc.protocol.relation import Column, Relation, TypeInfo
 from snapshots.publish import SnapshotPublisher
 from snapshots.read import Block
 

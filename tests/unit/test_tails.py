@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from cdc.broker import Offsets, Record
+from cdc.capture.replay import Tail
 from cdc.errors import LogError
+from cdc.kafka.broker import Offsets, Record
+from cdc.kafka.tails import read_tails
 from cdc.lsn import Position
-from cdc.replay import Tail
-from cdc.tails import read_tails
 
 TOPIC = "shop.public.orders"
 

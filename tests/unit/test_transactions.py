@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from cdc.change import Transcriber
-from cdc.envelope import SourceContext
+from cdc.capture.replay import KafkaReplay, SessionReplay, Tail
+from cdc.events.change import Transcriber
+from cdc.events.envelope import SourceContext
+from cdc.events.records import Block, Record
+from cdc.events.transactions import Ledger
 from cdc.lsn import Position, parse_lsn
-from cdc.records import Block, Record
-from cdc.relation import Relation
-from cdc.replay import KafkaReplay, SessionReplay, Tail
-from cdc.transactions import Ledger
+from cdc.protocol.relation import Relation
 from tests.oracle.record import TRANSACTIONS
 from tests.unit import test_events_as_debezium as oracle
 from tests.unit.test_change import TOPIC, begin, commit, describe, frame, insert, relation

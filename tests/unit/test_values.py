@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cdc.errors import ProtocolError
-from cdc.relation import TypeInfo
-from cdc.values import column_encoder, encoder, quote
+from cdc.events.values import column_encoder, encoder, quote
+from cdc.protocol.relation import TypeInfo
 
 NAMES = [
     *("bool", "float4", "float8", "numeric", "money", "text", "varchar", "bpchar", "name"),

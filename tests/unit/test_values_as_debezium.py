@@ -15,8 +15,8 @@ import pytest
 
 from cdc.columnar.tuples import Column
 from cdc.columnar.values import column_to_json
-from cdc.relation import TypeInfo
-from cdc.values import column_encoder, encoder
+from cdc.events.values import column_encoder, encoder
+from cdc.protocol.relation import TypeInfo
 
 ORACLE = Path(__file__).parents[1] / "oracle"
 

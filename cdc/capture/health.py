@@ -1,0 +1,106 @@
+"""Is capture alive? Judged from outside, by what it has achieved: Kafka's newest mark and the slot.
+
+That a process runs says nothing: it may wait for a dead connection. A heartbeat that was written
+to the source and is durable in Kafka says that everything between works.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdc.capture.reconcile import REBUILD
+from cdc.config import Config
+from cdc.events.marks import decode_mark
+from cdc.kafka.broker import Broker, last_record
+from cdc.lag import wal_end
+from cdc.source.postgres import Connection
+from cdc.source.slot import SlotState, slot_state
+from cdc.topics import progress_topic
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What was seen. Ages in seconds, sizes in bytes; None where there is nothing to measure."""
+
+    slot: str
+    active_pid: int | None
+    wal_status: str | None
+    heartbeat_age_s: float | None
+    """Since the newest durable heartbeat was written, by the clock of capture's machine."""
+    progress_age_s: float | None
+    """Since the newest progress mark was written."""
+    unconfirmed_bytes: int | None
+    retained_bytes: int | None
+    """From the slot's ``restart_lsn``: what the source keeps on its disk."""
+    problems: tuple[str, ...]
+
+    @property
+    def healthy(self) -> bool:
+        return not self.problems
+
+
+def measure(
+    config: Config, conn: Connection, broker: Broker, max_age_s: float, now_s: float
+) -> Health:
+    """Look once. ``now_s`` is Unix time. Raises ``HeadwaterError`` when a server is out of reach,
+    ``LogError`` when the progress topic is not there."""
+    topic = progress_topic(config.source.name)
+    record = last_record(broker, topic)
+    mark = decode_mark(record.value, topic) if record and record.value else None
+    beat_age_s = progress_age_s = None
+    if record is not None and mark is not None:
+        progress_age_s = max(0.0, now_s - record.timestamp_ms / 1000)
+        if mark.heartbeat_ms is not None:
+            beat_age_s = max(0.0, now_s - mark.heartbeat_ms / 1000)
+    name = config.source.slot_name
+    slot = slot_state(conn, name)
+    end = wal_end(conn)
+    beats = config.capture.heartbeat_s > 0
+    stale = _stale(beats, beat_age_s, progress_age_s, max_age_s) if mark else None
+    problems = [
+        "the source is not initialised: run headwater init" if mark is None else "",
+        *(_slot_problems(name, slot) if mark else ()),
+        stale or "",
+    ]
+    return Health(
+        name,
+        slot.active_pid if slot else None,
+        slot.wal_status if slot else None,
+        beat_age_s,
+        progress_age_s,
+        _distance(end, slot.confirmed_flush if slot else None),
+        _distance(end, slot.restart_lsn if slot else None),
+        tuple(problem for problem in problems if problem),
+    )
+
+
+def _slot_problems(name: str, slot: SlotState | None) -> list[str]:
+    if slot is None:
+        return [f"slot {name} is gone: {REBUILD}"]
+    if slot.lost:
+        return [f"slot {name} is lost ({slot.invalidation_reason or 'WAL removed'}): {REBUILD}"]
+    problems = []
+    if not slot.active:
+        problems.append(f"slot {name} is not read: no capture is connected")
+    if slot.wal_status == "unreserved":
+        problems.append(f"slot {name} is about to be lost: wal_status is unreserved")
+    return problems
+
+
+def _stale(
+    beats: bool, beat_age_s: float | None, progress_age_s: float | None, max_age_s: float
+) -> str | None:
+    """A capture that catches up meets old heartbeats, but its progress is new: that is alive."""
+    if progress_age_s is not None and progress_age_s <= max_age_s:
+        return None
+    if not beats:
+        return None  # an idle source makes no progress, and nothing else tells
+    if beat_age_s is None:
+        return "no heartbeat has come through yet"
+    if beat_age_s > max_age_s:
+        return f"the newest heartbeat in Kafka is {beat_age_s:.0f} s old, more than {max_age_s:g}"
+    return None
+
+
+def _distance(end: int, lsn: int | None) -> int | None:
+    return None if lsn is None else max(0, end - lsn)

@@ -1,0 +1,254 @@
+"""Before capture streams: do the slot, the source and Kafka still belong together?
+
+Kafka's newest progress mark is what capture once knew for certain. A slot ahead of it, a slot that
+is gone, lost or another's, a source with another history and a topic that lost records each mean a
+gap that streaming would hide, so each is an error that names the way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import structlog
+
+from cdc.config import Config
+from cdc.errors import HeadwaterError, LogError, SourceError
+from cdc.events.marks import Mark, decode_mark
+from cdc.kafka.broker import Broker, Offsets, last_record
+from cdc.kafka.tails import read_tails
+from cdc.lsn import format_lsn, parse_lsn
+from cdc.source.asking import asking
+from cdc.source.catalog import chosen_tables
+from cdc.source.history import branched_at, read_history
+from cdc.source.postgres import Connection, translated
+from cdc.source.publication import read_publication
+from cdc.source.selection import Table
+from cdc.source.slot import PLUGIN, SlotState, SourceIdentity, identify, slot_state
+from cdc.topics import progress_topic, table_topic
+
+REBUILD = (
+    "run `headwater init --again` for a new snapshot, and let the views apply it: "
+    "changes in between are not in the stream"
+)
+
+log = structlog.get_logger("capture")
+
+
+class Start(NamedTuple):
+    """From where capture goes on. ``mark`` is the newest one; ``ends`` are Kafka's end offsets."""
+
+    mark: Mark
+    identity: SourceIdentity
+    ends: dict[str, dict[int, int]]
+
+
+def begin(config: Config, broker: Broker) -> Start:
+    """``reconcile`` before anything is opened; also says which chosen tables are not captured."""
+    with asking(config.source.dsn) as conn:
+        start = reconcile(config, conn, broker)
+        for table in check_publication(config, conn, start.mark):
+            log.warning("a chosen table is not captured", table=table.label, way_out=REBUILD)
+        return start
+
+
+def reconcile(config: Config, conn: Connection, broker: Broker) -> Start:
+    """Compare and answer where to start; raises ``SourceError`` or ``LogError``."""
+    topic = progress_topic(config.source.name)
+    record = last_record(broker, topic)
+    if record is None or record.value is None:
+        raise LogError(
+            f"source {config.source.name} is not initialised: topic {topic} holds no progress",
+            "run `headwater init` first",
+        )
+    mark = decode_mark(record.value, topic)
+
+    identity = check_source(config, conn, mark, lambda: newest_event(broker, mark.offsets))
+    ends = broker.end_offsets(sorted(mark.offsets))
+    _check_topics(mark, ends)
+    return Start(mark, identity, ends)
+
+
+def newest_event(broker: Broker, offsets: Offsets) -> int:
+    """The commit LSN of the newest event that the topics of ``offsets``, a mark's, hold."""
+    tails = read_tails(broker, sorted(offsets), offsets)
+    return max((tail.position.commit_lsn for tail in tails.values() if tail.position), default=0)
+
+
+def check_source(
+    config: Config, conn: Connection, mark: Mark, newest: Callable[[], int], covered: int = 0
+) -> SourceIdentity:
+    """The source's part of ``reconcile``: is it, with its slot, still the one of ``mark``?
+
+    Asked again for every session: a slot may be dropped and made anew, or a standby promoted,
+    while capture is not connected. ``newest`` gives the commit LSN of the newest event that Kafka
+    holds, if it is needed; ``covered`` is the end LSN up to which this process has come, which the
+    next marks will say. Raises ``SourceError``.
+    """
+    identity = identify(conn)
+    slot = slot_state(conn, config.source.slot_name)
+    fault = (
+        _cluster_fault(mark, identity)
+        or _timeline_fault(config, mark, identity, newest, covered)
+        or _slot_fault(config, mark, slot, identity)
+        or _source_fault(mark, _wal_end(conn))
+    )
+    if fault is not None:
+        raise fault
+    return identity
+
+
+def check_publication(config: Config, conn: Connection, mark: Mark) -> list[Table]:
+    """Does the publication still let through what was captured? The tables that are chosen and
+    neither published nor ever were. Raises ``SourceError``: what it left out is not in the stream.
+    """
+    source = config.source
+    publication = read_publication(conn, source.publication_name)
+    if publication is None:
+        raise SourceError(f"there is no publication {source.publication_name}", REBUILD)
+    if not (publication.publishes_all and publication.via_root):
+        raise SourceError(
+            f"publication {source.publication_name} does not publish every operation of every "
+            "table by its root",
+            REBUILD,
+        )
+    if publication.wholesale:
+        return []
+    tables, _ = chosen_tables(conn, source)
+    absent = [table for table in tables if (table.schema, table.name) not in publication.tables]
+    for table in absent:
+        if table_topic(source.name, table.schema, table.name) in mark.offsets:
+            raise SourceError(
+                f"table {table.label} is not in publication {source.publication_name} any more",
+                f"{REBUILD}; or take it out of source.tables",
+            )
+    return absent
+
+
+def _cluster_fault(mark: Mark, identity: SourceIdentity) -> HeadwaterError | None:
+    if mark.system_id != identity.system_id:
+        return SourceError(
+            f"the source is another PostgreSQL cluster (system identifier {identity.system_id}) "
+            f"than the one Kafka was filled from ({mark.system_id})",
+            "check source.dsn, or give the new source a name of its own",
+        )
+    if mark.database != identity.database:
+        return SourceError(
+            f"the source is database {identity.database}, Kafka was filled from {mark.database}",
+            "check source.dsn, or give the new source a name of its own",
+        )
+    return None
+
+
+def _timeline_fault(
+    config: Config,
+    mark: Mark,
+    identity: SourceIdentity,
+    newest: Callable[[], int],
+    covered: int,
+) -> HeadwaterError | None:
+    """A promoted standby goes on where Kafka stands if it had all that Kafka holds."""
+    if mark.timeline == identity.timeline:
+        return None
+    branch = branched_at(read_history(config.source.dsn, identity.timeline), mark.timeline)
+    fault = branch_fault(mark, identity.timeline, branch, newest, covered)
+    if fault is None and branch is not None:
+        at = format_lsn(branch)
+        now, was = identity.timeline, mark.timeline
+        log.warning("the source was promoted", timeline=now, was=was, branched_at=at)
+    return fault
+
+
+def branch_fault(
+    mark: Mark, timeline: int, branch: int | None, newest: Callable[[], int], covered: int
+) -> HeadwaterError | None:
+    """Why ``timeline``, which left that of ``mark`` at ``branch``, cannot be followed. Pure."""
+    moved = f"the source is on timeline {timeline}, Kafka was filled from {mark.timeline}"
+    if branch is None:
+        return SourceError(f"{moved}, which is none of its ancestors: LSNs differ", REBUILD)
+    at = format_lsn(branch)
+    held = newest()
+    if held >= branch:
+        return SourceError(
+            f"{moved}, which it left at {at}: Kafka holds changes up to {format_lsn(held)} that "
+            "the promoted server never had",
+            REBUILD,
+        )
+    if mark.confirmed > branch:
+        return SourceError(
+            f"{moved}, which it left at {at}, before {format_lsn(mark.confirmed)} that Kafka has "
+            "already covered: what the new timeline wrote between would be passed over",
+            REBUILD,
+        )
+    if covered > branch:
+        return SourceError(
+            f"{moved}, which it left at {at}, before {format_lsn(covered)} that this process had "
+            "read of the old one and not confirmed",
+            "start capture again: it goes on from what Kafka holds",
+        )
+    return None
+
+
+def _slot_fault(
+    config: Config, mark: Mark, slot: SlotState | None, identity: SourceIdentity
+) -> HeadwaterError | None:
+    name = config.source.slot_name
+    at = format_lsn(mark.confirmed)
+    if slot is None:
+        return SourceError(f"slot {name} is gone; Kafka holds the changes up to {at}", REBUILD)
+    if slot.plugin != PLUGIN or slot.database != identity.database:
+        return SourceError(
+            f"slot {name} belongs to {slot.plugin or 'physical replication'} in database "
+            f"{slot.database}, not to this source",
+            "set source.slot to another name",
+        )
+    if slot.lost:
+        return SourceError(
+            f"slot {name} is lost ({slot.invalidation_reason or 'its WAL was removed'}); Kafka "
+            f"holds the changes up to {at}",
+            REBUILD,
+        )
+    if slot.confirmed_flush is None or slot.confirmed_flush > mark.confirmed:
+        ahead = "nowhere" if slot.confirmed_flush is None else format_lsn(slot.confirmed_flush)
+        return SourceError(
+            f"slot {name} stands at {ahead}, ahead of Kafka at {at}: it was recreated or moved, "
+            "and what lies between is lost to the stream",
+            REBUILD,
+        )
+    return None
+
+
+def _source_fault(mark: Mark, wal_end: int) -> HeadwaterError | None:
+    if wal_end < mark.confirmed:
+        return SourceError(
+            f"the source's WAL ends at {format_lsn(wal_end)}, before {format_lsn(mark.confirmed)} "
+            "that Kafka already holds: it was restored from an older backup",
+            REBUILD,
+        )
+    return None
+
+
+def _check_topics(mark: Mark, ends: dict[str, dict[int, int]]) -> None:
+    for topic, offsets in mark.offsets.items():
+        if len(ends.get(topic, {})) > len(offsets):
+            raise LogError(
+                f"topic {topic} has {len(ends[topic])} partitions, {len(offsets)} when capture "
+                "last wrote to it: its keys would go on in other partitions, out of their order",
+                REBUILD,
+            )
+        for partition, offset in offsets.items():
+            end = ends.get(topic, {}).get(partition)
+            if end is None or end < offset:
+                held = "is gone" if end is None else f"ends at {end}"
+                raise LogError(
+                    f"{topic}[{partition}] {held}, yet records up to {offset} were written: the "
+                    "topic was deleted or a broker lost acknowledged data",
+                    REBUILD,
+                )
+
+
+def _wal_end(conn: Connection) -> int:
+    with translated("reading the WAL position"):
+        row = conn.execute("select pg_catalog.pg_current_wal_insert_lsn()::text").fetchone()
+    assert row is not None
+    return parse_lsn(row[0])

@@ -1,0 +1,1 @@
+"""What changes mean: messages of the stream become the records that Kafka gets. Pure."""

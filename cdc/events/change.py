@@ -1,0 +1,320 @@
+"""Changes: what the messages of a session mean, as records for Kafka. Pure but for two questions
+it asks of its owner: what a relation is (``Resolver``) and what a row holds now (``Lookup``).
+
+    BEGIN ─▶ rows, truncates, messages ─▶ COMMIT      each event takes the next ordinal
+
+| change                     | events                                                        |
+|----------------------------|---------------------------------------------------------------|
+| insert                     | c                                                             |
+| update                     | u                                                             |
+| update that moves the key  | d (old key), its tombstone, c (new key): two ordinals         |
+| delete                     | d, its tombstone                                              |
+| truncate                   | t to every partition of each table's topic                    |
+| logical message            | m                                                             |
+| ``headwater.emit``         | its payload, as it is, with its position in a header          |
+
+A tombstone shares its delete's position. After a restart the server repeats what was not
+confirmed; ``Replay`` (in ``cdc.capture.replay``) says which records Kafka already holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from struct import Struct
+from typing import Final
+
+from cdc.errors import ProtocolError
+from cdc.events.dead_letters import DeadLetters
+from cdc.events.envelope import NEW_KEY_HEADER, OLD_KEY_HEADER, SourceContext, Transaction, clock
+from cdc.events.heartbeat import HEARTBEAT, Heartbeat, heartbeat
+from cdc.events.logical import Messages
+from cdc.events.outbox import Outbox
+from cdc.events.outgoing import Outgoing
+from cdc.events.records import Batch, Block, Record, Replay, schema_record, truncate_records
+from cdc.events.standing import Standing
+from cdc.events.table import Table, Tables
+from cdc.events.transactions import NO_BLOCK, Ledger
+from cdc.events.values import UNAVAILABLE
+from cdc.lsn import Position, format_lsn
+from cdc.protocol import messages
+from cdc.protocol.messages import UNCHANGED, Image, Values, filled
+from cdc.protocol.pgoutput import decode
+from cdc.protocol.relation import Relation
+from cdc.topics import schemas_topic
+
+Resolver = Callable[[messages.RelationMessage], Relation]
+Lookup = Callable[[Relation, Values], Values | None]
+
+_WAL_START: Final = Struct(">Q")
+_HEADER: Final = 25
+"""Bytes of an XLogData frame before pgoutput's own: kind, WAL start, WAL end, clock."""
+
+_CREATE, _UPDATE, _DELETE, _TRUNCATE = b'"c"', b'"u"', b'"d"', b'"t"'
+
+
+class Transcriber:
+    """Frames of one replication session in, records out, in commit order.
+
+    ``committed_lsn`` is the end of the last complete transaction, ``position`` that of the last
+    event. The owner tells the time with ``clock`` once for each read of the connection.
+    """
+
+    def __init__(
+        self,
+        context: SourceContext,
+        resolve: Resolver,
+        lookup: Lookup,
+        partitions: Callable[[str], int],
+        committed_lsn: int,
+        replay: Replay | None = None,
+        outbox: Outbox | None = None,
+        ledger: Ledger | None = None,
+        letters: DeadLetters | None = None,
+    ) -> None:
+        self.committed_lsn = committed_lsn
+        self.heartbeat: Heartbeat | None = None  # the newest that came through
+        self._context = context
+        self._resolve = resolve
+        self._lookup = lookup
+        self._partitions = partitions
+        self._out = Outgoing(replay, letters)
+        self._ledger = ledger
+        self._messages = Messages(context, partitions, outbox)
+        self._tables = Tables(context, partitions)
+        self._closing = clock(0)
+        self._now_us = 0
+        self._transaction: Transaction | None = None
+        self._commit_lsn = 0
+        self._ordinal = 0
+        self._timestamp = 0
+        self._previous_end: int | None = None
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._transaction is not None
+
+    @property
+    def position(self) -> Position:
+        """The last event's, of this transaction or of the one before."""
+        return Position(self._commit_lsn, self._ordinal)
+
+    def take(self) -> Batch:
+        """Hand over the records collected since the last call."""
+        return self._out.take()
+
+    @property
+    def standing(self) -> Standing:
+        """Where it is between two frames."""
+        return Standing(self._transaction, self._commit_lsn, self._ordinal, self._previous_end)
+
+    @property
+    def replaying(self) -> bool:
+        """Whether each event has to be looked at: it may be left out, or is counted."""
+        return self._out.replaying or self._ledger is not None
+
+    def table(self, oid: int) -> Table | None:
+        """A table that was described in this session."""
+        return self._tables.get(oid)
+
+    def adopt(
+        self, blocks: Iterable[tuple[str, Block]], after: Standing, committed_lsn: int | None
+    ) -> None:
+        """Go on as if the frames that gave these blocks had been fed; see ``cdc.columnar``."""
+        for topic, block in blocks:
+            self._out.add_block(topic, block)
+        self._transaction, self._commit_lsn, self._ordinal, self._previous_end = after
+        if after.transaction is not None:
+            self._timestamp = after.transaction.commit_ms
+        if committed_lsn is not None:
+            self.committed_lsn = committed_lsn
+
+    def clock(self, now_us: int) -> None:
+        """The time at which the frames that follow were seen."""
+        self._now_us = now_us
+        self._closing = clock(now_us)
+
+    def feed(self, frame: bytes) -> None:
+        """One XLogData frame. Raises ``ProtocolError``."""
+        message = decode(frame, _HEADER)
+        if type(message) is messages.Insert:
+            table = self._table(message.relation_oid)
+            rows = table.encoder.rows
+            new = message.new
+            table.check(new)
+            (lsn,) = _WAL_START.unpack_from(frame, 1)
+            after = rows.row(new)
+            if UNAVAILABLE in after and UNCHANGED in new:
+                # An update that brought the row into the publication's filter.
+                new = self._completed(table, new)
+                after = rows.row(new)
+            self._event(table, rows.key(new), b"null", after, _CREATE, lsn, new)
+        else:
+            self._other(message, _WAL_START.unpack_from(frame, 1)[0])
+
+    def _other(self, message: messages.Message, lsn: int) -> None:
+        match message:
+            case messages.Update():
+                self._update(message, lsn)
+            case messages.Begin():
+                self._begin(message)
+            case messages.Commit():
+                self._commit(message)
+            case messages.Delete():
+                table = self._table(message.relation_oid)
+                table.check(message.old)
+                key = table.encoder.rows.key(message.old)
+                self._delete(table, key, message.old, lsn, None)
+            case messages.RelationMessage():
+                self._relation(self._resolve(message), message.oid)
+            case messages.Truncate():
+                self._truncate(message, lsn)
+            case messages.LogicalMessage():
+                self._message(message, lsn)
+            case messages.Origin():
+                self._origin(message)
+            case _:
+                pass  # Type messages: types are taken from the catalog, with their structure
+
+    def _relation(self, relation: Relation, oid: int) -> None:
+        """A table's description goes to ``__schemas`` ahead of the rows that name it."""
+        self._tables.describe(relation, oid)
+        self._out.add(schemas_topic(self._context.name), schema_record(relation, self._now_us))
+
+    def _begin(self, begin: messages.Begin) -> None:
+        if self._transaction is not None:
+            raise ProtocolError(f"BEGIN inside a transaction at {format_lsn(begin.commit_lsn)}")
+        self._start(Transaction(begin.commit_lsn, begin.commit_us, begin.xid, self._previous_end))
+
+    def _start(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._commit_lsn = transaction.commit_lsn
+        self._timestamp = transaction.commit_ms
+        self._ordinal = 0
+        if self._ledger is not None:
+            self._ledger.start(transaction)
+        self._out.start(transaction.commit_lsn)
+
+    def _commit(self, commit: messages.Commit) -> None:
+        transaction = self._transaction
+        if transaction is None or transaction.commit_lsn != commit.commit_lsn:
+            raise ProtocolError(f"COMMIT without its BEGIN at {format_lsn(commit.commit_lsn)}")
+        if (ledger := self._ledger) is not None and ledger.events:
+            self._ordinal += 1
+            self._put(ledger.topic, ledger.end(self.position), 0)
+        self._transaction = None
+        self._previous_end = self.committed_lsn = commit.end_lsn
+
+    def _origin(self, origin: messages.Origin) -> None:
+        at = self._open("an origin")
+        self._transaction = at._replace(origin=origin.name, origin_lsn=origin.lsn)
+
+    def _open(self, what: str) -> Transaction:
+        if self._transaction is None:
+            raise ProtocolError(f"pgoutput: {what} outside of a transaction")
+        return self._transaction
+
+    def _table(self, oid: int) -> Table:
+        return self._tables.ready(oid, self._open("a row"))
+
+    def _event(
+        self,
+        table: Table,
+        key: bytes | None,
+        before: bytes,
+        after: bytes,
+        op: bytes,
+        lsn: int,
+        new: Values,
+        header: tuple[str, bytes] | None = None,
+    ) -> None:
+        """``new`` are the values of ``after``; empty without one."""
+        block = self._next(table.relation.name)
+        tail = table.encoder.special_tail(after, new, block)
+        value = table.encoder.value(before, after, op, lsn, self._ordinal, self._closing, tail)
+        record: Record = {"key": key, "value": value, "timestamp": self._timestamp}
+        if key is None:
+            record["partition"] = 0  # keyless events keep their commit order
+        if header is not None:
+            record["headers"] = [header]
+        self._put(table.topic, record, len(value))
+
+    def _next(self, collection: str) -> bytes:
+        """Number the next event; its ``transaction`` block."""
+        self._ordinal += 1
+        if (ledger := self._ledger) is None:
+            return NO_BLOCK
+        block = ledger.count(collection)
+        if ledger.events == 1:
+            self._put(ledger.topic, ledger.begin(self.position), 0)
+        return block
+
+    def _put(self, topic: str, record: Record, size: int) -> None:
+        self._out.put(topic, record, size, self.position)
+
+    def _delete(
+        self,
+        table: Table,
+        key: bytes | None,
+        old: Values,
+        lsn: int,
+        header: tuple[str, bytes] | None,
+    ) -> None:
+        before = table.encoder.rows.row(old)
+        self._event(table, key, before, b"null", _DELETE, lsn, [], header)
+        if key is not None:
+            tombstone: Record = {"key": key, "value": None, "timestamp": self._timestamp}
+            if header is not None:
+                tombstone["headers"] = [header]
+            self._put(table.topic, tombstone, len(key))
+
+    def _update(self, update: messages.Update, lsn: int) -> None:
+        table = self._table(update.relation_oid)
+        rows, old, new = table.encoder.rows, update.old, update.new
+        table.check(new)
+        if old is None:
+            self._event(table, rows.key(new), b"null", rows.row(new), _UPDATE, lsn, new)
+            return
+        new = filled(new, old, update.image is Image.FULL, rows.key_columns)
+        key, old_key = rows.key(new), rows.key(old)
+        if key == old_key or key is None or old_key is None:
+            self._event(table, key, rows.row(old), rows.row(new), _UPDATE, lsn, new)
+            return
+        if UNCHANGED in new:
+            new = self._completed(table, new)
+        self._delete(table, old_key, old, lsn, (NEW_KEY_HEADER, key))
+        moved = (OLD_KEY_HEADER, old_key)
+        self._event(table, key, b"null", rows.row(new), _CREATE, lsn, new, moved)
+
+    def _completed(self, table: Table, new: Values) -> Values:
+        """The row with unchanged values that no consumer has, read from the source.
+
+        Whatever changes them later is streamed, and a row that is gone by now is deleted by a
+        later event.
+        """
+        now = self._lookup(table.relation, table.encoder.rows.key_values(new))
+        return new if now is None else filled(new, now, True, ())
+
+    def _truncate(self, truncate: messages.Truncate, lsn: int) -> None:
+        for oid in truncate.relation_oids:
+            table = self._table(oid)
+            tail = table.encoder.tail(b"", self._next(table.relation.name))
+            at, closing = self._ordinal, self._closing
+            value = table.encoder.value(b"null", b"null", _TRUNCATE, lsn, at, closing, tail)
+            for record in truncate_records(value, self._partitions(table.topic), self._timestamp):
+                self._put(table.topic, record, len(value))
+
+    def _message(self, message: messages.LogicalMessage, lsn: int) -> None:
+        if message.prefix == HEARTBEAT:
+            self.heartbeat = heartbeat(self._commit_lsn, message.content) or self.heartbeat
+            return
+        transaction = self._transaction
+        if transaction is None:
+            # Written outside of any transaction: it is one of its own, at its own last byte.
+            # Its LSN is its end, where the next record begins, which may be a commit's.
+            self._previous_end = message.lsn  # as Debezium counts, in `sequence`
+            self._start(Transaction(message.lsn - 1, self._now_us, None, self._previous_end))
+        at = self._open("a message")
+        ordinal, now_us = self._ordinal + 1, self._now_us
+        topic, record = self._messages.record(message, at, lsn, ordinal, now_us, self._next)
+        self._put(topic, record, len(record["value"] or b""))
+        self._transaction = transaction

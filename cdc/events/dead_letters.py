@@ -1,0 +1,134 @@
+"""Records too large for Kafka: in pieces in ``<source>.__dead_letters``, and whole again. Pure.
+
+With ``oversized = "dead_letter"`` a record above the producer's limit is cut; later events of its
+key still flow, and no byte of it is lost. Pieces follow each other in the topic's only partition,
+each with the record's position in a header. A record of which pieces are missing after a restart is
+written again from its first one: what is formed anew has other bytes (its clock, ``sequence``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from cdc.errors import LogError
+from cdc.events.records import POSITION_HEADER, Record, weight
+from cdc.lsn import Position, parse_position
+from cdc.topics import dead_letters_topic
+
+PART_HEADER: Final = "part"
+"""``i/n``, from 1."""
+_PART: Final = re.compile(rb"(\d{1,9})/(\d{1,9})")
+_ROOM: Final = 1_000
+"""For the pieces' own headers but for what the record brings."""
+_ORIGINAL: Final = "header."
+"""Goes before the names of the record's own headers."""
+
+
+class Piece(Protocol):
+    """A record as it is read back."""
+
+    @property
+    def timestamp_ms(self) -> int: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
+
+
+class DeadLetter(NamedTuple):
+    """A record as it was meant for ``topic``. ``missing`` counts pieces that the topic no longer
+    has; the value is whole only without any."""
+
+    topic: str
+    key: bytes | None
+    value: bytes
+    headers: list[tuple[str, bytes]]
+    position: Position
+    timestamp_ms: int
+    cause: str
+    missing: int = 0
+
+
+class DeadLetters:
+    """Cuts what is larger than ``limit`` bytes. ``report`` hears of each: topic, position, size."""
+
+    def __init__(
+        self, source: str, limit: int, report: Callable[[str, Position, int], None]
+    ) -> None:
+        self.topic = dead_letters_topic(source)
+        self.limit = limit
+        self._report = report
+
+    def takes(self, record: Record) -> bool:
+        """Whether the record is too large, and its value is what makes it so. A key and headers
+        of that size do not fit in a piece either: the producer refuses those."""
+        value = record["value"]
+        if value is None:
+            return False
+        size = weight(record)
+        return size > self.limit and size - len(value) <= self.limit // 2
+
+    def pieces(self, topic: str, record: Record, position: Position) -> list[Record]:
+        """The record as pieces for ``self.topic``."""
+        value = record["value"] or b""
+        size = weight(record)
+        self._report(topic, position, size)
+        beside = size - len(value) + len(topic) + len(_ORIGINAL) * len(record.get("headers", ()))
+        step = max(1, self.limit - beside - _ROOM)
+        count = -(-len(value) // step)
+        cause = f"{size} bytes, above the limit of {self.limit}".encode()
+        told: list[tuple[str, bytes]] = [("topic", topic.encode()), ("cause", cause)]
+        if record["key"] is not None:
+            told.append(("key", record["key"]))
+        told += [(_ORIGINAL + name, text) for name, text in record.get("headers", [])]
+        told.append((POSITION_HEADER, position.hex().encode()))
+        return [
+            {
+                "key": None,
+                "value": value[at * step : (at + 1) * step],
+                "timestamp": record["timestamp"],
+                "partition": 0,
+                "headers": [*told, (PART_HEADER, b"%d/%d" % (at + 1, count))],
+            }
+            for at in range(count)
+        ]
+
+
+def unfinished(headers: Iterable[tuple[str, bytes | None]]) -> bool:
+    """Whether a record is a piece with others to follow. An emitted event, which may bring a header
+    of that name, has an ``id``."""
+    told = dict(headers)
+    part = _PART.fullmatch(told.get(PART_HEADER) or b"")
+    return part is not None and "id" not in told and int(part[1]) < int(part[2])
+
+
+def whole(pieces: Iterable[Piece]) -> Iterator[DeadLetter]:
+    """The records that were cut, in their order. Raises ``LogError`` for what is no piece."""
+    open_: DeadLetter | None = None
+    for piece in pieces:
+        told = {name: text for name, text in piece.headers if text is not None}
+        try:
+            number, count = map(int, told[PART_HEADER].split(b"/"))
+            position, topic = parse_position(told[POSITION_HEADER]), told["topic"].decode()
+        except (KeyError, ValueError):
+            raise LogError("the topic of dead letters holds a record that is none") from None
+        same = open_ is not None and (open_.position, open_.topic) == (position, topic)
+        if open_ is not None and not same:
+            yield open_
+        if not same or number == 1:
+            open_ = None  # of the same record: a restart began it again
+        if open_ is None:
+            own = [(n[len(_ORIGINAL) :], t) for n, t in told.items() if n.startswith(_ORIGINAL)]
+            cause = told.get("cause", b"").decode()
+            open_ = DeadLetter(
+                topic, told.get("key"), b"", own, position, piece.timestamp_ms, cause, count
+            )
+        value = open_.value + (piece.value or b"")
+        open_ = open_._replace(value=value, missing=open_.missing - 1)
+        if number == count:
+            yield open_
+            open_ = None
+    if open_ is not None:
+        yield open_

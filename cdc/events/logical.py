@@ -1,0 +1,83 @@
+"""Logical messages (``pg_logical_emit_message``): as Debezium emits them, ``op: m``, but for those
+of ``headwater.emit``. Pure."""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from collections.abc import Callable
+
+from cdc.events import ddl
+from cdc.events.envelope import SourceContext, Transaction, source_parts, text
+from cdc.events.outbox import PREFIX, Outbox, parse, record
+from cdc.events.records import Record
+from cdc.lsn import Position
+from cdc.protocol.messages import LogicalMessage
+from cdc.topics import message_topic
+
+
+class Messages:
+    """What the messages of one source become. Without ``outbox`` all are ``op: m``."""
+
+    def __init__(
+        self, context: SourceContext, partitions: Callable[[str], int], outbox: Outbox | None
+    ) -> None:
+        self._context = context
+        self._partitions = partitions
+        self._outbox = outbox
+        self._topic = message_topic(context.name)
+
+    def record(
+        self,
+        message: LogicalMessage,
+        at: Transaction,
+        lsn: int,
+        ordinal: int,
+        now_us: int,
+        count: Callable[[str], bytes],
+    ) -> tuple[str, Record]:
+        """The record of a message of transaction ``at``, and its topic. ``count`` is called once,
+        with what the event is counted as, for its ``transaction`` block."""
+        if message.prefix == PREFIX and self._outbox is not None:
+            emitted = self._emitted(message, self._outbox, Position(at.commit_lsn, ordinal), at)
+            if emitted is not None:
+                count(emitted[0].removeprefix(f"{self._context.name}."))
+                return emitted
+        if message.prefix == ddl.PREFIX and self._outbox is not None:
+            change = ddl.record(message, Position(at.commit_lsn, ordinal), at.commit_ms)
+            if change is not None:
+                count("ddl")
+                return self._outbox.ddl(), change
+            self._outbox.passed_over(message.lsn)
+        block = count("message")
+        value = _value(self._context, at, message, lsn, ordinal, now_us, block)
+        key = b'{"prefix":%b}' % text(message.prefix)
+        return self._topic, {"key": key, "value": value, "timestamp": at.commit_ms}
+
+    def _emitted(
+        self, message: LogicalMessage, outbox: Outbox, position: Position, at: Transaction
+    ) -> tuple[str, Record] | None:
+        """What ``headwater.emit`` wrote; None for what it cannot have written."""
+        emitted = parse(message.content) if message.transactional else None
+        topic = outbox.outbox(emitted.topic) if emitted else None
+        if emitted is None or topic is None:
+            outbox.passed_over(message.lsn)
+            return None
+        return topic, record(emitted, position, at.commit_ms, self._partitions(topic))
+
+
+def _value(
+    context: SourceContext,
+    transaction: Transaction,
+    message: LogicalMessage,
+    lsn: int,
+    ordinal: int,
+    now_us: int,
+    block: bytes,
+) -> bytes:
+    """The event of a logical message (``op: m``): no images, and only ``ts_ms`` of the clocks."""
+    head, middle, end = source_parts(context, transaction, "", "")
+    source = b"%b%d%b%d%b%d}" % (head, lsn, middle, lsn, end, ordinal)
+    content = b2a_base64(message.content, newline=False)
+    return (
+        b'{"op":"m","ts_ms":%d,"source":%b,"transaction":%b,"message":{"prefix":%b,"content":"%b"}}'
+    ) % (now_us // 1000, source, block, text(message.prefix), content)

@@ -1,0 +1,74 @@
+"""What ``headwater.emit`` (migrations/0002_outbox.sql) writes to WAL, as records. Pure.
+
+The content of such a message is one line of JSON, a line feed and the payload. Whoever may write
+logical messages may write others with this prefix: ``parse`` tells them apart.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final, NamedTuple, Protocol
+
+from cdc.events.records import POSITION_HEADER, Record
+from cdc.lsn import Position
+from cdc.topics import partition_for
+
+PREFIX: Final = "headwater.outbox"
+_TOPIC: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_OURS: Final = frozenset({"", "id", POSITION_HEADER})
+
+
+class Outbox(Protocol):
+    """What the transcriber asks of its owner for emitted events."""
+
+    def ddl(self) -> str:
+        """Kafka's topic for DDL, ready."""
+
+    def outbox(self, topic: str) -> str | None:
+        """Make Kafka's topic ready for ``topic`` and name it; None when it cannot be one."""
+
+    def passed_over(self, lsn: int) -> None:
+        """A message with the prefix is not what ``emit`` writes: it stays a logical message."""
+
+
+class Emitted(NamedTuple):
+    """One call of ``emit``. ``payload`` None is a tombstone."""
+
+    id: str
+    topic: str
+    key: bytes | None
+    payload: bytes | None
+    headers: dict[str, str]
+
+
+def parse(content: bytes) -> Emitted | None:
+    """The event in a message's content, None for anything that ``emit`` does not write."""
+    head, separator, payload = content.partition(b"\n")
+    try:
+        document: dict[str, Any] = json.loads(head)
+        id_, topic, key = document["id"], document["topic"], document["key"]
+        headers, null = document["headers"] or {}, document["null"]
+        told = {name: text.encode() for name, text in headers.items()}
+        raw = None if key is None else key.encode()
+        names = " ".join(headers)
+        _ = id_.encode(), topic.encode(), names.encode()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    if not separator or not _TOPIC.fullmatch(topic) or _OURS & told.keys() or "\0" in names:
+        return None  # a name ends at its first NUL in Kafka's client
+    return Emitted(id_, topic, raw, None if null is True else payload, headers)
+
+
+def record(emitted: Emitted, position: Position, timestamp: int, partitions: int) -> Record:
+    """The record of an event: without a key in partition 0, so that order is kept."""
+    key = emitted.key
+    record: Record = {"key": key, "value": emitted.payload, "timestamp": timestamp}
+    if not key:  # Kafka's client would take an empty key for none, and choose at random
+        record["partition"] = partition_for(key, partitions)
+    record["headers"] = [
+        ("id", emitted.id.encode()),
+        (POSITION_HEADER, position.hex().encode()),
+        *((name, text.encode()) for name, text in emitted.headers.items()),
+    ]
+    return record

@@ -1,0 +1,66 @@
+"""One captured table in a session: its relation, its topic and the encoder of its events. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cdc.errors import ProtocolError
+from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction
+from cdc.protocol.messages import Values
+from cdc.protocol.relation import Relation
+from cdc.topics import table_topic
+
+
+class Table:
+    """One version of a table. ``begun`` is the commit LSN its encoder is ready for."""
+
+    __slots__ = ("begun", "encoder", "relation", "topic", "width")
+
+    def __init__(self, relation: Relation, context: SourceContext) -> None:
+        self.relation = relation
+        self.topic = table_topic(context.name, relation.schema, relation.table)
+        self.encoder = ChangeEncoder(relation, context)
+        self.begun = -1
+        self.width = len(relation.columns)
+
+    def check(self, values: Values) -> None:
+        """Raises ``ProtocolError`` for a row that is not of this version: PostgreSQL 15.0 and
+        15.1 leave columns out of rows under a column list."""
+        if len(values) != self.width:
+            raise ProtocolError(
+                f"pgoutput: a row of {len(values)} columns in {self.relation.name}, which was "
+                f"described with {self.width}",
+                "PostgreSQL 15.0 and 15.1 do so under a column list: update the server",
+            )
+
+
+class Tables:
+    """The tables that were described in this session, by OID.
+
+    ``partitions`` is asked for a topic before its first row, so that the topic is there then. A
+    description alone asks nothing: the server describes partitions whose rows are their root's.
+    """
+
+    def __init__(self, context: SourceContext, partitions: Callable[[str], int]) -> None:
+        self._context = context
+        self._partitions = partitions
+        self._tables: dict[int, Table] = {}
+
+    def get(self, oid: int) -> Table | None:
+        """A table that was described."""
+        return self._tables.get(oid)
+
+    def describe(self, relation: Relation, oid: int) -> None:
+        """The rows that follow are of this version."""
+        self._tables[oid] = Table(relation, self._context)
+
+    def ready(self, oid: int, transaction: Transaction) -> Table:
+        """The table, its encoder ready for the transaction. Raises ``ProtocolError``."""
+        table = self._tables.get(oid)
+        if table is None:
+            raise ProtocolError(f"pgoutput: a row of relation {oid} before its description")
+        if table.begun != transaction.commit_lsn:
+            self._partitions(table.topic)
+            table.begun = transaction.commit_lsn
+            table.encoder.begin(transaction)
+        return table

@@ -1,0 +1,1 @@
+"""Kafka: clients and their security, producers, topics, and what partitions hold already."""

@@ -1,0 +1,220 @@
+"""Topics, offsets and bounded reads of a Kafka cluster."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafka import OffsetSpec
+from kafka import errors as kafka_errors
+from kafka.admin import ConfigResource
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from cdc.errors import LogError, RetryableError
+from cdc.kafka.broker.connection import Connection
+from cdc.kafka.security import PLAINTEXT, Security
+
+Offsets = dict[str, dict[int, int]]
+"""Offsets by topic and partition."""
+
+STALL_TIMEOUT_S = 20.0
+"""A read that gets no further for so long is given up."""
+_POLL_MS = 500
+_RECORDS_PER_POLL = 5_000
+
+
+class TopicSpec(NamedTuple):
+    """A topic as it should be created; -1 leaves the replication factor to the cluster."""
+
+    name: str
+    partitions: int
+    replication_factor: int = -1
+    config: Mapping[str, str] = {}
+
+
+class Record(NamedTuple):
+    """One record; ``value`` None is a tombstone."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+class Broker:
+    """A Kafka cluster, connected to at the first call. Use from one thread; close at the end."""
+
+    def __init__(self, bootstrap_servers: str, security: Security = PLAINTEXT) -> None:
+        self._connection = Connection(bootstrap_servers, security)
+
+    def __enter__(self) -> Broker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release connections. The next call would connect again."""
+        self._connection.close()
+
+    def create_topics(self, specs: Sequence[TopicSpec]) -> list[str]:
+        """Create the topics that do not exist and wait for their leaders; their names.
+
+        Those that exist are left as they are: see ``different_partitions``. Raises ``LogError``
+        with Kafka's reason when it refuses one.
+        """
+        existing = self.partitions([spec.name for spec in specs])
+        missing = {spec.name: spec for spec in specs if spec.name not in existing}
+        if not missing:
+            return []
+        wanted = {
+            spec.name: {
+                "num_partitions": spec.partitions,
+                "replication_factor": spec.replication_factor,
+                "configs": dict(spec.config),
+            }
+            for spec in missing.values()
+        }
+        answer = self._connection.call(
+            "creating topics", lambda admin: admin.create_topics(wanted, raise_errors=False)
+        )
+        created = []
+        for topic in answer["topics"]:
+            error = kafka_errors.for_code(topic["error_code"])
+            if error is kafka_errors.TopicAlreadyExistsError:
+                continue  # another process was faster, or an answer was lost and asked for again
+            if error is not kafka_errors.NoError:
+                reason = topic["error_message"] or error.__name__
+                raise self._connection.error(f"creating topic {topic['name']}", error(), reason)
+            created.append(topic["name"])
+        self._connection.call(
+            "waiting for new topics", lambda admin: admin.wait_for_topics(list(missing))
+        )
+        return created
+
+    def delete_topics(self, topics: Sequence[str]) -> None:
+        """Delete topics; those that do not exist are passed over."""
+        existing = list(self.partitions(topics))
+        if existing:
+            self._connection.call("deleting topics", lambda admin: admin.delete_topics(existing))
+
+    def partitions(self, topics: Sequence[str]) -> dict[str, int]:
+        """Number of partitions of each topic that exists."""
+        if not topics:
+            return {}
+        described = self._connection.call(
+            "describing topics", lambda admin: admin.describe_topics(list(topics))
+        )
+        return {
+            topic["name"]: len(topic["partitions"]) for topic in described if topic["partitions"]
+        }
+
+    def topic_config(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Every setting in effect for each topic, also those Kafka's defaults decide."""
+        resources = [ConfigResource("topic", topic) for topic in topics]
+        if not resources:
+            return {}
+        described = self._connection.call(
+            "reading topic settings",
+            lambda admin: admin.describe_configs(resources, config_filter="all"),
+        )
+        return {
+            topic: {name: str(setting["value"]) for name, setting in settings.items()}
+            for topic, settings in described.get("topic", {}).items()
+        }
+
+    def end_offsets(self, topics: Sequence[str]) -> Offsets:
+        """The offset after the last record of every partition. The topics must exist."""
+        return self._offsets(topics, OffsetSpec.LATEST)
+
+    def beginning_offsets(self, topics: Sequence[str]) -> Offsets:
+        """The offset of the oldest record that is still kept, for every partition."""
+        return self._offsets(topics, OffsetSpec.EARLIEST)
+
+    def _offsets(self, topics: Sequence[str], spec: Any) -> Offsets:
+        counts = self.partitions(topics)
+        if absent := [topic for topic in topics if topic not in counts]:
+            raise LogError(
+                f"Kafka at {self._connection.address} has no topic {', '.join(sorted(absent))}",
+                "run `headwater init`, or check source.name and source.tables",
+            )
+        wanted = {TopicPartition(t, p): spec for t in topics for p in range(counts[t])}
+        if not wanted:
+            return {}
+        found = self._connection.call(
+            "reading offsets", lambda admin: admin.list_partition_offsets(wanted)
+        )
+        return _by_topic((tp.topic, tp.partition, at.offset) for tp, at in found.items())
+
+    def committed(self, group: str, topics: Sequence[str]) -> Offsets:
+        """Offsets committed to a group, of these topics; what was never committed is absent."""
+        found = self._connection.call(
+            f"reading offsets of group {group}", lambda admin: admin.list_group_offsets(group)
+        )
+        return _by_topic(
+            (tp.topic, tp.partition, at.offset)
+            for tp, at in found.get(group, {}).items()
+            if tp.topic in topics and at.offset >= 0
+        )
+
+    def commit_group(self, group: str, offsets: Offsets) -> None:
+        """Commit offsets to a group without being a member of it."""
+        wanted = {
+            TopicPartition(topic, partition): OffsetAndMetadata(offset)
+            for topic, of_topic in offsets.items()
+            for partition, offset in of_topic.items()
+        }
+
+        def commit(admin: Any) -> None:
+            for tp, error in admin.alter_group_offsets(group, wanted).items():
+                if error is not kafka_errors.NoError:
+                    raise error(f"{tp.topic}-{tp.partition}")
+
+        self._connection.call(f"committing offsets of group {group}", commit)
+
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Record]:
+        """The records at offsets from ``start`` up to, not including, ``end``.
+
+        Offsets that hold no record (compacted away, transaction markers) are passed over. Raises
+        ``LogError`` when ``start`` is no longer in the log, ``RetryableError`` when reading gets
+        no further for ``STALL_TIMEOUT_S``.
+        """
+        if start >= end:
+            return
+        tp, doing = TopicPartition(topic, partition), f"reading {topic}-{partition}"
+        with self._connection.reader(doing) as reader:
+            with self._connection.translated(doing):
+                reader.assign([tp])
+                reader.seek(tp, start)
+            position, deadline = start, time.monotonic() + STALL_TIMEOUT_S
+            while position < end:
+                try:
+                    with self._connection.translated(doing):
+                        polled = reader.poll(_POLL_MS, max_records=_RECORDS_PER_POLL).get(tp, ())
+                        reached = reader.position(tp, timeout_ms=_POLL_MS) or position
+                except RetryableError:
+                    if time.monotonic() > deadline:
+                        raise
+                    continue
+                for r in polled:
+                    if r.offset < end:
+                        yield Record(partition, r.offset, r.timestamp, r.key, r.value, r.headers)
+                if reached > position:
+                    position, deadline = reached, time.monotonic() + STALL_TIMEOUT_S
+                elif time.monotonic() > deadline:
+                    raise RetryableError(
+                        f"Kafka at {self._connection.address}: {doing}: nothing at offset "
+                        f"{position} of {end} for {STALL_TIMEOUT_S:.0f} s",
+                        "check that the partition has a leader and was not recreated",
+                    )
+
+
+def _by_topic(entries: Iterable[tuple[str, int, int]]) -> Offsets:
+    offsets: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    for topic, partition, offset in sorted(entries):
+        offsets[topic][partition] = offset
+    return dict(offsets)

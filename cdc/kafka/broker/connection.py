@@ -1,0 +1,157 @@
+"""One cluster's connections, and kafka-python's errors in Headwater's terms."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import tenacity
+from kafka import KafkaAdminClient, KafkaConsumer
+from kafka import errors as kafka_errors
+
+from cdc.errors import HeadwaterError, LogError, RetryableError
+from cdc.kafka.client import why_refused
+from cdc.kafka.security import PLAINTEXT, Security, for_kafka_python
+
+CONNECT_TIMEOUT_S = 5.0
+RETRY_TIMEOUT_S = 10.0
+# A fetch at the end of a log holds the connection for this long, and the next read with it.
+_FETCH_MAX_WAIT_MS = 20
+
+T = TypeVar("T")
+
+# The client does not count two of these among what may be tried again: what it says of a leader
+# that its newest metadata does not name, as after a broker's restart; and a broker's own "unknown
+# error", which Kafka's Java consumer asks again for, too.
+_TRANSIENT: Final = (
+    kafka_errors.RetriableError,
+    kafka_errors.UnknownBrokerIdError,
+    kafka_errors.UnknownError,
+    OSError,
+)
+
+
+class Connection:
+    """An admin client and a few readers, opened when they are first needed."""
+
+    def __init__(self, address: str, security: Security = PLAINTEXT) -> None:
+        self.address = address
+        self._security = security
+        self._admin: Any = None
+        self._idle_readers: list[Any] = []
+
+    def close(self) -> None:
+        """Release everything. The next call connects again."""
+        for client in (self._admin, *self._idle_readers):
+            if client is not None:
+                client.close()
+        self._admin, self._idle_readers = None, []
+
+    def call(self, doing: str, call: Callable[[Any], T]) -> T:
+        """Ask the cluster, again for ``RETRY_TIMEOUT_S`` while it is electing or loading."""
+        with self.translated(doing):
+            admin = self._connected(doing)
+            return tenacity.Retrying(
+                retry=tenacity.retry_if_exception_type(kafka_errors.RetriableError),
+                stop=tenacity.stop_after_delay(RETRY_TIMEOUT_S),
+                wait=tenacity.wait_exponential(multiplier=0.05, max=1),
+                reraise=True,
+            )(call, admin)
+
+    @contextmanager
+    def reader(self, doing: str) -> Iterator[Any]:
+        """A consumer outside of any group, for one stretch of one partition."""
+        reader = self._idle_readers.pop() if self._idle_readers else self._open_reader(doing)
+        try:
+            yield reader
+        except Exception:
+            reader.close()
+            raise
+        except GeneratorExit:  # who reads has seen enough
+            self._idle_readers.append(reader)
+            raise
+        self._idle_readers.append(reader)
+
+    def _open_reader(self, doing: str) -> Any:
+        self._probe()
+        with self.translated(doing), self._reasoned(doing):
+            return KafkaConsumer(
+                bootstrap_servers=self.address,
+                group_id=None,
+                enable_auto_commit=False,
+                auto_offset_reset="none",
+                fetch_max_wait_ms=_FETCH_MAX_WAIT_MS,
+                bootstrap_timeout_ms=int(CONNECT_TIMEOUT_S * 1000),
+                request_timeout_ms=int(RETRY_TIMEOUT_S * 1000),
+                metrics_enabled=False,
+                **for_kafka_python(self._security),
+            )
+
+    def _connected(self, doing: str) -> Any:
+        if self._admin is None:
+            self._probe()
+            with self._reasoned(doing):
+                self._admin = KafkaAdminClient(
+                    bootstrap_servers=self.address,
+                    bootstrap_timeout_ms=int(CONNECT_TIMEOUT_S * 1000),
+                    request_timeout_ms=int(RETRY_TIMEOUT_S * 1000),
+                    **for_kafka_python(self._security),
+                )
+        return self._admin
+
+    @contextmanager
+    def _reasoned(self, doing: str) -> Iterator[None]:
+        """Kafka-python raises a bare timeout whatever the broker refused; librdkafka says it."""
+        try:
+            yield
+        except kafka_errors.KafkaTimeoutError:
+            refusal = why_refused(self.address, self._security)
+            if refusal is None:
+                raise
+            message = f"Kafka at {self.address}: {doing}: {refusal.said}"
+            kind = LogError if refusal.for_good else RetryableError
+            raise kind(message, refusal.hint) from None
+
+    def _probe(self) -> None:
+        """A plain connection first: it tells the reason at once, and leaves no thread behind."""
+        reasons = []
+        for server in self.address.split(","):
+            host, _, port = server.strip().rpartition(":")
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
+                return
+            except ValueError:
+                raise LogError(
+                    f"kafka.bootstrap_servers: {server.strip()!r} is not HOST:PORT"
+                ) from None
+            except OSError as error:
+                reasons.append(error.strerror or str(error))
+        raise RetryableError(
+            f"cannot connect to Kafka at {self.address}: {'; '.join(reasons)}",
+            "is Kafka running there? check kafka.bootstrap_servers",
+        )
+
+    @contextmanager
+    def translated(self, doing: str) -> Iterator[None]:
+        """Turn kafka-python's errors inside the block into ours."""
+        try:
+            yield
+        except (kafka_errors.KafkaError, OSError) as error:
+            raise self.error(doing, error) from error
+
+    def error(self, doing: str, error: Exception, reason: str = "") -> HeadwaterError:
+        """One of our errors for one of theirs; ``reason`` is Kafka's own, if it gave one."""
+        # Kafka-python's own text quotes whole requests: the error's description is enough.
+        said = (reason or getattr(error, "description", "") or type(error).__name__).rstrip(".")
+        message = f"Kafka at {self.address}: {doing}: {said}"
+        if isinstance(error, kafka_errors.OffsetOutOfRangeError):
+            return LogError(message, "retention removed it: rebuild what reads from there")
+        if isinstance(error, kafka_errors.AuthorizationError):
+            return LogError(message, "grant this client the right in Kafka's ACLs")
+        if isinstance(error, kafka_errors.UnknownTopicOrPartitionError):
+            return LogError(message, "run `headwater init`, which creates the topics")
+        if isinstance(error, _TRANSIENT):
+            return RetryableError(message, "check that the brokers are up and reachable from here")
+        return LogError(message)

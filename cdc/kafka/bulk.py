@@ -1,0 +1,110 @@
+"""Many records to Kafka at once, for snapshots: ``cdc.kafka.producer`` without its bookkeeping.
+
+Nobody asks when a single record of a snapshot is durable, only whether all are. So
+acknowledgements stay inside librdkafka and only failures are reported; ``flush`` returns when
+nothing waits any more and nothing failed. That spares a call into Python for every record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import monotonic
+from typing import Any, Final
+
+from cdc.errors import FatalError, LogError, RetryableError
+from cdc.kafka.client import open_client
+from cdc.kafka.security import PLAINTEXT, Security
+
+_POLL_S: Final = 0.05
+_STALLED_S: Final = 120.0
+"""Kafka that takes nothing for so long ends the snapshot."""
+_ANY_PARTITION: Final = -1
+
+
+class BulkProducer:
+    """``queue_bytes`` bounds what is handed over but not acknowledged."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        settings: Mapping[str, str | int | float | bool] | None = None,
+        queue_bytes: int = 48 << 20,
+        security: Security = PLAINTEXT,
+    ) -> None:
+        only_errors = {"delivery.report.only.error": True}
+        self._client, _ = open_client(
+            bootstrap_servers, settings, self._on_error, security, **only_errors
+        )
+        self._queue_bytes = queue_bytes
+        self._sent_bytes = self._sent = 0
+        self._error: FatalError | None = None
+        self._trouble = ""
+
+    def send(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamp_ms: int,
+        partition: int = _ANY_PARTITION,
+    ) -> None:
+        """Hand over records in order; waits while the queue is full.
+
+        Raises ``LogError`` when Kafka refused a record and ``RetryableError`` when it takes
+        nothing for ``_STALLED_S``.
+        """
+        self._await_room()
+        # By position: names cost as much as all else. After the partition the client expects
+        # `callback`, its other name `on_delivery`, then the timestamp.
+        produce, refused = self._client.produce, self._refused
+        try:
+            for key, value in zip(keys, values, strict=True):
+                produce(topic, value, key, partition, refused, None, timestamp_ms)
+        except Exception as error:
+            raise LogError(
+                f"topic {topic} does not take a record: {error}",
+                "raise message.max.bytes in [kafka.producer] and max.message.bytes of the topic",
+            ) from error
+        self._sent += len(values)
+        self._sent_bytes += sum(len(value) for value in values if value is not None)
+        self._poll(0)
+
+    def flush(self) -> None:
+        """Wait until every record is acknowledged; raises as ``send`` does."""
+        self._wait_for(0)
+
+    def _await_room(self) -> None:
+        mean_bytes = max(1, self._sent_bytes // max(1, self._sent))
+        self._wait_for(self._queue_bytes // mean_bytes)
+
+    def _wait_for(self, most: int) -> None:
+        """Until at most so many records wait; time runs only while their number stands still."""
+        waiting, deadline = len(self._client), monotonic() + _STALLED_S
+        while len(self._client) > most:
+            self._poll(_POLL_S)
+            if len(self._client) != waiting:
+                waiting, deadline = len(self._client), monotonic() + _STALLED_S
+            elif monotonic() > deadline:
+                raise RetryableError(
+                    f"Kafka acknowledged nothing for {_STALLED_S:g} s, {waiting} records wait",
+                    self._trouble or "look at the brokers",
+                )
+        self._poll(0)
+
+    def _poll(self, timeout_s: float) -> None:
+        self._client.poll(timeout_s)
+        if self._error is not None:
+            raise self._error
+
+    def _refused(self, error: Any, message: Any) -> None:
+        if error is not None and self._error is None:
+            self._error = LogError(
+                f"Kafka refused a record for {message.topic()}[{message.partition()}]: "
+                f"{error.str()}",
+                "mend the topic or the broker, then run headwater init again",
+            )
+
+    def _on_error(self, error: Any) -> None:
+        self._trouble = error.str()
+        if error.fatal() and self._error is None:
+            self._error = LogError(f"Kafka: {error.str()}", "run headwater init again")

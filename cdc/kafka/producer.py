@@ -1,0 +1,218 @@
+"""Records to Kafka, through confluent-kafka: idempotent, acknowledged by all replicas, in order.
+
+Records go one by one: the client's batch call takes neither timestamps nor headers, and measured
+no faster; a ``Block`` is reported once a partition. ``send`` never blocks and never reorders. The
+producer's own queue is so large that it is never full; what bounds memory is ``has_room``, which
+the owner asks before it reads more from the source. Acknowledgements count down a ``Flight`` and
+move ``next_offsets``; a record that Kafka refuses for good stops all that follows
+(``enable.gapless.guarantee``) and is raised by ``poll``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from cdc.capture.progress import Flight
+from cdc.errors import LogError, RetryableError
+from cdc.events.records import Block, Record, weight
+from cdc.kafka.client import open_client
+from cdc.kafka.proving import Produce, Proving
+from cdc.kafka.security import PLAINTEXT, Security
+
+_ANY_PARTITION: Final = -1
+_NEVER: Final = 1 << 63
+"""Above every offset: what an unknown partition is expected to go on from."""
+_TOO_LARGE: Final = (
+    "raise max.message.bytes of the topic above message.max.bytes and batch.size of "
+    "[kafka.producer], or lower those; then start capture again: nothing was confirmed past it"
+)
+_SAYS_TOO_LARGE: Final = "Message size too large"
+"""What is fatal for the order of records has a code of its own, and quotes the reason."""
+_MEND: Final = (
+    "mend the topic or the broker, then start capture again: nothing was confirmed past what was "
+    "refused"
+)
+_ENVELOPE_BYTES: Final = 500
+"""More than Kafka's own overhead of one record."""
+
+
+class Producer:
+    """One producer a process. ``queue_bytes`` bounds what is handed over but not acknowledged."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        settings: Mapping[str, str | int | float | bool] | None = None,
+        queue_bytes: int = 48 << 20,
+        security: Security = PLAINTEXT,
+    ) -> None:
+        self._producer, self._max_bytes = open_client(
+            bootstrap_servers, settings, self._on_error, security
+        )
+        self._proving = Proving(self._producer.produce)
+        self._queue_bytes = queue_bytes
+        self._bytes = 0
+        self._error: LogError | None = None
+        self.last_trouble = ""
+        self.next_offsets: dict[str, dict[int, int]] = {}
+        """By topic and partition, of the topics that the owner puts here with all partitions."""
+
+    @property
+    def largest_record(self) -> int:
+        """What a record may weigh (``cdc.events.records.weight``), in bytes."""
+        return self._max_bytes - _ENVELOPE_BYTES
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be sent."""
+        return self._bytes < self._queue_bytes
+
+    def send(
+        self, records: Mapping[str, Sequence[Record | Block]], size: int, flight: Flight
+    ) -> None:
+        """Hand over records, by topic in order. ``flight.pending`` must be the number of
+        acknowledgements they get (``Batch.awaited``); ``size`` is what they weigh, until all of
+        them are acknowledged."""
+        self._bytes += size
+        try:
+            self._send(records, size, flight)
+        except KafkaException as error:
+            raise self._not_taken(error.args[0]) from None
+
+    def _send(
+        self, records: Mapping[str, Sequence[Record | Block]], size: int, flight: Flight
+    ) -> None:
+        for topic, batch in records.items():
+            delivered = self._delivered(topic, size, flight)
+            produce = self._produce(topic)
+            for record in batch:
+                if type(record) is Block:
+                    self._send_block(topic, record, size, flight)
+                    continue
+                assert type(record) is dict
+                self._refuse_oversized(topic, record)
+                # By position, in the client's order: measured a third faster than by name.
+                produce(
+                    topic,
+                    record["value"],
+                    record["key"],
+                    record.get("partition", _ANY_PARTITION),
+                    delivered,
+                    None,
+                    record["timestamp"],
+                    record.get("headers"),
+                )
+
+    def poll(self, timeout_s: float = 0) -> None:
+        """Serve acknowledgements; raises ``LogError`` when Kafka refused a record for good."""
+        try:
+            self._producer.poll(timeout_s)
+        except KafkaException as error:  # what is fatal comes here, and to nobody's callback
+            self._on_error(error.args[0])
+        if self._error is None:
+            try:
+                self._proving.release()
+            except KafkaException as error:
+                self._error = self._not_taken(error.args[0])
+        if self._error is not None:
+            raise self._error
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until every record is acknowledged; ``RetryableError`` when time runs out."""
+        deadline = monotonic() + timeout_s
+        while len(self._producer):
+            self.poll(0.05)
+            if monotonic() > deadline:
+                raise RetryableError(
+                    f"Kafka did not acknowledge {len(self._producer)} records in {timeout_s:g} s",
+                    self.last_trouble or "look at the brokers",
+                )
+        self.poll(0)
+
+    def _send_block(self, topic: str, block: Block, size: int, flight: Flight) -> None:
+        """Only the last record of each partition is reported: in a partition none is
+        acknowledged before those ahead of it, and none after one that was refused."""
+        reports: list[Callable[[Any, Any], None] | None] = [None] * len(block.values)
+        for last, count in block.closing.items():
+            reports[last] = self._delivered(topic, size, flight, count)
+        rows = zip(
+            block.values, block.keys, block.partitions, reports, block.timestamps, strict=True
+        )
+        produce = self._produce(topic)
+        for value, key, partition, delivered, timestamp in rows:
+            produce(topic, value, key, partition, delivered, None, timestamp)
+
+    def _produce(self, topic: str) -> Produce:
+        offsets = self.next_offsets.get(topic)
+        if offsets is None or self._proving.proven(topic, offsets):
+            return self._producer.produce  # type: ignore[no-any-return]
+        return self._proving.produce
+
+    def _delivered(
+        self, topic: str, size: int, flight: Flight, count: int = 1
+    ) -> Callable[[Any, Any], None]:
+        """What hears of a record, the last one of ``count`` in its partition."""
+        offsets = self.next_offsets.get(topic)
+
+        def delivered(error: Any, message: Any) -> None:
+            if error is not None:
+                self._refused(error, message)
+                return
+            if offsets is not None:
+                partition, offset = message.partition(), message.offset()
+                if offset - count + 1 < offsets.get(partition, _NEVER):
+                    self._misplaced(topic, partition, offset)
+                    return
+                offsets[partition] = offset + 1
+            flight.pending -= 1
+            if not flight.pending:
+                self._bytes -= size
+
+        return delivered
+
+    def _refuse_oversized(self, topic: str, record: Record) -> None:
+        size = weight(record)
+        if size > self.largest_record:
+            raise LogError(
+                f"a record of {size} bytes for topic {topic} is larger than "
+                f"message.max.bytes = {self._max_bytes}",
+                "raise message.max.bytes in [kafka.producer] and max.message.bytes of the "
+                'topic, or set capture.oversized = "dead_letter"; capture goes on where it stopped',
+            )
+
+    def _refused(self, error: Any, message: Any) -> None:
+        if self._error is None:
+            self._error = LogError(
+                f"Kafka refused a record for {message.topic()}[{message.partition()}]: "
+                f"{error.str()}",
+                _TOO_LARGE if error.code() == KafkaError.MSG_SIZE_TOO_LARGE else _MEND,
+            )
+
+    def _not_taken(self, error: KafkaError) -> LogError:
+        """The client itself refuses a record: for its size, or all of them after a fatal error,
+        whose reason it then tells."""
+        with suppress(KafkaException):
+            self._producer.poll(0)
+        hint = _TOO_LARGE if error.code() == KafkaError.MSG_SIZE_TOO_LARGE else _MEND
+        return self._error or LogError(f"Kafka's client takes no record: {error.str()}", hint)
+
+    def _misplaced(self, topic: str, partition: int, offset: int) -> None:
+        if self._error is None:
+            self._error = LogError(
+                f"Kafka put a record at {topic}[{partition}], offset {offset}, where none was "
+                "expected: the topic was recreated, or got more partitions",
+                "start capture again: it says what to do; nothing was confirmed past this record",
+            )
+
+    def _on_error(self, error: KafkaError) -> None:
+        self.last_trouble = error.str()
+        if error.fatal() and self._error is None:
+            self._error = LogError(
+                f"Kafka: {error.str()}",
+                _TOO_LARGE if _SAYS_TOO_LARGE in error.str() else _MEND,
+            )

@@ -1,0 +1,33 @@
+"""The topics that a source needs in Kafka, and how each is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from cdc.config import Config
+from cdc.kafka.broker import TopicSpec
+from cdc.source.selection import Table
+from cdc.topics import message_topic, progress_topic, schemas_topic, table_topic
+
+_COMPACTED: Final = {
+    "cleanup.policy": "compact",
+    # The open segment is never compacted: a small one keeps the topic quick to read whole.
+    "segment.bytes": str(16 << 20),
+}
+
+
+def topic_specs(config: Config, tables: Sequence[Table]) -> list[TopicSpec]:
+    """The topics of ``tables``, of logical messages, of table versions and of progress."""
+    source, kafka = config.source.name, config.kafka
+    names = [table_topic(source, table.schema, table.name) for table in tables]
+    return [
+        *(
+            TopicSpec(name, kafka.partitions, kafka.replication_factor, kafka.topic)
+            for name in (*names, message_topic(source))
+        ),
+        *(
+            TopicSpec(name, 1, kafka.replication_factor, _COMPACTED)
+            for name in (schemas_topic(source), progress_topic(source))
+        ),
+    ]

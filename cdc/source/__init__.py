@@ -1,0 +1,1 @@
+"""PostgreSQL: its sessions, its catalog, the publication, the slot and the replication stream."""

@@ -1,0 +1,287 @@
+"""What the catalog says: types, the tables to capture, and each table's current relation.
+
+The catalog shows the present, the stream the past: a Relation message decides names, order and
+types of the columns it precedes. What is read here fills in what that message does not carry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from cdc.config import Source
+from cdc.errors import SourceError
+from cdc.protocol.relation import Column, Relation, TypeInfo
+from cdc.source.postgres import Connection, identifier, translated
+from cdc.source.selection import Table, select_tables
+
+_KINDS = {"e": "enum", "d": "domain", "c": "composite", "r": "range", "m": "multirange"}
+
+_TYPES = """
+select t.oid::bigint, n.nspname, t.typname, t.typtype, t.typbasetype::bigint, t.typtypmod,
+       coalesce(e.oid, 0)::bigint, coalesce(e.typdelim, ',')
+from pg_catalog.pg_type t
+join pg_catalog.pg_namespace n on n.oid = t.typnamespace
+-- A true array is some element's typarray: oidvector, name and point have a typelem as well.
+left join pg_catalog.pg_type e on e.oid = t.typelem and e.typarray = t.oid
+"""
+
+# `identified` follows RelationGetIndexList: what UPDATE and DELETE of a published table ask for.
+_TABLES = """
+with relations as (
+    select c.oid, n.nspname, c.relname, c.relkind, c.relpersistence, c.relreplident,
+           c.relreplident = 'f' or exists (
+               select from pg_catalog.pg_index i
+               where i.indrelid = c.oid and i.indisvalid and i.indimmediate
+                 and case c.relreplident when 'd' then i.indisprimary
+                                         when 'i' then i.indisreplident end) as identified
+    from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+    where c.relkind in ('r', 'p', 'v', 'm', 'f')
+)
+select r.oid::bigint, r.nspname, r.relname, r.relkind, r.relpersistence, r.relreplident,
+       r.identified,
+       array(select a.relid::oid::bigint
+             from pg_catalog.pg_partition_ancestors(r.oid) a where a.relid <> r.oid),
+       case when r.relkind = 'p' then (
+           select min(l.nspname || '.' || l.relname)
+           from pg_catalog.pg_partition_tree(r.oid) t join relations l on l.oid = t.relid
+           where t.isleaf and l.relkind = 'r' and not l.identified) end
+from relations r
+order by r.nspname, r.relname
+"""
+
+_COLUMNS = """
+select a.attname, a.atttypid::bigint, a.atttypmod, a.attnum, a.attgenerated,
+       not a.attnotnull or exists (  -- since 18 a NOT NULL constraint may be NOT VALID
+           select from pg_catalog.pg_constraint k
+           where k.conrelid = a.attrelid and k.contype = 'n' and not k.convalidated
+             and k.conkey = array[a.attnum])
+from pg_catalog.pg_attribute a
+where a.attrelid = %s::oid and a.attnum > 0 and not a.attisdropped
+order by a.attnum
+"""
+
+# Deferrable indexes are no replica identity, and no key either: two rows may hold one value.
+_KEYS = """
+select i.indisprimary, i.indisreplident,
+       array(select a.attname::text
+             from unnest(i.indkey::int2[]) with ordinality k (attnum, place)
+             join pg_catalog.pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.attnum
+             where k.place <= i.indnkeyatts order by k.place)
+from pg_catalog.pg_index i
+where i.indrelid = %s::oid and i.indimmediate and i.indislive
+  and (i.indisprimary or i.indisreplident)
+"""
+
+_RELATION = """
+select n.nspname, c.relname, c.relreplident
+from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where c.oid = %s::oid
+"""
+
+
+_COMMON_DIGITS = 2
+
+
+class TableFacts(NamedTuple):
+    """What a Relation message does not say: nullability by column, the primary key in its order.
+
+    ``primary_key`` and ``identity_index`` are empty without an immediate index of that kind.
+    """
+
+    nullable: dict[str, bool]
+    primary_key: tuple[str, ...]
+    identity_index: tuple[str, ...]
+
+
+class Published(NamedTuple):
+    """How a publication restricts a table; ``columns`` is None for all, ``row_filter`` is SQL."""
+
+    columns: frozenset[int] | None = None
+    row_filter: str | None = None
+    generated: bool = False
+    """Stored generated columns are published as well."""
+
+
+def load_types(conn: Connection) -> dict[int, TypeInfo]:
+    """Every type of the database by OID, domains and arrays resolved."""
+    with translated("reading the types of the database"):
+        rows = {row[0]: row[1:] for row in conn.execute(_TYPES)}
+    built_in = {row[1] for row in rows.values() if row[0] == "pg_catalog"}
+    digits = _money_digits(conn)
+    types: dict[int, TypeInfo] = {}
+
+    def resolve(oid: int) -> TypeInfo:
+        if oid in types:
+            return types[oid]
+        schema, name, kind, below, typmod, element_oid, delimiter = rows[oid]
+        # A user's own type that is named like a built-in one has not its values.
+        base = f"{schema}.{name}" if schema != "pg_catalog" and name in built_in else name
+        info = TypeInfo(oid, schema, name, _KINDS.get(kind, "base"), base)
+        if base == "money" and digits != _COMMON_DIGITS:
+            info = info._replace(typmod=digits)
+        if kind == "d":
+            base_type = resolve(below)
+            info = info._replace(
+                base=base_type.base,
+                typmod=typmod if typmod != -1 else base_type.typmod,
+                element=base_type.element,
+                delimiter=base_type.delimiter,
+            )
+        elif kind == "e":
+            info = info._replace(base="enum")
+        elif element_oid:
+            element = resolve(element_oid)
+            info = info._replace(kind="array", base="array", element=element, delimiter=delimiter)
+        types[oid] = info
+        return info
+
+    for oid in rows:
+        resolve(oid)
+    return types
+
+
+def _money_digits(conn: Connection) -> int:
+    """Digits behind the point of the database's currency, in whose smallest unit money is kept.
+
+    Values are read with lc_monetary C, which shows hundredths: right for most, but a yen has no
+    hundredths and a dinar has thousandths.
+    """
+    with translated("reading lc_monetary"):
+        row = conn.execute(
+            "select reset_val from pg_catalog.pg_settings where name = 'lc_monetary'"
+        ).fetchone()
+        if row is None or row[0] in ("C", "POSIX"):
+            return _COMMON_DIGITS
+        conn.execute("select pg_catalog.set_config('lc_monetary', %s, false)", (row[0],))
+        digits = conn.execute("select pg_catalog.scale('1'::money::numeric)").fetchone()
+        conn.execute("select pg_catalog.set_config('lc_monetary', 'C', false)")
+    assert digits is not None
+    return int(digits[0])
+
+
+def captured_tables(conn: Connection, source: Source) -> list[Table]:
+    """The tables that ``source.tables`` and ``source.exclude`` choose, by name.
+
+    Raises ``SourceError`` with every problem, one a line: a name or pattern without a table, what
+    has no WAL (views, unlogged tables), no replica identity, two tables for one topic.
+    """
+    tables, problems = chosen_tables(conn, source)
+    if problems:
+        raise SourceError("\n".join(problems))
+    return tables
+
+
+def chosen_tables(conn: Connection, source: Source) -> tuple[list[Table], list[str]]:
+    """What ``captured_tables`` gives, and the problems that it would raise."""
+    with translated("reading the tables of the database"):
+        rows = conn.execute(_TABLES).fetchall()
+    relations = [Table._make((*row[:7], tuple(row[7]), row[8])) for row in rows]
+    return select_tables(source.name, source.tables, source.exclude, relations)
+
+
+def table_facts(conn: Connection, oid: int) -> TableFacts:
+    """Nullability and keys as the catalog has them now; both empty for a table that is gone."""
+    with translated(f"reading the catalog for table {oid}"):
+        columns = conn.execute(_COLUMNS, (oid,)).fetchall()
+        keys = conn.execute(_KEYS, (oid,)).fetchall()
+    return TableFacts(
+        {name: nullable for name, _, _, _, _, nullable in columns},
+        next((tuple(names) for primary, _, names in keys if primary), ()),
+        next((tuple(names) for _, identity, names in keys if identity), ()),
+    )
+
+
+def key_columns(
+    replica_identity: str, facts: TableFacts, configured: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The columns of the event key, in key order; empty when events have no key.
+
+    The primary key for identity default and full, the index of identity index. ``configured``
+    (``source.keys``) serves a table of identity full without a primary key.
+    """
+    if replica_identity == "d":
+        return facts.primary_key
+    if replica_identity == "f":
+        return facts.primary_key or tuple(configured)
+    return facts.identity_index if replica_identity == "i" else ()
+
+
+def published(conn: Connection, oid: int, publication: str) -> Published:
+    """What ``publication`` publishes of a table. All of it, if there is no such entry."""
+    version = conn.info.server_version
+    generated = "p.pubgencols = 's'" if version >= 180000 else "false"
+    entry = (
+        "r.prattrs::int2[], pg_catalog.pg_get_expr(r.prqual, r.prrelid)"
+        if version >= 150000
+        else "null::int2[], null"
+    )
+    query = (
+        f"select {entry}, {generated} from pg_catalog.pg_publication p "
+        "left join pg_catalog.pg_publication_rel r on r.prpubid = p.oid and r.prrelid = %s::oid "
+        "where p.pubname = %s"
+    )
+    with translated(f"reading publication {publication}"):
+        row = conn.execute(query, (oid, publication)).fetchone()
+    if row is None:
+        return Published()
+    return Published(frozenset(row[0]) if row[0] else None, row[1], row[2])
+
+
+def relation(
+    conn: Connection,
+    oid: int,
+    types: Mapping[int, TypeInfo],
+    publication: str = "",
+    keys: Mapping[str, Sequence[str]] | None = None,
+) -> Relation:
+    """The current view of one table: the columns that ``publication`` publishes, and its key.
+
+    ``keys`` is ``source.keys``. Raises ``SourceError`` when the table is gone or a key column is
+    not among the published ones.
+    """
+    with translated(f"reading the catalog for table {oid}"):
+        head = conn.execute(_RELATION, (oid,)).fetchone()
+        if head is None:
+            raise SourceError(f"table with OID {oid} is gone", "run headwater check")
+        rows = conn.execute(_COLUMNS, (oid,)).fetchall()
+    schema, table, identity = head
+    name = f"{schema}.{table}"
+    facts = table_facts(conn, oid)
+    key = key_columns(identity, facts, (keys or {}).get(name, ()))
+    limits = published(conn, oid, publication) if publication else Published()
+    columns = []
+    for column, type_oid, typmod, attnum, generated, nullable in rows:
+        if not _is_published(limits, attnum, generated):
+            continue
+        if type_oid not in types:
+            raise SourceError(f"{name}.{column}: type {type_oid} is not in the catalog", "retry")
+        kind = types[type_oid]
+        effective = typmod if typmod != -1 else kind.typmod
+        columns.append(Column(column, kind, effective, column in key, nullable))
+    missing = [column for column in key if column not in {c.name for c in columns}]
+    if missing:
+        raise SourceError(
+            f"{name}: key column {', '.join(missing)} is not published",
+            "correct source.keys, or the column list of the publication",
+        )
+    return Relation(oid, schema, table, identity, tuple(columns), key)
+
+
+def select_rows(conn: Connection, shape: Relation, kind: str, publication: str) -> str:
+    """The SELECT of exactly what ``publication`` publishes of a table; ``kind`` is ``relkind``.
+
+    Columns are named, never ``*``. Tables that inherit from it are tables of their own.
+    """
+    columns = ", ".join(identifier(column.name) for column in shape.columns)
+    only = "" if kind == "p" else "ONLY "
+    row_filter = published(conn, shape.oid, publication).row_filter
+    where = f" WHERE {row_filter}" if row_filter else ""
+    name = f"{identifier(shape.schema)}.{identifier(shape.table)}"
+    return f"SELECT {columns} FROM {only}{name}{where}"
+
+
+def _is_published(limits: Published, attnum: int, generated: str) -> bool:
+    if limits.columns is not None:
+        return attnum in limits.columns
+    return not generated or (limits.generated and generated == "s")

@@ -1,0 +1,171 @@
+"""Relation messages completed from the catalog, and rows read again by their key.
+
+The two questions that the stream cannot answer by itself. The first is rare (once for each table
+version and session); the second comes for every row of an UPDATE that moves keys, so its session
+stays open until ``close``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from cdc.errors import HeadwaterError
+from cdc.protocol.messages import UNCHANGED, RelationMessage, Value, Values
+from cdc.protocol.relation import Column, Relation, TypeInfo
+from cdc.source.asking import answered, asking
+from cdc.source.catalog import TableFacts, key_columns, load_types, table_facts
+from cdc.source.postgres import Connection, connect, identifier, sqlstate, translated
+
+# By OID: the table may have another name by now. Of its columns those that are still the same.
+_NOW = """
+select pg_catalog.format('%%s%%I.%%I', case c.relkind when 'p' then '' else 'ONLY ' end,
+                         n.nspname, c.relname),
+       array(select a.attname::text || ' ' || a.atttypid from pg_catalog.pg_attribute a
+             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped)
+from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where c.oid = %s::oid
+"""
+# Types of extensions bring their own `=`, which the search path (pg_catalog alone) does not find:
+# the one that the type's indexes go by, so that the key's is used.
+_EQUALS = """
+with recursive type as (
+    select a.attname, t.oid, t.typbasetype, t.typnamespace
+    from pg_catalog.pg_attribute a join pg_catalog.pg_type t on t.oid = a.atttypid
+    where a.attrelid = %s::oid and a.attnum > 0 and not a.attisdropped
+    union all
+    select d.attname, t.oid, t.typbasetype, t.typnamespace
+    from type d join pg_catalog.pg_type t on t.oid = d.typbasetype
+)
+select distinct on (type.attname) type.attname,
+       pg_catalog.format('operator(%%I.%%s)', n.nspname, o.oprname)
+from type
+join pg_catalog.pg_opclass c on c.opcintype = type.oid and c.opcdefault
+join pg_catalog.pg_am m on m.oid = c.opcmethod and m.amname = 'btree'
+join pg_catalog.pg_amop a on a.amopfamily = c.opcfamily and a.amopstrategy = 3
+    and a.amoplefttype = type.oid and a.amoprighttype = type.oid
+join pg_catalog.pg_operator o on o.oid = a.amopopr
+join pg_catalog.pg_namespace n on n.oid = o.oprnamespace
+where type.typbasetype = 0 and n.nspname <> 'pg_catalog'
+"""
+_SCHEMA_MOVED: Final = frozenset({"42P01", "42703"})
+"""Undefined table, undefined column."""
+
+
+class Describer:
+    """Resolves Relation messages; ``described`` is called with each relation."""
+
+    def __init__(
+        self,
+        dsn: str,
+        keys: Mapping[str, Sequence[str]],
+        described: Callable[[Relation], None],
+    ) -> None:
+        self._dsn = dsn
+        self._keys = keys
+        self._described = described
+        self._types: dict[int, TypeInfo] = {}
+        self._conn: Connection | None = None
+
+    def resolve(self, message: RelationMessage) -> Relation:
+        """The relation with type names, nullability and its key in order."""
+        with asking(self._dsn) as conn:
+            if any(column.type_oid not in self._types for column in message.columns):
+                self._types = load_types(conn)
+            facts = table_facts(conn, message.oid)
+        configured = self._keys.get(f"{message.schema}.{message.table}", ())
+        relation = describe(message, facts, self._types, configured)
+        self._described(relation)
+        return relation
+
+    def lookup(self, relation: Relation, key: Values) -> Values | None:
+        """The row as it is now, in wire form; None when it is gone, or its table or key is.
+
+        A column that is no longer there, or not of that type, is ``UNCHANGED``: whoever changed
+        the table since then has settled what becomes of its values.
+        """
+        if not relation.key:
+            return None
+        try:
+            conn = self._session()
+            for attempt in range(2):
+                try:
+                    with answered(conn):
+                        return _row_now(conn, relation, key)
+                except HeadwaterError as error:  # DDL between its two queries
+                    if attempt or sqlstate(error) not in _SCHEMA_MOVED:
+                        raise
+            return None
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the session that rows are read in; the next ``lookup`` opens another."""
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+    def _session(self) -> Connection:
+        if self._conn is None:
+            self._conn = connect(self._dsn)
+        return self._conn
+
+
+def _row_now(conn: Connection, relation: Relation, key: Values) -> Values | None:
+    doing = f"reading a row of {relation.name}"
+    with translated(doing):
+        table = conn.execute(_NOW, (relation.oid,)).fetchone()
+        equals = dict(conn.execute(_EQUALS, (relation.oid,)).fetchall())
+    if table is None:
+        return None
+    name, present = table[0], set(table[1])
+    same = [f"{column.name} {column.type.oid}" in present for column in relation.columns]
+    names = [c.name for c, there in zip(relation.columns, same, strict=True) if there]
+    if not set(relation.key) <= set(names):
+        return None
+    columns = ", ".join(map(identifier, names)).replace("%", "%%")
+    where = " and ".join(
+        f"{identifier(part)} {equals.get(part, '=')} ".replace("%", "%%") + "%s"
+        for part in relation.key
+    )
+    query = f"select {columns} from {name.replace('%', '%%')} where {where}"
+    parameters = [value.decode() if isinstance(value, bytes) else None for value in key]
+    with translated(doing):
+        result = conn.execute(query.encode(), parameters, prepare=False).pgresult
+    if result is None or result.ntuples == 0:
+        return None
+    read = iter(range(result.nfields))
+    row: list[Value] = [result.get_value(0, next(read)) if there else UNCHANGED for there in same]
+    return row
+
+
+def describe(
+    message: RelationMessage,
+    facts: TableFacts,
+    types: Mapping[int, TypeInfo],
+    configured: Sequence[str] = (),
+) -> Relation:
+    """Pure part of ``resolve``. The message speaks for the WAL position, the catalog for now; so
+    the catalog only orders the key columns that the message flags, and only when they agree."""
+    flagged = tuple(column.name for column in message.columns if column.key)
+    key = key_columns(message.replica_identity, facts, configured)
+    names = {column.name for column in message.columns}
+    if message.replica_identity == "f":
+        key = key if names.issuperset(key) else ()
+    elif set(key) != set(flagged):
+        key = flagged
+    columns = []
+    for column in message.columns:
+        # A type that was dropped since then is text, as PostgreSQL sends every value.
+        kind = types.get(column.type_oid) or _unknown(column.type_oid)
+        typmod = column.typmod if column.typmod != -1 else kind.typmod
+        nullable = facts.nullable.get(column.name, True)
+        columns.append(Column(column.name, kind, typmod, column.name in key, nullable))
+    return Relation(
+        message.oid, message.schema, message.table, message.replica_identity, tuple(columns), key
+    )
+
+
+def _unknown(oid: int) -> TypeInfo:
+    return TypeInfo(oid, "", f"oid_{oid}", "base", "text")

@@ -1,0 +1,123 @@
+"""The publication: which tables, of which all four operations reach the stream.
+
+Partitioned tables are published through their root, so a partition's rows belong to the table
+that was named. The publication has to exist before the slot: decoding looks it up in the catalog
+as it was at each change. https://www.postgresql.org/docs/current/sql-createpublication.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cdc.errors import HeadwaterError, SourceError
+from cdc.source.postgres import Connection, identifier, sqlstate, translated
+from cdc.source.selection import Table
+
+_OPTIONS = "publish = 'insert, update, delete, truncate', publish_via_partition_root = true"
+
+_PUBLICATION = """
+select puballtables, pubinsert and pubupdate and pubdelete and pubtruncate, pubviaroot
+from pg_catalog.pg_publication where pubname = %s
+"""
+# Members as they were added; the view of published tables would hide how they came in.
+_MEMBERS = """
+select n.nspname, c.relname
+from pg_catalog.pg_publication p
+join pg_catalog.pg_publication_rel r on r.prpubid = p.oid
+join pg_catalog.pg_class c on c.oid = r.prrelid
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where p.pubname = %s
+"""
+_SCHEMAS = """
+select n.nspname
+from pg_catalog.pg_publication p
+join pg_catalog.pg_publication_namespace s on s.pnpubid = p.oid
+join pg_catalog.pg_namespace n on n.oid = s.pnnspid
+where p.pubname = %s
+"""
+
+
+class Publication(NamedTuple):
+    """A publication as the catalog has it. ``tables`` holds ``(schema, table)``."""
+
+    tables: frozenset[tuple[str, str]]
+    publishes_all: bool
+    """All four operations."""
+    via_root: bool
+    wholesale: str = ""
+    """Set for ``FOR ALL TABLES`` and ``FOR TABLES IN SCHEMA``, whose tables nobody listed."""
+
+
+def read_publication(conn: Connection, name: str) -> Publication | None:
+    """The publication of that name, None without one."""
+    with translated(f"reading publication {name}"):
+        head = conn.execute(_PUBLICATION, (name,)).fetchone()
+        if head is None:
+            return None
+        members = conn.execute(_MEMBERS, (name,)).fetchall()
+        schemas = []
+        if conn.info.server_version >= 150000:
+            schemas = [row[0] for row in conn.execute(_SCHEMAS, (name,))]
+    wholesale = "FOR ALL TABLES" if head[0] else ""
+    if schemas:
+        wholesale = f"FOR TABLES IN SCHEMA {', '.join(schemas)}"
+    return Publication(frozenset((row[0], row[1]) for row in members), head[1], head[2], wholesale)
+
+
+def changes(name: str, current: Publication | None, tables: Sequence[Table]) -> list[str]:
+    """The SQL that makes the publication fit ``tables``; empty when it fits. Pure.
+
+    Row filters and column lists of tables that stay are kept. Raises ``SourceError`` for a
+    publication that takes in tables by itself: one without replica identity would come in
+    unseen and make the application's UPDATE and DELETE fail.
+    """
+    quoted = identifier(name)
+    wanted = {(table.schema, table.name) for table in tables}
+    if current is None:
+        return [f"CREATE PUBLICATION {quoted} FOR TABLE {_only(wanted)} WITH ({_OPTIONS})"]
+    if current.wholesale:
+        raise SourceError(
+            f"publication {name} is {current.wholesale}; Headwater publishes the tables it is "
+            "told to and no others",
+            "set source.publication to another name",
+        )
+    statements = []
+    if not current.publishes_all or not current.via_root:
+        statements.append(f"ALTER PUBLICATION {quoted} SET ({_OPTIONS})")
+    if missing := wanted - current.tables:
+        statements.append(f"ALTER PUBLICATION {quoted} ADD TABLE {_only(missing)}")
+    if surplus := current.tables - wanted:
+        statements.append(f"ALTER PUBLICATION {quoted} DROP TABLE {_only(surplus)}")
+    return statements
+
+
+def ensure_publication(conn: Connection, name: str, tables: Sequence[Table]) -> list[str]:
+    """Make the publication fit ``tables``, all or nothing, and return the SQL that was run.
+
+    Raises ``SourceError`` with that SQL when the role may not run it.
+    """
+    statements = changes(name, read_publication(conn, name), tables)
+    if not statements:
+        return []
+    try:
+        with translated(f"publication {name}"), conn.transaction():
+            for statement in statements:
+                conn.execute(statement.encode())
+    except HeadwaterError as error:
+        if sqlstate(error) != "42501":
+            raise
+        raise SourceError(error.message, denied_hint(statements)) from error
+    return statements
+
+
+def denied_hint(statements: Sequence[str]) -> str:
+    """What to do when the role may not change the publication."""
+    return f"let the owner of the tables run: {'; '.join(statements)};"
+
+
+def _only(tables: set[tuple[str, str]] | frozenset[tuple[str, str]]) -> str:
+    # ONLY: tables that inherit from one of these are tables of their own.
+    return ", ".join(
+        f"ONLY {identifier(schema)}.{identifier(table)}" for schema, table in sorted(tables)
+    )
