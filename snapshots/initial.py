@@ -79,8 +79,7 @@ def _publish_table(
             return 0
         if plan.topic in run.dirty:
             publisher.clear(plan.relation, plan.topic, run.dirty[plan.topic], now_us)
-        columns = len(plan.relation.columns)
-        for block in read_blocks(reader, plan.statement, columns, f"reading {table.label}"):
+        for block in read_blocks(reader, plan.statement, f"reading {table.label}"):
             rows += block.rows
             publisher.publish(block)
             run.on_rows(table, block.rows)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from cdc.columnar.snapshot import SnapshotEncoder
 from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction, clock
 from cdc.events.records import schema_record
-from cdc.events.snapshot_rows import SnapshotEncoder
 from cdc.kafka.bulk import BulkProducer
 from cdc.protocol.relation import Relation
 from cdc.topics import schemas_topic
@@ -26,7 +26,8 @@ class _Held(NamedTuple):
 
     topic: str
     encoder: SnapshotEncoder
-    row: Block
+    key: bytes | None
+    value: bytes
     timestamp_ms: int
     marker: str
     """What it is if it is not a last one."""
@@ -82,15 +83,15 @@ class SnapshotPublisher:
         if not block.rows:
             return
         assert self._encoder is not None, "start_table comes first"
+        keys, values = self._encoder.encode(*block)
         self._release("last_in_data_collection" if self._changed_table() else "")
-        start = 0
         if self._next_marker != "true" and block.rows > 1:
-            self._send_rows(_part(block, 0, 1), self._next_marker)
-            self._next_marker, start = "true", 1
-        self._send_rows(_part(block, start, block.rows - 1), "true")
-        held = _part(block, block.rows - 1, block.rows)
-        self._held = _Held(self._topic, self._encoder, held, self._timestamp_ms, self._next_marker)
+            values[0] = self._encoder.marked(values[0], self._next_marker)
+            self._next_marker = "true"
+        last = keys.pop(), values.pop()
+        self._held = _Held(self._topic, self._encoder, *last, self._timestamp_ms, self._next_marker)
         self._next_marker = "true"
+        self._send(self._topic, keys, values, self._timestamp_ms)
 
     def finish(self) -> None:
         """Publish the last row and wait until Kafka has acknowledged everything."""
@@ -108,24 +109,14 @@ class SnapshotPublisher:
         self._held = None
         if held.marker == "first" and marker != "last":
             marker = "first"
-        keys, values = held.encoder.encode(*held.row, marker or held.marker)
-        self.rows += 1
-        self._send(held.topic, keys, values, held.timestamp_ms)
-
-    def _send_rows(self, block: Block, marker: str) -> None:
-        assert self._encoder is not None
-        keys, values = self._encoder.encode(*block, marker)
-        self.rows += block.rows
-        self._send(self._topic, keys, values, self._timestamp_ms)
+        value = held.encoder.marked(held.value, marker or held.marker)
+        self._send(held.topic, [held.key], [value], held.timestamp_ms)
 
     def _send(
         self, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes], timestamp_ms: int
     ) -> None:
+        self.rows += len(values)
         if keys and keys[0] is None:  # keyless events keep their order, as they do in the stream
             self._producer.send(topic, keys, values, timestamp_ms, partition=0)
         else:
             self._producer.send(topic, keys, values, timestamp_ms)
-
-
-def _part(block: Block, start: int, end: int) -> Block:
-    return Block([column[start:end] for column in block.columns], end - start)

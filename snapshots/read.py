@@ -1,44 +1,28 @@
 """Reading a table in an exported snapshot, through COPY in text format.
 
 The text form of a value is the one that the stream carries: the session's settings decide it
-(``cdc.source.postgres.WIRE_OPTIONS``) and COPY only escapes it. Unescaping is exact: a field that
-is ``\\N`` is NULL, and ``\\b \\f \\n \\r \\t \\v \\\\`` are the only sequences that COPY TO writes.
-https://www.postgresql.org/docs/current/sql-copy.html
+(``cdc.source.postgres.WIRE_OPTIONS``) and COPY only escapes it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from cdc.errors import ProtocolError
 from cdc.source.postgres import Connection, copy_out, literal, translated
 
-BATCH_ROWS: Final = 2_000
-"""Rows handed on together: as many as the producer takes well in one call."""
-
-Column = list[bytes | None]
+BLOCK_ROWS: Final = 2_000
+"""Rows handed on together: their columns and events fit a core's cache."""
+BLOCK_BYTES: Final = 4 << 20
+"""What a block may hold before its last row: bounds memory when rows are wide."""
 
 
 class Block(NamedTuple):
-    """Some rows, as columns. A value is its text, NULL is None."""
+    """Some rows, as COPY's lines."""
 
-    columns: list[Column]
+    copied: bytes
     rows: int
-
-
-_ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
-_MEANING = {
-    b"b": b"\b",
-    b"f": b"\f",
-    b"n": b"\n",
-    b"r": b"\r",
-    b"t": b"\t",
-    b"v": b"\v",
-    b"\\": b"\\",
-}
 
 
 @contextmanager
@@ -56,51 +40,7 @@ def in_snapshot(conn: Connection, snapshot_name: str) -> Iterator[None]:
         conn.execute("COMMIT")
 
 
-def read_blocks(conn: Connection, statement: str, columns: int, doing: str) -> Iterator[Block]:
-    """The rows of a COPY of ``columns`` columns, in blocks of up to ``BATCH_ROWS``."""
-    for lines in copy_out(conn, statement, doing, BATCH_ROWS):
-        yield parse_block(lines, columns)
-
-
-def parse_block(lines: list[bytes], columns: int) -> Block:
-    """COPY lines, each with its newline, to columns.
-
-    One split for the whole block: inside a field tab and newline are always escaped.
-    """
-    if columns == 0:
-        return Block([], len(lines))
-    text = b"".join(lines)
-    fields = text[:-1].replace(b"\n", b"\t").split(b"\t")
-    if len(fields) != columns * len(lines):
-        raise ProtocolError(
-            f"COPY sent {len(fields)} fields in {len(lines)} rows of {columns} columns"
-        )
-    parsed: list[Column] = [fields[i::columns] for i in range(columns)]  # type: ignore[misc]
-    backslashes = text.count(b"\\")
-    if backslashes:
-        nulls = [column.count(b"\\N") for column in parsed]
-        escaped = backslashes > sum(nulls)
-        parsed = [
-            _unescaped(column) if escaped else _with_nulls(column) if null else column
-            for column, null in zip(parsed, nulls, strict=True)
-        ]
-    return Block(parsed, len(lines))
-
-
-def _with_nulls(column: Column) -> Column:
-    return [None if field == b"\\N" else field for field in column]
-
-
-def _unescaped(column: Column) -> Column:
-    return [
-        field
-        if field is None or b"\\" not in field
-        else None
-        if field == b"\\N"
-        else _ESCAPE.sub(_meaning, field)
-        for field in column
-    ]
-
-
-def _meaning(match: re.Match[bytes]) -> bytes:
-    return _MEANING.get(match[1], match[1])
+def read_blocks(conn: Connection, statement: str, doing: str) -> Iterator[Block]:
+    """The rows of a COPY, in blocks of up to ``BLOCK_ROWS`` and about ``BLOCK_BYTES``."""
+    for copied, rows in copy_out(conn, statement, doing, BLOCK_ROWS, BLOCK_BYTES):
+        yield Block(copied, rows)

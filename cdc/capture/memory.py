@@ -7,7 +7,7 @@ from typing import Final
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES: Final = 8 << 20
-"""More than any one block of a read of 2,000 frames."""
+"""More than any one block of 2,000 frames or rows."""
 
 
 def keep_freed_memory() -> None:

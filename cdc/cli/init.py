@@ -49,9 +49,11 @@ def init(
     Run again after an interruption: it starts over. When all stands it only brings
     the schema headwater up to date.
     """
+    from cdc.capture.memory import keep_freed_memory
     from cdc.cli.init_steps import initialise, tell_of_ddl
 
     config = configured(ctx)
+    keep_freed_memory()
     display = Display(err())
     try:
         outcome = initialise(config, display, with_rows=not no_snapshot, again=again)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.columnar.arrays import Ints, Mask, binary, booleans, decimals, integers, literal
+from cdc.columnar.objects import Piece, joined, json_object
 from cdc.columnar.tuples import Column
-from cdc.columnar.values import Json, column_to_json
+from cdc.columnar.values import column_to_json
 from cdc.events.envelope import (
     SourceContext,
     Transaction,
@@ -23,9 +23,6 @@ from cdc.events.envelope import (
     text,
 )
 from cdc.protocol.relation import Relation
-
-Piece = Any
-"""What is joined: bytes that stand in every row, or an Arrow array with one element a row."""
 
 _ROW_FIRST: Final = {False: b'{"before":null,"after":', True: b'{"before":'}
 _ROW_LAST: Final = {False: b',"source":', True: b',"after":null,"source":'}
@@ -61,7 +58,7 @@ class Stamps:
         """One element each."""
         first, more = transactions.first, len(transactions.commit_lsn) - 1
         known = transactions.previous_end
-        previous = _joined([b'\\"', decimals(known), b'\\"'], len(known))
+        previous = joined([b'\\"', decimals(known), b'\\"'], len(known))
         origin: Piece = b"null"
         origin_lsn: Piece = b"null"
         if first.origin is not None:
@@ -127,10 +124,10 @@ class TableEncoder:
         """
         cells = [encode(column) for encode, column in zip(self._encode, rows.columns, strict=True)]
         count = len(rows.ordinal)
-        values = _joined(
+        values = joined(
             [
                 _ROW_FIRST[rows.deletes],
-                *_object(self._names, cells),
+                *json_object(self._names, cells),
                 _ROW_LAST[rows.deletes],
                 *self._source(rows, stamps.of_rows(rows.transaction)),
                 self._schema_id,
@@ -144,7 +141,7 @@ class TableEncoder:
         )
         if not self._key:
             return None, values
-        return _joined(_object(self._key_names, [cells[i] for i in self._key]), count), values
+        return joined(json_object(self._key_names, [cells[i] for i in self._key]), count), values
 
     def refuses(self, rows: Rows) -> bool:
         """Whether values that were not sent have to be found first: all of a new row's, and a
@@ -189,16 +186,6 @@ def _unsent(columns: Sequence[Column]) -> dict[int, Mask]:
     return {i: c.unchanged for i, c in enumerate(columns) if c.unchanged is not None}
 
 
-def _object(names: Sequence[bytes], cells: Sequence[Json]) -> list[Piece]:
-    pieces: list[Piece] = []
-    for i, (name, json) in enumerate(zip(names, cells, strict=True)):
-        pieces.append(b"%b%b:%b" % (b"," if i else b"{", name, json.lead))
-        if json.cells is not None:
-            pieces.append(json.cells)
-        pieces.append(json.trail)
-    return [*pieces, b"}"] if names else [b"{}"]
-
-
 def _ops(rows: Rows) -> Piece:
     if rows.deletes:
         return b'"d"'
@@ -208,18 +195,3 @@ def _ops(rows: Rows) -> Piece:
         return b'"c"'
     create, update = (literal(op) for op in (b'"c"', b'"u"'))
     return pc.if_else(booleans(rows.updates), update, create)
-
-
-def _joined(pieces: Iterable[Piece], rows: int) -> Any:
-    """One array of binary. Bytes that meet are joined before."""
-    merged: list[Piece] = []
-    for piece in pieces:
-        if isinstance(piece, bytes) and merged and isinstance(merged[-1], bytes):
-            merged[-1] += piece
-        else:
-            merged.append(piece)
-    if len(merged) == 1 and isinstance(merged[0], bytes):
-        return pa.repeat(literal(merged[0]), rows)
-    separator = literal(b"")
-    scalars = [literal(p) if isinstance(p, bytes) else p for p in merged]
-    return pc.binary_join_element_wise(*scalars, separator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,6 +14,10 @@ from cdc.columnar.frames import HEADER, Frames
 _TUPLE: Final = HEADER + 6
 """Where a row's tuple begins: behind the message's kind, the relation and the tuple's kind."""
 _TEXT, _NULL, _UNCHANGED = b"tnu"
+
+
+Bounds = npt.NDArray[np.int32]
+"""One line a row: begin and end of each value, as offsets in a buffer."""
 
 
 class Column(NamedTuple):
@@ -34,7 +39,7 @@ def read_columns(frames: Frames, rows: Ints, width: int) -> list[Column] | None:
     if (counts != width).any():
         return None
     at = at + 2
-    bounds = np.empty((len(rows), 2 * width), np.int32)
+    bounds: Bounds = np.empty((len(rows), 2 * width), np.int32)
     found: list[Bytes] = []
     limit = len(frames.buffer) - 5
     for column in range(width):
@@ -57,22 +62,29 @@ def read_columns(frames: Frames, rows: Ints, width: int) -> list[Column] | None:
         at = end
     if (at != frames.ends[rows]).any():
         return None
-    return _columns(frames, bounds, found)
+    present = [kind == _TEXT for kind in found]
+    return columns_of(frames.buffer, bounds, present, [kind == _UNCHANGED for kind in found])
 
 
-def _columns(frames: Frames, bounds: npt.NDArray[np.int32], kinds: list[Bytes]) -> list[Column]:
-    """Values and what lies between them are one array over the buffer, of which each column
-    takes its own."""
+def columns_of(
+    buffer: bytes | Bytes,
+    bounds: Bounds,
+    present: Sequence[Mask | None],
+    unchanged: Sequence[Mask | None],
+) -> list[Column]:
+    """Columns of values that stand in ``buffer`` where ``bounds`` says. There is one mask a
+    column, or None: all are present, none is unchanged.
+
+    Values and what lies between them are one array, of which each column takes its own.
+    """
     rows, edges = bounds.shape
-    offsets = np.append(bounds.ravel(), np.int32(len(frames.buffer)))
-    whole = from_parts(offsets, frames.buffer)
+    whole = from_parts(np.append(bounds.ravel(), np.int32(len(buffer))), buffer)
     columns = []
-    for column, kind in enumerate(kinds):
+    for column, (there, left) in enumerate(zip(present, unchanged, strict=True)):
         chosen = np.arange(2 * column, rows * edges, edges)
-        present, unchanged = kind == _TEXT, kind == _UNCHANGED
-        if present.all():
+        if there is None or there.all():
             columns.append(Column(whole.take(integers(chosen)), None, None))
             continue
-        values = whole.take(integers(chosen[present]))
-        columns.append(Column(values, present, unchanged if unchanged.any() else None))
+        values = whole.take(integers(chosen[there]))
+        columns.append(Column(values, there, left if left is not None and left.any() else None))
     return columns

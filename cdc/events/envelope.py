@@ -136,10 +136,10 @@ class ChangeEncoder:
         self._schema_id = text(relation.schema_id())
         self._tail = self.tail()
 
-    def begin(self, transaction: Transaction) -> None:
-        """Form what all events of the transaction share."""
+    def begin(self, transaction: Transaction, snapshot: str = "false") -> None:
+        """Form what all events of the transaction share; ``snapshot`` marks a snapshot's rows."""
         self._parts = source_parts(
-            self._context, transaction, self._relation.schema, self._relation.table
+            self._context, transaction, self._relation.schema, self._relation.table, snapshot
         )
 
     def tail(self, unchanged: bytes = b"", transaction: bytes = b"null") -> bytes:

@@ -66,7 +66,7 @@ class BulkProducer:
                 "raise message.max.bytes in [kafka.producer] and max.message.bytes of the topic",
             ) from error
         self._sent += len(values)
-        self._sent_bytes += sum(len(value) for value in values if value is not None)
+        self._sent_bytes += sum(map(len, filter(None, values)))
         self._poll(0)
 
     def flush(self) -> None:

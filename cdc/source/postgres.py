@@ -254,11 +254,13 @@ def _first_row(connection: PGconn) -> tuple[bytes | None, ...]:
     return tuple(result.get_value(0, i) for i in range(result.nfields))
 
 
-def copy_out(conn: Connection, statement: str, doing: str, batch: int) -> Iterator[list[bytes]]:
-    """Run ``COPY ... TO STDOUT`` and yield its data in lists of up to ``batch`` messages.
+def copy_out(
+    conn: Connection, statement: str, doing: str, most: int, most_bytes: int
+) -> Iterator[tuple[bytes, int]]:
+    """Run ``COPY ... TO STDOUT``; yield what up to ``most`` messages hold, and their number.
 
-    In text format one message is one row with its newline. Raises our errors, also when the
-    server fails midway.
+    In text format one message is one row with its newline. Fewer come together when they have
+    ``most_bytes``. Raises our errors, also when the server fails midway.
     """
     with translated(doing):
         conn.pgconn.send_query(statement.encode())
@@ -268,20 +270,22 @@ def copy_out(conn: Connection, statement: str, doing: str, batch: int) -> Iterat
         if started is None or started.status != pq.ExecStatus.COPY_OUT:
             raise _failure(started)
         take = conn.pgconn.get_copy_data
-        rows: list[bytes] = []
+        taken, rows = bytearray(), 0
         while True:
             length, data = take(1)
             if length > 0:
-                rows.append(bytes(data))
-                if len(rows) >= batch:
-                    yield rows
-                    rows = []
+                taken += data
+                rows += 1
+                if rows >= most or len(taken) >= most_bytes:
+                    full = bytes(taken), rows
+                    taken, rows = bytearray(), 0
+                    yield full
             elif length == 0:
                 _wait_for_input(conn)
             else:
                 break
         if rows:
-            yield rows
+            yield bytes(taken), rows
         ended = conn.pgconn.get_result()
         while conn.pgconn.get_result() is not None:
             pass

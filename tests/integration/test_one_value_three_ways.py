@@ -18,10 +18,10 @@ from psycopg import sql
 
 from cdc.columnar import feed as columnar
 from cdc.columnar.feed import ColumnarFeed
+from cdc.columnar.snapshot import SnapshotEncoder
 from cdc.events.change import Transcriber
 from cdc.events.envelope import SourceContext
 from cdc.events.records import Batch
-from cdc.events.snapshot_rows import SnapshotEncoder
 from cdc.lsn import parse_lsn
 from cdc.protocol.messages import RelationMessage
 from cdc.protocol.relation import Relation
@@ -126,13 +126,8 @@ class Wide:
     def copied(self) -> list[bytes]:
         statement = select_rows(self.connection, self.shape, "r", "ways") + " order by id"
         encoder = SnapshotEncoder(self.shape, CONTEXT, 1, NOW_US)
-        width = len(self.shape.columns)
-        blocks = read_blocks(self.connection, f"COPY ({statement}) TO STDOUT", width, "reading t")
-        return [
-            after(value)
-            for block in blocks
-            for value in encoder.encode(block.columns, block.rows)[1]
-        ]
+        blocks = read_blocks(self.connection, f"COPY ({statement}) TO STDOUT", "reading t")
+        return [after(value) for block in blocks for value in encoder.encode(*block)[1]]
 
 
 def values_of(batch: Batch, by_column: bool) -> list[bytes]:

@@ -57,8 +57,8 @@ def published(tables: dict[str, list[int]]) -> tuple[Kept, SnapshotPublisher]:
         publisher.start_table(relation(name), name, 1_000_000)
         start = 0
         for size in sizes:
-            rows = [b"%d" % i for i in range(start, start + size)]
-            publisher.publish(Block([list(rows)], size))
+            rows = [b"%d\n" % i for i in range(start, start + size)]
+            publisher.publish(Block(b"".join(rows), size))
             start += size
     publisher.finish()
     return kept, publisher
@@ -107,7 +107,7 @@ def test_rows_without_a_key_all_go_to_one_partition() -> None:
     kept = Kept()
     publisher = SnapshotPublisher(cast("BulkProducer", kept), SourceContext("1", "shop", "db"), LSN)
     publisher.start_table(relation("a", ()), "a", 1)
-    publisher.publish(Block([[b"1", b"2", None]], 3))
+    publisher.publish(Block(b"1\n2\n\\N\n", 3))
     publisher.finish()
     rows = [(key, partition) for topic, key, _, partition in kept.records if topic == "a"]
     assert rows == [(None, 0)] * 3

@@ -1,0 +1,64 @@
+"""Events of snapshot rows, from whole blocks of COPY text. Pure.
+
+``cdc.events.envelope.ChangeEncoder`` says how such an event is written: here one is formed, and
+cut where the row goes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cdc.columnar.arrays import texts_of
+from cdc.columnar.copied import copied_columns
+from cdc.columnar.objects import joined, json_object
+from cdc.columnar.values import column_to_json
+from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction, clock, text
+from cdc.protocol.relation import Relation
+
+SNAPSHOT_MARKERS: Final = (
+    "true",
+    "first",
+    "first_in_data_collection",
+    "last_in_data_collection",
+    "last",
+)
+_ROW: Final = b"\0"
+"""Stands for a row in an event that is yet to be cut: no JSON holds it."""
+
+
+class SnapshotEncoder:
+    """Rows read in a snapshot at one LSN: ``op: r``, position ``(lsn, 0)``, marked ``true``."""
+
+    __slots__ = ("_encode", "_head", "_key", "_key_names", "_names", "_tails")
+
+    def __init__(self, relation: Relation, context: SourceContext, lsn: int, read_us: int) -> None:
+        names = [column.name for column in relation.columns]
+        self._encode = [column_to_json(c.type, c.typmod) for c in relation.columns]
+        self._names = [text(name) for name in names]
+        self._key = [names.index(name) for name in relation.key]
+        self._key_names = [text(name) for name in relation.key]
+        self._head = b""
+        self._tails: dict[str, bytes] = {}
+        events = ChangeEncoder(relation, context)
+        for marker in SNAPSHOT_MARKERS:
+            events.begin(Transaction(lsn, read_us, None, None), marker)
+            event = events.value(b"null", _ROW, b'"r"', lsn, 0, clock(read_us))
+            self._head, _, self._tails[marker] = event.partition(_ROW)
+
+    def encode(self, copied: bytes, rows: int) -> tuple[list[bytes] | list[None], list[bytes]]:
+        """Keys and values of ``rows`` rows, given as COPY's lines.
+
+        Raises ``ProtocolError`` for what COPY does not write.
+        """
+        columns = copied_columns(copied, rows, len(self._encode))
+        cells = [encode(column) for encode, column in zip(self._encode, columns, strict=True)]
+        row = json_object(self._names, cells)
+        values = texts_of(joined([self._head, *row, self._tails["true"]], rows))
+        if not self._key:
+            return [None] * rows, values
+        key = json_object(self._key_names, [cells[i] for i in self._key])
+        return texts_of(joined(key, rows)), values
+
+    def marked(self, value: bytes, marker: str) -> bytes:
+        """The same event, marked as one of ``SNAPSHOT_MARKERS``."""
+        return value.removesuffix(self._tails["true"]) + self._tails[marker]
