@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
-import signal
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any, TypeVar
 
 import psycopg
 
@@ -20,9 +20,13 @@ from cdc.events.marks import Mark, decode_mark
 from cdc.kafka.broker import Broker, last_record
 from cdc.lsn import parse_lsn
 from cdc.topics import progress_topic, table_topic
+from tests import forked
+from tests.forked import Child
 from tests.waiting import wait_until
 
-_COMMAND = [sys.executable, "-c", "from cdc.cli.app import main; main()"]
+_STOP_S = 60.0
+"""A command that does not stop by then is killed: the promise has a test of its own."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +76,20 @@ class Deployment:
 
     def run(self, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
         """A command to its end."""
+        with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+            process = self._start(arguments, out, err)
+            try:
+                code = process.wait(timeout_s)
+            finally:
+                process.kill()
+            out.seek(0)
+            err.seek(0)
+            return subprocess.CompletedProcess(arguments, code, out.read(), err.read())
+
+    def _start(self, arguments: tuple[str, ...], out: IO[str], err: IO[str]) -> Child:
         self.write()
-        return subprocess.run(
-            [*_COMMAND, "--config", str(self.config), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            env={**os.environ, **self.environment},
-            check=False,
-        )
+        environ = {**os.environ, **self.environment}
+        return forked.start(["--config", str(self.config), *arguments], out, err, environ)
 
     def init(self) -> None:
         """``headwater init``, which must succeed."""
@@ -88,29 +97,17 @@ class Deployment:
         assert done.returncode == 0, done.stderr
 
     @contextmanager
-    def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    def running(self, *arguments: str) -> Iterator[Child]:
         """A command in the background; stopped, by force if need be, at the end."""
-        self.write()
-        log = self.home / f"{arguments[0]}.log"
-        with log.open("a", encoding="utf-8") as stream:
-            process = subprocess.Popen(
-                [*_COMMAND, "--config", str(self.config), *arguments],
-                stdout=stream,
-                stderr=stream,
-                text=True,
-                start_new_session=True,
-                env={**os.environ, **self.environment},
-            )
+        with (self.home / f"{arguments[0]}.log").open("a", encoding="utf-8") as stream:
+            process = self._start(arguments, stream, stream)
         try:
             yield process
         finally:
-            if process.poll() is None:
-                process.terminate()
-                try:
-                    process.wait(20)
-                except subprocess.TimeoutExpired:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait(20)
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_STOP_S)
+            process.kill()
 
     def log(self, verb: str) -> str:
         """What a background command has said."""
@@ -129,29 +126,30 @@ class Deployment:
         assert row is not None
         return parse_lsn(row[0])
 
-    def captured(
-        self, process: subprocess.Popen[str] | None = None, timeout_s: float = 180
-    ) -> None:
+    def captured(self, process: Child | None = None, timeout_s: float = 180) -> None:
         """Wait until all that is committed by now is in Kafka and confirmed."""
-        target = self.wal_end()
+        target, topic = self.wal_end(), progress_topic(self.name)
+        read_to = -1
 
-        def reached() -> bool:
-            assert process is None or process.poll() is None, self.log("capture")
-            try:
-                return self.newest_mark().confirmed >= target
-            except RetryableError:  # Kafka is just coming back
-                return False
+        def reached(broker: Broker) -> bool:
+            nonlocal read_to
+            end = broker.end_offsets([topic])[topic][0]
+            if end == read_to:
+                return False  # no new mark
+            confirmed, read_to = _newest_mark(broker, topic).confirmed, end
+            return confirmed >= target
 
-        wait_until(reached, f"progress of {self.name} to reach {target}", timeout_s)
+        def captured() -> bool:
+            if process is not None and process.poll() is not None:
+                raise RuntimeError(f"capture has ended:\n{self.log('capture')}")
+            return answer(self.bootstrap, reached)
+
+        wait_until(captured, f"progress of {self.name} to reach {target}", timeout_s)
 
     def newest_mark(self) -> Mark:
         """What Kafka's newest progress mark says."""
         topic = progress_topic(self.name)
-        with Broker(self.bootstrap) as broker:
-            record = last_record(broker, topic)
-        assert record is not None, f"{topic} is empty"
-        assert record.value is not None
-        return decode_mark(record.value, topic)
+        return answer_in_the_end(self.bootstrap, lambda broker: _newest_mark(broker, topic))
 
     def events(self, table: str, schema: str = "public") -> list[Event]:
         """Everything in a table's topic, partition by partition."""
@@ -159,20 +157,51 @@ class Deployment:
 
     def topic(self, topic: str) -> list[Event]:
         """Everything in a topic, partition by partition."""
-        with Broker(self.bootstrap) as broker:
-            found = []
-            for partition, end in sorted(broker.end_offsets([topic])[topic].items()):
-                for record in broker.read(topic, partition, 0, end):
-                    found.append(
-                        Event(
-                            record.partition,
-                            record.offset,
-                            record.timestamp_ms,
-                            json.loads(record.key) if record.key else None,
-                            json.loads(record.value) if record.value else None,
-                        )
-                    )
-            return found
+        return answer_in_the_end(self.bootstrap, lambda broker: list(_everything(broker, topic)))
+
+
+def _everything(broker: Broker, topic: str) -> Iterator[Event]:
+    for partition, end in sorted(broker.end_offsets([topic])[topic].items()):
+        for record in broker.read(topic, partition, 0, end):
+            yield Event(
+                record.partition,
+                record.offset,
+                record.timestamp_ms,
+                json.loads(record.key) if record.key else None,
+                json.loads(record.value) if record.value else None,
+            )
+
+
+def _newest_mark(broker: Broker, topic: str) -> Mark:
+    record = last_record(broker, topic)
+    assert record is not None, f"{topic} is empty"
+    assert record.value is not None
+    return decode_mark(record.value, topic)
+
+
+_BROKERS: dict[str, Broker] = {}
+"""Connections of the whole run, by address: to open one takes longer than what is asked."""
+
+
+@atexit.register
+def _disconnect() -> None:
+    for broker in _BROKERS.values():
+        broker.close()
+
+
+def answer(bootstrap: str, ask: Callable[[Broker], T]) -> T:
+    """What Kafka answers. ``AssertionError`` where it does not: it may just be coming back."""
+    broker = _BROKERS.setdefault(bootstrap, Broker(bootstrap))
+    try:
+        return ask(broker)
+    except RetryableError as error:
+        _BROKERS.pop(bootstrap).close()
+        raise AssertionError(str(error)) from error
+
+
+def answer_in_the_end(bootstrap: str, ask: Callable[[Broker], T]) -> T:
+    """A broker that was frozen or killed needs a while to lead again: no promise of ours."""
+    return wait_until(lambda: (answer(bootstrap, ask),), "Kafka to answer")[0]
 
 
 def fold(events: list[Event]) -> dict[str, dict[str, Any]]:

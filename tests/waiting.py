@@ -8,16 +8,20 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-_POLL_S = 0.02
+_FIRST_S, _LONGEST_S = 0.02, 0.1
+"""Between two looks; whoever waits for long must not take the time of what it waits for."""
 
 
 def wait_until(condition: Callable[[], T], what: str, timeout_s: float = 120) -> T:
     """Ask until the answer is true, and give it. ``what`` names it when time is up.
 
+    The deadline is for a machine with other work to do: it is no promise that is tested, so a
+    shorter one gains nothing.
+
     An ``AssertionError`` of the condition means "not yet"; the last one is shown.
     """
     deadline = time.monotonic() + timeout_s
-    pause = threading.Event()
+    pause, pause_s = threading.Event(), _FIRST_S
     last = ""
     while True:
         try:
@@ -29,4 +33,5 @@ def wait_until(condition: Callable[[], T], what: str, timeout_s: float = 120) ->
             last = str(error)
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {timeout_s:.0f} s for: {what} ({last})")
-        pause.wait(_POLL_S)
+        pause.wait(pause_s)
+        pause_s = min(1.2 * pause_s, _LONGEST_S)

@@ -106,14 +106,14 @@ def setting(tmp_path: Path, kafka: str, redis_server: str, source_name: str) -> 
 def test_killed_and_started_again_it_goes_on_and_sigterm_ends_it(setting: Setting) -> None:
     setting.log.write(*(v1(1, i, row(i, "first")) for i in range(1, 200)))
     first = setting.apply(setting.good)
-    wait_until(lambda: setting.logged("batch_applied"), "a first batch", 120)
+    wait_until(lambda: setting.logged("batch_applied"), "a first batch")
     setting.log.write(*(v1(2, i, row(i, "second"), "u") for i in range(1, 100)))
     first.kill()
     first.wait()
     setting.log.write(*(v1(3, i, row(i, "third"), "u") for i in range(1, 50)))
 
     second = setting.apply(setting.good)
-    wait_until(setting.group_is_at_the_end, "the group at the topic's end", 120)
+    wait_until(setting.group_is_at_the_end, "the group at the topic's end")
     bodies = {id_: values["body"] for id_, values in setting.stored().items()}
     assert bodies == {i: "third" if i < 50 else "second" if i < 100 else "first" for i in bodies}
     assert len(bodies) == 199

@@ -29,9 +29,8 @@ sql = "{sql}"
 
 
 @pytest.fixture
-def shop(tmp_path: Path, database: str, kafka: str, source_name: str) -> Deployment:
-    extra = LAKE + VIEW.format(name="copy", sql="select id from a")
-    deployment = Deployment(tmp_path, source_name, database, kafka, extra=extra)
+def shop(deployment: Deployment) -> Deployment:
+    deployment.extra = LAKE + VIEW.format(name="copy", sql="select id from a")
     deployment.execute("create table a (id int primary key)")
     return deployment
 

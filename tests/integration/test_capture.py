@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -18,8 +15,7 @@ from tests.waiting import wait_until
 
 
 @pytest.fixture
-def shop(tmp_path: Path, database: str, kafka: str, source_name: str) -> Deployment:
-    deployment = Deployment(tmp_path, source_name, database, kafka)
+def shop(deployment: Deployment) -> Deployment:
     deployment.execute(
         "create table item (id int primary key, name text, price numeric(8,2), body text)"
     )
@@ -192,8 +188,7 @@ def test_a_capture_that_waits_for_the_slot_sees_what_the_one_before_published(
             wait_until(lambda: waits in shop.log("capture"), "the second capture to wait")
             shop.execute("insert into item values (2, 'b', 1, null), (3, 'c', 1, null)")
             wait_until(lambda: len(shop.events("item")) == 3, "the first capture to publish them")
-            os.killpg(first.pid, signal.SIGKILL)
-            first.wait(10)
+            first.kill()
             shop.execute("insert into item values (4, 'd', 1, null)")
             wait_until(lambda: '{"id": 4}' in fold(shop.events("item")), "the second to take over")
             assert second.poll() is None
@@ -215,8 +210,7 @@ def test_capture_killed_again_and_again_loses_and_doubles_nothing(
                     _random_transaction(conn, rng)
                 if rng.random() < 0.5:
                     shop.captured(capture)
-                os.killpg(capture.pid, signal.SIGKILL)
-                capture.wait(10)
+                capture.kill()
     with shop.running("capture") as capture:
         shop.captured(capture)
     events = shop.events("item")

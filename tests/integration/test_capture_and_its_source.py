@@ -5,17 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import pytest
-
 from stack import servers
 from tests.deployment import Deployment, assert_exactly_once_in_order
-
-
-@pytest.fixture
-def shop(tmp_path: Path, database: str, kafka: str, source_name: str) -> Deployment:
-    deployment = Deployment(tmp_path, source_name, database, kafka)
-    deployment.execute("create table item (id int primary key, name text)")
-    return deployment
 
 
 def test_a_source_that_shuts_down_is_not_held_up_and_nothing_is_lost(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,11 +55,6 @@ def rows(shop: Deployment, table: str) -> list[dict[str, Any]]:
     return sorted(fold(shop.events(table)).values(), key=lambda row: row["id"])
 
 
-def killed(process: subprocess.Popen[str]) -> None:
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait(10)
-
-
 def test_capture_on_postgresql_16(shop: Deployment) -> None:
     with psycopg.connect(shop.dsn) as conn:
         assert conn.info.server_version // 10_000 == 16
@@ -86,7 +78,7 @@ def test_capture_on_postgresql_16(shop: Deployment) -> None:
         shop.captured(capture)
         shop.execute("insert into item select i, 'x', null from generate_series(10, 3000) i")
         wait_until(lambda: len(shop.events("item")) > 100, "some of them in Kafka")
-        killed(capture)
+        capture.kill()
     with shop.running("capture") as capture:
         shop.captured(capture)
         check_rows(shop)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from time import time_ns
 from typing import Any
 
@@ -20,11 +19,9 @@ AGAIN = "headwater init --again"
 
 
 @pytest.fixture
-def shop(tmp_path: Path, database: str, kafka: str, source_name: str) -> Deployment:
-    deployment = Deployment(tmp_path, source_name, database, kafka)
-    deployment.execute("create table item (id int primary key, name text)")
-    deployment.init()
-    return deployment
+def shop(shop: Deployment) -> Deployment:
+    shop.init()
+    return shop
 
 
 def rewrite_mark(shop: Deployment, **changes: Any) -> None:
@@ -37,7 +34,7 @@ def rewrite_mark(shop: Deployment, **changes: Any) -> None:
 
 
 def refused(shop: Deployment, *said: str) -> None:
-    done = shop.run("capture", timeout_s=60)
+    done = shop.run("capture")
     assert done.returncode == 1, done.stderr
     for part in said:
         assert part in done.stderr, done.stderr
@@ -103,7 +100,7 @@ def test_a_slot_that_lost_its_wal_is_refused_and_a_new_snapshot_mends_it(shop: D
             shop.execute("update item set name = name || 'x'", "select pg_switch_wal()")
             return reason(shop) == "wal_removed"
 
-        wait_until(lost, "the slot to lose its WAL", 60)
+        wait_until(lost, "the slot to lose its WAL")
     refused(shop, "is lost (wal_removed)", AGAIN)
     again = shop.run("init", "--again")
     assert again.returncode == 0, again.stderr
@@ -113,7 +110,7 @@ def test_a_slot_that_lost_its_wal_is_refused_and_a_new_snapshot_mends_it(shop: D
 
 def test_a_slot_that_nobody_read_for_too_long_is_refused(shop: Deployment) -> None:
     with server_setting(shop, "idle_replication_slot_timeout", "1s"):
-        wait_until(lambda: reason(shop) == "idle_timeout", "the slot to be given up", 60)
+        wait_until(lambda: reason(shop) == "idle_timeout", "the slot to be given up")
     refused(shop, "is lost (idle_timeout)", AGAIN)
 
 
@@ -133,8 +130,8 @@ def test_a_slot_dropped_under_a_running_capture_ends_it(shop: Deployment) -> Non
                 return False
             return True
 
-        wait_until(dropped, "the slot to be dropped between two sessions", 30)
-        wait_until(lambda: capture.poll() is not None, "capture to end", 30)
+        wait_until(dropped, "the slot to be dropped between two sessions")
+        wait_until(lambda: capture.poll() is not None, "capture to end")
         assert capture.returncode == 1
     assert AGAIN in shop.log("capture")
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -21,18 +19,6 @@ from tests.waiting import wait_until
 
 ONE_MARK = "[capture]\nprogress_ms = 600000"
 """After the first progress mark none is due: what is published stays unconfirmed."""
-
-
-@pytest.fixture
-def shop(tmp_path: Path, database: str, kafka: str, source_name: str) -> Deployment:
-    deployment = Deployment(tmp_path, source_name, database, kafka)
-    deployment.execute("create table item (id int primary key, name text)")
-    return deployment
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait(10)
 
 
 def sender(shop: Deployment) -> tuple[int, int] | None:
@@ -74,7 +60,7 @@ def ended(shop: Deployment) -> None:
     """End the connection, and wait for the next."""
     pid, _ = wait_until(lambda: sender(shop), "capture to stream") or (0, 0)
     shop.execute(f"select pg_terminate_backend({pid})")
-    wait_until(lambda: (sender(shop) or (pid, 0))[0] != pid, "the next session", 20)
+    wait_until(lambda: (sender(shop) or (pid, 0))[0] != pid, "the next session")
 
 
 def add_partitions(shop: Deployment, table: str, total: int) -> None:
@@ -97,7 +83,7 @@ def interrupted_init(shop: Deployment) -> None:
                 return now is not None and now.confirmed_flush != old
 
             wait_until(made, "init to make its slot")
-            kill(init)
+            init.kill()
 
 
 def test_rows_of_an_open_transaction_that_a_mark_counts_are_not_published_again(
@@ -118,7 +104,7 @@ def test_rows_of_an_open_transaction_that_a_mark_counts_are_not_published_again(
             return sum(shop.newest_mark().offsets[topic].values()) == 101
 
         wait_until(counted, "a mark that counts the rows of the transaction")
-        kill(capture)
+        capture.kill()
     with shop.running("capture") as capture:
         shop.captured(capture)
     events = shop.events("item")
@@ -173,7 +159,7 @@ def test_a_table_that_joined_since_the_last_mark_is_not_published_twice(shop: De
             "insert into extra select generate_series(1, 20)",
         )
         wait_until(lambda: records(shop, "extra") == 20, "its rows")
-        kill(capture)
+        capture.kill()
     assert "table=public.extra" in shop.log("capture")
     with shop.running("capture"):
         shop.execute("insert into extra values (21)")
@@ -189,9 +175,9 @@ def test_partitions_added_while_capture_is_down_are_refused(shop: Deployment) ->
     with shop.running("capture") as capture:
         shop.execute("insert into item select i, 'x' from generate_series(1, 20) i")
         wait_until(lambda: len(shop.events("item")) == 20, "the rows")
-        kill(capture)
+        capture.kill()
     add_partitions(shop, "item", 5)
-    refused = shop.run("capture", timeout_s=60)
+    refused = shop.run("capture")
     assert refused.returncode == 1
     assert "5 partitions" in refused.stderr
     assert "headwater init --again" in refused.stderr
@@ -214,7 +200,7 @@ def test_partitions_added_while_capture_runs_stop_it(shop: Deployment) -> None:
                 conn.execute("insert into item select coalesce(max(id), 0) + 1 from item")
             return capture.poll() is not None
 
-        wait_until(stopped, "capture to notice", 60)
+        wait_until(stopped, "capture to notice")
         assert capture.returncode == 1
         assert "partitions" in shop.log("capture")
 
@@ -233,7 +219,7 @@ def test_a_capture_that_was_away_does_not_go_on_over_a_snapshot_that_is_not_whol
         wait_until(lambda: sender(shop) is None, "the slot to be free")
         interrupted_init(shop)
         os.killpg(capture.pid, signal.SIGCONT)
-        wait_until(lambda: capture.poll() is not None, "capture to refuse the slot", 60)
+        wait_until(lambda: capture.poll() is not None, "capture to refuse the slot")
         assert capture.returncode == 1
         assert "init --again" in shop.log("capture")
     refused = shop.run("capture")
@@ -258,7 +244,7 @@ def test_a_publication_that_lets_changes_go_is_refused(
 ) -> None:
     shop.init()
     shop.execute(drift.format(f"headwater_{shop.name}"))
-    refused = shop.run("capture", timeout_s=60)
+    refused = shop.run("capture")
     assert refused.returncode == 1
     assert said in refused.stderr
     assert "headwater init --again" in refused.stderr

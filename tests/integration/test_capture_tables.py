@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -12,8 +11,8 @@ from tests.deployment import Deployment, Event, assert_exactly_once_in_order, fo
 
 
 @pytest.fixture
-def shop(tmp_path: Path, database: str, kafka: str, source_name: str) -> Deployment:
-    return Deployment(tmp_path, source_name, database, kafka)
+def shop(deployment: Deployment) -> Deployment:
+    return deployment
 
 
 def streamed(events: list[Event]) -> list[tuple[str, Any, Any, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -18,8 +17,7 @@ from tests.deployment import Deployment
 
 
 @pytest.fixture
-def shop(tmp_path: Path, database: str, kafka: str, source_name: str) -> Deployment:
-    deployment = Deployment(tmp_path, source_name, database, kafka)
+def shop(deployment: Deployment) -> Deployment:
     deployment.execute("create table public.a (id int primary key)")
     return deployment
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +13,7 @@ from tests.deployment import Deployment, Event, assert_exactly_once_in_order, fo
 
 
 @pytest.fixture
-def shop(tmp_path: Path, database: str, kafka: str, source_name: str) -> Deployment:
-    deployment = Deployment(tmp_path, source_name, database, kafka)
+def shop(deployment: Deployment) -> Deployment:
     deployment.execute(
         "create table item (id int primary key, name text)",
         "create table other (id int primary key)",

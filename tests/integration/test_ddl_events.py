@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -16,12 +15,10 @@ from tests.deployment import Deployment, assert_exactly_once_in_order, fold
 
 
 @pytest.fixture
-def shop(tmp_path: Path, database: str, kafka: str, source_name: str) -> Deployment:
-    deployment = Deployment(tmp_path, source_name, database, kafka)
-    deployment.execute("create table item (id int primary key, name text)")
-    done = deployment.run("init", "--ddl-events")
+def shop(shop: Deployment) -> Deployment:
+    done = shop.run("init", "--ddl-events")
     assert done.returncode == 0, done.stderr
-    return deployment
+    return shop
 
 
 def told(shop: Deployment) -> list[tuple[tuple[int, int], dict[str, Any]]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -23,8 +22,7 @@ WAITING = "select 1 from pg_locks where relation = 'public.b'::regclass and not 
 
 
 @pytest.fixture
-def shop(tmp_path: Path, database: str, kafka: str, source_name: str) -> Deployment:
-    deployment = Deployment(tmp_path, source_name, database, kafka)
+def shop(deployment: Deployment) -> Deployment:
     deployment.execute(
         "create table public.a (id int primary key, v text)",
         "insert into public.a select i, 'a' || i from generate_series(1, 3000) i",
@@ -127,7 +125,7 @@ def test_a_run_killed_midway_starts_over_and_no_deleted_row_survives(shop: Deplo
             process.send_signal(signal.SIGKILL)
             process.wait(20)
     assert status(shop) == "running"
-    refused = shop.run("capture", timeout_s=60)
+    refused = shop.run("capture")
     assert refused.returncode == 1
     assert "headwater init" in refused.stderr
     assert shop.events("a")

@@ -190,7 +190,7 @@ def test_what_the_broker_refuses_is_one_line_with_the_way_out(
     if changed:
         shop.environment = {name.upper(): value for name, value in (right | changed).items()}
         shop.extra = _options(**{name: f"${{{name.upper()}}}" for name in right})
-    done = shop.run(verb, timeout_s=60)
+    done = shop.run(verb)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert "wr0ng-s3cret" not in done.stdout + done.stderr
@@ -210,6 +210,6 @@ def test_a_broker_whose_certificate_nobody_vouches_for_is_refused(
         sasl_username=USER,
         sasl_password="plain-password",
     )
-    done = shop.run("init", timeout_s=60)
+    done = shop.run("init")
     assert done.returncode == 1
     assert "kafka.ssl_ca_location" in done.stderr

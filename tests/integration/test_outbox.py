@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 from functools import partial
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -16,13 +13,6 @@ from cdc.lsn import Position, parse_position
 from cdc.topics import message_topic, outbox_topic, partition_for
 from tests.deployment import Deployment, assert_exactly_once_in_order
 from tests.waiting import wait_until
-
-
-@pytest.fixture
-def shop(tmp_path: Path, database: str, kafka: str, source_name: str) -> Deployment:
-    deployment = Deployment(tmp_path, source_name, database, kafka)
-    deployment.execute("create table item (id int primary key, name text)")
-    return deployment
 
 
 def emitted(shop: Deployment, topic: str) -> list[Record]:
@@ -168,8 +158,7 @@ def test_capture_killed_again_and_again_publishes_every_event_once(
                             conn.execute("insert into item values (%s)", [sent])
                 if rng.random() < 0.5:
                     wait_until(partial(published, shop, sent), "the last row to be published")
-                os.killpg(capture.pid, signal.SIGKILL)
-                capture.wait(10)
+                capture.kill()
     with shop.running("capture") as capture:
         shop.captured(capture)
     records = [record for turn in range(4) for record in emitted(shop, f"t{turn}")]

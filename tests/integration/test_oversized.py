@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
-from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient
@@ -23,11 +20,9 @@ DEAD_LETTER = '[capture]\noversized = "dead_letter"'
 
 
 @pytest.fixture
-def shop(tmp_path: Path, database: str, kafka: str, source_name: str) -> Deployment:
-    deployment = Deployment(tmp_path, source_name, database, kafka)
-    deployment.execute("create table item (id int primary key, name text)")
-    deployment.init()
-    return deployment
+def shop(shop: Deployment) -> Deployment:
+    shop.init()
+    return shop
 
 
 def test_by_default_capture_stops_and_goes_on_when_it_fits(shop: Deployment) -> None:
@@ -84,8 +79,7 @@ def test_capture_killed_again_and_again_writes_each_dead_letter_once(shop: Deplo
                     f"update item set name = '{id_}' where id = {id_}",
                 )
             wait_until(lambda: pieces() >= turn * 9 + 1, "a piece")  # noqa: B023
-            os.killpg(capture.pid, signal.SIGKILL)
-            capture.wait(10)
+            capture.kill()
     shop.extra = DEAD_LETTER
     with shop.running("capture") as capture:
         shop.captured(capture)

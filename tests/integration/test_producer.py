@@ -45,7 +45,7 @@ def settle(producer: Producer, flight: Flight) -> None:
         producer.poll(0.01)
         return flight.pending == 0
 
-    wait_until(done, "the block to be acknowledged", 30)
+    wait_until(done, "the block to be acknowledged")
 
 
 def test_a_block_is_acknowledged_once_a_partition_and_counts_every_record(

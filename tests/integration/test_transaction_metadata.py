@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 from collections import defaultdict
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -16,8 +13,7 @@ from tests.deployment import Deployment, assert_exactly_once_in_order
 
 
 @pytest.fixture
-def shop(tmp_path: Path, database: str, kafka: str, source_name: str) -> Deployment:
-    deployment = Deployment(tmp_path, source_name, database, kafka)
+def shop(deployment: Deployment) -> Deployment:
     deployment.execute("create table item (id int primary key, name text)")
     deployment.execute("create table other (id int primary key, name text)")
     return deployment
@@ -38,8 +34,7 @@ def test_every_transaction_has_its_begin_end_and_counts_through_kills(
                     transaction(conn, rng, turn * 1000 + i)
                 if turn == 0 and progress_ms < 1000:
                     shop.captured(capture)
-                os.killpg(capture.pid, signal.SIGKILL)
-                capture.wait(10)
+                capture.kill()
     shop.extra = settings
     with shop.running("capture") as capture:
         shop.captured(capture)
