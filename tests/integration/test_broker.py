@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from kafka import KafkaConsumer
+from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.errors import KafkaError, UnknownBrokerIdError, UnknownError
 
 from cdc.capture.replay import Tail
@@ -60,7 +60,7 @@ def produce(
     producer = Producer({"bootstrap.servers": address, "linger.ms": 0})
     for key, value in records:
         producer.produce(topic, value, key, partition, timestamp=timestamp_ms)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
 
 def event(lsn: int, ordinal: int, op: str = "c") -> bytes:
@@ -159,7 +159,7 @@ def test_tails_of_a_compacted_topic_pass_over_its_gaps(
         produce(kafka, topic, [(b"z", event(900, 0, "r"))])
         return len(list(broker.read(topic, 0, 0, 40))) == 1
 
-    wait_until(compacted, "the log to be compacted", timeout_s=60)
+    wait_until(compacted, "the log to be compacted")
     assert read_tails(broker, [topic], {}) == {
         (topic, 0): Tail(Position(139, 1)),
         (topic, 1): Tail(Position(300, 2), delete_without_tombstone=True),
@@ -174,7 +174,7 @@ def test_an_unreachable_broker_is_one_clear_line_within_seconds() -> None:
     began = time.monotonic()
     with pytest.raises(RetryableError) as caught:
         Broker(address).partitions(["x"])
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 20  # at once; a client's own patience is a minute or more
     assert str(caught.value) == (
         f"cannot connect to Kafka at {address}: Connection refused: "
         "is Kafka running there? check kafka.bootstrap_servers"
@@ -189,6 +189,22 @@ def test_an_address_without_a_port_is_refused() -> None:
 @pytest.mark.parametrize("passing", [UnknownBrokerIdError, UnknownError])
 def test_what_passes_after_a_brokers_restart_is_asked_again(passing: type[KafkaError]) -> None:
     assert isinstance(Connection("localhost:1").error("reading", passing()), RetryableError)
+
+
+@pytest.mark.parametrize("passing", [UnknownBrokerIdError, UnknownError])
+def test_a_question_outlives_an_error_that_passes(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, passing: type[KafkaError]
+) -> None:
+    describe, failures = KafkaAdminClient.describe_topics, [passing(), passing()]
+
+    def failing_at_first(admin: KafkaAdminClient, *args: Any, **named: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return describe(admin, *args, **named)
+
+    monkeypatch.setattr(KafkaAdminClient, "describe_topics", failing_at_first)
+    assert broker.partitions([topic]) == {topic: 2}
+    assert not failures
 
 
 def test_a_read_outlives_an_error_that_passes(

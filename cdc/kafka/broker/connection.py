@@ -25,11 +25,10 @@ T = TypeVar("T")
 # The client does not count two of these among what may be tried again: what it says of a leader
 # that its newest metadata does not name, as after a broker's restart; and a broker's own "unknown
 # error", which Kafka's Java consumer asks again for, too.
-_TRANSIENT: Final = (
+_PASSING: Final = (
     kafka_errors.RetriableError,
     kafka_errors.UnknownBrokerIdError,
     kafka_errors.UnknownError,
-    OSError,
 )
 
 
@@ -50,11 +49,12 @@ class Connection:
         self._admin, self._idle_readers = None, []
 
     def call(self, doing: str, call: Callable[[Any], T]) -> T:
-        """Ask the cluster, again for ``RETRY_TIMEOUT_S`` while it is electing or loading."""
+        """Ask the cluster, again for ``RETRY_TIMEOUT_S`` while what it says is passing: it is
+        electing, loading, or has just come back."""
         with self.translated(doing):
             admin = self._connected(doing)
             return tenacity.Retrying(
-                retry=tenacity.retry_if_exception_type(kafka_errors.RetriableError),
+                retry=tenacity.retry_if_exception_type(_PASSING),
                 stop=tenacity.stop_after_delay(RETRY_TIMEOUT_S),
                 wait=tenacity.wait_exponential(multiplier=0.05, max=1),
                 reraise=True,
@@ -152,6 +152,6 @@ class Connection:
             return LogError(message, "grant this client the right in Kafka's ACLs")
         if isinstance(error, kafka_errors.UnknownTopicOrPartitionError):
             return LogError(message, "run `headwater init`, which creates the topics")
-        if isinstance(error, _TRANSIENT):
+        if isinstance(error, (*_PASSING, OSError)):
             return RetryableError(message, "check that the brokers are up and reachable from here")
         return LogError(message)
