@@ -151,6 +151,17 @@ class Deployment:
         topic = progress_topic(self.name)
         return answer_in_the_end(self.bootstrap, lambda broker: _newest_mark(broker, topic))
 
+    def records(self, table: str) -> int:
+        """How many records the topic of a table in ``public`` holds; 0 where there is no topic."""
+        topic = table_topic(self.name, "public", table)
+
+        def count(broker: Broker) -> int:
+            if not broker.partitions([topic]):
+                return 0
+            return sum(broker.end_offsets([topic])[topic].values())
+
+        return answer_in_the_end(self.bootstrap, count)
+
     def events(self, table: str, schema: str = "public") -> list[Event]:
         """Everything in a table's topic, partition by partition."""
         return self.topic(table_topic(self.name, schema, table))

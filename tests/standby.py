@@ -49,7 +49,7 @@ class Pair:
             with psycopg.connect(self.standby_dsn, autocommit=True) as conn:
                 return conn.execute(query, [lsn]).fetchone() == (True,)
 
-        wait_until(reached, "the standby to replay", 30)
+        wait_until(reached, "the standby to replay")
 
     def synchronised(self, slot: str) -> None:
         """Wait until the standby keeps the slot for good."""
@@ -59,7 +59,7 @@ class Pair:
             with psycopg.connect(self.standby_dsn, autocommit=True) as conn:
                 return conn.execute(query, [slot]).fetchone() == (True,)
 
-        wait_until(kept, f"the standby to synchronise {slot}", 60)
+        wait_until(kept, f"the standby to synchronise {slot}", 180)
 
     def purge(self) -> None:
         """Stop both and delete their data."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from rich.console import Console
 
 from stack.guardian import Guardian
@@ -19,7 +18,6 @@ def test_the_seeds_hold_each_kind_of_kill() -> None:
     assert {"capture killed", "broker killed", "server killed"} <= faults
 
 
-@pytest.mark.timeout(300)
 def test_nothing_is_lost_doubled_or_out_of_order(tmp_path: Path, guardian: Guardian) -> None:
     guardian.purge(tmp_path)
     outcomes = list(run(SEEDS, tmp_path / "chaos", Console()))

@@ -21,8 +21,8 @@ _UNREACHABLE: Final = re.compile(
     r"recovery mode|reachable|reset by peer|not yet accepting|postmaster exit"
 )
 """What a capture may end with when its servers were away as it started: it is started again."""
-_END_S: Final = 20.0
-_START_S: Final = 60.0
+_END_S: Final = 60.0
+_START_S: Final = 180.0
 _LAST_LINES: Final = 12
 
 

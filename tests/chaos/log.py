@@ -74,7 +74,7 @@ def client(bootstrap: str) -> dict[str, str | int | float | bool]:
 
 def topics_of(bootstrap: str, source: str) -> dict[str, int]:
     """The topics of a source, with their number of partitions."""
-    metadata = AdminClient(client(bootstrap)).list_topics(timeout=20)
+    metadata = AdminClient(client(bootstrap)).list_topics(timeout=_STALL_S)
     return {
         name: len(topic.partitions)
         for name, topic in metadata.topics.items()
@@ -96,7 +96,7 @@ def end_offsets(admin: AdminClient, topics: Mapping[str, int], timeout_s: float)
 def read_log(bootstrap: str, source: str) -> Log:
     """Everything, from the beginning to where each partition ends now."""
     topics = topics_of(bootstrap, source)
-    ends = end_offsets(AdminClient(client(bootstrap)), topics, 20)
+    ends = end_offsets(AdminClient(client(bootstrap)), topics, _STALL_S)
     log = Log(events={place: [] for place in ends if not place[0].startswith(f"{source}.__")})
     waiting = {place: end for place, end in ends.items() if end > 0}
     consumer = Consumer(

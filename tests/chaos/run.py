@@ -33,7 +33,7 @@ from tests.chaos.workload import Client, Control
 from tests.deployment import Deployment
 
 CLIENTS: Final = 4
-_SETTLE_S: Final = 60.0
+_SETTLE_S: Final = 180.0
 _SHOWN: Final = 20
 Watch = Callable[[str], None]
 """Hears what is being done."""
@@ -146,7 +146,7 @@ class Seed:
         self._watch("settling")
         self._control.stop.set()
         for client in self._clients:
-            client.join(30)
+            client.join(120)
             assert not client.is_alive(), f"{client.name} does not end"
         with connect(self._dsn) as conn:
             row = conn.execute("select pg_current_wal_flush_lsn()::text").fetchone()
@@ -210,7 +210,7 @@ def _options(seed: int) -> str:
 
 
 def _drop(conn: psycopg.Connection[tuple[Any, ...]], name: str, slot: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         conn.execute(
             "select pg_terminate_backend(active_pid) from pg_replication_slots"

@@ -67,7 +67,7 @@ class Log:
 
     def _send(self, topic: str, partition: int, key: bytes | None, value: bytes | None) -> None:
         self._producer.produce(topic, key=key, value=value, partition=partition)
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(120) == 0
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def running(spark: SparkSession, config: Config) -> Iterator[Callable[..., Recor
     yield start
     stopping.set()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
         assert not thread.is_alive()
     assert not failed
 
@@ -209,7 +209,7 @@ def test_a_dropped_column_that_the_view_names_stops_it_with_both_schemas(
         wait_until(lambda: 2 in sinks["other"].values(), "the other view to go on")
     finally:
         stopping.set()
-        thread.join(60)
+        thread.join(120)
     assert list(failed) == ["v"]
     assert "body: public.t has no such column" in str(failed["v"])
     assert "public.t was (id int4, body text), is (id int4)" in str(failed["v"])

@@ -119,7 +119,7 @@ def test_killed_and_started_again_it_goes_on_and_sigterm_ends_it(setting: Settin
     assert len(bodies) == 199
 
     os.killpg(second.pid, signal.SIGTERM)  # as a service manager sends it: to Java too
-    assert second.wait(60) == 0, setting.output()
+    assert second.wait(120) == 0, setting.output()
 
 
 def test_a_failing_view_is_one_line_and_exit_code_1_and_others_are_applied(
@@ -127,7 +127,7 @@ def test_a_failing_view_is_one_line_and_exit_code_1_and_others_are_applied(
 ) -> None:
     setting.log.write(v1(1, 1, row(1, "a")))
     process = setting.apply("--available-now", "--json", setting.good, setting.bad)
-    assert process.wait(180) == 1, setting.output()
+    assert process.wait(300) == 1, setting.output()
     errors = [line for line in setting.output().splitlines() if line.startswith("error: ")]
     assert len(errors) == 1
     assert "public.t has no such column" in errors[0]
@@ -144,7 +144,7 @@ def test_a_value_that_stops_a_view_is_in_no_log_and_neither_is_sparks_stack(
 ) -> None:
     setting.log.write(v1(1, 1, row(1, "confidential")))
     process = setting.apply("--available-now", "--json", setting.strict)
-    assert process.wait(180) == 1, setting.output()
+    assert process.wait(300) == 1, setting.output()
     lines = setting.output().splitlines()
     assert any("CAST_INVALID_INPUT" in line for line in lines if line.startswith("error: "))
     assert "confidential" not in setting.output()
@@ -154,5 +154,5 @@ def test_a_value_that_stops_a_view_is_in_no_log_and_neither_is_sparks_stack(
 
 def test_an_unknown_view_is_a_usage_error(setting: Setting) -> None:
     process = setting.apply("nosuch")
-    assert process.wait(60) == 2
+    assert process.wait(120) == 2
     assert "no view 'nosuch'" in setting.output()

@@ -187,7 +187,7 @@ def test_a_capture_that_waits_for_the_slot_sees_what_the_one_before_published(
             waits = "another capture is running"
             wait_until(lambda: waits in shop.log("capture"), "the second capture to wait")
             shop.execute("insert into item values (2, 'b', 1, null), (3, 'c', 1, null)")
-            wait_until(lambda: len(shop.events("item")) == 3, "the first capture to publish them")
+            wait_until(lambda: shop.records("item") == 3, "the first capture to publish them")
             first.kill()
             shop.execute("insert into item values (4, 'd', 1, null)")
             wait_until(lambda: '{"id": 4}' in fold(shop.events("item")), "the second to take over")

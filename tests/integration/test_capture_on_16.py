@@ -77,7 +77,7 @@ def test_capture_on_postgresql_16(shop: Deployment) -> None:
         )
         shop.captured(capture)
         shop.execute("insert into item select i, 'x', null from generate_series(10, 3000) i")
-        wait_until(lambda: len(shop.events("item")) > 100, "some of them in Kafka")
+        wait_until(lambda: shop.records("item") > 100, "some of them in Kafka")
         capture.kill()
     with shop.running("capture") as capture:
         shop.captured(capture)

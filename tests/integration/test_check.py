@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from cdc.source.postgres import connect
 from cdc.source.slot import drop_slot
 from stack import servers
+from stack.ports import free_port
 from tests.deployment import Deployment
 
 
@@ -24,9 +24,7 @@ def shop(deployment: Deployment) -> Deployment:
 
 @pytest.fixture
 def unused_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    return free_port(set())
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,7 @@ def test_a_promoted_standby_that_lacks_what_kafka_holds_is_refused(
         servers_of.synchronised(f"headwater_{shop.name}")
         servers.stop(servers_of.standby, ["postgres"])
         shop.execute("insert into item values (2, 'only the old primary has it')")
-        wait_until(lambda: len(shop.events("item")) == 2, "both rows in Kafka")
+        wait_until(lambda: shop.records("item") == 2, "both rows in Kafka")
         servers.kill(servers_of.primary, "postgres")
         servers.start(servers_of.standby, ["postgres"])
         with psycopg.connect(servers_of.standby_dsn, autocommit=True) as conn:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 
 import psycopg
 import pytest
@@ -107,7 +106,8 @@ def test_a_run_killed_midway_starts_over_and_no_deleted_row_survives(shop: Deplo
 
         def reading() -> bool:
             assert process.poll() is None, shop.log("init")
-            return slot_state(conn, slot_of(shop)) is not None
+            state = slot_state(conn, slot_of(shop))
+            return state is not None and state.confirmed_flush is not None
 
         wait_until(reading, "the slot to be there")
         with psycopg.connect(shop.dsn) as blocker:
@@ -122,8 +122,8 @@ def test_a_run_killed_midway_starts_over_and_no_deleted_row_survives(shop: Deplo
             second = shop.run("init")
             assert second.returncode == 1
             assert "another headwater init runs" in second.stderr
-            process.send_signal(signal.SIGKILL)
-            process.wait(20)
+            wait_until(lambda: shop.records("a"), "rows of public.a in Kafka")
+            process.kill()
     assert status(shop) == "running"
     refused = shop.run("capture")
     assert refused.returncode == 1

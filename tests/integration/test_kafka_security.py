@@ -36,7 +36,8 @@ class Secured(NamedTuple):
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     home = tmp_path_factory.mktemp("secured")
     certificate, store = _certificate(home)
-    ports = free_port(set()), free_port(set())
+    first = free_port(set())
+    ports = first, free_port({first})
     scram, plain_tls = (f"{HOST}:{port}" for port in ports)
     login = "org.apache.kafka.common.security"
     settings = {

@@ -80,7 +80,6 @@ def end_of_killed(command: list[str], ready: Callable[[], object], what: str) ->
         wait_until(
             lambda: not any(process.alive(one) for one in started),
             "all that the run had started to be gone",
-            timeout_s=40,
         )
     finally:
         for one in started:

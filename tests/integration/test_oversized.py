@@ -30,7 +30,7 @@ def test_by_default_capture_stops_and_goes_on_when_it_fits(shop: Deployment) -> 
         shop.execute(
             f"insert into item values (1, '{BIG}')", "insert into item values (2, 'small')"
         )
-        assert capture.wait(60) == 1
+        assert capture.wait(120) == 1
     assert "is larger than message.max.bytes" in shop.log("capture")
     assert "capture.oversized" in shop.log("capture")
     assert "Traceback" not in shop.log("capture")
@@ -100,6 +100,6 @@ def test_a_topic_that_takes_less_stops_capture_with_the_setting_to_raise(shop: D
     noise = "".join(random.Random(2).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=100_000))
     with shop.running("capture") as capture:
         shop.execute(f"insert into item values (1, '{noise}')")
-        assert capture.wait(60) == 1
+        assert capture.wait(120) == 1
     assert "raise max.message.bytes of the topic" in shop.log("capture")
     assert "Traceback" not in shop.log("capture")

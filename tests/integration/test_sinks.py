@@ -78,7 +78,7 @@ def open_feed(spark: SparkSession, source_name: str) -> Iterator[OpenFeed]:
         store: Store,
         columns: StructType = ITEMS,
         key: tuple[str, ...] = ("id",),
-        retry_s: float = 60.0,
+        retry_s: float = 300.0,
     ) -> Feed:
         sink = open_sink(store, source_name, spark, retry_s)
         opened.append(sink)
@@ -472,7 +472,7 @@ def test_a_store_that_comes_back_is_waited_for(
     )
     applying.start()
     servers.start(stack_home, [served.kind])
-    applying.join(60)
+    applying.join(300)
     assert not applying.is_alive()
     assert feed.values("name") == {1: "A"}
     feed.restart()

@@ -81,7 +81,7 @@ def test_kafka_has_its_records_again_after_kill_9(
     admin.create_topics([NewTopic(source_name, 1, 1)])
     admin.close()
     producer = KafkaProducer(bootstrap_servers=all_servers.kafka_bootstrap)
-    producer.send(source_name, b"kept").get(timeout=30)
+    producer.send(source_name, b"kept").get(timeout=120)
     producer.close()
     crash(stack_home, "kafka", all_servers)
     consumer = KafkaConsumer(bootstrap_servers=all_servers.kafka_bootstrap)
@@ -247,7 +247,7 @@ def test_a_test_run_that_is_interrupted_leaves_no_server_behind(
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as run:
         wait_until(lambda: url.exists() and url.read_text(), "the inner test to have its server")
         run.send_signal(number)
-        assert run.wait(timeout=60) == pytest.ExitCode.INTERRUPTED
+        assert run.wait(timeout=120) == pytest.ExitCode.INTERRUPTED
     with pytest.raises(redis.ConnectionError), redis.Redis.from_url(url.read_text()) as client:
         client.ping()
 

@@ -87,7 +87,7 @@ class MemoryView:
             self.apply()
         self.on_step(said)
 
-    def verify(self, timeout_s: float = 30, limit: int = 10) -> Report:
+    def verify(self, timeout_s: float = 120, limit: int = 10) -> Report:
         return Verification(
             self.deployment.dsn,
             self.deployment.name,
@@ -221,7 +221,7 @@ def test_a_view_that_is_not_applied_is_an_error_that_says_so(view: MemoryView) -
     view.applying = False
     said = r"view things_view to apply .* is `headwater apply things_view` running"
     with pytest.raises(RetryableError, match=said):
-        view.verify(timeout_s=2)
+        view.verify(timeout_s=6)  # capture has to get there in time
 
 
 def test_a_capture_that_does_not_run_is_an_error_that_says_so(

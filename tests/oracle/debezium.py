@@ -18,7 +18,7 @@ from psycopg import conninfo
 from stack.debezium import Worker, worker
 from tests.waiting import wait_until
 
-_START_TIMEOUT_S = 90
+_START_TIMEOUT_S = 180
 _HEAP = ("-Xms64m", "-Xmx512m")
 
 
