@@ -39,9 +39,12 @@ from cdc.protocol.messages import RelationMessage, Values
 from cdc.protocol.relation import Relation
 from cdc.source.asking import asking
 from cdc.source.describing import Describer
-from cdc.source.replication import KEEPALIVE, ReplicationStream, SlotInUseError, parse_keepalive
+from cdc.source.replication import ReplicationStream, SlotInUseError, parse_keepalive
 
-FRAMES_PER_READ: Final = 2_000
+RECORDS_PER_READ: Final = 2_000
+"""A block of fewer costs more a record, and one of more leaves the processor's cache."""
+MOST_FRAMES: Final = 3 * RECORDS_PER_READ
+"""Of a read: BEGIN, a row and COMMIT make one record."""
 IDLE_WAIT_S: Final = 0.1
 ACK_WAIT_S: Final = 0.001
 """How often acknowledgements are looked for while nothing else happens and some are awaited."""
@@ -87,6 +90,7 @@ class Capture:
         self._stream: ReplicationStream | None = None
         self._sender = 0
         self._feedback_at = 0.0
+        self._frames = RECORDS_PER_READ
         self.records = 0
 
     @property
@@ -170,17 +174,20 @@ class Capture:
         self, stream: ReplicationStream, transcriber: Transcriber, feed: ColumnarFeed
     ) -> None:
         """Read, publish, serve: what one turn of the loop does."""
-        frames = stream.receive(FRAMES_PER_READ) if self._producer.has_room else []
-        if frames:
+        arrived = stream.receive(self._frames) if self._producer.has_room else None
+        if arrived:
+            before = self.records
             fed, now_us = 0, time_ns() // 1000
-            for at in [i for i, frame in enumerate(frames) if frame[0] == KEEPALIVE]:
-                feed.feed(frames[fed:at], now_us)
+            for at in arrived.keepalives:
+                feed.feed(arrived.part(fed, at), now_us)
                 fed = at + 1
-                self._keepalive(frames[at], stream, transcriber)
-            feed.feed(frames[fed:], now_us)
+                self._keepalive(arrived[at], stream, transcriber)
+            feed.feed(arrived.part(fed, len(arrived)), now_us)
             self._publish(transcriber)
+            records = max(self.records - before, 1)
+            self._frames = min(RECORDS_PER_READ * max(len(arrived) // records, 1), MOST_FRAMES)
         self._serve()
-        if not frames:
+        if not arrived:
             self._wait(stream)
 
     def _publish(self, transcriber: Transcriber) -> None:

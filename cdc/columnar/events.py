@@ -77,13 +77,16 @@ class Stamps:
     def of_rows(self, transaction: Ints) -> Stamps:
         """One element a row, or one text where all rows are of one transaction."""
         fields = [getattr(self, name) for name in self.__slots__]
-        chosen = integers(transaction)
-        only = int(transaction[0]) if transaction[0] == transaction[-1] else None
+        chosen, count = integers(transaction), len(transaction)
+        first, last = int(transaction[0]), int(transaction[-1])
+        one_each = count == last - first + 1 and bool((np.diff(transaction) == 1).all())
 
         def of(field: Piece) -> Piece:
             if isinstance(field, bytes):
                 return field
-            return field.take(chosen) if only is None else field[only].as_py()
+            if first == last:
+                return field[first].as_py()
+            return field.slice(first, count) if one_each else field.take(chosen)
 
         return Stamps(*map(of, fields))
 
@@ -176,9 +179,14 @@ class TableEncoder:
             (says.origin, stamps.origin),
             (says.origin_lsn, stamps.origin_lsn),
             (says.commit_lsn, stamps.commit_lsn),
-            (says.ordinal, decimals(rows.ordinal)),
+            (says.ordinal, _same_or_each(rows.ordinal)),
         ]
         return [piece for field in fields for piece in field]
+
+
+def _same_or_each(numbers: Ints) -> Piece:
+    """One text where all numbers are the same, as with one row a transaction."""
+    return b"%d" % numbers[0] if (numbers == numbers[0]).all() else decimals(numbers)
 
 
 def _unsent(columns: Sequence[Column]) -> dict[int, Mask]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from cdc.events.records import Block
 from cdc.events.standing import Standing
 from cdc.events.values import UNAVAILABLE
 from cdc.protocol.relation import Relation
+from cdc.protocol.wire import Arrived
 
 LEAST_FRAMES: Final = 200
 """A shorter stretch is faster frame by frame: calls of numpy and Arrow cost the same for few."""
@@ -61,15 +62,16 @@ class ColumnarFeed:
         self._closing = b""
         self._encoders: dict[int, tuple[Relation, TableEncoder]] = {}
 
-    def feed(self, data: Sequence[bytes], now_us: int) -> None:
+    def feed(self, arrived: Arrived, now_us: int) -> None:
         """XLogData frames in order, seen at ``now_us``. Raises ``ProtocolError``."""
         transcriber = self._transcriber
         transcriber.clock(now_us)
-        if len(data) < LEAST_FRAMES or transcriber.replaying or sum(map(len, data)) > MOST_BYTES:
-            for frame in data:
+        short = len(arrived) < LEAST_FRAMES or len(arrived.buffer) > MOST_BYTES
+        if short or transcriber.replaying:
+            for frame in arrived.between(0, len(arrived)):
                 transcriber.feed(frame)
             return
-        frames = Frames(data)
+        frames = Frames(arrived)
         self._closing = clock(now_us)
         # A value that looks like the placeholder makes an event say which ones are.
         plainly = _PLACEHOLDER not in frames.buffer
@@ -77,7 +79,7 @@ class ColumnarFeed:
             long = plain and stop - start >= LEAST_FRAMES
             if long and plainly and self._by_column(frames, start, stop):
                 continue
-            for frame in data[start:stop]:
+            for frame in arrived.between(start, stop):
                 transcriber.feed(frame)
 
     def _by_column(self, frames: Frames, start: int, stop: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -11,30 +11,28 @@ import numpy.typing as npt
 
 from cdc.columnar.arrays import Ints, Mask
 from cdc.protocol.messages import POSTGRES_EPOCH_US
+from cdc.protocol.wire import Arrived
 
 HEADER: Final = 25
 """Bytes of an XLogData frame before pgoutput's own: kind, WAL start, WAL end, clock."""
 _BEGIN_BYTES: Final = HEADER + 21
 _COMMIT_BYTES: Final = HEADER + 26
 _ROW_BYTES: Final = HEADER + 8
-_PADDING: Final = bytes(32)
-"""Behind the last frame, so that looking at a malformed one never looks outside."""
 
 BEGIN, COMMIT, INSERT, UPDATE, DELETE = b"BCIUD"
 _NEW, _KEY, _OLD = b"NKO"
 
 
 class Frames:
-    """Frames of one read, as they arrived: ``starts`` and ``ends`` are offsets in ``buffer``."""
+    """Frames of one read as arrays: ``starts`` and ``ends`` are offsets in ``buffer``."""
 
     __slots__ = ("buffer", "data", "ends", "kinds", "starts")
 
-    def __init__(self, frames: Sequence[bytes]) -> None:
-        self.buffer = b"".join([*frames, _PADDING])
+    def __init__(self, arrived: Arrived) -> None:
+        self.buffer = arrived.buffer
         self.data: npt.NDArray[np.uint8] = np.frombuffer(self.buffer, np.uint8)
-        sizes = np.fromiter(map(len, frames), np.int64, len(frames))
-        self.ends: Ints = np.cumsum(sizes)
-        self.starts: Ints = self.ends - sizes
+        self.starts: Ints = np.array(arrived.starts, np.int64)
+        self.ends: Ints = np.array(arrived.ends, np.int64)
         self.kinds: npt.NDArray[np.uint8] = self.data[self.starts + HEADER]
 
     def stretches(self) -> Iterator[tuple[int, int, bool]]:

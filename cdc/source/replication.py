@@ -1,30 +1,26 @@
-"""The replication connection: logical streaming on ``psycopg.pq``, without blocking.
+"""The replication connection: logical streaming, without blocking, and why it ends.
 
-psycopg has no API for COPY BOTH, so this module speaks libpq's own functions. It moves frames and
-knows two of them: XLogData, which it hands on unread, and the primary keepalive.
-https://www.postgresql.org/docs/current/protocol-replication.html
+It moves frames and knows two of them: XLogData, which it hands on unread, and the primary
+keepalive. https://www.postgresql.org/docs/current/protocol-replication.html
 """
 
 from __future__ import annotations
 
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from struct import Struct
 from time import monotonic
 from typing import Final, NamedTuple
 
-from psycopg import Error, pq
+from psycopg import Error
 
 from cdc.errors import HeadwaterError, RetryableError, SourceError
 from cdc.lsn import format_lsn
 from cdc.protocol.messages import POSTGRES_EPOCH_US
+from cdc.protocol.wire import Arrived
+from cdc.source.copy_both import EndedError, Refusal, copy_both
 from cdc.source.postgres import connect, connection_parameters, identifier, literal, place
-
-XLOG_DATA: Final = ord("w")
-KEEPALIVE: Final = ord("k")
-
-_RECEIVE_BYTES: Final = 8 << 20
-"""Bound of one ``receive``, for wide rows."""
 
 _START_S: Final = 30.0
 """How long the server may take to answer START_REPLICATION."""
@@ -83,11 +79,12 @@ class ReplicationStream:
     ) -> None:
         self._place = place(connection_parameters(dsn))
         self._session = connect(dsn, application_name="headwater capture", replication=True)
-        self._connection = self._session.pgconn
         self.pid = self._session.info.backend_pid
         self._silence_s = silence_s
         self._busy = busy
         try:
+            with self._translated():
+                self._wire = copy_both(self._session)
             self._start(slot, publication, start_lsn)
         except BaseException:
             self._session.close()
@@ -96,67 +93,38 @@ class ReplicationStream:
 
     def fileno(self) -> int:
         """The socket, for ``select``."""
-        return self._connection.socket
+        return self._session.pgconn.socket
 
-    def receive(self, limit: int) -> list[bytes]:
-        """Up to ``limit`` frames that have arrived. Raises ``RetryableError`` when the stream
-        ended, the connection is lost or the server silent."""
-        connection = self._connection
+    def receive(self, limit: int) -> Arrived:
+        """About ``limit`` frames, or as many as have arrived. Raises ``RetryableError`` when the
+        stream ended, the connection is lost or the server silent."""
         now, self._looked, looked = monotonic(), monotonic(), self._looked
         if now - looked > _LISTENING_S:
             self._heard = now
-        frames: list[bytes] = []
-        size = 0
-        drained = False
-        get_copy_data, append = connection.get_copy_data, frames.append
-        try:
-            while len(frames) < limit and size < _RECEIVE_BYTES:
-                length, data = get_copy_data(1)
-                if length > 0:
-                    append(bytes(data))
-                    size += length
-                    drained = False
-                elif length < 0:
-                    raise self._ended()
-                elif drained:
-                    break
-                else:
-                    if not frames and now - self._heard > _LISTENING_S:
-                        self._listen(now)
-                    connection.consume_input()
-                    drained = True
-        except Error as error:
-            if not frames:
-                raise self._lost(error) from None
-            # The next call meets the same end, with nothing left to hand on.
-        if frames:
+        elif now - self._heard > _LISTENING_S:
+            self._listen(now)
+        with self._translated():
+            arrived = self._wire.receive(limit)
+        if arrived:
             self._heard = now
-        return frames
+        return arrived
 
     def feedback(self, received: int, confirmed: int, now_us: int, ask: bool) -> None:
         """Standby status update; with ``ask`` the server answers with a keepalive at once."""
         message = _FEEDBACK.pack(
             b"r", received, confirmed, confirmed, now_us - POSTGRES_EPOCH_US, ask
         )
-        try:
-            self._connection.put_copy_data(message)
-            self._connection.flush()
-        except Error as error:
-            raise self._lost(error) from None
+        with self._translated():
+            self._wire.send(message)
 
     def close(self) -> None:
         """Leave the stream; the server frees the slot when it sees the connection end."""
-        if self._connection.status == pq.ConnStatus.OK:
-            try:
-                self._connection.put_copy_end()
-                self._connection.flush()
-            except Error:
-                pass  # it is closed either way
+        self._wire.close()
         self._session.close()
 
     def _listen(self, now: float) -> None:
         """Part of a large frame is no silence; raises ``SilentServerError``."""
-        if select.select([self._connection.socket], [], [], 0)[0] or (
+        if select.select([self], [], [], 0)[0] or (
             now - self._heard > self._silence_s and self._busy(self.pid)
         ):
             self._heard = now
@@ -174,47 +142,42 @@ class ReplicationStream:
             f"(proto_version '1', publication_names {names}, messages 'true')"
         )
         try:
-            self._connection.send_query(command.encode())
-            self._await_answer()
-            result = self._connection.get_result()
-        except Error as error:
+            answered = self._wire.start(command, monotonic() + _START_S)
+        except EndedError as ended:
+            raise self._refused(ended.refusal, slot) if ended.refusal else self._over() from None
+        except (Error, OSError) as error:
             raise self._lost(error) from None
-        if result is None or result.status != pq.ExecStatus.COPY_BOTH:
-            raise self._refused(result, slot) if result else self._ended()
-        self._connection.nonblocking = 1
+        if not answered:
+            raise SilentServerError(
+                f"{self._place} has not answered START_REPLICATION for {_START_S:.0f} s",
+                "look at the network, and at the server's process walsender",
+            )
 
-    def _await_answer(self) -> None:
-        deadline = monotonic() + _START_S
-        while self._connection.flush():
-            select.select([], [self._connection.socket], [], 0.1)
-        while self._connection.is_busy():
-            remaining = deadline - monotonic()
-            if remaining <= 0:
-                raise SilentServerError(
-                    f"{self._place} has not answered START_REPLICATION for {_START_S:.0f} s",
-                    "look at the network, and at the server's process walsender",
-                )
-            select.select([self._connection.socket], [], [], min(remaining, 1.0))
-            self._connection.consume_input()
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """The end of the stream in our terms."""
+        try:
+            yield
+        except EndedError as ended:
+            raise self._over(ended.refusal) from None
+        except (Error, OSError) as error:
+            raise self._lost(error) from None
 
-    def _refused(self, result: pq.abc.PGresult, slot: str) -> HeadwaterError:
-        state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
-        reason = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode()
-        message = f"cannot stream from slot {slot} at {self._place}: {reason}"
-        if state == _IN_USE:
-            pid = reason.rpartition(" PID ")[2]
+    def _refused(self, refusal: Refusal, slot: str) -> HeadwaterError:
+        message = f"cannot stream from slot {slot} at {self._place}: {refusal.message}"
+        if refusal.state == _IN_USE:
+            pid = refusal.message.rpartition(" PID ")[2]
             hint = "another capture is running: stop one of them"
             return SlotInUseError(message, hint, int(pid) if pid.isdigit() else 0)
-        if state in _SLOT_FAULTS:
-            return SourceError(message, _SLOT_FAULTS[state])
+        if refusal.state in _SLOT_FAULTS:
+            return SourceError(message, _SLOT_FAULTS[refusal.state])
         return RetryableError(message)
 
-    def _ended(self) -> HeadwaterError:
-        result = self._connection.get_result()
-        reason = result.error_message.decode(errors="replace").strip() if result else ""
-        return RetryableError(f"{self._place} ended the stream: {reason or 'server shut down'}")
+    def _over(self, refusal: Refusal | None = None) -> RetryableError:
+        said = f"{refusal.severity}: {refusal.message}" if refusal else "server shut down"
+        return RetryableError(f"{self._place} ended the stream: {said}")
 
-    def _lost(self, error: Error) -> RetryableError:
+    def _lost(self, error: Exception) -> RetryableError:
         return RetryableError(f"connection to {self._place} lost: {' '.join(str(error).split())}")
 
 

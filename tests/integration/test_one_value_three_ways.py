@@ -25,6 +25,7 @@ from cdc.events.records import Batch
 from cdc.lsn import parse_lsn
 from cdc.protocol.messages import RelationMessage
 from cdc.protocol.relation import Relation
+from cdc.protocol.wire import Arrived
 from cdc.source.catalog import load_types, relation, select_rows, table_facts
 from cdc.source.describing import describe
 from cdc.source.postgres import WIRE_OPTIONS, Connection
@@ -117,7 +118,7 @@ class Wide:
         made = Transcriber(CONTEXT, self.resolve, lambda _r, _k: None, lambda _t: 1, 0)
         made.clock(NOW_US)
         if by_column:
-            ColumnarFeed(made, CONTEXT, lambda _topic: 1).feed(frames, NOW_US)
+            ColumnarFeed(made, CONTEXT, lambda _topic: 1).feed(Arrived.of(frames), NOW_US)
         else:
             for frame in frames:
                 made.feed(frame)

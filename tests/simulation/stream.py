@@ -11,6 +11,7 @@ from cdc.errors import RetryableError
 from cdc.lsn import format_lsn
 from cdc.protocol.messages import RelationMessage, Values
 from cdc.protocol.relation import Relation
+from cdc.protocol.wire import Arrived
 from cdc.source.slot import PLUGIN, SlotState, SourceIdentity
 from tests.simulation.faults import Chance
 from tests.simulation.wal import FIRST_LSN, TABLES, Entry
@@ -81,12 +82,12 @@ class Stream:
         self._frames = list(self._sent(max(start_lsn, source.confirmed)))
         source.sessions += 1
 
-    def receive(self, limit: int) -> list[bytes]:
+    def receive(self, limit: int) -> Arrived:
         count = min(limit, self._chance.rng.choice(_READS))
         arrived, self._frames = self._frames[:count], self._frames[count:]
         if self._chance.strikes(self._chance.faults.lost_read):
             raise RetryableError("the connection was lost")
-        return arrived
+        return Arrived.of(arrived)
 
     def feedback(self, received: int, confirmed: int, _now_us: int, ask: bool) -> None:  # noqa: ARG002
         assert confirmed <= received

@@ -20,7 +20,13 @@ KERNEL = (
 CLIENTS = {
     "confluent_kafka": ("cdc.kafka.client", "cdc.kafka.producer"),
     "kafka": ("cdc.kafka.broker",),
-    "psycopg": ("cdc.source.postgres", "cdc.source.replication", "migrations", "snapshots"),
+    "psycopg": (
+        "cdc.source.postgres",
+        "cdc.source.replication",
+        "cdc.source.copy_both",
+        "migrations",
+        "snapshots",
+    ),
     "pyspark": ("jobs",),
     "delta": ("jobs",),
     "opensearchpy": ("jobs.sinks.cluster",),

@@ -24,6 +24,7 @@ from cdc.events.records import Batch
 from cdc.events.values import UNAVAILABLE, encoder
 from cdc.protocol.messages import RelationMessage, Values
 from cdc.protocol.relation import Column, Relation, TypeInfo
+from cdc.protocol.wire import Arrived
 from cdc.topics import partition_for
 
 PARTITIONS = 3
@@ -234,7 +235,7 @@ def test_a_stream_by_column_is_the_stream_frame_by_frame(
         for read in reads:
             for frame in read:
                 one.feed(frame)
-            feed.feed(read, NOW_US)
+            feed.feed(Arrived.of(read), NOW_US)
             singly, together = one.take(), many.take()
             assert written(together) == written(singly)
             assert together.count == singly.count
@@ -260,7 +261,9 @@ def plain_stream(rows: int) -> list[bytes]:
 
 def test_a_long_stretch_goes_by_column_and_is_awaited_once_a_partition() -> None:
     made = transcriber(())
-    ColumnarFeed(made, CONTEXT, lambda _topic: PARTITIONS).feed(plain_stream(1000), NOW_US)
+    ColumnarFeed(made, CONTEXT, lambda _topic: PARTITIONS).feed(
+        Arrived.of(plain_stream(1000)), NOW_US
+    )
     batch = made.take()
     assert batch.count == 1001
     assert batch.awaited == 1 + PARTITIONS
@@ -297,7 +300,7 @@ def test_what_is_malformed_is_refused_as_ever_and_nothing_before_it_is_lost(
             one.feed(frame)
 
     feed = ColumnarFeed(many, CONTEXT, lambda _topic: PARTITIONS)
-    by_column = refused(lambda frames: feed.feed(frames, NOW_US), frames)
+    by_column = refused(lambda frames: feed.feed(Arrived.of(frames), NOW_US), frames)
     assert by_column == refused(singly, frames)
     assert written(many.take()) == written(one.take())
 
