@@ -7,7 +7,7 @@ given something of its: 45 MB that capture has no use for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -78,19 +78,12 @@ def data_of(values: Any) -> Bytes:
     return np.frombuffer(b"" if data is None else data, np.uint8)
 
 
-def table_of(characters: bytes) -> Mask:
-    """For ``holds_only``: which of the 256 bytes are among these."""
-    table = np.zeros(256, np.bool_)
-    table[list(characters)] = True
-    return table
-
-
-def holds_only(data: Bytes, table: Mask) -> bool:
-    """Whether every byte is one of the table's."""
-    return bool(table[data].all())
+def holds_only(data: Bytes, characters: bytes) -> bool:
+    """Whether every byte is one of these. A table of numpy's takes nine times as long."""
+    return not data.tobytes().translate(None, characters)
 
 
 def texts_of(values: Any) -> list[bytes]:
     """The values as Python's bytes."""
-    data, edges = data_of(values).tobytes(), offsets_of(values).tolist()
-    return [data[start:end] for start, end in pairwise(edges)]
+    texts: list[bytes] = values.to_pylist()
+    return texts

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.lib.stride_tricks import sliding_window_view
 
 from cdc.columnar.arrays import (
     Bytes,
@@ -24,7 +25,6 @@ from cdc.columnar.arrays import (
     literal,
     offsets_of,
     sizes_of,
-    table_of,
     texts_of,
 )
 from cdc.columnar.tuples import Column
@@ -58,10 +58,10 @@ _NULL: Final = b"null"
 _FIRST_PRINTED: Final = 0x20
 _FIRST_NOT_ASCII: Final = 0x80
 _QUOTE, _BACKSLASH = b'"\\'
-_OF_NUMERIC: Final = table_of(b"0123456789.-")
-_OF_DATE: Final = table_of(b"0123456789-")
-_OF_TIMESTAMP: Final = table_of(b"0123456789-: .")
-_OF_TIMESTAMPTZ: Final = table_of(b"0123456789-: .+")
+_OF_NUMERIC: Final = b"0123456789.-"
+_OF_DATE: Final = b"0123456789-"
+_OF_TIMESTAMP: Final = b"0123456789-: ."
+_OF_TIMESTAMPTZ: Final = b"0123456789-: .+"
 _DATE: Final = 10
 _SECONDS: Final = 19
 """Characters of ``2024-02-29`` and of ``2024-02-29 12:34:56``."""
@@ -120,9 +120,9 @@ def _with_nulls(json: Json, column: Column) -> Json:
 
 def _text(values: Any) -> Json | None:
     data = data_of(values)
-    if (data < _FIRST_PRINTED).any() or not _whole_characters(values, data):
+    if not _whole_characters(values, data) or (len(data) and data.min() < _FIRST_PRINTED):
         return None
-    if ((data == _QUOTE) | (data == _BACKSLASH)).any():
+    if (data == _QUOTE).any() or (data == _BACKSLASH).any():
         values = pc.replace_substring(values, "\\", "\\\\")
         values = pc.replace_substring(values, '"', '\\"')
     return Json(b'"', values, b'"')
@@ -130,7 +130,7 @@ def _text(values: Any) -> Json | None:
 
 def _whole_characters(values: Any, data: Bytes) -> bool:
     """Whether each value is UTF-8: all together are, and none begins inside of a character."""
-    if (data < _FIRST_NOT_ASCII).all():
+    if not len(data) or data.max() < _FIRST_NOT_ASCII:
         return True
     try:
         data.tobytes().decode()
@@ -191,9 +191,8 @@ def _timestamptz(values: Any, digits: int) -> Json | None:
     offsets = offsets_of(values)
     starts, ends = offsets[:-1], offsets[1:] - _ZONE
     width = _SECONDS + (digits + 1 if digits else 0)
-    places = np.arange(width)
-    cells = characters[starts[:, None] + places]
-    zone = characters[ends[:, None] + np.arange(_ZONE)]
+    cells = sliding_window_view(characters, width)[starts]
+    zone = sliding_window_view(characters, _ZONE)[ends]
     if (
         (cells[:, 4] != ord("-")).any()
         or (cells[:, 10] != ord(" ")).any()
@@ -205,8 +204,9 @@ def _timestamptz(values: Any, digits: int) -> Json | None:
         sizes = ends - starts
         if not ((sizes == _SECONDS) | (cells[:, _SECONDS] == ord("."))).all():
             return None
-        cells[places >= sizes[:, None]] = ord("0")
         cells[:, _SECONDS] = ord(".")
+        for place in range(_SECONDS + 1, width):
+            cells[sizes <= place, place] = ord("0")
     ruler = np.arange(0, width * (len(values) + 1), width)
     return Json(b'"', from_parts(ruler, cells), b'Z"')
 
