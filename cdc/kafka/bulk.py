@@ -19,6 +19,8 @@ _POLL_S: Final = 0.05
 _STALLED_S: Final = 120.0
 """Kafka that takes nothing for so long ends the snapshot."""
 _ANY_PARTITION: Final = -1
+_RECORD_BYTES: Final = 400
+"""What the client holds of a record besides its value: key, bookkeeping, the allocator's share."""
 
 
 class BulkProducer:
@@ -66,7 +68,7 @@ class BulkProducer:
                 "raise message.max.bytes in [kafka.producer] and max.message.bytes of the topic",
             ) from error
         self._sent += len(values)
-        self._sent_bytes += sum(map(len, filter(None, values)))
+        self._sent_bytes += sum(map(len, filter(None, values))) + len(values) * _RECORD_BYTES
         self._poll(0)
 
     def flush(self) -> None:
