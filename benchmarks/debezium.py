@@ -16,7 +16,7 @@ from benchmarks.capturing import await_count, require_exactly, topic_of
 from benchmarks.consumer import PARTITIONS, opened
 from benchmarks.setting import Setting, create_table, drop_table, load
 from benchmarks.shapes import USUAL
-from benchmarks.slots import await_active, create_slot, drop_slot
+from benchmarks.slots import await_active, create_slot, drop_slot, drop_slot_if_any
 from benchmarks.standings import Run
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.source.postgres import Connection, translated
@@ -39,6 +39,11 @@ QUICK: Final[Mapping[str, str]] = {
     "producer.override.linger.ms": "0",
 }
 """For latency: the waits that serve throughput would be all that is measured."""
+SNAPSHOT: Final[Mapping[str, str]] = {
+    **TUNED,
+    "snapshot.mode": "initial_only",
+    "snapshot.max.threads": "1",
+}
 _WARM_UP_ROWS: Final = 500_000
 
 
@@ -80,21 +85,45 @@ def stream(
 
     The clock runs from the first event in Kafka to the last.
     """
+    with streaming(setting, conn, worker, name, publication, table, TUNED):
+        run = _counted(setting, worker, name, table, rows)
+    drop_slot(conn, name)
+    return run
+
+
+def snapshot(
+    setting: Setting,
+    conn: Connection,
+    worker: Worker,
+    name: str,
+    publication: str,
+    table: str,
+    rows: int,
+) -> Run:
+    """All rows of the table, by a connector that takes its initial snapshot and no more.
+
+    The clock runs from the first event in Kafka to the last.
+    """
+    _create_topic(setting, name, table)
+    with worker.connector(name, setting.dsn, publication, SNAPSHOT):
+        run = _counted(setting, worker, name, table, rows)
+    drop_slot_if_any(conn, name)
+    return run
+
+
+def _counted(setting: Setting, worker: Worker, name: str, table: str, rows: int) -> Run:
+    """From the first of a connector's events in Kafka to the last."""
     what = "Debezium" if name != table else "Debezium warms up"
-    with (
-        streaming(setting, conn, worker, name, publication, table, TUNED),
-        opened(setting.bootstrap, topic_of(name, table)) as log,
-    ):
 
-        def check() -> None:
-            worker.check(name)
+    def check() -> None:
+        worker.check(name)
 
+    with opened(setting.bootstrap, topic_of(name, table)) as log:
         started, before = await_count(log, 1, check, lambda _part: None)
         cpu_before_s = proc.cpu_s(worker.process.pid)
         ended, held = await_count(log, rows, check, lambda part: setting.watch(what, part))
         cpu_s = proc.cpu_s(worker.process.pid) - cpu_before_s
         peak_mb = proc.peak_rss_mb(worker.process.pid)
-    drop_slot(conn, name)
     require_exactly(held, rows, name)
     counted = max(1, rows - before)
     return Run(counted / max(ended - started, 0.001), cpu_s * 1e6 / counted, peak_mb)
@@ -111,8 +140,12 @@ def streaming(
     settings: Mapping[str, str],
 ) -> Iterator[None]:
     """A connector that reads its slot, into a topic like ours."""
-    with Broker(setting.bootstrap) as broker:
-        broker.create_topics([TopicSpec(topic_of(name, table), PARTITIONS)])
+    _create_topic(setting, name, table)
     with worker.connector(name, setting.dsn, publication, settings):
         await_active(conn, name)
         yield
+
+
+def _create_topic(setting: Setting, name: str, table: str) -> None:
+    with Broker(setting.bootstrap) as broker:
+        broker.create_topics([TopicSpec(topic_of(name, table), PARTITIONS)])

@@ -6,10 +6,10 @@ a figure under the name that it has here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from benchmarks.shapes import RACES
+from benchmarks.shapes import NARROW, RACES, USUAL, WIDE, Shape
 
 ROWS: Final = 1_000_000
 """Rows of a full measurement; what needs more or fewer takes its share of them."""
@@ -53,6 +53,21 @@ def _of_race(race: str) -> tuple[Figure, ...]:
     rates = (Figure(f"{r}_{race}_changes_per_s", said, "/s") for r, said in _RACERS.items())
     cpu = (Figure(f"{r}_{race}_cpu_us", f"{said}, CPU", "µs", 2) for r, said in _RACERS.items())
     return (*rates, *cpu, Figure(f"capture_{race}_rss_mb", "capture, peak memory", "MB", 1))
+
+
+SNAPSHOT_SHAPES: Final = ((NARROW, 1.0), (USUAL, 1.0), (WIDE, 0.2))
+"""Tables that are snapshotted, and their part of the rows of a full measurement."""
+
+
+def _of_snapshot(shape: Shape) -> Iterator[Figure]:
+    name, rows = shape.name, f"{shape.name} rows"
+    theirs = Figure(
+        f"debezium_snapshot_{name}_rows_per_s", f"Debezium's snapshot, {rows}", "rows/s"
+    )
+    if shape is not USUAL:  # whose own two figures are the measurement's first
+        yield Figure(f"snapshot_{name}_rows_per_s", f"initial snapshot, {rows}", "rows/s")
+        yield Figure(f"copy_{name}_rows_per_s", f"COPY TO STDOUT piped to wc, {rows}", "rows/s")
+    yield theirs
 
 
 RACE_FIGURES: Final[Mapping[str, tuple[Figure, ...]]] = {
@@ -113,7 +128,16 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
             target=_at_least(200_000),
         ),
         Figure("copy_rows_per_s", "COPY TO STDOUT piped to wc", "rows/s"),
-        Figure("snapshot_vs_copy", "snapshot / COPY", "", 3),
+        Figure("snapshot_vs_copy", "snapshot / COPY", "", 3, _at_least(0.3)),
+        Figure(
+            "snapshot_vs_debezium",
+            "rows/s: snapshot / Debezium's, worst shape",
+            "",
+            2,
+            _at_least(5),
+        ),
+        Figure("snapshot_rss_mb", "the snapshot's peak memory, worst", "MB", 1, _below(200)),
+        *(figure for shape, _ in SNAPSHOT_SHAPES for figure in _of_snapshot(shape)),
     ),
     "demo": (Figure("demo_s", "headwater demo, dependencies there", "s", 1, _below(240)),),
     "chaos": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from cdc.errors import UsageError
@@ -26,6 +27,15 @@ def peak_rss_mb(pid: int) -> float:
     return sum(_peak_rss_mb(one) for one in _tree(pid))
 
 
+def largest_rss_mb(pid: int) -> float:
+    """The peak of the one among them that had most; 0 when they have ended."""
+    found = 0.0
+    for one in _tree(pid):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found = max(found, _peak_rss_mb(one))
+    return found
+
+
 def _tree(pid: int) -> list[int]:
     return [pid, *(child.pid for child in descendants(pid))]
 
@@ -39,5 +49,6 @@ def _cpu_s(pid: int) -> float:
 def _peak_rss_mb(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     found = re.search(r"^VmHWM:\s*(\d+) kB$", status, re.MULTILINE)
-    assert found is not None, pid
+    if found is None:  # it has ended, and nobody has heard of it yet
+        raise ProcessLookupError(pid)
     return int(found[1]) * 1024 / 1e6

@@ -152,8 +152,15 @@ def checkpoint(conn: Connection) -> None:
         conn.execute("checkpoint")
 
 
-def init_source(setting: Setting, source: str, table: str, *options: str) -> None:
-    """``headwater init`` of a source that captures one table. Raises ``FatalError``."""
+def init_source(
+    setting: Setting,
+    source: str,
+    table: str,
+    *options: str,
+    on_wait: Callable[[int], None] = lambda _pid: None,
+) -> None:
+    """``headwater init`` of a source that captures one table; ``on_wait`` hears its pid several
+    times a second. Raises ``FatalError``."""
     setting.config(source).write_text(
         f'[source]\nname = "{source}"\ndsn = "{setting.dsn}"\ntables = ["public.{table}"]\n'
         f'\n[kafka]\nbootstrap_servers = "{setting.bootstrap}"\n',
@@ -162,7 +169,8 @@ def init_source(setting: Setting, source: str, table: str, *options: str) -> Non
     command = ["--config", str(setting.config(source)), "init", *options]
     log = setting.log(f"init-{source}")
     what = f"headwater init {source}"
-    code, _ = run(what, command, log, _INIT_TIMEOUT_S, lambda: setting.watch(what, 0))
+    setting.watch(what, 0)
+    code, _ = run(what, command, log, _INIT_TIMEOUT_S, on_wait)
     if code:
         raise FatalError(f"{what} ended with exit code {code}\n{tail(log)}")
 

@@ -25,21 +25,28 @@ def drop_slot(conn: Connection, slot: str) -> None:
         conn.execute("select pg_drop_replication_slot(%s)", (slot,))
 
 
+def drop_slot_if_any(conn: Connection, slot: str) -> None:
+    """The same of a slot that may not be there."""
+    if _active(conn, slot) is not None:
+        drop_slot(conn, slot)
+
+
 def await_active(conn: Connection, slot: str, *, active: bool = True) -> None:
     """Until somebody reads the slot, or nobody does. ``FatalError`` after a minute."""
     deadline = time.monotonic() + _WAIT_S
-    while _active(conn, slot) is not active:
+    while (found := _active(conn, slot)) is not active:
+        if found is None:
+            raise FatalError(f"there is no slot {slot}")
         if time.monotonic() > deadline:
             still = "not read" if active else "still read"
             raise FatalError(f"slot {slot} is {still} after {_WAIT_S:.0f} s")
         time.sleep(_POLL_S)
 
 
-def _active(conn: Connection, slot: str) -> bool:
+def _active(conn: Connection, slot: str) -> bool | None:
+    """None when there is no such slot."""
     with translated(f"reading slot {slot}"):
         row = conn.execute(
             "select active from pg_replication_slots where slot_name = %s", (slot,)
         ).fetchone()
-    if row is None:
-        raise FatalError(f"there is no slot {slot}")
-    return bool(row[0])
+    return None if row is None else bool(row[0])

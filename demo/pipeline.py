@@ -41,7 +41,7 @@ class Pipeline:
         """
         log = self._home.log(" ".join((verb, *arguments[:1])))
         given = self._arguments(verb, *arguments, "--json")
-        code, printed = run(f"headwater {verb}", given, log, timeout_s, on_wait)
+        code, printed = run(f"headwater {verb}", given, log, timeout_s, lambda _pid: on_wait())
         try:
             document: dict[str, Any] = json.loads(printed)
         except json.JSONDecodeError:

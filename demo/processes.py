@@ -88,11 +88,11 @@ def headwater() -> list[str]:
 
 
 def run(
-    name: str, arguments: Sequence[str], log: Path, timeout_s: float, on_wait: Callable[[], None]
+    name: str, arguments: Sequence[str], log: Path, timeout_s: float, on_wait: Callable[[int], None]
 ) -> tuple[int, str]:
     """Run a command to its end: ``(exit code, standard output)``; errors go to the log.
 
-    ``on_wait`` is called several times a second. Raises ``FatalError`` after ``timeout_s``.
+    ``on_wait`` hears its pid several times a second. Raises ``FatalError`` after ``timeout_s``.
     """
     deadline = time.monotonic() + timeout_s
     output = log.with_suffix(".out")
@@ -108,7 +108,7 @@ def run(
             while child.poll() is None:
                 if time.monotonic() > deadline:
                     raise FatalError(f"{name} took more than {timeout_s:.0f} s\n{tail(log)}")
-                on_wait()
+                on_wait(child.pid)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(0.1)
         finally:

@@ -14,6 +14,7 @@ from benchmarks.race import run_race
 from benchmarks.restart import measure_restart
 from benchmarks.setting import Setting
 from benchmarks.shapes import WIDE, Race
+from benchmarks.snapshot import snapshot_turns
 from stack.guardian import Guardian
 
 
@@ -37,6 +38,13 @@ def test_a_race_measures_all_three_over_the_same_wal(setting: Setting) -> None:
     for (run,) in runs.values():
         assert run.changes_per_s > 0
     assert runs["debezium"][0].rss_mb > runs["capture"][0].rss_mb > 20
+
+
+def test_a_snapshot_is_measured_beside_debezium_and_copy(setting: Setting) -> None:
+    with setting.connect() as conn, warm_worker(setting, conn) as worker:
+        (turn,) = snapshot_turns(setting, conn, worker, WIDE, 1_000, 1)
+    assert min(turn) > 0
+    assert 20 < turn.rss_mb < 250
 
 
 def test_memory_is_the_peak_over_one_transaction(setting: Setting) -> None:

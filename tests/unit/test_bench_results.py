@@ -17,6 +17,7 @@ from benchmarks.report import missed, show, verdict
 from benchmarks.results import RESULTS, Results, machine_facts, merge, read_results, write_results
 from benchmarks.run import chosen, facts
 from benchmarks.shapes import NARROW, RACES, USUAL, WIDE
+from benchmarks.snapshot import Turn, snapshot_figures
 from benchmarks.standings import RACERS, Run, race_figures, worst
 from cdc.cli.bench import DEFAULT_ROWS
 from cdc.errors import UsageError
@@ -31,6 +32,9 @@ PROMISED = {
     "chaos_seeds",
     "chaos_failures",
     "snapshot_rows_per_s",
+    "snapshot_vs_copy",
+    "snapshot_vs_debezium",
+    "snapshot_rss_mb",
     "commit_to_kafka_p50_ms",
     "commit_to_kafka_p99_ms",
     "demo_s",
@@ -160,6 +164,21 @@ def test_a_race_gives_medians_and_the_worst_race_decides() -> None:
             "capture_cpu_vs_debezium": 0.375,
         }
     )
+
+
+def test_snapshots_give_medians_and_the_worst_shape_beside_debezium_decides() -> None:
+    turns = {
+        "narrow": [Turn(900, 90, 2700, 100), Turn(800, 80, 2400, 150), Turn(100, 10, 100, 90)],
+        "usual": [Turn(300, 50, 1000, 120)] * 3,
+        "wide": [Turn(40, 8, 160, 130)] * 3,
+    }
+    figures = snapshot_figures(turns)
+    assert figures.keys() == {figure.name for figure in MEASUREMENTS["snapshot"]}
+    assert figures["snapshot_narrow_rows_per_s"] == 800
+    assert figures["snapshot_rows_per_s"] == 300
+    assert figures["snapshot_vs_copy"] == 0.3
+    assert figures["snapshot_vs_debezium"] == 5
+    assert figures["snapshot_rss_mb"] == 150
 
 
 def test_chaos_is_counted_from_what_it_prints() -> None:
