@@ -18,8 +18,9 @@ from cdc.capture.watch import Observation, Watch
 from cdc.config import Capture, Config
 from cdc.errors import HeadwaterError, SourceError
 from cdc.events.heartbeat import Heartbeat, Pulse
-from cdc.source.postgres import connect, sqlstate
-from cdc.source.slot import drop_slot, end_sender, slot_state
+from cdc.source.asking import asking
+from cdc.source.postgres import connect
+from cdc.source.slot import BusySlotError, drop_slot, end_sender, slot_state
 
 OVERDUE: Final = 3
 """Heartbeats that may be missing before it is said."""
@@ -30,7 +31,7 @@ _NEARLY_LOST: Final = 0.8
 _NOTICEABLE: Final = 100
 """Less than one part in so many is no progress, but the noise between two looks."""
 _DROP_S: Final = 10.0
-_IN_USE: Final = "55006"
+_TAKEN_S: Final = 0.5
 _FOR_US: Final = ("WalSenderMain", "WalSenderWaitForWal", "WalSenderWriteData", "ClientRead")
 """A WAL sender that waits for one of these has nothing to do, or cannot reach us."""
 
@@ -136,6 +137,17 @@ class Guard:
         with suppress(HeadwaterError), connect(self._dsn) as conn:
             end_sender(conn, self._slot, pid)
 
+    def taken(self, confirmed: int) -> None:
+        """Wait, ``_TAKEN_S`` at most, until the server has read the last feedback: one that sends
+        reads only when nobody takes what it sends, and not any more when the connection is gone."""
+        pause, deadline = threading.Event(), monotonic() + _TAKEN_S
+        with suppress(HeadwaterError), asking(self._dsn, _TAKEN_S) as conn:
+            while monotonic() < deadline:
+                state = slot_state(conn, self._slot)
+                if state is None or (state.confirmed_flush or 0) >= confirmed:
+                    return
+                pause.wait(0.01)
+
     def carried_out(self, limit: WalLimitError) -> SourceError:
         """The error that capture ends with, once the slot is dropped if that was the wish."""
         if self._capture.wal_limit_action != "drop":
@@ -208,12 +220,11 @@ def _drop(dsn: str, slot: str) -> None:
             try:
                 drop_slot(conn, slot)
                 return
-            except HeadwaterError as error:
-                state = slot_state(conn, slot)
-                busy = sqlstate(error) == _IN_USE or (state is not None and state.active)
-                if not busy or monotonic() > deadline:
+            except BusySlotError:
+                if monotonic() > deadline:
                     raise
                 pause.wait(0.1)
+                state = slot_state(conn, slot)
                 if state is not None and state.active_pid is not None:
                     # It may be stuck in writing to us; nobody else can hold the slot.
                     end_sender(conn, slot, state.active_pid)

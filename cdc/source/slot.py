@@ -44,6 +44,7 @@ select c.system_identifier::text,
        pg_catalog.current_database()
 from pg_catalog.pg_control_system() c
 """
+_IN_USE = "55006"
 _FAILURES = {
     "42710": "run headwater check to see whose it is, drop it, or set source.slot",
     "53400": "no replication slot is free: raise max_replication_slots, or drop one that is "
@@ -93,6 +94,10 @@ class ExportedSlot(NamedTuple):
 
     consistent_point: int
     snapshot_name: str
+
+
+class BusySlotError(SourceError):
+    """A session uses the slot, or did at the moment it was to be dropped."""
 
 
 def slot_state(conn: Connection, name: str) -> SlotState | None:
@@ -175,17 +180,20 @@ def create_slot(
 
 
 def drop_slot(conn: Connection, name: str) -> bool:
-    """Drop the slot; False when there was none. Raises ``SourceError`` while it is in use."""
+    """Drop the slot; False when there was none. Raises ``BusySlotError`` while it is in use."""
     state = slot_state(conn, name)
     if state is None:
         return False
+    hint = "stop the capture process that reads it, then try again"
     if state.active:
-        raise SourceError(
-            f"slot {name} is in use by the server process {state.active_pid}",
-            "stop the capture process that reads it, then try again",
-        )
-    with translated(f"dropping slot {name}"):
-        conn.execute("select pg_catalog.pg_drop_replication_slot(%s)", (name,))
+        raise BusySlotError(f"slot {name} is in use by the server process {state.active_pid}", hint)
+    try:
+        with translated(f"dropping slot {name}"):
+            conn.execute("select pg_catalog.pg_drop_replication_slot(%s)", (name,))
+    except HeadwaterError as error:
+        if sqlstate(error) == _IN_USE:
+            raise BusySlotError(error.message, hint) from error
+        raise
     return True
 
 

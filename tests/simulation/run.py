@@ -128,7 +128,7 @@ def _wired(source: Source, log: Log, client: Client, chance: Chance) -> Iterator
         "cdc.capture.loop.ReplicationStream": stream,
         "cdc.capture.loop.Describer": Describer,
         "cdc.capture.loop.asking": source.asking,
-        "cdc.capture.loop.select": SimpleNamespace(select=lambda *_: None),
+        "cdc.capture.loop.select": SimpleNamespace(select=lambda *_: ([], [], [])),
         "cdc.capture.reconcile.asking": source.asking,
         "cdc.capture.reconcile.check_publication": lambda *_: [],
         "cdc.capture.reconcile.identify": lambda _conn: IDENTITY,

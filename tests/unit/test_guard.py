@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from cdc.capture.guard import beyond, catching_up, danger
+from cdc.capture import guard
+from cdc.capture.guard import Guard, WalLimitError, beyond, catching_up, danger
 from cdc.capture.watch import Observation
-from cdc.config import Capture
+from cdc.config import Capture, Config
 from cdc.source.disk import free_bytes
+from cdc.source.slot import BusySlotError
 
 MB = 1 << 20
 WELL = Observation(MB, MB, "reserved", None, None, None, "", None)
@@ -65,3 +68,27 @@ def test_a_capture_that_works_off_its_backlog_is_left_to_it() -> None:
     assert not catching_up(seen, seen)
     assert not catching_up(seen._replace(retained=900 * MB), seen)
     assert not catching_up(seen._replace(unconfirmed=901 * MB), seen)
+
+
+def test_a_slot_that_was_let_go_after_it_was_found_busy_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = Config.model_validate(
+        {
+            "source": {"name": "shop", "dsn": "host=none", "tables": ["public.*"]},
+            "kafka": {"bootstrap_servers": "none:1"},
+            "capture": {"wal_limit_action": "drop"},
+        }
+    )
+    busy = [BusySlotError("in use")]
+
+    def drop(_conn: object, _name: str) -> bool:
+        if busy:
+            raise busy.pop()
+        return True
+
+    monkeypatch.setattr(guard, "connect", lambda _dsn: nullcontext())
+    monkeypatch.setattr(guard, "drop_slot", drop)
+    monkeypatch.setattr(guard, "slot_state", lambda _conn, _name: None)
+    ended = Guard(config, None).carried_out(WalLimitError("too much"))
+    assert ended.message == "too much; it was dropped to save the source's disk"
