@@ -126,6 +126,17 @@ class Deployment:
         assert row is not None
         return parse_lsn(row[0])
 
+    def slot(self, column: str) -> Any:
+        """What ``pg_replication_slots`` says of the slot, or ``pg_stat_replication`` of the process
+        that serves it; None where there is none."""
+        with psycopg.connect(self.dsn, autocommit=True) as conn:
+            row = conn.execute(
+                f"select {column} from pg_replication_slots s left join pg_stat_replication r"
+                " on r.pid = s.active_pid where slot_name = %s".encode(),
+                [f"headwater_{self.name}"],
+            ).fetchone()
+        return row[0] if row else None
+
     def captured(self, process: Child | None = None, timeout_s: float = 180) -> None:
         """Wait until all that is committed by now is in Kafka and confirmed."""
         target, topic = self.wal_end(), progress_topic(self.name)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 
+from stack import servers
 from tests.deployment import Deployment
+
+Freeze = Callable[[], AbstractContextManager[None]]
 
 
 @pytest.fixture
@@ -20,3 +27,20 @@ def shop(deployment: Deployment) -> Deployment:
     """One table. A module whose tests need another source has a ``shop`` of its own."""
     deployment.execute("create table item (id int primary key, name text)")
     return deployment
+
+
+@pytest.fixture
+def frozen_kafka(stack_home: Path) -> Freeze:
+    """A block in which the broker keeps its connections and answers nothing."""
+
+    @contextmanager
+    def frozen() -> Iterator[None]:
+        (pid,) = [line.pid for line in servers.status(stack_home) if line.name == "kafka"]
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    return frozen
