@@ -6,6 +6,7 @@ the stream is being opened again.
 
 from __future__ import annotations
 
+import select
 import threading
 from contextlib import suppress
 from time import monotonic, time
@@ -20,6 +21,7 @@ from cdc.errors import HeadwaterError, SourceError
 from cdc.events.heartbeat import Heartbeat, Pulse
 from cdc.source.asking import asking
 from cdc.source.postgres import connect
+from cdc.source.replication import ReplicationStream
 from cdc.source.slot import BusySlotError, drop_slot, end_sender, slot_state
 
 OVERDUE: Final = 3
@@ -137,9 +139,11 @@ class Guard:
         with suppress(HeadwaterError), connect(self._dsn) as conn:
             end_sender(conn, self._slot, pid)
 
-    def taken(self, confirmed: int) -> None:
+    def taken(self, stream: ReplicationStream, confirmed: int) -> None:
         """Wait, ``_TAKEN_S`` at most, until the server has read the last feedback: one that sends
         reads only when nobody takes what it sends, and not any more when the connection is gone."""
+        if not select.select([stream], [], [], 0)[0]:
+            return  # it sends nothing
         pause, deadline = threading.Event(), monotonic() + _TAKEN_S
         with suppress(HeadwaterError), asking(self._dsn, _TAKEN_S) as conn:
             while monotonic() < deadline:

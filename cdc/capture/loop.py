@@ -259,8 +259,7 @@ class Capture:
             log.warning("not everything is acknowledged", reason=str(error))
         self._recorder.record(self._progress)
         self._feedback(stream)
-        if select.select([stream], [], [], 0)[0]:
-            self._guard.taken(self._progress.confirmed)
+        self._guard.taken(stream, self._progress.confirmed)
         log.info("stopped", confirmed_lsn=self._from())
 
     def _pause(self, seconds: float, stop: Stop) -> None:
