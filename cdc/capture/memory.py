@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Final
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENAS = -1, -3, -8
 _KEPT_BYTES: Final = 8 << 20
 """More than any one block of 2,000 frames or rows."""
 
@@ -14,9 +14,12 @@ def keep_freed_memory() -> None:
     """Let the allocator keep what a batch gave back, for the next one.
 
     By default glibc returns every large block to the system and asks for it again: measured half
-    a page fault for each captured change. Other C libraries have no such setting, and need none.
+    a page fault for each captured change. And it gives each thread an arena of its own: what the
+    client of Kafka frees in its threads, no batch can use (measured 6 MB). Other C libraries have
+    no such settings, and need none. To be called before there are threads.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
         mallopt(_MMAP_THRESHOLD, _KEPT_BYTES)
+        mallopt(_ARENAS, 1)
