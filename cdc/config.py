@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -21,6 +21,8 @@ from cdc.kafka.security import FILES, Security, file_problems, librdkafka_option
 from cdc.topics import slot_name
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+RATE: Final = r"^(none|[0-9]+(\.[0-9]+)? ?(rows|MB)/s)$"
+Rate = Annotated[str, Field(pattern=RATE)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 
 
@@ -93,6 +95,16 @@ class Capture(_Section):
         return self
 
 
+class Snapshot(_Section):
+    """How snapshots read the source. ``rate`` holds for those on demand, all workers together."""
+
+    workers: int = Field(default=1, ge=1, le=64)
+    rate: Rate = "32 MB/s"
+    chunk_mb: float = Field(default=32.0, gt=0)
+    max_age_s: float = Field(default=1800.0, gt=0)
+    slot_timeout_s: float = Field(default=300.0, gt=0)
+
+
 class OpenSearch(_Section):
     kind: Literal["opensearch"]
     url: str
@@ -136,6 +148,7 @@ _MODELS: Mapping[str, type[BaseModel]] = {
     "source": Source,
     "kafka": Kafka,
     "capture": Capture,
+    "snapshot": Snapshot,
     "opensearch": OpenSearch,
     "redis": Redis,
     "delta": Delta,
@@ -150,6 +163,7 @@ class Config(_Section):
     source: Source
     kafka: Kafka
     capture: Capture = Capture()
+    snapshot: Snapshot = Snapshot()
     stores: dict[Name, Store] = {}
     views: dict[Name, View] = {}
     apply: Apply = Apply()

@@ -18,6 +18,11 @@ def table_topic(source: str, schema: str, table: str) -> str:
     return _OUTSIDE.sub("_", f"{source}.{schema}.{table}")
 
 
+def snapshot_topic(source: str, snapshot_id: int, schema: str, table: str) -> str:
+    """The rows of one table that a snapshot on demand has read; nobody else's topic."""
+    return _OUTSIDE.sub("_", f"{source}.__snapshot.{snapshot_id}.{schema}.{table}")
+
+
 def schemas_topic(source: str) -> str:
     """Compacted: every relation version that a ``schema_id`` names."""
     return f"{source}.__schemas"

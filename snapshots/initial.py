@@ -1,86 +1,70 @@
-"""The initial snapshot: the tables exactly as they were when the slot began, before the stream.
+"""The initial snapshot: the tables as they were when the slot began, published before the stream.
 
-    begin(running) ─▶ slot + exported snapshot at L ─▶ COPY each table ─▶ all acknowledged
+    begun ─▶ slot + exported snapshot at L ─▶ chunks ─▶ all acknowledged as of L, or of a later L
 
-Each table is read in a transaction of its own that imports the snapshot, so no table is locked
-against DDL longer than it takes to read that one. A crash leaves ``running`` and the slot: the
-next run drops that slot and reads everything again at a new L. Topics then hold rows of both runs;
-a truncate at the new L stands between them, so nothing deleted in the meantime survives.
+The first round reads in the capture slot's own snapshot; the stream begins at its L. A run that was
+interrupted leaves ``running``, the slot and the chunks that are in Kafka. The next one keeps all of
+them and reads the rest at a later LSN: the rows stand above changes that are still to be streamed,
+which positions settle. Only what can no longer be trusted starts over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from time import time_ns
 
 from cdc.config import Source
-from cdc.events.envelope import SourceContext
-from cdc.kafka.bulk import BulkProducer
+from cdc.lsn import format_lsn
 from cdc.source.catalog import load_types
 from cdc.source.postgres import Connection, connect
 from cdc.source.selection import Table
-from snapshots import state
+from cdc.source.slot import slot_state
+from snapshots.ledger import Ledger
 from snapshots.plan import plan_table
 from snapshots.publish import SnapshotPublisher
-from snapshots.read import in_snapshot, read_blocks
+from snapshots.read import in_snapshot
+from snapshots.state import SnapshotState
 
 
-@dataclass(frozen=True, slots=True)
-class InitialSnapshot:
-    """What a run needs.
+def cannot_go_on(conn: Connection, known: SnapshotState, slot_name: str) -> str:
+    """Why an interrupted initial snapshot has to start over; ``""`` when it can go on."""
+    points = Ledger(conn, known.id).points()
+    if not points:
+        return "nothing of it is recorded"
+    if known.slot != slot_name:
+        return f"its slot was {known.slot}"
+    slot = slot_state(conn, slot_name)
+    if slot is None or slot.lost:
+        return f"slot {slot_name} is {'lost' if slot else 'gone'}"
+    if slot.confirmed_flush != min(points):
+        return f"slot {slot_name} is no longer at {format_lsn(min(points))}"
+    return ""
 
-    ``dirty`` maps topics that already hold records to their number of partitions. Without
-    ``with_rows`` only the tables' descriptions are published. ``on_rows`` hears of each batch,
-    ``on_table`` of each table that is read, with all its rows.
+
+def lost_in_kafka(ledger: Ledger, ends: Mapping[str, int]) -> list[str]:
+    """Forget tables of whose rows Kafka holds fewer than it acknowledged; their names.
+
+    ``ends`` has the number of records that were ever written to each topic.
     """
-
-    source: Source
-    context: SourceContext
-    snapshot_id: int
-    consistent_point: int
-    snapshot_name: str
-    dirty: Mapping[str, int]
-    with_rows: bool = True
-    on_rows: Callable[[Table, int], None] = lambda _table, _rows: None
-    on_table: Callable[[Table, int], None] = lambda _table, _rows: None
+    held = ledger.tables()
+    rows = dict.fromkeys(held, 0)
+    for chunk in ledger.chunks():
+        rows[chunk.label] += chunk.rows
+    lost = [t for label, t in held.items() if t.topic and ends.get(t.topic, 0) < rows[label]]
+    ledger.forget(lost)
+    return [table.label for table in lost]
 
 
-def publish_snapshot(
-    run: InitialSnapshot, tables: Sequence[Table], producer: BulkProducer, control: Connection
-) -> dict[str, int]:
-    """Read all tables and publish them; the rows by table, all of them acknowledged.
-
-    ``control`` records finished tables. Raises what reading and publishing raise; nothing has to
-    be undone then, the state says ``running``.
-    """
-    publisher = SnapshotPublisher(producer, run.context, run.consistent_point)
-    counts: dict[str, int] = {}
-    with connect(run.source.dsn, application_name="headwater snapshot") as reader:
+def publish_descriptions(
+    source: Source, tables: Sequence[Table], publisher: SnapshotPublisher, snapshot_name: str
+) -> None:
+    """What the tables look like, without their rows."""
+    with (
+        connect(source.dsn, application_name="headwater snapshot") as conn,
+        in_snapshot(conn, snapshot_name),
+    ):
+        types = load_types(conn)
         for table in tables:
-            counts[table.label] = _publish_table(run, table, publisher, reader)
-            run.on_table(table, counts[table.label])
-            state.record_table(
-                control, run.snapshot_id, table.schema, table.name, counts[table.label]
-            )
+            plan = plan_table(conn, table, types, source, "")
+            publisher.describe(plan.relation, time_ns() // 1000)
     publisher.finish()
-    return counts
-
-
-def _publish_table(
-    run: InitialSnapshot, table: Table, publisher: SnapshotPublisher, reader: Connection
-) -> int:
-    rows = 0
-    with in_snapshot(reader, run.snapshot_name):
-        plan = plan_table(reader, table, load_types(reader), run.source)
-        now_us = time_ns() // 1000
-        publisher.start_table(plan.relation, plan.topic, now_us)
-        if not run.with_rows:
-            return 0
-        if plan.topic in run.dirty:
-            publisher.clear(plan.relation, plan.topic, run.dirty[plan.topic], now_us)
-        for block in read_blocks(reader, plan.statement, f"reading {table.label}"):
-            rows += block.rows
-            publisher.publish(block)
-            run.on_rows(table, block.rows)
-    return rows

@@ -1,79 +1,246 @@
-"""What one table's part of a snapshot reads, and how its rows are named in Kafka.
+"""What a snapshot reads of one table: its columns, its files and their ranges of blocks.
 
-The plan is made inside the snapshot's own transaction, under ACCESS SHARE on the table: from then
-on no DDL can change what COPY sees. Columns are named, never ``*``, and the publication's column
-list and row filter apply, so the snapshot holds exactly what the stream would.
+A table is read file by file: a partitioned one partition by partition, whatever its depth. Ranges
+are of ctid, never of a key: a row version has one place in its file as long as the file is the
+same, so no collation, NaN or order of composite types can lead past a row. What is not a heap, or
+may only be read through its root, is one range.
+
+Columns are named, never ``*``, and the publication's column list and row filter apply, so the
+snapshot holds exactly what the stream would. The **shape** is a fingerprint of all that the chunks
+of a table rest on. In the snapshot the catalog is old, outside it is new: equal shapes mean that
+no DDL came between.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from cdc.config import Source
-from cdc.errors import RetryableError
+from cdc.errors import SourceError
 from cdc.protocol.relation import Relation, TypeInfo
-from cdc.source.catalog import relation, select_rows
-from cdc.source.postgres import Connection, identifier, translated
+from cdc.source.catalog import published, relation
+from cdc.source.postgres import Connection, identifier, literal, translated
 from cdc.source.selection import Table
-from cdc.topics import table_topic
+from snapshots.ledger import Chunk
 
-# pg_class is read through the snapshot, to_regclass and pg_relation_filenode look at the present.
-_REWRITTEN = """
-select %(name)s where pg_catalog.to_regclass(%(name)s)::oid is distinct from %(oid)s::oid
-union all
-select n.nspname || '.' || c.relname
-from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-where c.oid in (select %(oid)s::oid
-                union all select t.relid from pg_catalog.pg_partition_tree(%(oid)s::oid) t)
-  and c.relfilenode <> 0
-  and c.relfilenode is distinct from pg_catalog.pg_relation_filenode(c.oid)
-"""
-_ESTIMATE = """
-select coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint
+BLOCK_BYTES: Final = 8192
+_CHUNKS_A_WORKER: Final = 8
+_FEWEST_BLOCKS: Final = 128
+_FEW_ROWS: Final = 50_000
+_CHUNK_S: Final = 5.0
+"""A chunk's lock should not last longer: DDL, and all that queues behind it, waits for it."""
+
+# Partitions of a partitioned table, or the table itself. Through its root alone is read what the
+# role may not read directly, or what has row-level security of its own.
+_LEAVES = """
+select c.oid::bigint, n.nspname, c.relname, c.relfilenode::bigint,
+       pg_catalog.pg_relation_size(c.oid) / pg_catalog.current_setting('block_size')::bigint,
+       greatest(c.reltuples, 0)::bigint,
+       coalesce(m.amname = 'heap', false),
+       pg_catalog.has_table_privilege(c.oid, 'select')
+           and (c.oid = %(oid)s::oid or not c.relrowsecurity)
 from pg_catalog.pg_class c
-where c.relkind <> 'p'
-  and c.oid in (select %(oid)s::oid
-                union all select t.relid from pg_catalog.pg_partition_tree(%(oid)s::oid) t)
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+left join pg_catalog.pg_am m on m.oid = c.relam
+where c.relkind <> 'p' and c.oid in (
+    select %(oid)s::oid
+    union all select t.relid from pg_catalog.pg_partition_tree(%(oid)s::oid) t)
+order by c.oid
+"""
+# In the snapshot pg_class is as it was then; the function looks at the present.
+_FILE = """
+select coalesce(string_agg(c.relfilenode::text, ',' order by c.oid), ''),
+       coalesce(string_agg(pg_catalog.pg_relation_filenode(c.oid)::text, ',' order by c.oid), '')
+from pg_catalog.pg_class c
+where c.relkind <> 'p' and c.oid in (
+    select %(oid)s::oid
+    union all select t.relid from pg_catalog.pg_partition_tree(%(oid)s::oid) t)
 """
 
 
-@dataclass(frozen=True, slots=True)
-class TablePlan:
-    """How to read one table: ``statement`` is a COPY, its columns are those of ``relation``."""
+class Leaf(NamedTuple):
+    """A file to read: ``name`` is quoted for SQL. Without ``by_block`` it is read as a whole.
 
+    ``file`` is its ``relfilenode``, of all partitions if it is a root: another one after a rewrite.
+    """
+
+    oid: int
+    name: str
+    file: str
+    blocks: int
+    rows: int
+    by_block: bool
+
+
+class TablePlan(NamedTuple):
+    """How to read one table. ``row_filter`` is the publication's, ``bounds`` the snapshot's own."""
+
+    oid: int
     relation: Relation
     topic: str
-    statement: str
+    row_filter: str | None
+    bounds: tuple[str, ...]
+    leaves: tuple[Leaf, ...]
+
+    @property
+    def label(self) -> str:
+        return self.relation.name
+
+    @property
+    def conditions(self) -> list[str]:
+        """What restricts its rows, each in parentheses."""
+        return [*([f"({self.row_filter})"] if self.row_filter else []), *self.bounds]
+
+    @property
+    def shape(self) -> str:
+        """Fingerprint of the columns, the key and the conditions, of files not."""
+        document = json.dumps([self.relation.describe(), self.conditions])
+        return hashlib.sha256(document.encode()).hexdigest()[:32]
+
+    def leaf(self, oid: int) -> Leaf:
+        """The file of a chunk."""
+        return next(leaf for leaf in self.leaves if leaf.oid == oid)
+
+    def chunks(self, blocks: int, first_number: int = 1) -> list[Chunk]:
+        """All of the table, in ranges of so many blocks."""
+        schema, table = self.relation.schema, self.relation.table
+        ranges = [(leaf, *found) for leaf in self.leaves for found in split(leaf, blocks)]
+        return [
+            Chunk(schema, table, number, leaf.oid, leaf.file, first, end)
+            for number, (leaf, first, end) in enumerate(ranges, first_number)
+        ]
+
+    def statement(self, chunk: Chunk, unseen: str = "") -> str:
+        """The COPY of a chunk; ``unseen`` is a condition that leaves out what was read before."""
+        leaf, conditions = self.leaf(chunk.leaf), self.conditions
+        if chunk.first:
+            conditions.append(f"ctid >= '({chunk.first},0)'::pg_catalog.tid")
+        if chunk.end is not None:
+            conditions.append(f"ctid < '({chunk.end},0)'::pg_catalog.tid")
+        if unseen:
+            conditions.append(unseen)
+        columns = ", ".join(identifier(column.name) for column in self.relation.columns)
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return f"COPY (SELECT {columns} FROM {leaf.name}{where}) TO STDOUT"
+
+
+class Bounds(NamedTuple):
+    """What a snapshot takes of its tables: SQL, and a range of the first key column."""
+
+    where: str = ""
+    key_range: tuple[str | None, str | None] | None = None
 
 
 def plan_table(
-    conn: Connection, table: Table, types: Mapping[int, TypeInfo], source: Source
+    conn: Connection,
+    table: Table,
+    types: Mapping[int, TypeInfo],
+    source: Source,
+    topic: str,
+    bounds: Bounds = Bounds(),  # noqa: B008 -- a value
 ) -> TablePlan:
-    """Lock the table against DDL and say how to read it; ``conn`` is inside the snapshot.
+    """Say how to read a table; ``conn`` is in the snapshot, whose catalog is what counts.
 
-    Raises ``RetryableError`` when the table was rewritten after the snapshot was taken, or made
-    anew: what ALTER TABLE rewrites looks empty to an older snapshot.
+    Raises ``SourceError`` for bounds that do not fit the table.
     """
-    name = f"{identifier(table.schema)}.{identifier(table.name)}"
-    only = "" if table.kind == "p" else "ONLY "
-    with translated(f"locking {table.label} for the snapshot"):
-        conn.execute(f"LOCK TABLE {only}{name} IN ACCESS SHARE MODE".encode())
-        rewritten = conn.execute(_REWRITTEN, {"oid": table.oid, "name": name}).fetchone()
-    if rewritten:
-        raise RetryableError(
-            f"table {rewritten[0]} was rewritten or truncated after the snapshot was taken, or "
-            "another has its name now",
-            "run headwater init again when that migration is done",
-        )
-    shape = relation(conn, table.oid, types, source.publication_name, source.keys)
-    rows = select_rows(conn, shape, table.kind, source.publication_name)
-    topic = table_topic(source.name, table.schema, table.name)
-    return TablePlan(shape, topic, f"COPY ({rows}) TO STDOUT")
+    described = relation(conn, table.oid, types, source.publication_name, source.keys)
+    row_filter = published(conn, table.oid, source.publication_name).row_filter
+    bounded = _bounded(described, bounds)
+    plan = TablePlan(table.oid, described, topic, row_filter, bounded, _leaves(conn, table))
+    if not bounded:
+        return plan
+    leaves = [_narrow(conn, plan, leaf) for leaf in plan.leaves]
+    return plan._replace(leaves=tuple(leaves))
 
 
-def estimated_rows(conn: Connection, table: Table) -> int:
-    """The planner's idea of the table's size, partitions included; 0 when it has none."""
-    with translated(f"estimating the size of {table.label}"):
-        row = conn.execute(_ESTIMATE, {"oid": table.oid}).fetchone()
-    return int(row[0]) if row else 0
+def _narrow(conn: Connection, plan: TablePlan, leaf: Leaf) -> Leaf:
+    """With bounds: one range of what an index finds sooner than a scan of the file."""
+    chunk = Chunk(plan.relation.schema, plan.relation.table, 1, leaf.oid, leaf.file, 0, None)
+    query = plan.statement(chunk).removeprefix("COPY (").removesuffix(") TO STDOUT")
+    with translated(f"{plan.label}: --where or --key-range"):
+        row = conn.execute(f"EXPLAIN (FORMAT JSON) {query}".encode()).fetchone()
+    assert row is not None
+    rows = int(row[0][0]["Plan"]["Plan Rows"])
+    return leaf._replace(by_block=leaf.by_block and rows > _FEW_ROWS, rows=rows)
+
+
+def shape_now(
+    conn: Connection, plan: TablePlan, types: Mapping[int, TypeInfo], source: Source
+) -> str:
+    """The shape as ``conn`` sees it; ``""`` when the table is gone or cannot be described."""
+    try:
+        now = relation(conn, plan.oid, types, source.publication_name, source.keys)
+        row_filter = published(conn, plan.oid, source.publication_name).row_filter
+    except SourceError:
+        return ""
+    return plan._replace(relation=now, row_filter=row_filter).shape
+
+
+def same_file(conn: Connection, leaf: Leaf) -> bool:
+    """Whether the file is the planned one, in the snapshot that ``conn`` is in and at present.
+
+    What was rewritten looks empty to an older snapshot, and its rows have other places.
+    """
+    with translated(f"looking for the file of {leaf.name}"):
+        row = conn.execute(_FILE, {"oid": leaf.oid}).fetchone()
+    return row == (leaf.file, leaf.file)
+
+
+def split(leaf: Leaf, chunk_blocks: int) -> list[tuple[int, int | None]]:
+    """Ranges of blocks that cover a file, the last one open: the file may grow. Pure."""
+    if not leaf.by_block or leaf.blocks <= chunk_blocks:
+        return [(0, None)]
+    starts = list(range(0, leaf.blocks, chunk_blocks))
+    ends: list[int | None] = [*starts[1:], None]
+    return list(zip(starts, ends, strict=True))
+
+
+def chunk_blocks(
+    leaves: tuple[Leaf, ...], workers: int, largest_mb: float, rows_s: float, bytes_s: float
+) -> int:
+    """Blocks of a chunk: enough for every worker, none longer than some seconds. Pure.
+
+    ``rows_s`` and ``bytes_s`` are a worker's limits, infinite without one.
+    """
+    blocks = sum(leaf.blocks for leaf in leaves)
+    rows = sum(leaf.rows for leaf in leaves)
+    most = largest_mb * 1_000_000 / BLOCK_BYTES
+    most = min(most, bytes_s * _CHUNK_S / BLOCK_BYTES)
+    if rows:
+        most = min(most, rows_s * _CHUNK_S * blocks / rows)
+    fair = max(_FEWEST_BLOCKS, blocks / (workers * _CHUNKS_A_WORKER))
+    return max(1, int(min(most, fair)))
+
+
+def estimated_rows(leaves: tuple[Leaf, ...]) -> int:
+    """The planner's idea of the table's rows; 0 when it has none."""
+    return sum(leaf.rows for leaf in leaves)
+
+
+def _leaves(conn: Connection, table: Table) -> tuple[Leaf, ...]:
+    with translated(f"reading the files of {table.label}"):
+        rows = conn.execute(_LEAVES, {"oid": table.oid}).fetchall()
+        if table.kind == "p" and not all(row[7] for row in rows):
+            name = f"{identifier(table.schema)}.{identifier(table.name)}"
+            blocks, tuples = sum(row[4] or 0 for row in rows), sum(row[5] for row in rows)
+            files = ",".join(str(row[3]) for row in rows)
+            return (Leaf(table.oid, name, files, blocks, tuples, False),)
+    return tuple(
+        Leaf(oid, f"ONLY {identifier(schema)}.{identifier(name)}", str(file), blocks or 0, rows, at)
+        for oid, schema, name, file, blocks, rows, at, _ in rows
+    )
+
+
+def _bounded(shape: Relation, bounds: Bounds) -> tuple[str, ...]:
+    conditions = [f"({bounds.where}\n)"] if bounds.where else []
+    if bounds.key_range is not None:
+        if not shape.key:
+            raise SourceError(f"{shape.name} has no key for --key-range", "use --where")
+        column = identifier(shape.key[0])
+        for value, operator in zip(bounds.key_range, (">=", "<"), strict=True):
+            if value is not None:
+                conditions.append(f"({column} {operator} {literal(value)})")
+    return tuple(conditions)

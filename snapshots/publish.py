@@ -58,10 +58,18 @@ class SnapshotPublisher:
         self._timestamp_ms = now_us // 1000
         if self._next_marker != "first":
             self._next_marker = "first_in_data_collection"
+        self.describe(relation, now_us)
+
+    def describe(self, relation: Relation, now_us: int) -> None:
+        """Publish the table's description alone."""
         record = schema_record(relation, now_us)
         self._producer.send(
             schemas_topic(self._context.name), [record["key"]], [record["value"]], now_us // 1000
         )
+
+    def flush(self) -> None:
+        """Wait until Kafka has acknowledged all but a row that is held back."""
+        self._producer.flush()
 
     def clear(self, relation: Relation, topic: str, partitions: int, now_us: int) -> None:
         """Truncate the topic's table as of just below L, in every partition.
@@ -92,6 +100,14 @@ class SnapshotPublisher:
         self._held = _Held(self._topic, self._encoder, *last, self._timestamp_ms, self._next_marker)
         self._next_marker = "true"
         self._send(self._topic, keys, values, self._timestamp_ms)
+
+    def publish_unmarked(self, block: Block) -> None:
+        """Hand all rows to the producer, none of them marked as first or last: the order in which
+        several workers read says nothing."""
+        if block.rows:
+            assert self._encoder is not None, "start_table comes first"
+            keys, values = self._encoder.encode(*block)
+            self._send(self._topic, keys, values, self._timestamp_ms)
 
     def finish(self) -> None:
         """Publish the last row and wait until Kafka has acknowledged everything."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
+from cdc.errors import RetryableError, SourceError
 from cdc.source.postgres import Connection, copy_out, literal, translated
 
 BLOCK_ROWS: Final = 2_000
@@ -28,9 +29,14 @@ class Block(NamedTuple):
 @contextmanager
 def in_snapshot(conn: Connection, snapshot_name: str) -> Iterator[None]:
     """A read-only transaction that sees exactly what the snapshot sees."""
-    with translated("entering the exported snapshot", "run headwater init again"):
-        conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot_name)}".encode())
+    doing = "entering the exported snapshot"
+    try:
+        with translated(doing):
+            conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot_name)}".encode())
+    except SourceError as error:
+        # Its session is gone, as after a restart of the server: a new one can be taken.
+        raise RetryableError(f"{doing}: it is gone", "run the same command again") from error
     try:
         yield
     except BaseException:

@@ -1,35 +1,62 @@
-"""Where the initial snapshot of a source stands, kept in the source's schema ``headwater``.
+"""Where the snapshots of a source stand, kept in the source's schema ``headwater``.
 
     (none) ──begin──▶ running ──complete──▶ complete
-                        └──begin: an interrupted run, or one to be replaced, is forgotten
+                       │  ▲ └─cancel─▶ cancelled
+              pause, fault  │ resume
+                       ▼  │
+                  paused, failed
 
 ``running`` is written before the slot is made, so every crash leaves either nothing or ``running``.
+A source has one initial snapshot; ``begin`` forgets the one before it.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.postgres import Connection, translated
 
-_READ = """
+_COLUMNS = """
 select s.id, s.slot, s.status, s.consistent_point::text
-from headwater.snapshot s where s.source = %s
+from headwater.snapshot s """
+_INITIAL = _COLUMNS + "where s.source = %s and s.kind = 'initial'"
+_MADE = """
+select exists (select from pg_catalog.pg_class c
+               where c.oid = pg_catalog.to_regclass('headwater.snapshot')),
+       exists (select from pg_catalog.pg_attribute a
+               where a.attrelid = pg_catalog.to_regclass('headwater.snapshot')
+                 and a.attname = 'kind')
 """
-_BEGIN = "insert into headwater.snapshot (source, slot, status) values (%s, %s, 'running') "
-_TABLE = """
-insert into headwater.snapshot_table (snapshot_id, schema_name, table_name, row_count)
-values (%s, %s, %s, %s)
+_BEFORE_CHUNKS = _COLUMNS + "where s.source = %s"
+_BEGIN = """
+insert into headwater.snapshot (source, slot, status, kind, options)
+values (%s, %s, 'running', %s, %s::jsonb) returning id
+"""
+_COMPLETE = """
+update headwater.snapshot
+set status = 'complete', consistent_point = %s::pg_lsn, finished_at = pg_catalog.now(),
+    wanted = null, error = null
+where id = %s
+"""
+_SET = """
+update headwater.snapshot
+set status = %s, wanted = null, error = %s,
+    finished_at = case when %s in ('cancelled') then pg_catalog.now() end
+where id = %s
 """
 _TABLES = """
 select schema_name, table_name, row_count from headwater.snapshot_table
 where snapshot_id = %s order by schema_name, table_name
 """
-_COMPLETE = """
-update headwater.snapshot
-set status = 'complete', consistent_point = %s::pg_lsn, finished_at = pg_catalog.now()
-where id = %s
+_LOCK_CLASS: Final = 0x6877_736E  # "hwsn"
+_TRY_LOCK = "select pg_catalog.pg_try_advisory_lock(%s, %s)"
+_LOCKED = """
+select l.objid::bigint from pg_catalog.pg_locks l
+join pg_catalog.pg_database d on d.oid = l.database and d.datname = pg_catalog.current_database()
+where l.locktype = 'advisory' and l.granted and l.classid = %s::oid and l.objsubid = 2
 """
 
 
@@ -49,10 +76,11 @@ class SnapshotState(NamedTuple):
 def read_state(conn: Connection, source: str) -> SnapshotState | None:
     """The state of the source's initial snapshot; None before the first ``headwater init``."""
     with translated("reading headwater.snapshot"):
-        made = conn.execute("select pg_catalog.to_regclass('headwater.snapshot')::text").fetchone()
-        if made is None or made[0] is None:
+        made = conn.execute(_MADE).fetchone()
+        assert made is not None
+        if not made[0]:
             return None
-        row = conn.execute(_READ, (source,)).fetchone()
+        row = conn.execute(_INITIAL if made[1] else _BEFORE_CHUNKS, (source,)).fetchone()
     if row is None:
         return None
     point = None if row[3] is None else parse_lsn(row[3])
@@ -60,18 +88,56 @@ def read_state(conn: Connection, source: str) -> SnapshotState | None:
 
 
 def begin(conn: Connection, source: str, slot: str) -> int:
-    """Record that a snapshot runs, in place of any earlier one; its id."""
+    """Record that an initial snapshot runs, in place of any earlier one; its id."""
     with translated("writing headwater.snapshot"), conn.transaction():
-        conn.execute("delete from headwater.snapshot where source = %s", (source,))
-        row = conn.execute((_BEGIN + "returning id").encode(), (source, slot)).fetchone()
+        conn.execute(
+            "delete from headwater.snapshot where source = %s and kind = 'initial'", (source,)
+        )
+        return _insert(conn, source, slot, "initial", {})
+
+
+def begin_on_demand(conn: Connection, source: str, options: Mapping[str, Any]) -> int:
+    """Record a snapshot on demand; its id."""
+    with translated("writing headwater.snapshot"):
+        return _insert(conn, source, None, "on_demand", options)
+
+
+def _insert(
+    conn: Connection, source: str, slot: str | None, kind: str, options: Mapping[str, Any]
+) -> int:
+    row = conn.execute(_BEGIN, (source, slot, kind, json.dumps(options))).fetchone()
     assert row is not None
     return int(row[0])
 
 
-def record_table(conn: Connection, snapshot_id: int, schema: str, table: str, rows: int) -> None:
-    """Record that a table was read and handed to Kafka."""
-    with translated("writing headwater.snapshot_table"):
-        conn.execute(_TABLE, (snapshot_id, schema, table, rows))
+def wanted(conn: Connection, snapshot_id: int) -> str | None:
+    """What somebody asks of the process that runs a snapshot: ``pause``, ``cancel`` or nothing.
+
+    A snapshot that is gone is to be cancelled.
+    """
+    with translated("reading headwater.snapshot"):
+        row = conn.execute(
+            "select wanted from headwater.snapshot where id = %s", (snapshot_id,)
+        ).fetchone()
+    return "cancel" if row is None else row[0]
+
+
+def ask(conn: Connection, snapshot_id: int, what: str) -> None:
+    """Ask for ``pause`` or ``cancel``; who runs it looks every second."""
+    with translated("writing headwater.snapshot"):
+        conn.execute("update headwater.snapshot set wanted = %s where id = %s", (what, snapshot_id))
+
+
+def set_status(conn: Connection, snapshot_id: int, status: str, error: str | None = None) -> None:
+    """Record that it runs (again), was paused, failed or was cancelled."""
+    with translated("writing headwater.snapshot"):
+        conn.execute(_SET, (status, error, status, snapshot_id))
+
+
+def complete(conn: Connection, snapshot_id: int, consistent_point: int) -> None:
+    """Record that everything is in Kafka: the stream may begin at ``consistent_point``."""
+    with translated("writing headwater.snapshot"):
+        conn.execute(_COMPLETE, (format_lsn(consistent_point), snapshot_id))
 
 
 def table_rows(conn: Connection, snapshot_id: int) -> dict[str, int]:
@@ -81,7 +147,20 @@ def table_rows(conn: Connection, snapshot_id: int) -> dict[str, int]:
     return {f"{schema}.{table}": count for schema, table, count in rows}
 
 
-def complete(conn: Connection, snapshot_id: int, consistent_point: int) -> None:
-    """Record that everything is in Kafka: the stream may begin at ``consistent_point``."""
-    with translated("writing headwater.snapshot"):
-        conn.execute(_COMPLETE, (format_lsn(consistent_point), snapshot_id))
+def lock(conn: Connection, snapshot_id: int) -> bool:
+    """Be the one process that runs this snapshot, until the session ends."""
+    with translated("locking the snapshot"):
+        row = conn.execute(_TRY_LOCK, (_LOCK_CLASS, snapshot_id)).fetchone()
+    return row == (True,)
+
+
+def running_ids(conn: Connection) -> set[int]:
+    """Snapshots that a process runs at this moment."""
+    with translated("reading pg_locks"):
+        return {row[0] for row in conn.execute(_LOCKED, (_LOCK_CLASS,))}
+
+
+def forget(conn: Connection, snapshot_id: int) -> None:
+    """Delete a snapshot's record, its tables and chunks with it."""
+    with translated("deleting from headwater.snapshot"):
+        conn.execute("delete from headwater.snapshot where id = %s", (snapshot_id,))

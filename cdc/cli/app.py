@@ -29,6 +29,7 @@ VERBS: tuple[str, ...] = (
     "check",
     "init",
     "capture",
+    "snapshot",
     "apply",
     "health",
     "lag",
@@ -54,6 +55,7 @@ On your own servers:
   headwater check                 what has to change before capture can run
   headwater init                  publication, replication slot and topics
   headwater capture               changes to Kafka, until stopped
+  headwater snapshot start TABLE  a table's rows at one LSN, while capture runs
   headwater apply                 Kafka to the views, until stopped
   headwater health                whether capture is alive, for a probe
   headwater lag                   how far behind each view is

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from cdc.cli.init_steps import Outcome
-    from cdc.source.selection import Table
 
 
 def register(app: typer.Typer) -> None:
@@ -46,8 +45,8 @@ def init(
 
     Creates the schema headwater, the publication, the topics and the replication slot, and
     publishes every row of the tables as of the slot's first LSN. Checks everything beforehand.
-    Run again after an interruption: it starts over. When all stands it only brings
-    the schema headwater up to date.
+    Run again after an interruption: it goes on where it was. When all stands it only
+    brings the schema headwater up to date.
     """
     from cdc.capture.memory import keep_freed_memory
     from cdc.cli.init_steps import initialise, tell_of_ddl
@@ -112,6 +111,7 @@ class Display:
     def tables(self, expected: dict[str, int]) -> None:
         from rich import progress
 
+        self.close()  # a later round begins again
         self._progress = progress.Progress(
             progress.TextColumn("{task.description}", markup=False),
             progress.BarColumn(),
@@ -126,19 +126,19 @@ class Display:
         }
         self._progress.start()
 
-    def rows(self, table: Table, count: int) -> None:
+    def rows(self, label: str, count: int) -> None:
         if self._progress is None:
             return
-        task_id = self._tasks[table.label]
+        task_id = self._tasks[label]
         task = self._progress.tasks[task_id]
         if not task.started:
             self._progress.start_task(task_id)
         rate = f"{task.speed:,.0f}/s" if task.speed else ""
         self._progress.update(task_id, advance=count, rate=rate)
 
-    def table_read(self, table: Table, rows: int) -> None:
+    def table_read(self, label: str, rows: int) -> None:
         if self._progress is not None:
-            self._progress.update(self._tasks[table.label], total=rows, completed=rows)
+            self._progress.update(self._tasks[label], total=rows, completed=rows)
 
     def close(self) -> None:
         """Leave the terminal as it was."""

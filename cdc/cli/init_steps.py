@@ -3,17 +3,19 @@
     preflight ─▶ migrations ─▶ publication ─▶ topics ─▶ state running ─▶ slot at L ─▶ snapshot
               ─▶ progress mark (L) ─▶ state complete
 
-Every step before ``running`` may be repeated. From there on a crash leaves ``running``; the next
-run drops the slot and takes the snapshot again. Only the mark lets capture start, so it never
-follows a snapshot that is not whole.
+Every step before ``running`` may be repeated. From there on a crash leaves ``running``, and the
+next run goes on with the slot and with what is in Kafka; with ``again`` it starts over.
+Only the mark lets capture start, so it never follows a snapshot that is not whole.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from time import time_ns
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from cdc.capture.reconcile import newest_event
 from cdc.config import Config
@@ -29,31 +31,18 @@ from cdc.source.catalog import captured_tables
 from cdc.source.postgres import Connection, connect, translated
 from cdc.source.publication import ensure_publication
 from cdc.source.selection import Table
-from cdc.source.slot import create_slot, drop_slot, identify, slot_state
+from cdc.source.slot import ExportedSlot, create_slot, drop_slot, identify, slot_state
 from cdc.topics import progress_topic, schemas_topic, table_topic
 from migrations.ddl_events import set_ddl_events
 from migrations.runner import migrate
 from snapshots import state
-from snapshots.initial import InitialSnapshot, publish_snapshot
-from snapshots.plan import estimated_rows
+from snapshots.initial import cannot_go_on, lost_in_kafka, publish_descriptions
+from snapshots.job import Job, Observer
+from snapshots.ledger import Ledger
+from snapshots.publish import SnapshotPublisher
+from snapshots.rounds import run as run_rounds
 
 _LOCK = "select pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended(%s, 0))"
-
-
-class Observer(Protocol):
-    """Hears of what is done, to show it."""
-
-    def step(self, what: str) -> None:
-        """One line: something was done or found."""
-
-    def tables(self, expected: dict[str, int]) -> None:
-        """The tables to be read, with the planner's idea of their rows (0: none)."""
-
-    def rows(self, table: Table, count: int) -> None:
-        """So many more rows of a table were read."""
-
-    def table_read(self, table: Table, rows: int) -> None:
-        """A table was read whole."""
 
 
 class Outcome(NamedTuple):
@@ -70,7 +59,7 @@ class Outcome(NamedTuple):
 def initialise(
     config: Config, observer: Observer, *, with_rows: bool = True, again: bool = False
 ) -> Outcome:
-    """Make what is missing, or say what stands. ``again`` replaces a completed snapshot.
+    """Make what is missing, or say what stands. ``again`` replaces a snapshot, complete or not.
 
     Raises ``FatalError`` with all errors of the preflight before anything is made.
     """
@@ -94,7 +83,7 @@ def initialise(
             observer.step(f"topics: {len(created)} created, {len(specs) - len(created)} were there")
             kit = _Kit(config, conn, broker, observer, tables)
             _refuse_other_history(kit)
-            lsn, rows = _take_snapshot(kit, known, with_rows)
+            lsn, rows = _take_snapshot(kit, known, with_rows, again)
     return Outcome(
         True, source.slot_name, source.publication_name, lsn, [spec.name for spec in specs], rows
     )
@@ -116,44 +105,93 @@ class _Kit:
 
 
 def _take_snapshot(
-    kit: _Kit, known: state.SnapshotState | None, with_rows: bool
+    kit: _Kit, known: state.SnapshotState | None, with_rows: bool, again: bool
 ) -> tuple[int, dict[str, int]]:
     """Slot, rows, mark; the consistent point and the rows by table."""
     config, conn, source = kit.config, kit.conn, kit.config.source
-    for name in {source.slot_name, known.slot if known else source.slot_name}:
-        if drop_slot(conn, name):
-            kit.observer.step(f"slot {name} of an earlier run dropped: starting over")
-    identity = identify(conn)
     producer = BulkProducer(
         config.kafka.bootstrap_servers, config.kafka.producer, security=config.kafka
     )
-    _withdraw(kit, producer)
-    snapshot_id = state.begin(conn, source.name, source.slot_name)
-    with create_slot(
-        source.dsn, source.slot_name, failover=source.failover, on_wait=kit.observer.step
-    ) as slot:
-        lsn = slot.consistent_point
-        kit.observer.step(f"slot {source.slot_name} created at {format_lsn(lsn)}")
-        run = InitialSnapshot(
-            source=source,
-            context=SourceContext(version("headwater"), source.name, identity.database),
-            snapshot_id=snapshot_id,
-            consistent_point=lsn,
-            snapshot_name=slot.snapshot_name,
-            dirty=_dirty(kit),
-            with_rows=with_rows,
-            on_rows=kit.observer.rows,
-            on_table=kit.observer.table_read,
-        )
-        if with_rows:
-            kit.observer.tables({t.label: estimated_rows(conn, t) for t in kit.tables})
-        rows = publish_snapshot(run, kit.tables, producer, conn)
+    snapshot_id = _resumed(kit, known) if known and with_rows and not again else None
+    if snapshot_id is None:
+        for name in {source.slot_name, known.slot if known else source.slot_name}:
+            if drop_slot(conn, name):
+                kit.observer.step(f"slot {name} of an earlier run dropped: starting over")
+        _withdraw(kit, producer)
+        snapshot_id = state.begin(conn, source.name, source.slot_name)
+    ledger = Ledger(conn, snapshot_id)
+    identity = identify(conn)
+    context = SourceContext(version("headwater"), source.name, identity.database)
+    if with_rows:
+        run_rounds(_job(kit, ledger, context), ledger, producer)
+        lsn = min(ledger.points())
+    else:
+        with _slot(kit) as slot:
+            lsn = slot.consistent_point
+            publisher = SnapshotPublisher(producer, context, lsn)
+            publish_descriptions(source, kit.tables, publisher, slot.snapshot_name)
     mark = Mark(
         lsn, _ends(kit), identity.system_id, identity.timeline, identity.database, source.slot_name
     )
     _send_progress(kit, producer, mark.encode(time_ns() // 1_000_000))
     state.complete(conn, snapshot_id, lsn)
-    return lsn, rows
+    return lsn, state.table_rows(conn, snapshot_id)
+
+
+def _resumed(kit: _Kit, known: state.SnapshotState) -> int | None:
+    """The interrupted snapshot to go on with; None when there is none, or it must start over."""
+    if known.complete:
+        return None
+    if why := cannot_go_on(kit.conn, known, kit.config.source.slot_name):
+        kit.observer.step(f"an interrupted snapshot cannot go on: {why}")
+        return None
+    ledger = Ledger(kit.conn, known.id)
+    ends = kit.broker.end_offsets(_table_topics(kit))
+    sums = {topic: sum(of_topic.values()) for topic, of_topic in ends.items()}
+    for label in lost_in_kafka(ledger, sums):
+        kit.observer.step(f"Kafka holds less of {label} than it had: reading it anew")
+    chunks = ledger.chunks()
+    done = sum(chunk.lsn is not None for chunk in chunks)
+    kit.observer.step(f"going on with the snapshot: {done} of {len(chunks)} chunks are in Kafka")
+    return known.id
+
+
+def _job(kit: _Kit, ledger: Ledger, context: SourceContext) -> Job:
+    config, source = kit.config, kit.config.source
+    topics = _table_topics(kit)
+    return Job(
+        source=source,
+        kafka=config.kafka,
+        context=context,
+        tables=lambda: captured_tables(kit.conn, source),
+        topic_of=lambda table: table_topic(source.name, table.schema, table.name),
+        slot=lambda: _slot(kit, ledger),
+        partitions=kit.broker.partitions(topics),
+        observer=kit.observer,
+        dirty=_dirty(kit),
+        workers=config.snapshot.workers,
+        chunk_mb=config.snapshot.chunk_mb,
+        max_age_s=config.snapshot.max_age_s,
+        marked=config.snapshot.workers == 1,
+    )
+
+
+@contextmanager
+def _slot(kit: _Kit, ledger: Ledger | None = None) -> Iterator[ExportedSlot]:
+    """Capture's own slot first, after that temporary ones."""
+    source, rounds = kit.config.source, len(ledger.points()) if ledger else 0
+    with create_slot(
+        source.dsn,
+        f"{source.slot_name[:50]}_{rounds}" if rounds else source.slot_name,
+        temporary=rounds > 0,
+        failover=source.failover and not rounds,
+        timeout_s=kit.config.snapshot.slot_timeout_s,
+        on_wait=kit.observer.step,
+    ) as slot:
+        if not rounds:
+            point = format_lsn(slot.consistent_point)
+            kit.observer.step(f"slot {source.slot_name} created at {point}")
+        yield slot
 
 
 def tell_of_ddl(config: Config, observer: Observer, wanted: bool) -> None:
@@ -232,12 +270,15 @@ def _still_there(kit: _Kit, mark: Mark) -> Offsets:
     }
 
 
-def _dirty(kit: _Kit) -> dict[str, int]:
-    """Table topics that hold records, with their number of partitions."""
+def _table_topics(kit: _Kit) -> list[str]:
     source = kit.config.source.name
-    topics = [table_topic(source, table.schema, table.name) for table in kit.tables]
-    ends = kit.broker.end_offsets(topics)
-    return {topic: len(ends[topic]) for topic in topics if any(ends[topic].values())}
+    return [table_topic(source, table.schema, table.name) for table in kit.tables]
+
+
+def _dirty(kit: _Kit) -> frozenset[str]:
+    """Table topics that hold records."""
+    ends = kit.broker.end_offsets(_table_topics(kit))
+    return frozenset(topic for topic, of_topic in ends.items() if any(of_topic.values()))
 
 
 def _ends(kit: _Kit) -> dict[str, dict[int, int]]:

@@ -100,18 +100,23 @@ def test_without_a_snapshot_the_stream_begins_at_the_slot(shop: Deployment) -> N
     assert status(shop) == "complete"
 
 
-def test_a_run_killed_midway_starts_over_and_no_deleted_row_survives(shop: Deployment) -> None:
-    shop.execute("insert into public.a select i, 'a' || i from generate_series(3001, 100000) i")
+def test_a_run_killed_midway_goes_on_where_it_was(shop: Deployment) -> None:
+    shop.execute("insert into public.a select i, 'a' || i from generate_series(3001, 200000) i")
+    shop.extra = "[snapshot]\nchunk_mb = 0.05"
     with shop.running("init") as process, connect(shop.dsn) as conn:
 
         def reading() -> bool:
             assert process.poll() is None, shop.log("init")
-            state = slot_state(conn, slot_of(shop))
-            return state is not None and state.confirmed_flush is not None
+            if slot_state(conn, slot_of(shop)) is None:
+                return False
+            row = conn.execute(
+                "select count(*) from headwater.snapshot_chunk where lsn is not null"
+            ).fetchone()
+            return row is not None and row[0] > 0
 
-        wait_until(reading, "the slot to be there")
+        wait_until(reading, "a chunk to be in Kafka")
         with psycopg.connect(shop.dsn) as blocker:
-            # Not before the slot: creating it would wait for this transaction.
+            # Not before the chunks are planned, which looks at each table.
             blocker.execute("lock table public.b in access exclusive mode")
 
             def stuck() -> bool:
@@ -122,19 +127,52 @@ def test_a_run_killed_midway_starts_over_and_no_deleted_row_survives(shop: Deplo
             second = shop.run("init")
             assert second.returncode == 1
             assert "another headwater init runs" in second.stderr
-            wait_until(lambda: shop.records("a"), "rows of public.a in Kafka")
             process.kill()
     assert status(shop) == "running"
     refused = shop.run("capture")
     assert refused.returncode == 1
     assert "headwater init" in refused.stderr
-    assert shop.events("a")
+    shop.execute(
+        "delete from public.a where id <= 100",
+        "update public.a set v = 'moved' where id between 101 and 200",
+    )
+    read = shop.records("a")
+    done = shop.run("init")
+    assert done.returncode == 0, done.stderr
+    assert "going on with the snapshot" in done.stderr
+    assert shop.records("a") - read < 20_000
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+    rows = fold(shop.events("a"))
+    assert sorted(row["id"] for row in rows.values()) == list(range(101, 200_001))
+    moved = [row["id"] for row in rows.values() if row["v"] == "moved"]
+    assert sorted(moved) == list(range(101, 201))
+
+
+def test_what_cannot_go_on_starts_over_and_no_deleted_row_survives(shop: Deployment) -> None:
+    shop.init()
+    with connect(shop.dsn) as conn:
+        conn.execute("update headwater.snapshot set status = 'running'")
+        drop_slot(conn, slot_of(shop))
     shop.execute("delete from public.a where id <= 100")
     done = shop.run("init")
     assert done.returncode == 0, done.stderr
-    assert f"slot {slot_of(shop)} of an earlier run dropped" in done.stderr
-    rows = fold(shop.events("a"))
-    assert sorted(row["id"] for row in rows.values()) == list(range(101, 100_001))
+    assert f"cannot go on: slot {slot_of(shop)} is gone" in done.stderr
+    assert {row["id"] for row in fold(shop.events("a")).values()} == set(range(101, 3001))
+
+
+def test_a_topic_that_lost_its_rows_is_filled_again(shop: Deployment) -> None:
+    shop.init()
+    topic = f"{shop.name}.public.a"
+    with Broker(shop.bootstrap) as broker:
+        broker.delete_topics([topic])
+        wait_until(lambda: topic not in broker.partitions([topic]), "the topic to be gone")
+    shop.execute("update headwater.snapshot set status = 'running'")
+    done = shop.run("init")
+    assert done.returncode == 0, done.stderr
+    assert "Kafka holds less of public.a than it had" in done.stderr
+    assert len(fold(shop.events("a"))) == 3000
+    assert len(shop.events("b")) == 2
 
 
 def test_a_refused_run_leaves_nothing_half_done(shop: Deployment) -> None:

@@ -12,6 +12,7 @@ from cdc.errors import SourceError
 from cdc.source.postgres import Connection, connect
 from migrations.runner import Migration, migrate, migrations, pending
 from snapshots import state
+from snapshots.ledger import Chunk, Ledger, TableRecord
 
 # The schema as it is meant to be now. A new migration changes this table with it.
 SCHEMA = {
@@ -24,18 +25,44 @@ SCHEMA = {
     "snapshot": {
         "id": "bigint not null",
         "source": "text not null",
-        "slot": "text not null",
+        "slot": "text",
         "status": "text not null",
         "consistent_point": "pg_lsn",
         "started_at": "timestamp with time zone not null",
         "finished_at": "timestamp with time zone",
+        "kind": "text not null",
+        "options": "jsonb not null",
+        "wanted": "text",
+        "error": "text",
+    },
+    "snapshot_point": {
+        "snapshot_id": "bigint not null",
+        "lsn": "pg_lsn not null",
+        "sees": "pg_snapshot not null",
+        "taken_at": "timestamp with time zone not null",
     },
     "snapshot_table": {
         "snapshot_id": "bigint not null",
         "schema_name": "text not null",
         "table_name": "text not null",
         "row_count": "bigint not null",
-        "finished_at": "timestamp with time zone not null",
+        "finished_at": "timestamp with time zone",
+        "shape": "text",
+        "estimated_rows": "bigint not null",
+        "topic": "text",
+    },
+    "snapshot_chunk": {
+        "snapshot_id": "bigint not null",
+        "schema_name": "text not null",
+        "table_name": "text not null",
+        "number": "integer not null",
+        "leaf": "oid not null",
+        "file": "text not null",
+        "first_block": "bigint not null",
+        "end_block": "bigint",
+        "lsn": "pg_lsn",
+        "row_count": "bigint not null",
+        "finished_at": "timestamp with time zone",
     },
 }
 EXTRA = Migration(len(migrations()) + 1, "later", "create table headwater.later (id int)")
@@ -130,11 +157,16 @@ def test_a_snapshots_state_goes_from_nothing_through_running_to_complete(
     migrate(conn)
     assert state.read_state(conn, "shop") is None
     first = state.begin(conn, "shop", "slot")
-    state.record_table(conn, first, "public", "t", 7)
+    table = TableRecord("public", "t", "shape", 5, "topic", 0, finished=False)
+    chunk = Chunk("public", "t", 1, 16384, "file", 0, None)
+    Ledger(conn, first).plan(table, [chunk])
     second = state.begin(conn, "shop", "slot")
     assert state.table_rows(conn, first) == {}
     assert state.read_state(conn, "shop") == (second, "slot", "running", None)
-    state.record_table(conn, second, "public", "t", 8)
+    ledger = Ledger(conn, second)
+    ledger.plan(table, [chunk])
+    ledger.done(chunk, 0x1_0000_0010, 8)
+    ledger.finish("public", "t")
     state.complete(conn, second, 0x1_0000_0010)
     assert state.read_state(conn, "shop") == (second, "slot", "complete", 0x1_0000_0010)
     assert state.table_rows(conn, second) == {"public.t": 8}

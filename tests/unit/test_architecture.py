@@ -38,8 +38,8 @@ CLIENTS = {
 # What each folder may import of ours besides itself.
 ALLOWED: dict[str, tuple[str, ...]] = {
     "snapshots": (*KERNEL, "cdc.source.slot", "cdc.source.catalog", "cdc.source.selection",
-                  "cdc.source.postgres", "cdc.kafka.producer", "cdc.kafka.bulk", "cdc.config",
-                  "cdc.columnar"),
+                  "cdc.source.postgres", "cdc.kafka.producer", "cdc.kafka.bulk", "cdc.kafka.broker",
+                  "cdc.config", "cdc.columnar"),
     "views": KERNEL,
     "jobs": (*KERNEL, "cdc.config", "cdc.kafka.broker", "cdc.kafka.security", "views", "stack.jars",
              "stack.java"),

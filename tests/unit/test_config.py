@@ -13,6 +13,7 @@ from cdc.config import (
     Kafka,
     OpenSearch,
     Redis,
+    Snapshot,
     Source,
     View,
     load_config,
@@ -90,6 +91,6 @@ def test_a_folder_and_a_missing_file_are_told_apart(tmp_path: Path) -> None:
 
 def test_every_setting_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
-    sections = (Source, Kafka, Capture, OpenSearch, Redis, Delta, View, Apply)
+    sections = (Source, Kafka, Capture, Snapshot, OpenSearch, Redis, Delta, View, Apply)
     names = {name for section in sections for name in section.model_fields} - {"kind"}
     assert [name for name in sorted(names) if f"`{name}`" not in page] == []

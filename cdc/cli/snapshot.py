@@ -1,0 +1,162 @@
+"""``headwater snapshot``: tables read again at an exact LSN, while everything runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc.cli.context import configured
+from cdc.cli.output import err, out, print_json
+
+if TYPE_CHECKING:
+    from cdc.config import Config
+    from snapshots.standing import Standing
+
+group = typer.Typer(
+    name="snapshot",
+    help="Read tables at an exact LSN into topics of their own, while everything runs.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+IdArgument = Annotated[int, typer.Argument(metavar="ID", help="As `list` shows it.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="As JSON on stdout.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(group)
+
+
+@group.command()
+def start(
+    ctx: typer.Context,
+    tables: Annotated[list[str], typer.Argument(metavar="TABLE...", help="schema.table")],
+    where: Annotated[
+        str, typer.Option("--where", metavar="SQL", help="Only rows that it holds for.")
+    ] = "",
+    key_range: Annotated[
+        str | None,
+        typer.Option(
+            "--key-range",
+            metavar="LO:HI",
+            help="Only keys from LO up to, not including, HI; either may be left out.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, max=64, help="Processes that read.")
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option("--rate", help='At most so much: "5000 rows/s", "20 MB/s" or "none".'),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Read tables into topics <source>.__snapshot.<id>.<schema>.<table>, until done.
+
+    Ctrl-C pauses it. After a crash of anything, `headwater snapshot resume ID` goes on.
+    """
+    from snapshots.ondemand import Options, create, parse_rate
+
+    config = configured(ctx)
+    if rate is not None:
+        parse_rate(rate)
+    options = Options(where, parse_range(key_range), workers, rate)
+    snapshot_id = create(config, tables, options)
+    err().print(f"snapshot {snapshot_id}")
+    _run(config, snapshot_id, as_json)
+
+
+@group.command()
+def resume(ctx: typer.Context, snapshot_id: IdArgument, as_json: JsonOption = False) -> None:
+    """Go on with a snapshot that was paused, failed or was killed, where it was."""
+    _run(configured(ctx), snapshot_id, as_json)
+
+
+@group.command()
+def pause(ctx: typer.Context, snapshot_id: IdArgument) -> None:
+    """Let a snapshot finish the chunks it is reading, and end its process."""
+    _ask(configured(ctx), snapshot_id, "pause")
+
+
+@group.command()
+def cancel(ctx: typer.Context, snapshot_id: IdArgument) -> None:
+    """End a snapshot for good and delete its topics."""
+    _ask(configured(ctx), snapshot_id, "cancel")
+
+
+@group.command(name="list")
+def list_(ctx: typer.Context, as_json: JsonOption = False) -> None:
+    """Every snapshot of the source, the initial one first."""
+    from cdc.cli.snapshot_display import describe, overview
+    from cdc.source.postgres import connect
+    from snapshots.standing import snapshots
+
+    source = configured(ctx).source
+    with connect(source.dsn, application_name="headwater snapshot") as conn:
+        found = snapshots(conn, source.name)
+    if as_json:
+        print_json([describe(one) for one in found])
+    else:
+        out().print(overview(found))
+
+
+@group.command()
+def status(ctx: typer.Context, snapshot_id: IdArgument, as_json: JsonOption = False) -> None:
+    """How far a snapshot is: rows, rate and time left, per table."""
+    from snapshots.ondemand import standing
+
+    _show(standing(configured(ctx), snapshot_id), as_json)
+
+
+def parse_range(text: str | None) -> tuple[str | None, str | None] | None:
+    """``LO:HI``. Raises ``UsageError``. A key that holds a colon is what --where is for."""
+    from cdc.errors import UsageError
+
+    if text is None:
+        return None
+    low, colon, high = text.partition(":")
+    if not colon or ":" in high or not (low or high):
+        raise UsageError(f"--key-range {text!r} is not LO:HI", "for other keys use --where")
+    return low or None, high or None
+
+
+def _run(config: Config, snapshot_id: int, as_json: bool) -> None:
+    from cdc.cli.init import Display
+    from cdc.errors import HeadwaterError
+    from snapshots.job import StoppedError
+    from snapshots.ondemand import run
+
+    display = Display(err())
+    try:
+        found = run(config, snapshot_id, display)
+    except StoppedError as stopped:
+        err().print(stopped.message)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        err().print(f"paused: headwater snapshot resume {snapshot_id} goes on")
+        raise
+    except HeadwaterError as error:
+        error.hint = f"{error.hint}; headwater snapshot resume {snapshot_id} goes on".strip("; ")
+        raise
+    finally:
+        display.close()
+    _show(found, as_json)
+
+
+def _ask(config: Config, snapshot_id: int, what: str) -> None:
+    from snapshots.ondemand import ask
+
+    found = ask(config, snapshot_id, what)
+    out().print(f"snapshot {snapshot_id} is {found.status}")
+    if found.status == "running":
+        err().print("its process reads a chunk to its end first")
+
+
+def _show(found: Standing, as_json: bool) -> None:
+    from cdc.cli.snapshot_display import describe, progress
+
+    if as_json:
+        print_json(describe(found))
+    else:
+        for line in progress(found):
+            out().print(line)

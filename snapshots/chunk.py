@@ -1,0 +1,160 @@
+"""Reading one chunk in the exported snapshot and publishing it, in a transaction of its own.
+
+The transaction is short, so DDL waits for one chunk at most, and the application never waits for
+DDL that waits for a snapshot. Between chunks DDL may come: the table's shape is compared with the
+plan before and after each chunk, its file under the lock. What differs is no error but an answer:
+``changed``, and whoever runs the snapshot plans that table anew at a later LSN.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from cdc.config import Kafka, Source
+from cdc.errors import HeadwaterError
+from cdc.events.envelope import SourceContext
+from cdc.protocol.relation import TypeInfo
+from cdc.source.catalog import load_types
+from cdc.source.postgres import Connection, literal, sqlstate, translated
+from snapshots.ledger import Chunk
+from snapshots.plan import TablePlan, same_file, shape_now
+from snapshots.publish import SnapshotPublisher
+from snapshots.read import Block, in_snapshot, read_blocks
+
+_GONE: Final = ("42P01", "42703", "42704", "3F000")
+"""Undefined table, column, object or schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What all chunks that are read in one exported snapshot share.
+
+    ``lsn`` is its consistent point, ``next_xid`` is above every transaction that it sees. Limits
+    are a worker's, infinite without one.
+    """
+
+    source: Source
+    kafka: Kafka
+    context: SourceContext
+    lsn: int
+    snapshot_name: str
+    next_xid: int
+    plans: Mapping[str, TablePlan]
+    rows_s: float = float("inf")
+    bytes_s: float = float("inf")
+
+
+class Task(NamedTuple):
+    """A chunk to be read. With ``seen``, a ``pg_snapshot``, only what that does not see."""
+
+    chunk: Chunk
+    seen: str | None = None
+
+
+class Result(NamedTuple):
+    """What became of a chunk. ``changed``: DDL came, and nothing of it counts."""
+
+    chunk: Chunk
+    rows: int
+    changed: bool = False
+
+
+def unseen(next_xid: int, seen: str) -> str:
+    """The condition for row versions whose inserting transaction the ``pg_snapshot`` does not see.
+
+    xmin has 32 bits: of the transactions that end so, the last one below ``next_xid`` is taken. For
+    a row that was frozen long ago that may be too late a one; then it is read once more, which
+    changes nothing. It is never too early. Subtransactions have ids of their own: the snapshot of
+    a slot lists each that was not committed.
+    """
+    full = f"{next_xid} - (({next_xid} - xmin::text::bigint) & 4294967295)"
+    xid8 = f"greatest({full}, 3)::text::xid8"
+    return f"NOT pg_catalog.pg_visible_in_snapshot({xid8}, {literal(seen)}::pg_snapshot)"
+
+
+class Pace:
+    """Keeps a worker below its limits, by waiting."""
+
+    def __init__(
+        self,
+        rows_s: float,
+        bytes_s: float,
+        now: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._rows_s, self._bytes_s = rows_s, bytes_s
+        self._now, self._wait = now, wait
+        self._due = now()
+
+    def spend(self, block: Block) -> None:
+        """Wait until a block of that size may be followed by another. Nothing is saved up."""
+        now = self._now()
+        cost_s = max(block.rows / self._rows_s, len(block.copied) / self._bytes_s)
+        self._due = max(self._due, now) + cost_s
+        if self._due > now:
+            self._wait(self._due - now)
+
+
+class ChunkReader:
+    """Reads chunks of one round with one session. ``publish`` takes the rows."""
+
+    def __init__(
+        self,
+        round_: Round,
+        conn: Connection,
+        publisher: SnapshotPublisher,
+        publish: Callable[[Block], None],
+        on_block: Callable[[Chunk, Block], None] = lambda _chunk, _block: None,
+    ) -> None:
+        self._round, self._conn = round_, conn
+        self._publisher, self._publish, self._on_block = publisher, publish, on_block
+        self._pace = Pace(round_.rows_s, round_.bytes_s)
+        self._types: dict[int, TypeInfo] = load_types(conn)
+        self._table = ""
+
+    def read(self, task: Task) -> Result:
+        """Hand all rows of a chunk to the publisher. Raises what reading and publishing raise.
+
+        After ``changed`` nothing else may be read: the plan is no longer true.
+        """
+        plan = self._round.plans[task.chunk.label]
+        if not self._unchanged(plan):
+            return Result(task.chunk, 0, changed=True)
+        try:
+            rows = self._copy(plan, task)
+        except HeadwaterError as error:
+            if sqlstate(error) not in _GONE:
+                raise
+            return Result(task.chunk, 0, changed=True)  # the session is closed
+        if rows is None or not self._unchanged(plan):
+            return Result(task.chunk, 0, changed=True)
+        return Result(task.chunk, rows)
+
+    def _copy(self, plan: TablePlan, task: Task) -> int | None:
+        chunk, rows = task.chunk, 0
+        leaf = plan.leaf(chunk.leaf)
+        condition = unseen(self._round.next_xid, task.seen) if task.seen else ""
+        with in_snapshot(self._conn, self._round.snapshot_name):
+            with translated(f"locking {plan.label} for the snapshot"):
+                self._conn.execute(f"LOCK TABLE {leaf.name} IN ACCESS SHARE MODE".encode())
+            if not same_file(self._conn, leaf):
+                return None
+            self._start(plan)
+            doing = f"reading {plan.label}"
+            for block in read_blocks(self._conn, plan.statement(chunk, condition), doing):
+                self._publish(block)
+                rows += block.rows
+                self._on_block(chunk, block)
+                self._pace.spend(block)
+        return rows
+
+    def _start(self, plan: TablePlan) -> None:
+        if self._table != plan.label:
+            self._table = plan.label
+            self._publisher.start_table(plan.relation, plan.topic, time.time_ns() // 1000)
+
+    def _unchanged(self, plan: TablePlan) -> bool:
+        return shape_now(self._conn, plan, self._types, self._round.source) == plan.shape

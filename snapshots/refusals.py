@@ -1,0 +1,74 @@
+"""What stops a snapshot on demand, found before anything is made. Each says the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cdc.config import Source
+from cdc.errors import SourceError
+from cdc.source.catalog import captured_tables
+from cdc.source.postgres import Connection, translated
+from cdc.source.selection import Table
+from snapshots import state
+
+_SERVER = """
+select pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('wal_level'),
+       pg_catalog.current_setting('max_replication_slots')::int,
+       (select count(*) from pg_catalog.pg_replication_slots),
+       pg_catalog.current_setting('max_wal_senders')::int,
+       (select count(*) from pg_catalog.pg_stat_replication)
+"""
+_PUBLISHED = """
+select schemaname, tablename from pg_catalog.pg_publication_tables where pubname = %s
+"""
+
+
+def refuse_unfit(conn: Connection, source: Source, names: Sequence[str]) -> list[Table]:
+    """The tables that ``names`` choose. Raises ``SourceError`` with whatever speaks against it."""
+    _refuse_server(conn)
+    initial = state.read_state(conn, source.name)
+    if initial is None or not initial.complete:
+        raise SourceError(
+            f"source {source.name} has no complete initial snapshot, so nothing streams",
+            "run headwater init",
+        )
+    wanted = source.model_copy(update={"tables": tuple(names), "exclude": ()})
+    tables = captured_tables(conn, wanted)
+    with translated(f"reading publication {source.publication_name}"):
+        published = set(conn.execute(_PUBLISHED, (source.publication_name,)).fetchall())
+    missing = [table.label for table in tables if (table.schema, table.name) not in published]
+    if missing:
+        raise SourceError(
+            f"{', '.join(missing)} is not in publication {source.publication_name}, so its changes "
+            "are not streamed",
+            "add it to source.tables, and to the publication",
+        )
+    return tables
+
+
+def _refuse_server(conn: Connection) -> None:
+    with translated("looking at the server's settings"):
+        row = conn.execute(_SERVER).fetchone()
+    assert row is not None
+    standby, wal_level, slots, slots_used, senders, senders_used = row
+    if standby:
+        raise SourceError(
+            "the server is a standby, and a snapshot is recorded in the schema headwater",
+            "name the primary in source.dsn",
+        )
+    if wal_level != "logical":
+        raise SourceError(
+            f"wal_level is {wal_level}: no slot can be made",
+            "set wal_level = logical in postgresql.conf and restart PostgreSQL",
+        )
+    if slots_used >= slots:
+        raise SourceError(
+            f"all {slots} replication slots are taken, and a snapshot needs one for a moment",
+            "raise max_replication_slots, or drop one that is not needed "
+            "(SELECT slot_name, active FROM pg_replication_slots)",
+        )
+    if senders_used >= senders:
+        raise SourceError(
+            f"all {senders} WAL senders are taken, and a snapshot needs one for a moment",
+            "raise max_wal_senders, or stop a replication client that is not needed",
+        )

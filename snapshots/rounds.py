@@ -1,0 +1,211 @@
+"""A snapshot from its first chunk to its last, through as many exported snapshots as it takes.
+
+    round:  slot at L ─▶ point recorded ─▶ tables planned ─▶ chunks read ─▶ older chunks once more
+                                                                 │
+            next round ◀─────────────────────── DDL, age, a worker's end
+
+Each round has an LSN of its own, above that of the round before. A slot gives it, and is left as
+soon as a session of ours keeps the snapshot for the workers: no WAL is held while rows are read.
+
+What a round before has finished is not read again, but for the row versions that its snapshot does
+not see. A row can have moved into a finished range from one that was not read yet, and the change
+that moved it, which is streamed, may have left its large values out: then nobody would have them.
+So in the end every chunk is complete as of the last LSN. Rows of a table without a key cannot come
+from two LSNs, as equal ones are not told apart; such a table is read anew, behind a truncate.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from cdc.errors import RetryableError
+from cdc.kafka.bulk import BulkProducer
+from cdc.lsn import format_lsn
+from cdc.source.postgres import Connection, connect, translated
+from snapshots import state
+from snapshots.chunk import Result, Round, Task
+from snapshots.job import Job, StoppedError
+from snapshots.ledger import Chunk, Ledger
+from snapshots.planning import prepare
+from snapshots.pool import InlinePool, Pool, ProcessPool, WorkerEndedError
+from snapshots.read import Block, in_snapshot
+
+_LOOK_S: Final = 0.5
+"""How often is looked whether somebody wants the snapshot to pause or end."""
+_BARREN_ROUNDS: Final = 10
+"""So many rounds one after the other that finish nothing end the snapshot."""
+_PIN = """
+select pg_catalog.pg_export_snapshot(), pg_catalog.pg_current_snapshot()::text,
+       pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::bigint
+"""
+
+
+class Outcome(NamedTuple):
+    """How a round ended: ``why`` another one is needed, ``""`` when all is read."""
+
+    chunks: int
+    why: str = ""
+
+
+def run(job: Job, ledger: Ledger, producer: BulkProducer) -> None:
+    """Read until every chunk is in Kafka as of one LSN.
+
+    Raises ``StoppedError`` when somebody asked for it, else what reading and publishing raise. In
+    each case what was recorded stays, and the next call goes on there.
+    """
+    barren = 0
+    while barren < _BARREN_ROUNDS:
+        outcome = _round(job, ledger, producer)
+        if not outcome.why:
+            return
+        barren = 0 if outcome.chunks else barren + 1
+        job.observer.step(f"{outcome.why}: going on at a later LSN")
+    raise RetryableError(
+        f"{_BARREN_ROUNDS} times in a row not one chunk could be read ({outcome.why})",
+        "try again when that has come to rest",
+    )
+
+
+def _round(job: Job, ledger: Ledger, producer: BulkProducer) -> Outcome:
+    tables = job.tables()
+    with _exported(job, ledger) as (bare, pin):
+        plans = prepare(job, ledger, producer, bare.lsn, pin, tables)
+        round_ = replace(bare, plans=plans)
+        reading = _Reading(job, ledger, round_)
+        pool = _pool(job, round_, producer, ledger, reading)
+        try:
+            return reading.through(pool)
+        except WorkerEndedError as error:
+            return Outcome(reading.chunks, error.message)
+        finally:
+            pool.close()
+
+
+@contextmanager
+def _exported(job: Job, ledger: Ledger) -> Iterator[tuple[Round, Connection]]:
+    """A snapshot at a new LSN, kept open by a session of ours; its slot is left at once."""
+    with ExitStack() as stack:
+        keeper = connect(job.source.dsn, application_name="headwater snapshot keeper")
+        pin = stack.enter_context(keeper)
+        with job.slot() as slot:
+            stack.enter_context(in_snapshot(pin, slot.snapshot_name))
+            with translated("exporting the snapshot to the workers"):
+                row = pin.execute(_PIN).fetchone()
+        assert row is not None
+        lsn, (name, sees, next_xid) = slot.consistent_point, row
+        ledger.add_point(lsn, sees)
+        job.observer.step(f"reading the tables as of {format_lsn(lsn)}")
+        share = job.workers
+        yield (
+            Round(
+                job.source, job.kafka, job.context, lsn, name, next_xid, {},
+                job.rows_s / share, job.bytes_s / share,
+            ),
+            pin,
+        )  # fmt: skip
+
+
+def _pool(
+    job: Job, round_: Round, producer: BulkProducer, ledger: Ledger, reading: _Reading
+) -> Pool:
+    if job.workers > 1:
+        return ProcessPool(round_, job.workers)
+    marked = job.marked and len(ledger.points()) == 1
+    return InlinePool(round_, producer, marked=marked, on_block=reading.on_block)
+
+
+class _Reading:
+    """One round's chunks, given to a pool and recorded as they are done."""
+
+    def __init__(self, job: Job, ledger: Ledger, round_: Round) -> None:
+        self.chunks = 0
+        self._job, self._ledger, self._round = job, ledger, round_
+        self._started = time.monotonic()
+        self._look_at = 0.0
+        records, chunks, points = ledger.tables(), ledger.chunks(), ledger.points()
+        fresh = [Task(chunk) for chunk in chunks if chunk.lsn is None]
+        stale = [
+            Task(chunk, points[chunk.lsn])
+            for chunk in chunks
+            if chunk.lsn is not None
+            and chunk.lsn < round_.lsn
+            and round_.plans[chunk.label].relation.key
+        ]
+        self._tasks = [*fresh, *stale][::-1]
+        self._left = Counter(task.chunk.label for task in self._tasks)
+        self._rows = Counter[str]()
+        self._open: set[str] = set()
+        for chunk in chunks:
+            self._rows[chunk.label] += chunk.rows
+        job.observer.tables({label: record.estimated_rows for label, record in records.items()})
+        for label, record in records.items():
+            job.observer.rows(label, self._rows[label])
+            if not self._left[label]:
+                self._finish(record.schema, record.table)
+
+    def through(self, pool: Pool) -> Outcome:
+        """Read until all is done, or something asks for another round."""
+        why = ""
+        while not why and (self._tasks or pool.busy):
+            self._look()
+            why = self._too_old()
+            if not why and self._tasks and pool.idle:
+                task = self._tasks.pop()
+                self._open.add(task.chunk.label)
+                pool.give(task)
+                why = self._take(pool.results(0))
+            elif not why:
+                why = self._take(pool.results(_LOOK_S, last=not self._tasks))
+        while pool.busy:
+            self._take(pool.results(_LOOK_S, last=True))
+        return Outcome(self.chunks, why)
+
+    def on_block(self, chunk: Chunk, block: Block) -> None:
+        """Rows are on their way (in this process)."""
+        self._job.observer.rows(chunk.label, block.rows)
+
+    def _take(self, results: Sequence[Result]) -> str:
+        """Record what is in Kafka; why the round must end, or nothing."""
+        why = ""
+        for result in results:
+            chunk = result.chunk
+            if result.changed:
+                why = f"{chunk.label} was altered"
+                continue
+            self._ledger.done(chunk, self._round.lsn, result.rows)
+            self.chunks += 1
+            self._rows[chunk.label] += result.rows
+            if self._job.workers > 1:
+                self._job.observer.rows(chunk.label, result.rows)
+            self._left[chunk.label] -= 1
+            if not self._left[chunk.label]:
+                self._finish(chunk.schema, chunk.table)
+        return why
+
+    def _finish(self, schema: str, table: str) -> None:
+        label = f"{schema}.{table}"
+        self._open.discard(label)
+        self._ledger.finish(schema, table)
+        self._job.observer.table_read(label, self._rows[label])
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + _LOOK_S
+        if what := state.wanted(self._ledger.conn, self._ledger.id):
+            raise StoppedError(self._ledger.id, what)
+
+    def _too_old(self) -> str:
+        """Vacuum waits for the snapshot: a new one lets it go on, while there is much to read."""
+        old = time.monotonic() - self._started > self._job.max_age_s
+        fresh = bool(self._tasks) and self._tasks[-1].seen is None
+        keyless = any(not self._round.plans[label].relation.key for label in self._open)
+        if not old or not fresh or keyless or not self.chunks:
+            return ""
+        return f"the snapshot is older than {self._job.max_age_s:g} s"

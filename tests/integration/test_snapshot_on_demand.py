@@ -1,0 +1,161 @@
+"""``headwater snapshot`` from the command line, while capture streams."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cdc.kafka.broker import Broker
+from cdc.lsn import parse_lsn
+from tests.deployment import Deployment, Event, fold
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def shop(deployment: Deployment) -> Deployment:
+    deployment.execute(
+        "create table public.item (id int primary key, kind text, note text)",
+        "insert into public.item select i, 'k' || i % 3, repeat('n', i % 50)"
+        " from generate_series(1, 20000) i",
+        "create table public.other (id int primary key)",
+        "insert into public.other values (1)",
+    )
+    deployment.init()
+    return deployment
+
+
+def start(shop: Deployment, *arguments: str) -> dict[str, Any]:
+    done = shop.run("snapshot", "start", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def rows(shop: Deployment, found: dict[str, Any]) -> list[Event]:
+    (table,) = found["tables"]
+    assert table["topic"] == f"{shop.name}.__snapshot.{found['id']}.{table['table']}"
+    return shop.topic(table["topic"])
+
+
+def ids(events: list[Event]) -> list[int]:
+    return sorted(event.value["after"]["id"] for event in events if event.value)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_rows_go_to_a_topic_of_their_own_while_capture_streams(
+    shop: Deployment, workers: str
+) -> None:
+    before = shop.events("item")
+    with shop.running("capture") as capture:
+        shop.execute("update public.item set note = 'new' where id <= 10")
+        found = start(shop, "public.item", "--workers", workers)
+        shop.execute("delete from public.item where id = 1")
+        shop.captured(capture)
+    events = rows(shop, found)
+    assert ids(events) == list(range(1, 20001))
+    assert {event.position for event in events} == {(parse_lsn(found["lsn"]), 0)}
+    assert {event.value["op"] for event in events if event.value} == {"r"}
+    assert (found["status"], found["rows"]) == ("complete", 20000)
+    assert [e.value for e in shop.events("item") if e.value and e.value["op"] == "r"] == [
+        e.value for e in before
+    ]
+    images = fold(events)
+    for key, image in fold(shop.events("item")).items():
+        assert images[key] == image
+
+
+def test_where_and_key_range_choose_rows(shop: Deployment) -> None:
+    some = rows(shop, start(shop, "public.item", "--where", "kind = 'k1' -- of three"))
+    assert ids(some) == [i for i in range(1, 20001) if i % 3 == 1]
+    ranged = rows(shop, start(shop, "public.item", "--key-range", "100:200", "--rate", "none"))
+    assert ids(ranged) == list(range(100, 200))
+    tail = rows(shop, start(shop, "public.item", "--key-range", "19990:"))
+    assert ids(tail) == list(range(19990, 20001))
+
+
+def test_a_snapshot_is_listed_shown_and_cancelled(shop: Deployment) -> None:
+    found = start(shop, "public.item")
+    listed = json.loads(shop.run("snapshot", "list", "--json").stdout)
+    assert [(one["kind"], one["status"]) for one in listed] == [
+        ("initial", "complete"),
+        ("on_demand", "complete"),
+    ]
+    assert "on demand" in shop.run("snapshot", "list").stdout
+    shown = shop.run("snapshot", "status", str(found["id"]))
+    assert "public.item" in shown.stdout
+    assert "100%" in shown.stdout
+    over = shop.run("snapshot", "cancel", str(found["id"]))
+    assert over.returncode == 1
+    assert "is complete" in over.stderr
+    with Broker(shop.bootstrap) as broker:
+        assert found["tables"][0]["topic"] in broker.partitions([found["tables"][0]["topic"]])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("public.itm",), "did you mean public.item?"),
+        (("public.late",), "public.late is not in publication"),
+        (("public.bare",), "has no replica identity"),
+        (("public.item", "--where", "nonsense = 1"), 'column "nonsense" does not exist'),
+        (("public.item", "--key-range", "x:y"), "--where or --key-range"),
+        (("public.item", "--key-range", "5"), "is not LO:HI"),
+        (("public.item", "--rate", "fast"), "is no rate"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_the_way_out(
+    shop: Deployment, arguments: tuple[str, ...], said: str
+) -> None:
+    shop.execute(
+        "create table public.late (id int primary key)", "create table public.bare (id int)"
+    )
+    refused = shop.run("snapshot", "start", *arguments)
+    assert refused.returncode != 0
+    assert said in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_paused_snapshot_goes_on_where_it_was_and_a_cancelled_one_leaves_nothing(
+    shop: Deployment,
+) -> None:
+    shop.extra = "[snapshot]\nchunk_mb = 0.05"
+    with shop.running("snapshot", "start", "public.item", "--rate", "4000 rows/s") as process:
+
+        def reading() -> dict[str, Any]:
+            assert process.poll() is None, shop.log("snapshot")
+            found = json.loads(shop.run("snapshot", "list", "--json").stdout)[-1]
+            assert (found["kind"], found["status"]) == ("on_demand", "running")
+            assert found["rows"] > 0
+            return found  # type: ignore[no-any-return]
+
+        found = wait_until(reading, "a chunk to be read")
+        snapshot_id = str(found["id"])
+        second = shop.run("snapshot", "resume", snapshot_id)
+        assert f"another process runs snapshot {snapshot_id}" in second.stderr
+        assert shop.run("snapshot", "pause", snapshot_id).returncode == 0
+        assert process.wait(60) == 1
+    paused = json.loads(shop.run("snapshot", "status", snapshot_id, "--json").stdout)
+    assert paused["status"] == "paused"
+    assert 0 < paused["rows"] < 20000
+    shop.execute("update public.item set note = 'late' where id <= 5")
+    done = shop.run("snapshot", "resume", snapshot_id, "--json")
+    assert done.returncode == 0, done.stderr
+    resumed = json.loads(done.stdout)
+    assert len(resumed["points"]) == 2
+    events = rows(shop, resumed)
+    assert len(events) <= 20000 + 2 * 5 + 500  # the chunk that was read is read to its end
+    assert set(ids(events)) == set(range(1, 20001))
+    images = fold(events)
+    assert [images[f'{{"id": {i}}}']["note"] for i in range(1, 6)] == ["late"] * 5
+
+    with shop.running("snapshot", "start", "public.item", "--rate", "2000 rows/s") as process:
+        found = wait_until(reading, "a chunk of the second to be read")
+        assert shop.run("snapshot", "cancel", str(found["id"])).returncode == 0
+        assert process.wait(60) == 1
+    over = json.loads(shop.run("snapshot", "status", str(found["id"]), "--json").stdout)
+    assert over["status"] == "cancelled"
+    with Broker(shop.bootstrap) as broker:
+        wait_until(
+            lambda: not broker.partitions([found["tables"][0]["topic"]]), "its topic to be gone"
+        )
