@@ -12,15 +12,13 @@ from time import monotonic
 from typing import Any, Final
 
 from cdc.errors import FatalError, LogError, RetryableError
-from cdc.kafka.client import open_client
+from cdc.kafka.client import HELD_BYTES, open_client
 from cdc.kafka.security import PLAINTEXT, Security
 
 _POLL_S: Final = 0.05
 _STALLED_S: Final = 120.0
 """Kafka that takes nothing for so long ends the snapshot."""
 _ANY_PARTITION: Final = -1
-_RECORD_BYTES: Final = 400
-"""What the client holds of a record besides its value: key, bookkeeping, the allocator's share."""
 
 
 class BulkProducer:
@@ -68,7 +66,8 @@ class BulkProducer:
                 "raise message.max.bytes in [kafka.producer] and max.message.bytes of the topic",
             ) from error
         self._sent += len(values)
-        self._sent_bytes += sum(map(len, filter(None, values))) + len(values) * _RECORD_BYTES
+        self._sent_bytes += len(values) * HELD_BYTES
+        self._sent_bytes += sum(map(len, filter(None, values))) + sum(map(len, filter(None, keys)))
         self._poll(0)
 
     def flush(self) -> None:

@@ -37,6 +37,8 @@ _DEFAULTS: Final[dict[str, str | int | bool]] = {
     "reconnect.backoff.max.ms": 1_000,
     "client.id": "headwater",
 }
+HELD_BYTES: Final = 300
+"""What a client holds of a record besides key and value: bookkeeping, the allocator's share."""
 _REFUSAL_S: Final = 3.0
 _CLIENTS_WORDS: Final = re.compile(r"^\w+://\S+: | \(after \d+ms in state \w+\)$")
 _CERTIFICATE_HINT: Final = "set kafka.ssl_ca_location to the PEM of who signed the certificate"

@@ -128,7 +128,7 @@ def _wired(source: Source, log: Log, client: Client, chance: Chance) -> Iterator
         "cdc.capture.loop.ReplicationStream": stream,
         "cdc.capture.loop.Describer": Describer,
         "cdc.capture.loop.asking": source.asking,
-        "cdc.capture.loop.select": SimpleNamespace(select=lambda *_: None),
+        "cdc.capture.session.select": SimpleNamespace(select=lambda *_: None),
         "cdc.capture.guard.select": SimpleNamespace(select=lambda *_: ([], [], [])),
         "cdc.capture.reconcile.asking": source.asking,
         "cdc.capture.reconcile.check_publication": lambda *_: [],
@@ -138,9 +138,9 @@ def _wired(source: Source, log: Log, client: Client, chance: Chance) -> Iterator
         "cdc.kafka.client.Producer": lambda _settings: client,
         "cdc.columnar.feed.LEAST_FRAMES": 6,
     }
-    for module in ("capture.loop", "capture.recorder", "kafka.producer"):
+    for module in ("capture.loop", "capture.session", "capture.recorder", "kafka.producer"):
         edges[f"cdc.{module}.monotonic"] = clock.monotonic
-    for module in ("capture.loop", "capture.recorder"):
+    for module in ("capture.session", "capture.recorder"):
         edges[f"cdc.{module}.time_ns"] = clock.time_ns
     with pytest.MonkeyPatch.context() as patch, capture_logs():
         for edge, simulated in edges.items():
