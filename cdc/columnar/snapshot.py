@@ -12,6 +12,7 @@ from cdc.columnar.arrays import texts_of
 from cdc.columnar.copied import copied_columns
 from cdc.columnar.objects import joined, json_object
 from cdc.columnar.values import column_to_json
+from cdc.errors import FatalError
 from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction, clock, text
 from cdc.protocol.relation import Relation
 
@@ -22,6 +23,9 @@ SNAPSHOT_MARKERS: Final = (
     "last_in_data_collection",
     "last",
 )
+MOST_BYTES: Final = 256 << 20
+"""Arrow's offsets have 31 bits, and JSON may be six times its text; of a block no more than one
+row is that large."""
 _ROW: Final = b"\0"
 """Stands for a row in an event that is yet to be cut: no JSON holds it."""
 
@@ -48,8 +52,13 @@ class SnapshotEncoder:
     def encode(self, copied: bytes, rows: int) -> tuple[list[bytes] | list[None], list[bytes]]:
         """Keys and values of ``rows`` rows, given as COPY's lines.
 
-        Raises ``ProtocolError`` for what COPY does not write.
+        Raises ``ProtocolError`` for what COPY does not write, ``FatalError`` above ``MOST_BYTES``.
         """
+        if len(copied) > MOST_BYTES:
+            raise FatalError(
+                f"a row of {len(copied):,} bytes is more than a record can hold",
+                "leave it or its column out: a row filter or a column list of the publication",
+            )
         columns = copied_columns(copied, rows, len(self._encode))
         cells = [encode(column) for encode, column in zip(self._encode, columns, strict=True)]
         row = json_object(self._names, cells)

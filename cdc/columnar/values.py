@@ -122,8 +122,9 @@ def _text(values: Any) -> Json | None:
     data = data_of(values)
     if not _whole_characters(values, data) or (len(data) and data.min() < _FIRST_PRINTED):
         return None
-    if (data == _QUOTE).any() or (data == _BACKSLASH).any():
+    if (data == _BACKSLASH).any():
         values = pc.replace_substring(values, "\\", "\\\\")
+    if (data == _QUOTE).any():
         values = pc.replace_substring(values, '"', '\\"')
     return Json(b'"', values, b'"')
 

@@ -7,7 +7,8 @@ nothing waits any more and nothing failed. That spares a call into Python for ev
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, Final
 
@@ -19,6 +20,33 @@ _POLL_S: Final = 0.05
 _STALLED_S: Final = 120.0
 """Kafka that takes nothing for so long ends the snapshot."""
 _ANY_PARTITION: Final = -1
+
+
+class Backlog:
+    """What was handed over and is not acknowledged, in bytes, told from the number of records.
+
+    Partitions are acknowledged about as fast as each other, so the newest records are those that
+    wait. Their own sizes count: a mean over all would let a gigabyte of large rows in behind
+    millions of small ones.
+    """
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._records = 0
+        self._sends: deque[tuple[int, int]] = deque()
+
+    def add(self, records: int, size: int) -> None:
+        """Records handed over together; ``size`` in bytes."""
+        self._sends.append((records, size))
+        self._records += records
+        self.bytes += size
+
+    def settle(self, waiting: int) -> None:
+        """So many records wait still."""
+        while self._sends and self._records - self._sends[0][0] >= waiting:
+            records, size = self._sends.popleft()
+            self._records -= records
+            self.bytes -= size
 
 
 class BulkProducer:
@@ -36,7 +64,7 @@ class BulkProducer:
             bootstrap_servers, settings, self._on_error, security, **only_errors
         )
         self._queue_bytes = queue_bytes
-        self._sent_bytes = self._sent = 0
+        self._backlog = Backlog()
         self._error: FatalError | None = None
         self._trouble = ""
 
@@ -53,7 +81,7 @@ class BulkProducer:
         Raises ``LogError`` when Kafka refused a record and ``RetryableError`` when it takes
         nothing for ``_STALLED_S``.
         """
-        self._await_room()
+        self._wait_until(self._has_room)
         # By position: names cost as much as all else. After the partition the client expects
         # `callback`, its other name `on_delivery`, then the timestamp.
         produce, refused = self._client.produce, self._refused
@@ -65,23 +93,22 @@ class BulkProducer:
                 f"topic {topic} does not take a record: {error}",
                 "raise message.max.bytes in [kafka.producer] and max.message.bytes of the topic",
             ) from error
-        self._sent += len(values)
-        self._sent_bytes += len(values) * HELD_BYTES
-        self._sent_bytes += sum(map(len, filter(None, values))) + sum(map(len, filter(None, keys)))
+        size = sum(map(len, filter(None, values))) + sum(map(len, filter(None, keys)))
+        self._backlog.add(len(values), size + len(values) * HELD_BYTES)
         self._poll(0)
 
     def flush(self) -> None:
         """Wait until every record is acknowledged; raises as ``send`` does."""
-        self._wait_for(0)
+        self._wait_until(lambda: not len(self._client))
 
-    def _await_room(self) -> None:
-        mean_bytes = max(1, self._sent_bytes // max(1, self._sent))
-        self._wait_for(self._queue_bytes // mean_bytes)
+    def _has_room(self) -> bool:
+        self._backlog.settle(len(self._client))
+        return self._backlog.bytes < self._queue_bytes
 
-    def _wait_for(self, most: int) -> None:
-        """Until at most so many records wait; time runs only while their number stands still."""
+    def _wait_until(self, done: Callable[[], bool]) -> None:
+        """Time runs only while the number of records that wait stands still."""
         waiting, deadline = len(self._client), monotonic() + _STALLED_S
-        while len(self._client) > most:
+        while not done():
             self._poll(_POLL_S)
             if len(self._client) != waiting:
                 waiting, deadline = len(self._client), monotonic() + _STALLED_S

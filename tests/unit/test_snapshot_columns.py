@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from cdc.columnar import snapshot
 from cdc.columnar.snapshot import SNAPSHOT_MARKERS, SnapshotEncoder
-from cdc.errors import ProtocolError
+from cdc.errors import FatalError, ProtocolError
 from cdc.events.envelope import ChangeEncoder, Transaction, clock
 from cdc.protocol.messages import Values
 from cdc.protocol.relation import Relation
@@ -90,3 +91,10 @@ def test_a_row_is_marked_after_it_was_formed(marker: str) -> None:
     encoder = SnapshotEncoder(shape, CONTEXT, LSN, NOW_US)
     _, (value,) = encoder.encode(copy_line(rows[0]), 1)
     assert encoder.marked(value, marker) == one_by_one(shape, rows, marker)[1][0]
+
+
+def test_a_row_that_no_record_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "MOST_BYTES", 1_000)
+    rows: list[Values] = [[b"1", b"x" * 1_000]]
+    with pytest.raises(FatalError, match="a row of 1,003 bytes is more than a record can hold"):
+        by_column(relation(1, ["text"]), rows)
