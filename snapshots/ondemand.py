@@ -6,8 +6,10 @@
 What a view's bootstrap does with it: note the end offsets O of the main topics, ``create`` (and
 remember the id), ``run``, load ``topics``, then stream from O on top of it, leaving out what was
 committed below ``Standing.lsn``. Positions decide between rows and stream: a row was read at
-``(L, 0)``, and after a resume there are several L. A topic may hold a truncate: what stands before
-it, at lower positions, is void.
+``(L, 0)``, and after a resume there are several L (``Standing.points``). Then an update that leaves
+out values of a row that is not there is to be passed over if it is below the last L: the row was
+gone before it could be read, and its delete is still to come. A topic may hold a truncate: what
+stands before it, at lower positions, is void.
 
 Streaming goes on meanwhile, and no other consumer sees anything.
 """

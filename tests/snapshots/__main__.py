@@ -1,0 +1,64 @@
+"""``python -m tests.snapshots``: seeds of kills and resumes, on servers of their own."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.chaos.setting import Setting, connect, database, setting
+from tests.snapshots.run import Outcome, Seed, Servers
+
+HOME: Final = Path(".headwater/snapshots")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0 when all seeds ran and none found anything, else 1."""
+    options = _options().parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    outcomes: list[Outcome] = []
+    with setting(options.home) as servers:
+        for seed in range(options.first, options.first + options.seeds):
+            outcomes.append(run(servers, seed))
+            print(line(outcomes[-1]), flush=True)
+    failures = [outcome.seed for outcome in outcomes if outcome.findings]
+    faults = sum((outcome.faults for outcome in outcomes), Counter[str]())
+    print(f"{len(outcomes)} seeds, {len(failures)} failures {failures}, {dict(faults)}")
+    return 1 if failures else 0
+
+
+def run(servers: Setting, seed: int) -> Outcome:
+    """One seed in a database of its own."""
+    name = f"snapshots_{seed}"
+    with connect(servers.postgres_dsn) as conn:
+        conn.execute(f"create database {name}".encode())
+    dsn = database(servers.postgres_dsn, name)
+    place = Servers(servers.home, dsn, servers.bootstrap, servers.kill, servers.restart)
+    return Seed(place, seed).run()
+
+
+def line(outcome: Outcome) -> str:
+    """What a seed did and found."""
+    kind = "init" if outcome.initial else "on demand"
+    faults = ", ".join(f"{count} {fault}" for fault, count in sorted(outcome.faults.items()))
+    said = "exact" if not outcome.findings else "\\n  ".join(["WRONG", *outcome.findings])
+    return (
+        f"seed {outcome.seed} ({kind}): {outcome.rows} rows, {outcome.points} LSNs, "
+        f"{outcome.resumed} resumes, {outcome.transactions} transactions; {faults}: {said}"
+    )
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.snapshots", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=50, help="how many (default 50)")
+    parser.add_argument("--first", type=int, default=1, help="the first one (default 1)")
+    parser.add_argument("--home", type=Path, default=HOME, help="where the servers live")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
