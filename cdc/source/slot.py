@@ -25,13 +25,15 @@ FAILOVER_SINCE = 170000
 _LSN_COLUMNS = "s.restart_lsn::text, s.confirmed_flush_lsn::text"
 _BLOCKERS = """
 select a.pid, coalesce(extract(epoch from pg_catalog.now() - a.xact_start), -1)::float8,
-       coalesce(nullif(a.application_name, ''), 'unnamed')
+       coalesce(nullif(a.application_name, ''), 'unnamed'),
+       coalesce(to_char(a.query_start at time zone 'UTC', 'HH24:MI:SS'), 'unknown')
 from pg_catalog.pg_stat_activity w
 cross join unnest(pg_catalog.pg_blocking_pids(w.pid)) b (pid)
 join pg_catalog.pg_stat_activity a on a.pid = b.pid
 where w.pid = %s
 union all
-select 0, extract(epoch from pg_catalog.now() - p.prepared)::float8, 'prepared ' || p.gid
+select 0, extract(epoch from pg_catalog.now() - p.prepared)::float8, 'prepared ' || p.gid,
+       'unknown'
 from pg_catalog.pg_prepared_xacts p
 where 0 = any(pg_catalog.pg_blocking_pids(%s))
 """
@@ -225,7 +227,8 @@ def _waiting(observer: Connection, pid: int, waited_s: float) -> str:
     blockers = [
         f"process {blocker} ({application}), open for "
         + (f"{age_s:.0f} s" if age_s >= 0 else "an unknown time")
-        for blocker, age_s, application in rows
+        + f", its last query at {query} UTC"
+        for blocker, age_s, application, query in rows
     ]
     what = "; ".join(blockers) or "the server"
     return f"slot creation has waited {waited_s:.0f} s for running transactions: {what}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
 import pytest
@@ -71,6 +72,7 @@ def test_waiting_for_a_transaction_names_it_and_ends_in_time(database: str, name
         blocker.rollback()
     assert told
     assert all("(the blocker), open for" in line for line in told)
+    assert all(re.search(r"its last query at \d\d:\d\d:\d\d UTC", line) for line in told)
     with connect(database) as conn:
         gone(conn, name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import psycopg
 import pytest
 
 from cdc.kafka.broker import Broker
@@ -114,6 +115,21 @@ def test_what_cannot_be_read_is_refused_with_the_way_out(
     assert refused.returncode != 0
     assert said in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_no_free_slot_is_said_before_anything_is_made(shop: Deployment) -> None:
+    with psycopg.connect(shop.dsn, autocommit=True) as conn:
+        row = conn.execute(
+            "select count(pg_create_physical_replication_slot('full_' || i, false, true)) "
+            "from generate_series(1, current_setting('max_replication_slots')::int "
+            "- (select count(*)::int from pg_replication_slots)) i"
+        ).fetchone()
+        assert row is not None
+        refused = shop.run("snapshot", "start", "public.item")
+    assert refused.returncode == 1
+    assert "replication slots are taken" in refused.stderr
+    assert "raise max_replication_slots, or drop one" in refused.stderr
+    assert len(json.loads(shop.run("snapshot", "list", "--json").stdout)) == 1
 
 
 def test_a_paused_snapshot_goes_on_where_it_was_and_a_cancelled_one_leaves_nothing(

@@ -11,10 +11,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tests.deployment import Event
 
+LARGE: Final = "big"
+"""The column that stands in TOAST."""
 Row = dict[str, Any]
 Position = tuple[int, int]
 
@@ -27,13 +29,32 @@ class Version(NamedTuple):
 
 
 def history(events: Sequence[Event]) -> dict[str, list[Version]]:
-    """Every version of each key, in order, large values filled in."""
+    """Every version of each key, in order, large values filled in.
+
+    Of a row whose key changed capture asks the source, which may answer with a later value: here
+    it is taken from the row that the delete before was of.
+    """
     versions: dict[str, list[Version]] = {}
+    moved = Version((0, 0), None)
     for event in sorted(changes(events), key=lambda event: event.position):
         of_key = versions.setdefault(key_of(event), [])
-        row = _image(event, of_key[-1].row if of_key else None)
+        before = of_key[-1].row if of_key else None
+        row = _image(event, before)
+        if row is not None and _is_moved(event, row, moved):
+            row[LARGE] = moved.row[LARGE] if moved.row else None
         of_key.append(Version(event.position, row))
+        moved = Version(event.position, before if row is None else None)
     return versions
+
+
+def _is_moved(event: Event, row: Row, deleted: Version) -> bool:
+    """Whether a create is the other half of the delete just before it: all else is the same."""
+    assert event.value is not None
+    lsn, ordinal = deleted.position
+    if event.value["op"] != "c" or event.position != (lsn, ordinal + 1) or deleted.row is None:
+        return False
+    kept = row.keys() - (event.key or {}).keys() - {LARGE}
+    return all(row[column] == deleted.row[column] for column in kept)
 
 
 def changes(events: Sequence[Event]) -> list[Event]:

@@ -109,7 +109,9 @@ def _statement(rng: random.Random) -> str:
             f"update public.item set id = {rng.randint(1, ROWS * 2)} where id = {key}",
             f"update public.item set big = {_BIG} where id = {key}",
             f"delete from public.item where id between {key} and {key + rng.randint(0, 3)}",
-            f"insert into public.item values ({key}, 1, {small}, {_BIG}) on conflict do nothing",
+            # `kind` is nobody else's, so no other row is taken for this one.
+            f"insert into public.item values ({key}, {rng.randint(1000, 10**9)}, {small}, {_BIG})"
+            " on conflict do nothing",
             f"update public.part set region = '{rng.choice(['n', 's', 'NaN'])}' where {part}",
             f"update public.part set small = {small} where {part}",
             f"update public.bare set v = v + 1 where v = {rng.randint(0, 60)} and ctid = any("
