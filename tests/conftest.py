@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from hypothesis import settings
 from psycopg import errors, sql
 
 from stack import servers as stack_servers
@@ -20,7 +21,13 @@ from stack.guardian import Guardian
 from stack.servers import Endpoints
 from tests.waiting import wait_until
 
-pytest_plugins = ["tests.spark"]
+pytest_plugins = ["tests.spark", "tests.stores"]
+
+# A run that decides whether a change may land tells of that change: its examples are those of the
+# run before. `pytest --hypothesis-profile=explore` draws new ones.
+settings.register_profile("repeated", derandomize=True)
+settings.register_profile("explore", print_blob=True)
+settings.load_profile("repeated")
 
 # Tests kill processes, never the machine: what was handed to the system is safe.
 _SETTINGS = {

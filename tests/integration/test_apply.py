@@ -2,72 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from cdc.config import Config
 from cdc.errors import HeadwaterError, ViewError
-from cdc.kafka.broker import Broker, TopicSpec
-from cdc.protocol.relation import Column, Relation, TypeInfo
-from cdc.topics import partition_for, schemas_topic, table_topic, view_group
+from cdc.kafka.broker import Broker
+from cdc.protocol.relation import Relation
+from cdc.topics import view_group
 from jobs.apply import apply_views
 from jobs.schema import PLACEHOLDER
 from jobs.sinks import Batch
-from tests.events import Record, delete, event, snapshot, truncate
+from tests.events import delete, event, snapshot, truncate
 from tests.recording import RecordingSink
 from tests.waiting import wait_until
+from tests.written import V1, V2, Log, row, v1, v2
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-PARTITIONS = 2
-INT4, INT8, TEXT = (
-    TypeInfo(oid, "pg_catalog", name, "base", name)
-    for oid, name in ((23, "int4"), (20, "int8"), (25, "text"))
-)
-V1 = Relation(
-    1, "public", "t", "d", (Column("id", INT4, -1, True), Column("body", TEXT, -1, False)), ("id",)
-)
-V2 = Relation(1, "public", "t", "d", (*V1.columns, Column("n", INT8, -1, False)), ("id",))
-
-
-class Log:
-    """The topics of one source, written to as capture would."""
-
-    def __init__(self, bootstrap: str, source: str) -> None:
-        from confluent_kafka import Producer
-
-        self.bootstrap, self.source = bootstrap, source
-        self.topic = table_topic(source, "public", "t")
-        self._producer = Producer({"bootstrap.servers": bootstrap})
-        with Broker(bootstrap) as broker:
-            broker.create_topics(
-                [
-                    TopicSpec(self.topic, PARTITIONS),
-                    TopicSpec(schemas_topic(source), 1, config={"cleanup.policy": "compact"}),
-                ]
-            )
-
-    def describe(self, relation: Relation) -> None:
-        document = json.dumps(relation.describe()).encode()
-        self._send(schemas_topic(self.source), 0, relation.schema_id().encode(), document)
-
-    def write(self, *records: Record) -> None:
-        """Publish events; a TRUNCATE goes to every partition."""
-        for key, value in records:
-            targets = range(PARTITIONS) if key is None else [partition_for(key, PARTITIONS)]
-            for partition in targets:
-                self._send(self.topic, partition, key, value)
-
-    def _send(self, topic: str, partition: int, key: bytes | None, value: bytes | None) -> None:
-        self._producer.produce(topic, key=key, value=value, partition=partition)
-        assert self._producer.flush(120) == 0
 
 
 @pytest.fixture
@@ -125,18 +82,6 @@ def running(spark: SparkSession, config: Config) -> Iterator[Callable[..., Recor
         thread.join(120)
         assert not thread.is_alive()
     assert not failed
-
-
-def row(id_: int, body: str | None, **more: Any) -> dict[str, Any]:
-    return {"id": id_, "body": body, **more}
-
-
-def v1(lsn: int, ordinal: int, values: dict[str, Any], op: str = "c") -> Record:
-    return event(lsn, ordinal, values, op, schema_id=V1.schema_id())
-
-
-def v2(lsn: int, ordinal: int, values: dict[str, Any], op: str = "c") -> Record:
-    return event(lsn, ordinal, values, op, schema_id=V2.schema_id())
 
 
 def test_a_view_holds_the_last_state_of_every_row(

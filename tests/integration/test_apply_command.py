@@ -18,8 +18,8 @@ from cdc.config import load_config
 from cdc.kafka.broker import Broker
 from cdc.topics import view_group
 from jobs.sinks import open_sink
-from tests.integration.test_apply import V1, Log, row, v1
 from tests.waiting import wait_until
+from tests.written import V1, Log, row, v1
 
 _CONFIG = """
 [source]

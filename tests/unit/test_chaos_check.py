@@ -15,7 +15,7 @@ from cdc.lsn import Position
 from tests.chaos.check import check_stream
 from tests.chaos.faults import FAULTS, WEIGHTS, plan
 from tests.chaos.fold import check_tables
-from tests.chaos.log import Log, Record, Sample
+from tests.chaos.log import Log, Partition, Record, Sample
 from tests.chaos.tables import TABLES
 from tests.chaos.truth import Change, Transaction, Truth
 
@@ -55,88 +55,66 @@ def row(number: int, token: int, n: int) -> dict[str, Any]:
     return {"id": number, "token": token, "n": n}
 
 
+def events() -> dict[Partition, list[Record]]:
+    """A snapshot row, three transactions at 200, 300 and 400, and a message between them."""
+    return {
+        (ITEM, 0): [
+            record(0, "r", 1, (SNAPSHOT, 0), None, row(1, 1, 3)),
+            record(1, "u", 1, (200, 1), 20, row(1, 2, 4)),
+            record(2, "d", 1, (200, 2), 20, None, {"id": 1, "token": None, "n": None}),
+            tombstone(3, 1),
+            record(4, "c", 1, (300, 1), 30, row(1, 4, 0)),
+            record(5, "t", None, (400, 1), 40),
+            record(6, "c", 5, (400, 2), 40, row(5, 6, 0)),
+        ],
+        (ITEM, 1): [
+            record(0, "c", 2, (200, 3), 20, row(2, 3, 4)),
+            record(1, "t", None, (400, 1), 40),
+        ],
+        (FREE, 0): [
+            record(0, "c", None, (300, 2), 30, row(7, 5, 0)),
+            record(1, "u", None, (400, 3), 40, row(7, 7, 1), row(7, 5, 0)),
+        ],
+        (FREE, 1): [],
+        (MESSAGES, 0): [message(0, (250, 1), None, "alone"), message(1, (300, 3), 30, "in")],
+        (MESSAGES, 1): [],
+    }
+
+
+def committed(worker: int, xid: int, began: int, ended: int, *changes: Change) -> Transaction:
+    return Transaction(worker, xid, began, list(changes), ended)
+
+
+def truth_of_events() -> Truth:
+    truth = Truth()
+    item, free = "public.item", "public.no_key"
+    moved = Change("u", item, '{"id":1}', 2), Change("d", item, '{"id":1}')
+    again = Change("c", item, '{"id":1}', 4), Change("c", free, None, 5)
+    truth.commit(committed(1, 20, 150, 210, *moved, Change("c", item, '{"id":2}', 3)))
+    truth.commit(committed(2, 30, 220, 310, *again, Change("m", "chaos", None, "in")))
+    last = Change("c", item, '{"id":5}', 6), Change("u", free, None, 7)
+    truth.commit(committed(1, 40, 320, 410, Change("t", item), *last))
+    truth.message("alone", True)
+    truth.roll_back(77)
+    return truth
+
+
 def good() -> tuple[Log, Truth, dict[str, list[dict[str, str | None]]]]:
-    """Three transactions at 200, 300 and 400, and a message between them."""
+    """A log as it should be, what was done at the source, and what its tables hold at the end."""
+    ends = {(ITEM, 0): 1, (ITEM, 1): 0}, {(ITEM, 0): 4, (ITEM, 1): 1}
     log = Log(
-        events={
-            (ITEM, 0): [
-                record(0, "r", 1, (SNAPSHOT, 0), None, row(1, 1, 3)),
-                record(1, "u", 1, (200, 1), 20, row(1, 2, 4)),
-                record(2, "d", 1, (200, 2), 20, None, {"id": 1, "token": None, "n": None}),
-                tombstone(3, 1),
-                record(4, "c", 1, (300, 1), 30, row(1, 4, 0)),
-                record(5, "t", None, (400, 1), 40),
-                record(6, "c", 5, (400, 2), 40, row(5, 6, 0)),
-            ],
-            (ITEM, 1): [
-                record(0, "c", 2, (200, 3), 20, row(2, 3, 4)),
-                record(1, "t", None, (400, 1), 40),
-            ],
-            (FREE, 0): [
-                record(0, "c", None, (300, 2), 30, row(7, 5, 0)),
-                record(1, "u", None, (400, 3), 40, row(7, 7, 1), row(7, 5, 0)),
-            ],
-            (FREE, 1): [],
-            (MESSAGES, 0): [message(0, (250, 1), None, "alone"), message(1, (300, 3), 30, "in")],
-            (MESSAGES, 1): [],
-        },
+        events=events(),
         marks=[
             {"lsn": 99, "confirmed": 100, "offsets": {ITEM: {"0": 1, "1": 0}}},
             {"lsn": 200, "confirmed": 201, "offsets": {ITEM: {"0": 4, "1": 1}}},
         ],
         schemas={"v1": {"columns": [{"name": name} for name in ("id", "token", "n")]}},
-        samples=[
-            Sample(100, {(ITEM, 0): 1, (ITEM, 1): 0}),
-            Sample(201, {(ITEM, 0): 4, (ITEM, 1): 1}),
-        ],
+        samples=[Sample(100, ends[0]), Sample(201, ends[1])],
     )
-    truth = Truth()
-    item, free = "public.item", "public.no_key"
-    truth.commit(
-        Transaction(
-            1,
-            20,
-            150,
-            [
-                Change("u", item, '{"id":1}', 2),
-                Change("d", item, '{"id":1}'),
-                Change("c", item, '{"id":2}', 3),
-            ],
-            210,
-        )
-    )
-    truth.commit(
-        Transaction(
-            2,
-            30,
-            220,
-            [
-                Change("c", item, '{"id":1}', 4),
-                Change("c", free, None, 5),
-                Change("m", "chaos", None, "in"),
-            ],
-            310,
-        )
-    )
-    truth.commit(
-        Transaction(
-            1,
-            40,
-            320,
-            [
-                Change("t", item),
-                Change("c", item, '{"id":5}', 6),
-                Change("u", free, None, 7),
-            ],
-            410,
-        )
-    )
-    truth.message("alone", True)
-    truth.roll_back(77)
     contents: dict[str, list[dict[str, str | None]]] = {table.label: [] for table in TABLES}
-    contents[item] = [{"id": "5", "token": "6", "n": "0", "later": None}]
-    contents[free] = [{"id": "7", "token": "7", "n": "1"}]
-    return log, truth, contents
+    contents["public.item"] = [{"id": "5", "token": "6", "n": "0", "later": None}]
+    contents["public.no_key"] = [{"id": "7", "token": "7", "n": "1"}]
+    return log, truth_of_events(), contents
 
 
 def findings(log: Log, truth: Truth, contents: dict[str, list[dict[str, str | None]]]) -> list[str]:

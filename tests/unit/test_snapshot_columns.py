@@ -15,7 +15,8 @@ from cdc.events.envelope import ChangeEncoder, Transaction, clock
 from cdc.protocol.messages import Values
 from cdc.protocol.relation import Relation
 from tests.copying import copy_line
-from tests.unit.test_columnar import CONTEXT, NOW_US, TABLES, TYPES, kinds_of, relation
+from tests.frames import TABLES, TYPES, kinds_of, relation
+from tests.unit.test_columnar import CONTEXT, NOW_US
 
 LSN = 0x1_0000_0050
 
