@@ -40,10 +40,9 @@ def copied_columns(text: bytes, rows: int, width: int) -> list[Column]:
     if b"\\" not in text:
         return columns_of(text, bounds, [None] * width, [None] * width)
     nulls = _nulls(data, begins, ends)
-    marks = np.flatnonzero(data == _BACKSLASH)
     present = [~mask for mask in nulls.reshape(rows, width).T]
-    if len(marks) > nulls.sum():
-        data, bounds = _unescaped(data, bounds, marks)
+    if np.count_nonzero(data == _BACKSLASH) > nulls.sum():
+        data, bounds = _unescaped(data, bounds)
     return columns_of(data, bounds, present, [None] * width)
 
 
@@ -62,11 +61,12 @@ def _nulls(data: Bytes, begins: Ints, ends: Ints) -> Mask:
     return found
 
 
-def _unescaped(data: Bytes, bounds: Bounds, marks: Ints) -> tuple[Bytes, Bounds]:
-    """The same fields without their escapes; ``marks`` is where backslashes stand.
+def _unescaped(data: Bytes, bounds: Bounds) -> tuple[Bytes, Bounds]:
+    """The same fields without their escapes.
 
     In a run of backslashes the first, third, ... begin a sequence: none begins before its field.
     """
+    marks = np.flatnonzero(data == _BACKSLASH)
     begins_run = np.diff(marks, prepend=-2) != 1
     at = np.arange(len(marks))
     in_run = at - np.maximum.accumulate(np.where(begins_run, at, 0))
