@@ -31,7 +31,7 @@ from cdc.source.catalog import captured_tables
 from cdc.source.postgres import Connection, connect
 from cdc.source.selection import Table
 from cdc.source.slot import create_slot, identify
-from cdc.topics import snapshot_topic
+from cdc.topics import snapshot_topic, table_topic
 from snapshots import state
 from snapshots.initial import lost_in_kafka
 from snapshots.job import Job, Observer, Silent, StoppedError
@@ -62,21 +62,33 @@ def create(config: Config, tables: Sequence[str], options: Options | None = None
 
     Reads no row yet. Raises ``SourceError`` for whatever would stop it.
     """
-    options = options or Options()
     with connect(config.source.dsn, application_name="headwater snapshot") as conn:
         chosen = refuse_unfit(conn, config.source, tables)
-        return state.begin_on_demand(
-            conn,
-            config.source.name,
-            {
-                "tables": [_quoted(table) for table in chosen],
-                "where": options.where,
-                "key_range": options.key_range,
-                "workers": options.workers or config.snapshot.workers,
-                "rate": options.rate or config.snapshot.rate,
-                "purpose": options.purpose,
-            },
-        )
+        return record(conn, config, chosen, options or Options())
+
+
+def record(
+    conn: Connection,
+    config: Config,
+    tables: Sequence[Table],
+    options: Options,
+    *,
+    joining: bool = False,
+    used: Sequence[str] = (),
+) -> int:
+    """Record a snapshot; its id. One that is ``joining`` goes to the tables' own topics, of which
+    those ``used`` hold records of an earlier time."""
+    given: dict[str, object] = {
+        "tables": [_quoted(table) for table in tables],
+        "where": options.where,
+        "key_range": options.key_range,
+        "workers": options.workers or config.snapshot.workers,
+        "rate": options.rate or config.snapshot.rate,
+        "purpose": options.purpose,
+    }
+    if joining:
+        given |= {"joining": [table.label for table in tables], "used": list(used)}
+    return state.begin_on_demand(conn, config.source.name, given)
 
 
 def run(config: Config, snapshot_id: int, observer: Observer | None = None) -> Standing:
@@ -180,10 +192,12 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
     chosen = source.model_copy(update={"tables": tuple(options["tables"]), "exclude": ()})
 
     def topic_of(table: Table) -> str:
+        if found.joining:
+            return table_topic(source.name, table.schema, table.name)
         return snapshot_topic(source.name, found.id, table.schema, table.name)
 
     names = [topic_of(table) for table in captured_tables(conn, chosen)]
-    settings = {**kafka.topic, **_KEPT}
+    settings = kafka.topic if found.joining else {**kafka.topic, **_KEPT}
     specs = [TopicSpec(n, kafka.partitions, kafka.replication_factor, settings) for n in names]
     with Broker(kafka.bootstrap_servers, kafka) as broker:
         broker.create_topics(specs)
@@ -206,6 +220,7 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
         ),
         partitions=partitions,
         observer=observer,
+        dirty=frozenset(options.get("used", ())),
         bounds=Bounds(options["where"], tuple(low_high) if low_high else None),
         workers=options["workers"],
         rows_s=rows_s,
@@ -234,6 +249,8 @@ def _ended(config: Config, conn: Connection, snapshot_id: int, error: BaseExcept
 
 
 def _delete_topics(config: Config, found: Standing) -> None:
+    if found.joining:
+        return  # capture streams to them
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         broker.delete_topics([table.topic for table in found.tables if table.topic])
 

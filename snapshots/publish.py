@@ -18,7 +18,8 @@ from cdc.protocol.relation import Relation
 from cdc.topics import schemas_topic
 from snapshots.read import Block
 
-_CLEARING_ORDINAL: Final = 1
+_CLEARING_ORDINAL: Final = 0
+"""As of a row: capture, which may be at work in the same topic, takes it for none of its events."""
 
 
 class _Held(NamedTuple):

@@ -25,13 +25,8 @@ select schemaname, tablename from pg_catalog.pg_publication_tables where pubname
 
 def refuse_unfit(conn: Connection, source: Source, names: Sequence[str]) -> list[Table]:
     """The tables that ``names`` choose. Raises ``SourceError`` with whatever speaks against it."""
-    _refuse_server(conn)
-    initial = state.read_state(conn, source.name)
-    if initial is None or not initial.complete:
-        raise SourceError(
-            f"source {source.name} has no complete initial snapshot, so nothing streams",
-            "run headwater init",
-        )
+    refuse_server(conn)
+    refuse_uninitialised(conn, source.name)
     wanted = source.model_copy(update={"tables": tuple(names), "exclude": ()})
     tables = captured_tables(conn, wanted)
     with translated(f"reading publication {source.publication_name}"):
@@ -41,12 +36,23 @@ def refuse_unfit(conn: Connection, source: Source, names: Sequence[str]) -> list
         raise SourceError(
             f"{', '.join(missing)} is not in publication {source.publication_name}, so its changes "
             "are not streamed",
-            "add it to source.tables, and to the publication",
+            "add it to source.tables, then run headwater table add",
         )
     return tables
 
 
-def _refuse_server(conn: Connection) -> None:
+def refuse_uninitialised(conn: Connection, source: str) -> None:
+    """Raise ``SourceError`` when nothing streams that a snapshot could be joined with."""
+    initial = state.read_state(conn, source)
+    if initial is None or not initial.complete:
+        raise SourceError(
+            f"source {source} has no complete initial snapshot, so nothing streams",
+            "run headwater init, which takes in all of source.tables",
+        )
+
+
+def refuse_server(conn: Connection) -> None:
+    """Raise ``SourceError`` when the server cannot make one more slot."""
     with translated("looking at the server's settings"):
         row = conn.execute(_SERVER).fetchone()
     assert row is not None

@@ -79,6 +79,11 @@ class Standing(NamedTuple):
         return self.status == "complete"
 
     @property
+    def joining(self) -> list[str]:
+        """The tables that it takes into the stream; of others no row goes to a table's topic."""
+        return list(self.options.get("joining", ()))
+
+    @property
     def lsn(self) -> int | None:
         """The smallest LSN that rows were read at; None before the first."""
         return self.points[0] if self.points else None

@@ -51,19 +51,20 @@ class Topics:
     def open(
         self, topic: str, partitions: int = 0, settings: Mapping[str, str] | None = None
     ) -> bool:
-        """Make a topic ready, of as many partitions or those of ``[kafka]``; False when it was."""
+        """Make a topic ready, of as many partitions or those of ``[kafka]``; whether that created
+        it."""
         if topic in self.partitions:
             return False
         kafka = self._config.kafka
         config = kafka.topic | dict(settings or {})
         count = partitions or kafka.partitions
         spec = TopicSpec(topic, count, kafka.replication_factor, config)
-        self._broker.create_topics([spec])
+        created = bool(self._broker.create_topics([spec]))
         ends = self._broker.end_offsets([topic])[topic]
         self._producer.next_offsets[topic] = dict(ends)
         self._record()
         self.partitions[topic] = len(ends)
-        return True
+        return created
 
     def described(self, relation: Relation) -> None:
         """The server names a table. Rows need not follow: it names partitions beside their root."""
@@ -77,7 +78,11 @@ class Topics:
         table that joined the publication after init needs its topic before its rows."""
         if self.open(topic):
             table = self._described.get(topic, topic)
-            log.warning("a table joined; its earlier rows are not in Kafka", table=table)
+            log.warning(
+                "a table joined; its earlier rows are not in Kafka",
+                table=table,
+                way_out=f"headwater table add {table}",
+            )
         return self.partitions[topic]
 
     def outbox(self, topic: str) -> str | None:

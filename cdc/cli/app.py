@@ -30,6 +30,7 @@ VERBS: tuple[str, ...] = (
     "init",
     "capture",
     "snapshot",
+    "table",
     "apply",
     "health",
     "lag",
@@ -56,6 +57,7 @@ On your own servers:
   headwater init                  publication, replication slot and topics
   headwater capture               changes to Kafka, until stopped
   headwater snapshot start TABLE  a table's rows at one LSN, while capture runs
+  headwater table add TABLE       one more table, its rows and its changes, without a stop
   headwater apply                 Kafka to the views, until stopped
   headwater health                whether capture is alive, for a probe
   headwater lag                   how far behind each view is

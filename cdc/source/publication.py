@@ -111,6 +111,19 @@ def ensure_publication(conn: Connection, name: str, tables: Sequence[Table]) -> 
     return statements
 
 
+def add_tables(conn: Connection, name: str, tables: Sequence[Table]) -> None:
+    """Add tables that are not in it; ``SourceError`` with the SQL if the role may not run that."""
+    added = _only({(table.schema, table.name) for table in tables})
+    statement = f"ALTER PUBLICATION {identifier(name)} ADD TABLE {added}"
+    try:
+        with translated(f"publication {name}"):
+            conn.execute(statement.encode())
+    except HeadwaterError as error:
+        if sqlstate(error) != "42501":
+            raise
+        raise SourceError(error.message, denied_hint([statement])) from error
+
+
 def denied_hint(statements: Sequence[str]) -> str:
     """What to do when the role may not change the publication."""
     return f"let the owner of the tables run: {'; '.join(statements)};"

@@ -38,6 +38,7 @@ CLIENTS = {
 # What each folder may import of ours besides itself.
 ALLOWED: dict[str, tuple[str, ...]] = {
     "snapshots": (*KERNEL, "cdc.source.slot", "cdc.source.catalog", "cdc.source.selection",
+                  "cdc.source.publication", "cdc.kafka.topology",
                   "cdc.source.postgres", "cdc.kafka.producer", "cdc.kafka.bulk", "cdc.kafka.broker",
                   "cdc.config", "cdc.columnar"),
     "views": KERNEL,
