@@ -16,6 +16,7 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Final, Protocol
 
+from cdc.capture.memory import keep_freed_memory
 from cdc.errors import FatalError, HeadwaterError, LogError, RetryableError, SourceError
 from cdc.kafka.bulk import BulkProducer
 from cdc.source.postgres import connect
@@ -203,6 +204,7 @@ class _Fault:
 def _serve(pipe: Any, round_: Round, parent: int) -> None:
     """A worker's life: tasks come in, results go out, until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    keep_freed_memory()
 
     def on_block(_chunk: Chunk, _block: Block) -> None:
         if os.getppid() != parent:

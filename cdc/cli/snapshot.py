@@ -121,11 +121,13 @@ def parse_range(text: str | None) -> tuple[str | None, str | None] | None:
 
 
 def _run(config: Config, snapshot_id: int, as_json: bool) -> None:
+    from cdc.capture.memory import keep_freed_memory
     from cdc.cli.init import Display
     from cdc.errors import HeadwaterError
     from snapshots.job import StoppedError
     from snapshots.ondemand import run
 
+    keep_freed_memory()
     display = Display(err())
     try:
         found = run(config, snapshot_id, display)

@@ -40,7 +40,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "snapshots": (*KERNEL, "cdc.source.slot", "cdc.source.catalog", "cdc.source.selection",
                   "cdc.source.publication", "cdc.kafka.topology",
                   "cdc.source.postgres", "cdc.kafka.producer", "cdc.kafka.bulk", "cdc.kafka.broker",
-                  "cdc.config", "cdc.columnar"),
+                  "cdc.config", "cdc.columnar", "cdc.capture.memory"),
     "views": KERNEL,
     "jobs": (*KERNEL, "cdc.config", "cdc.kafka.broker", "cdc.kafka.security", "views", "stack.jars",
              "stack.java"),
