@@ -100,7 +100,7 @@ class Snapshot(_Section):
 
     workers: int = Field(default=1, ge=1, le=64)
     rate: Rate = "32 MB/s"
-    chunk_mb: float = Field(default=32.0, gt=0)
+    chunk_mb: float = Field(default=64.0, gt=0)
     max_age_s: float = Field(default=1800.0, gt=0)
     slot_timeout_s: float = Field(default=300.0, gt=0)
 

@@ -78,6 +78,6 @@ class Job:
     workers: int = 1
     rows_s: float = float("inf")
     bytes_s: float = float("inf")
-    chunk_mb: float = 32.0
+    chunk_mb: float = 64.0
     max_age_s: float = 1800.0
     marked: bool = False

@@ -27,7 +27,8 @@ from cdc.source.selection import Table
 from snapshots.ledger import Chunk
 
 BLOCK_BYTES: Final = 8192
-_CHUNKS_A_WORKER: Final = 8
+_CHUNKS_A_WORKER: Final = 16
+"""What a kill can cost: the chunk that was read, and the one whose last row was held back."""
 _FEWEST_BLOCKS: Final = 128
 _FEW_ROWS: Final = 50_000
 _CHUNK_S: Final = 5.0

@@ -19,6 +19,9 @@ BLOCK_BYTES: Final = 4 << 20
 """What a block may hold before its last row: bounds memory when rows are wide."""
 
 
+_TRANSACTION_TIMEOUT_SINCE: Final = 170000
+
+
 class Block(NamedTuple):
     """Some rows, as COPY's lines."""
 
@@ -32,6 +35,8 @@ def in_snapshot(conn: Connection, snapshot_name: str) -> Iterator[None]:
     doing = "entering the exported snapshot"
     try:
         with translated(doing):
+            if conn.info.server_version >= _TRANSACTION_TIMEOUT_SINCE:
+                conn.execute("SET transaction_timeout = 0")
             conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot_name)}".encode())
     except SourceError as error:

@@ -43,6 +43,7 @@ def refuse_unfit(conn: Connection, source: Source, names: Sequence[str]) -> list
 
 def refuse_uninitialised(conn: Connection, source: str) -> None:
     """Raise ``SourceError`` when nothing streams that a snapshot could be joined with."""
+    state.refuse_older_schema(conn)
     initial = state.read_state(conn, source)
     if initial is None or not initial.complete:
         raise SourceError(

@@ -96,6 +96,7 @@ class Standing(NamedTuple):
 
 def snapshots(conn: Connection, source: str, snapshot_id: int | None = None) -> list[Standing]:
     """The snapshots of a source, or one of them, by id."""
+    state.refuse_older_schema(conn)
     with translated("reading headwater.snapshot"):
         rows = conn.execute(_SNAPSHOTS, {"source": source, "id": snapshot_id}).fetchall()
         running = state.running_ids(conn)

@@ -16,6 +16,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from cdc.errors import SourceError
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.postgres import Connection, translated
 
@@ -85,6 +86,17 @@ def read_state(conn: Connection, source: str) -> SnapshotState | None:
         return None
     point = None if row[3] is None else parse_lsn(row[3])
     return SnapshotState(row[0], row[1], row[2], point)
+
+
+def refuse_older_schema(conn: Connection) -> None:
+    """Raises ``SourceError`` where the schema headwater knows no chunks, or is not there."""
+    with translated("reading headwater.snapshot"):
+        made = conn.execute(_MADE).fetchone()
+    if made is None or not made[1]:
+        raise SourceError(
+            "the schema headwater is not there, or an earlier Headwater made it",
+            "run headwater init: of what stands it only brings the schema up to date",
+        )
 
 
 def begin(conn: Connection, source: str, slot: str) -> int:

@@ -120,6 +120,14 @@ def test_what_cannot_be_read_is_refused_with_the_way_out(
     assert "Traceback" not in refused.stderr
 
 
+def test_without_init_it_says_so(deployment: Deployment) -> None:
+    deployment.execute("create table public.item (id int primary key)")
+    for command in (("list",), ("start", "public.item"), ("status", "1")):
+        refused = deployment.run("snapshot", *command)
+        assert refused.returncode == 1
+        assert "run headwater init" in refused.stderr
+
+
 def test_no_free_slot_is_said_before_anything_is_made(shop: Deployment) -> None:
     with psycopg.connect(shop.dsn, autocommit=True) as conn:
         row = conn.execute(

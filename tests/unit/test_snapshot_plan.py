@@ -38,7 +38,7 @@ def test_what_is_no_heap_is_one_range() -> None:
     [
         (0, 0, 1, UNLIMITED, UNLIMITED, 128),  # nobody knows: small
         (100_000, 9_000_000, 1, UNLIMITED, UNLIMITED, 3906),  # 32 MB
-        (8_000, 0, 4, UNLIMITED, UNLIMITED, 250),  # eight for each worker
+        (16_000, 0, 4, UNLIMITED, UNLIMITED, 250),  # sixteen for each worker
         (100_000, 9_000_000, 1, 900.0, UNLIMITED, 50),  # 5 s at 900 rows/s
         (100_000, 9_000_000, 1, UNLIMITED, 1_000_000.0, 610),  # 5 s at 1 MB/s
         (100_000, 9_000_000, 1, 1.0, UNLIMITED, 1),
