@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from typing import Any
 
 import psycopg
@@ -11,6 +13,7 @@ import pytest
 from cdc.kafka.broker import Broker
 from cdc.lsn import parse_lsn
 from tests.deployment import Deployment, Event, fold
+from tests.snapshots.run import workers_of
 from tests.waiting import wait_until
 
 SLOW = "400 rows/s"
@@ -141,6 +144,25 @@ def test_no_free_slot_is_said_before_anything_is_made(shop: Deployment) -> None:
     assert "replication slots are taken" in refused.stderr
     assert "raise max_replication_slots, or drop one" in refused.stderr
     assert len(json.loads(shop.run("snapshot", "list", "--json").stdout)) == 1
+
+
+def test_a_killed_worker_costs_a_round_and_no_row(shop: Deployment) -> None:
+    shop.extra = "[snapshot]\nchunk_mb = 0.05"
+    arguments = ("start", "public.item", "--workers", "2", "--rate", "4000 rows/s", "--json")
+    with shop.running("snapshot", *arguments) as process:
+
+        def underway() -> bool:
+            assert process.poll() is None, shop.log("snapshot")
+            found = json.loads(shop.run("snapshot", "list", "--json").stdout)[-1]
+            return bool(found["kind"] == "on_demand" and found["rows"])
+
+        wait_until(underway, "a chunk to be read")
+        os.kill(workers_of(process.pid)[0], signal.SIGKILL)
+        assert process.wait(120) == 0, shop.log("snapshot")
+    assert "ended with code -9: going on at a later LSN" in shop.log("snapshot")
+    found = json.loads(shop.run("snapshot", "list", "--json").stdout)[-1]
+    assert (found["status"], len(found["points"])) == ("complete", 2)
+    assert set(ids(rows(shop, found))) == set(range(1, 20001))
 
 
 def test_a_paused_snapshot_goes_on_where_it_was_and_a_cancelled_one_leaves_nothing(

@@ -181,7 +181,7 @@ class Seed:
             process.kill()
         elif fault == "worker killed":
             with suppress(ProcessLookupError, IndexError):
-                os.kill(self._rng.choice(_children(process.pid)), signal.SIGKILL)
+                os.kill(self._rng.choice(workers_of(process.pid)), signal.SIGKILL)
         elif fault == "paused":
             self._shop.run("snapshot", "pause", str(self._standing("snapshot")["id"]))
         else:
@@ -226,7 +226,7 @@ class Seed:
         self.outcome.findings += [f"{table}: {finding}" for finding in findings[:5]]
 
 
-def _children(pid: int) -> list[int]:
+def workers_of(pid: int) -> list[int]:
     """Worker processes of a command; its resource tracker is one of its children too."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
     return [
