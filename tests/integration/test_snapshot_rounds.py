@@ -12,6 +12,7 @@ from cdc.errors import RetryableError
 from cdc.source.postgres import connect
 from migrations.runner import migrate
 from tests.snapshots.shop import Shop
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -43,13 +44,23 @@ def interrupted(shop: Shop, *after: str) -> int:
         shop.snapshot()
     read = len(shop.rows("t"))
     assert 500 <= read < 2000
+    wait_until(lambda: alone(shop), "the snapshot's sessions to be gone: they hold vacuum back")
     shop.run(*after)
     return read
 
 
+def alone(shop: Shop) -> bool:
+    """Whether no other session of the database is left."""
+    others = shop.conn.execute(
+        "select from pg_stat_activity where datname = current_database()"
+        " and pid <> pg_backend_pid() and backend_type in ('client backend', 'walsender')"
+    )
+    return others.fetchone() is None
+
+
 def make_table(shop: Shop, key: str = "id int primary key") -> None:
     shop.run(
-        f"create table public.t ({key}, small text, big text)",
+        f"create table public.t ({key}, small text, big text) with (autovacuum_enabled = false)",
         "alter table public.t alter column big set storage external",
         "insert into public.t select i, repeat('s', 100), 'big' || i || repeat('b', 3000)"
         " from generate_series(1, 2000) i",
