@@ -141,6 +141,8 @@ class Apply(_Section):
     master: str = "local[*]"
     max_offsets_per_trigger: int = Field(default=200_000, ge=1)
     retry_s: float = Field(default=60.0, ge=0)
+    keep_generations: int = Field(default=1, ge=0)
+    keep_days: float = Field(default=7.0, ge=0)
     spark: dict[str, str] = {}
 
 

@@ -6,6 +6,7 @@ from the checkpoint's last committed batch: while it runs, at its end, and first
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import traceback
@@ -22,8 +23,9 @@ from cdc.topics import view_group
 from jobs.faults import translate
 from jobs.query import Applied, ViewQuery
 from jobs.sinks import Sink, open_sink
-from jobs.state import open_state
-from views.definition import parse_view
+from jobs.standing import Standing, Switches, standing
+from jobs.state import view_directory
+from jobs.turn import turn
 
 _POLL_S = 0.05
 _START_POLL_S = 0.5
@@ -69,7 +71,11 @@ def apply_views(
 
 
 class ViewRun:
-    """One view from start to end, on a thread of its own."""
+    """One view from start to end, on a thread of its own.
+
+    It keeps the live generation, as that was declared. For a switch it gives the view out of its
+    hands, and goes on with the generation that is live then.
+    """
 
     def __init__(
         self,
@@ -87,6 +93,8 @@ class ViewRun:
         self._stopping = stopping
         self._available_now = available_now
         self._sink = sink
+        self._directory = view_directory(config.apply.state, config.source.name, name)
+        self._switches = Switches(self._directory)
         self._committed = -1
 
     def run(self) -> None:
@@ -99,16 +107,32 @@ class ViewRun:
             log.error("view_stopped", view=self.name, error=str(self.error), **_trace(error))
 
     def _run(self, broker: Broker) -> None:
-        view = self._config.views[self.name]
-        definition = parse_view(self.name, view.store, view.key, view.sql)
-        state = open_state(self._config.apply.state, self._config.source.name, definition)
-        store, retry_s = self._config.stores[view.store], self._config.apply.retry_s
-        sink = self._sink or open_sink(store, self.name, self._spark, retry_s)
+        started, wait_s = False, self._config.apply.retry_s
+        while not self._stopping.is_set():
+            with turn(self._directory, "stream", wait_s, self._stopping.is_set) as mine:
+                live = standing(self._spark, self._config, self.name, started) if mine else None
+                if live is not None:
+                    self._keep(broker, live)
+                    started, wait_s = True, math.inf  # what is switched to comes back
+                    if not self._switches.asked():
+                        return
+            if live is None and self._available_now and not self._stopping.is_set():
+                raise ViewError(
+                    f"view {self.name} is being built", f"run `headwater view rebuild {self.name}`"
+                )
+            log.info("view_waits_for_its_switch", view=self.name)
+            self._switches.wait(self._stopping)
+
+    def _keep(self, broker: Broker, live: Standing) -> None:
+        """Apply the stream to the live generation, until stopped or asked to give it up."""
+        store, retry_s = self._config.stores[live.definition.store], self._config.apply.retry_s
+        sink = self._sink or open_sink(store, self.name, self._spark, retry_s, live.number)
         patience = Patience(retry_s)
+        self._committed = -1
         try:
             while True:
                 query = ViewQuery(
-                    self._spark, self._config, definition, state, sink, broker, report
+                    self._spark, self._config, live.definition, live.state, sink, broker, report
                 )
                 try:
                     return self._follow(query, broker)
@@ -125,7 +149,7 @@ class ViewRun:
         try:
             self._commit(broker, query)  # a kill may have left the group behind
             self._start(query)
-            while query.active and not self._stopping.wait(_POLL_S):
+            while query.active and not self._switches.asked() and not self._stopping.wait(_POLL_S):
                 self._commit_if_possible(broker, query)
         finally:
             query.stop()
@@ -143,7 +167,7 @@ class ViewRun:
             except RetryableError as error:
                 if self._available_now or time.monotonic() > deadline:
                     raise ViewError(error.message, error.hint) from None
-            if self._stopping.wait(_START_POLL_S):
+            if self._switches.asked() or self._stopping.wait(_START_POLL_S):
                 return
         log.info("view_started", view=self.name)
 

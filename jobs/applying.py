@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -14,11 +14,13 @@ from cdc.lsn import Position
 from jobs.account import Account, account
 from jobs.columns import columns_of
 from jobs.fold import EVENT, SNAPSHOT, TRUNCATE, Step
-from jobs.project import filled_rows_of, rows_of
+from jobs.project import filled_rows_of, loaded_rows_of, rows_of
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, Batch, Sink
 from jobs.state import ViewState
 from jobs.versions import Versions
 from views.resolve import ResolvedView
+
+NOWHERE = Position(0, 0)
 
 
 class Model:
@@ -36,6 +38,11 @@ class Model:
     def filled_rows(self) -> Step:
         """Built when a batch first has gaps: most views never meet one."""
         return filled_rows_of(self.view, self._versions)
+
+    @cached_property
+    def loaded_rows(self) -> Step:
+        """For records with a key each of their own, as a snapshot has them."""
+        return loaded_rows_of(self.view, self._versions)
 
     @property
     def columns(self) -> StructType:
@@ -55,6 +62,9 @@ def evaluate(model: Model, records: DataFrame) -> tuple[DataFrame, Account]:
 class Applier:
     """Gives a view's batches to its sink. ``created``: the store was made just now.
 
+    What a generation was filled with from a snapshot is left out of its stream: all that was
+    committed before it was read first, and all but deletes before it was read last.
+
     TRUNCATE stands in every partition and is carried out where it is met first. What the other
     partitions bring of the time before it is left out from then on: it would come to rows that
     the store does not hold any more.
@@ -63,24 +73,26 @@ class Applier:
     def __init__(self, view: str, state: ViewState, sink: Sink, created: bool) -> None:
         self._view, self._state, self._sink = view, state, sink
         self._empty = created
-        self._truncated = state.truncated()
+        beginning = state.beginning()
+        self._begin = NOWHERE if beginning is None else Position(beginning.lsn, 0)
+        self._whole = self._begin if beginning is None else Position(beginning.upto, 0)
+        self._truncated = max(state.truncated() or self._begin, self._begin)
 
     def apply(self, held: DataFrame, counted: Account, number: int) -> Batch:
         """Make the store equal to what ``evaluate`` gave for batch ``number``."""
         batch = Batch(self._view, self._state.generation, number, counted.keys)
-        if counted.truncated is not None:
-            self._remember(counted.truncated)
+        truncated = counted.truncated
+        if truncated is not None and truncated < self._begin:
+            truncated = None
+        if truncated is not None and truncated > self._truncated:
+            self._state.remember_truncated(truncated)
+            self._truncated = truncated
         if counted.keys:
-            self._sink.apply(_rows(held, self._truncated, self._empty), batch)
+            self._sink.apply(_rows(held, self._truncated, self._whole, self._empty), batch)
             self._empty = False
-        if counted.truncated is not None:
-            self._sink.truncate(counted.truncated, batch)
+        if truncated is not None:
+            self._sink.truncate(truncated, batch)
         return batch
-
-    def _remember(self, position: Position) -> None:
-        if self._truncated is None or position > self._truncated:
-            self._state.remember_truncated(position)
-            self._truncated = position
 
 
 @contextmanager
@@ -105,18 +117,23 @@ def _held(rows: DataFrame) -> tuple[DataFrame, Account]:
     return rows, counted
 
 
-def _rows(held: DataFrame, truncated: Position | None, empty: bool) -> DataFrame:
+def _rows(held: DataFrame, truncated: Position, whole: Position, empty: bool) -> DataFrame:
     """What the sink gets: without TRUNCATE, and without what one has removed.
 
     A store that is empty has no row that a snapshot row outside the view's filter could replace.
+    Below ``whole`` only deletes are news.
     """
     rows = held.where(~(F.col(DELETED) & (F.col(EVENT)["op"] == SNAPSHOT))) if empty else held
-    if truncated is not None:
-        lsn, ordinal = truncated
-        position = F.struct(COMMIT_LSN, ORDINAL)
-        limit = F.struct(F.lit(lsn).cast("bigint"), F.lit(ordinal).cast("bigint"))
-        rows = rows.where((F.col(EVENT)["op"] != TRUNCATE) & (position >= limit))
+    position = F.struct(COMMIT_LSN, ORDINAL)
+    if truncated > NOWHERE:
+        rows = rows.where((F.col(EVENT)["op"] != TRUNCATE) & (position >= _struct(truncated)))
+    if whole > truncated:
+        rows = rows.where(F.col(DELETED) | (position >= _struct(whole)))
     rows = rows.drop(EVENT)
     # Projections of cached rows: a sink that reads them twice need not cache them again.
     rows.is_cached = True
     return rows
+
+
+def _struct(position: Position) -> Column:
+    return F.struct(*(F.lit(part).cast("bigint") for part in position))

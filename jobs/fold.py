@@ -97,6 +97,14 @@ def fold() -> Step:
     return lambda events: events.groupBy("key").agg(*last).select(event)
 
 
+def unfolded() -> Step:
+    """As ``fold`` of events that have a key each of their own: rows of one clean snapshot."""
+    records = F.lit(1).cast("bigint").alias("records")
+    oldest = F.lit(None).cast("bigint").alias("oldest_us")
+    event = _event(F.col("change.image"), F.lit(False), F.lit(None).cast(_FILLED))
+    return lambda events: events.select("*", records, oldest).select(event)
+
+
 def fold_filling(columns: Sequence[str], large: Sequence[str]) -> Step:
     """As ``fold``, with each placeholder replaced by the value if the batch holds it.
 

@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from jobs.faults import UNKNOWN_SCHEMA, fault
-from jobs.fold import DELETE, EVENT, TRUNCATE, Step, fold, fold_filling, parse
+from jobs.fold import DELETE, EVENT, TRUNCATE, Step, fold, fold_filling, parse, unfolded
 from jobs.schema import ColumnReader, toastable
 from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
 from views.resolve import Output, ResolvedView
@@ -34,6 +34,13 @@ def filled_rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> 
     parsed, folded = parse(columns), fold_filling(columns, large)
     projected = project(view, versions)
     return lambda records: projected(folded(parsed(records)))
+
+
+def loaded_rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
+    """As ``rows_of``, for records with a key each of their own."""
+    parsed, projected = parse(columns_read(view)), project(view, versions)
+    single = unfolded()
+    return lambda records: projected(single(parsed(records)))
 
 
 def columns_read(view: ResolvedView) -> list[str]:

@@ -21,6 +21,7 @@ from cdc.topics import table_topic
 from jobs.account import Account
 from jobs.applying import Applier, Model, evaluate, released
 from jobs.faults import UnknownSchemaError, translate
+from jobs.loading import offsets_json
 from jobs.offsets import batch_offsets, committed_batch, is_started
 from jobs.sinks import Batch, Sink
 from jobs.state import ViewState
@@ -93,14 +94,14 @@ class ViewQuery:
             self._spark.readStream.format("kafka")
             .options(**for_spark(self._config.kafka.bootstrap_servers, self._config.kafka))
             .option("subscribe", self._topic)
-            .option("startingOffsets", "earliest")
+            .option("startingOffsets", self._starting())
             .option("failOnDataLoss", "true")
             .option("maxOffsetsPerTrigger", self._config.apply.max_offsets_per_trigger)
             .option("kafka.fetch.max.wait.ms", _FETCH_MAX_WAIT_MS)
             .load()
         )
         writer = (
-            records.writeStream.queryName(self._definition.name)
+            records.writeStream.queryName(f"{self._definition.name} {self._state.generation}")
             .option("checkpointLocation", str(self._state.checkpoint))
             .foreachBatch(self._batch)
         )
@@ -118,19 +119,23 @@ class ViewQuery:
             )
         if is_started(self._state.checkpoint):
             return
-        trimmed = {
-            partition: offset
-            for partition, offset in self._broker.beginning_offsets([self._topic])[
-                self._topic
-            ].items()
-            if offset > 0
-        }
+        beginning = self._state.beginning()
+        wanted = {} if beginning is None else beginning.offsets.get(self._topic, {})
+        kept = self._broker.beginning_offsets([self._topic])[self._topic]
+        trimmed = {partition: at for partition, at in kept.items() if at > wanted.get(partition, 0)}
         if trimmed:
             places = ", ".join(f"{self._topic}-{p} begins at {o}" for p, o in trimmed.items())
             raise ViewError(
                 f"view {name}: the topic's beginning is gone: {places}",
-                "a new view needs the whole history: take a new snapshot into new topics",
+                f"`headwater view create {name}` fills it from a snapshot"
+                if beginning is None
+                else f"drop what was begun, `headwater view drop {name}`, and begin again",
             )
+
+    def _starting(self) -> str:
+        """Where a stream without a checkpoint begins, as Spark's option has it."""
+        beginning = self._state.beginning()
+        return "earliest" if beginning is None else offsets_json(beginning.offsets)
 
     def _read_model(self) -> Model:
         definition, before = self._definition, self._model
@@ -151,7 +156,7 @@ class ViewQuery:
             raise ViewError(
                 f"{error.message}; {newest.name} was ({before.view.table.describe()}), is "
                 f"({newest.describe()})",
-                "adapt the view's SQL under a new name, or rebuild it",
+                f"adapt the view's SQL and run `headwater view rebuild {definition.name}`",
             ) from None
 
     def _batch(self, records: DataFrame, number: int) -> None:

@@ -1,7 +1,10 @@
-"""What a view keeps on disk between runs: Spark's checkpoint, its generation, its declaration.
+"""What a view keeps on disk between runs: Spark's checkpoints, its generations, its declaration.
 
-<apply.state>/<source>/<view>/view.json      generation, what was declared, the newest TRUNCATE
-<apply.state>/<source>/<view>/checkpoint/    Spark's own
+<apply.state>/<source>/<view>/generations.json   which there are, and which one people read
+<apply.state>/<source>/<view>/view.json          of the first generation: what was declared, the
+                                                 id of its checkpoint, the newest TRUNCATE
+<apply.state>/<source>/<view>/checkpoint/        Spark's own
+<apply.state>/<source>/<view>/<n>/...            the same two of generation n
 """
 
 from __future__ import annotations
@@ -11,11 +14,51 @@ import os
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cdc.errors import ViewError
+from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
-from views.definition import ViewDefinition
+from views.definition import ViewDefinition, parse_view
+
+
+class Declaration(NamedTuple):
+    """What was declared of a view when a generation of it began."""
+
+    sql: str
+    key: tuple[str, ...]
+    store: str
+    table: str
+
+    def parsed(self, name: str) -> ViewDefinition:
+        return parse_view(name, self.store, self.key, self.sql)
+
+    def document(self) -> dict[str, Any]:
+        return {**self._asdict(), "key": list(self.key)}
+
+
+def declared(view: ViewDefinition) -> Declaration:
+    """A parsed view as it is remembered."""
+    return Declaration(view.normalized, tuple(view.key), view.store, view.table_name)
+
+
+def declaration(document: dict[str, Any]) -> Declaration:
+    """The inverse of ``Declaration.document``; other fields are passed over."""
+    known = {name: document.get(name, "") for name in Declaration._fields}
+    return Declaration(**{**known, "key": tuple(known["key"])})
+
+
+class Beginning(NamedTuple):
+    """Where the stream of a generation that was filled from a snapshot begins.
+
+    ``offsets`` are the ends of the topics from before it. ``lsn`` is where it was read first:
+    what was committed below is in the rows. ``upto`` is where it was read last: what was committed
+    in between is in the rows but for deletes.
+    """
+
+    offsets: Offsets
+    lsn: int
+    upto: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,48 +76,80 @@ class ViewState:
     def file(self) -> Path:
         return self.directory / "view.json"
 
+    def beginning(self) -> Beginning | None:
+        """None: at the beginning of the topic."""
+        held = (read_document(self.file) or {}).get("beginning")
+        if held is None:
+            return None
+        offsets = {
+            topic: {int(partition): at for partition, at in of_topic.items()}
+            for topic, of_topic in held["offsets"].items()
+        }
+        return Beginning(offsets, held["lsn"], held["upto"])
+
     def truncated(self) -> Position | None:
         """The newest TRUNCATE that this generation has met in any partition."""
-        held = (_read(self.file) or {}).get("truncated")
+        held = (read_document(self.file) or {}).get("truncated")
         return None if held is None else Position(*held)
 
     def remember_truncated(self, position: Position) -> None:
         """Keep ``position`` over a restart. Call it before its batch is committed."""
-        _write(self.file, {**(_read(self.file) or {}), "truncated": list(position)})
+        held = read_document(self.file) or {}
+        write_document(self.file, {**held, "truncated": list(position)})
 
 
-def open_state(root: str, source: str, view: ViewDefinition) -> ViewState:
-    """The state of a view, created if there is none.
-
-    Raises ``ViewError`` when the view was declared otherwise before: what the store holds is not
-    what the new declaration says.
-    """
+def view_directory(root: str, source: str, view: str) -> Path:
+    """Where all of a view's state is. Raises ``ViewError`` for what is no local path."""
     if "://" in root:
         raise ViewError(f"apply.state: {root} is not a local path", "name a directory")
-    directory = Path(root) / source / view.name
-    declared = {
-        "sql": view.normalized,
-        "key": list(view.key),
-        "store": view.store,
-        "table": view.table_name,
-    }
-    held = _read(directory / "view.json")
-    if held is not None and (directory / "checkpoint").is_dir():
-        changed = [name for name, value in declared.items() if held.get(name) != value]
-        if changed:
+    return Path(root) / source / view
+
+
+def state_directory(directory: Path, number: int) -> Path:
+    """Where one generation's state is."""
+    return directory if number == 1 else directory / str(number)
+
+
+def is_begun(directory: Path) -> bool:
+    """Whether a generation was ever applied: what it holds depends on what was declared."""
+    return (directory / "checkpoint").is_dir()
+
+
+def open_state(
+    directory: Path, wanted: Declaration, beginning: Beginning | None = None
+) -> ViewState:
+    """The state in a generation's directory, created if there is none.
+
+    Raises ``ViewError`` when it was declared otherwise: what the store holds is not what the new
+    declaration says.
+    """
+    held = read_document(directory / "view.json")
+    if held is not None and is_begun(directory):
+        if changed := differing(declaration(held), wanted):
             raise ViewError(
-                f"view {view.name}: {', '.join(changed)} changed since it was last applied",
-                f"give the view a new name, or empty its store and delete {directory}",
+                f"{directory.name}: {changed} changed since it was last applied",
+                f"delete {directory}, or rebuild the view",
             )
         return ViewState(directory, held["generation"])
-    generation = str(uuid.uuid4())
     directory.mkdir(parents=True, exist_ok=True)
-    state = ViewState(directory, generation)
-    _write(state.file, {"generation": generation, **declared})
+    state = ViewState(directory, str(uuid.uuid4()))
+    document: dict[str, object] = {"generation": state.generation, **wanted.document()}
+    if beginning is not None:
+        document["beginning"] = beginning._asdict()
+    elif held is not None and "beginning" in held:  # its checkpoint was deleted
+        document["beginning"] = held["beginning"]
+    write_document(state.file, document)
     return state
 
 
-def _read(file: Path) -> dict[str, Any] | None:
+def differing(held: Declaration, wanted: Declaration) -> str:
+    """What two declarations do not have in common, in words."""
+    names = (name for name in Declaration._fields if getattr(held, name) != getattr(wanted, name))
+    return ", ".join(names)
+
+
+def read_document(file: Path) -> dict[str, Any] | None:
+    """A JSON file, None if it is not there."""
     try:
         held: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -86,7 +161,7 @@ def _read(file: Path) -> dict[str, Any] | None:
     return held
 
 
-def _write(file: Path, document: dict[str, object]) -> None:
+def write_document(file: Path, document: dict[str, object]) -> None:
     """Whole or not at all: a kill between leaves what was there."""
     scratch = file.with_suffix(".new")
     with scratch.open("w", encoding="utf-8") as out:

@@ -78,7 +78,12 @@ def verify(
 
 
 def resolved_view(config: Config, name: str, broker: Broker) -> ResolvedView:
-    """The view against the newest version of its table, as ``headwater apply`` has it."""
+    """The view against the newest version of its table, as ``headwater apply`` has it.
+
+    What people read may have been built as it was declared before.
+    """
+    from jobs.generations import read_generations
+    from jobs.state import view_directory
     from jobs.versions import read_versions
     from views.definition import parse_view
     from views.resolve import resolve
@@ -88,6 +93,10 @@ def resolved_view(config: Config, name: str, broker: Broker) -> ResolvedView:
         known = ", ".join(config.views) or "none"
         raise UsageError(f"no view {name!r}", f"[views] has: {known}")
     parsed = parse_view(name, view.store, view.key, view.sql)
+    directory = view_directory(config.apply.state, config.source.name, name)
+    if (live := read_generations(directory).live) is not None:
+        built = live.declared.parsed(name)
+        parsed = parsed if built.normalized == parsed.normalized else built
     versions = read_versions(broker, config.source.name, parsed.schema, parsed.table)
     if not versions:
         raise ViewError(

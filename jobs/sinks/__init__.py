@@ -81,21 +81,27 @@ class Sink(Protocol):
 
 
 def open_sink(
-    config: Delta | OpenSearch | Redis, view: str, spark: SparkSession | None, retry_s: float = 60.0
+    config: Delta | OpenSearch | Redis,
+    view: str,
+    spark: SparkSession | None,
+    retry_s: float = 60.0,
+    generation: int | None = None,
 ) -> Sink:
     """The sink of one view in a configured store.
 
     ``spark`` is needed by Delta only. ``retry_s`` bounds how long a store that is down is waited
-    for. Clients are imported here, so that a store that is not used needs none.
+    for. ``generation`` names one (``jobs.sinks.generations``); None is the one that people read
+    when ``prepare`` is called, or the first. Clients are imported here, so that a store that is
+    not used needs none.
     """
     if config.kind == "delta":
         from jobs.sinks.delta import DeltaSink
 
-        return DeltaSink(config, view, spark, retry_s)
+        return DeltaSink(config, view, spark, retry_s, generation)
     if config.kind == "opensearch":
         from jobs.sinks.opensearch import OpenSearchSink
 
-        return OpenSearchSink(config, view, retry_s)
+        return OpenSearchSink(config, view, retry_s, generation)
     from jobs.sinks.redis import RedisSink
 
-    return RedisSink(config, view, retry_s)
+    return RedisSink(config, view, retry_s, generation)

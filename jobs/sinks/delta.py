@@ -1,5 +1,7 @@
 """Views in Delta Lake: a table per view at ``<path>/<view>``, kept by MERGE.
 
+A generation that is not live yet has a table of its own (``jobs.sinks.delta_generations``).
+
 The table has the view's columns and ``__commit_lsn`` and ``__ordinal``, the position its row
 results from. Two guards make a write repeatable: the batch's number under the view's own
 transaction id in Delta's log (the same batch again does nothing), and the position of each row
@@ -17,30 +19,37 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
 from operator import and_
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from delta.exceptions import DeltaConcurrentModificationException
 from delta.tables import DeltaTable
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     LongType,
     StructField,
     StructType,
-    TimestampNTZType,
 )
 
 from cdc.config import Delta
-from cdc.errors import HeadwaterError, RetryableError, SinkError, ViewError
+from cdc.errors import ViewError
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED, Batch, ViewRow
 from jobs.sinks.arrow import stream_columns
 from jobs.sinks.documents import unknown_values
+from jobs.sinks.lake import (
+    KEY_PROPERTY,
+    apart_path,
+    features,
+    generation_at,
+    is_table,
+    live_path,
+    new_properties,
+    run,
+    table_properties,
+)
 from jobs.sinks.merge import bounds, match, newer, of, updated
 from jobs.sinks.schema import check_key, evolved, quoted
-from jobs.sinks.writing import kept, until
+from jobs.sinks.writing import kept
 
 TEND_BATCHES = 20
 """Files are counted once in so many batches."""
@@ -49,7 +58,6 @@ SMALL_FILE_BYTES = 32 << 20
 VACUUM_TENDS = 250
 """Files no version of the last week needs are deleted once in so many counts."""
 
-_KEY_PROPERTY = "headwater.key"
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _APP_VERSION = "spark.databricks.delta.write.txnVersion"
 # A MERGE reads its source twice and would copy it first; a batch is cached, so it need not be.
@@ -57,12 +65,6 @@ _SOURCE_IS_CACHED = {
     "spark.databricks.delta.merge.materializeSource": "none",
     "spark.databricks.delta.merge.failSourceCachedAfterMaterialization": "false",
 }
-_UNMAPPED = frozenset(" ,;{}()\n\t=")
-"""Characters a Parquet column cannot have unless Delta maps names to columns."""
-_FOREIGN = frozenset(
-    {"DELTA_MISSING_DELTA_TABLE", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"},
-)
-_FOREIGN_FOLDER = "the folder holds something else: move it away, or give the store another path"
 _T = TypeVar("_T")
 
 
@@ -70,44 +72,54 @@ class DeltaSink:
     """A ``jobs.sinks.Sink`` over one Delta table."""
 
     def __init__(
-        self, config: Delta, view: str, spark: SparkSession | None, retry_s: float
+        self,
+        config: Delta,
+        view: str,
+        spark: SparkSession | None,
+        retry_s: float,
+        generation: int | None = None,
     ) -> None:
         if spark is None:
             raise ViewError(f"view {view}: a Delta store needs a Spark session")
         self._view, self._spark, self._retry_s = view, spark, retry_s
-        self._path = f"{config.path.rstrip('/')}/{view}"
+        self._path = live_path(config, view)
+        self._wanted = generation
+        self._apart = "" if generation is None else apart_path(config, view, generation)
         self._columns = StructType()
         self._key: tuple[str, ...] = ()
         self._empty: bool | None = None
         self._batches = 0
 
     def prepare(self, columns: StructType, key: tuple[str, ...]) -> bool:
-        held = self._run(lambda: DeltaTable.isDeltaTable(self._spark, self._path))
-        if held:
+        held = self._run(lambda: generation_at(self._spark, self._path))
+        if self._wanted not in (None, held):
+            if self._run(lambda: is_table(self._spark, self._apart)):
+                held, self._path = self._wanted, self._apart
+            elif held is not None:
+                raise ViewError(
+                    f"view {self._view}: {self._path} holds generation {held}, and"
+                    f" {self._wanted} is nowhere",
+                    f"run `headwater view rebuild {self._view}`",
+                )
+        if held is not None:
             self._run(lambda: self._extend(columns, key))
         else:
             self._run(lambda: self._create(columns, key))
         self._columns, self._key = columns, key
-        return not held
+        return held is None
 
     def _create(self, columns: StructType, key: tuple[str, ...]) -> None:
         fields = [StructField(field.name, field.dataType) for field in columns]
         position = [StructField(COMMIT_LSN, LongType()), StructField(ORDINAL, LongType())]
         builder = DeltaTable.createIfNotExists(self._spark).location(self._path)
         builder = builder.addColumns(StructType(fields + position))
-        properties = {
-            _KEY_PROPERTY: json.dumps(key),
-            "delta.enableDeletionVectors": "true",
-            **_features(columns),
-        }
-        for name, value in properties.items():
+        for name, value in new_properties(columns, key, self._wanted or 1).items():
             builder = builder.property(name, value)
         builder.execute()
 
     def _extend(self, columns: StructType, key: tuple[str, ...]) -> None:
         table = self._table(self._spark)
-        shown = self._spark.sql(f"SHOW TBLPROPERTIES delta.{quoted(self._path)}").collect()
-        held_key = {row.key: row.value for row in shown}.get(_KEY_PROPERTY)
+        held_key = table_properties(self._spark, self._path).get(KEY_PROPERTY)
         if held_key is None:
             raise ViewError(
                 f"view {self._view}: {self._path} is a Delta table that is not this view's",
@@ -121,8 +133,8 @@ class DeltaSink:
 
     def _add(self, added: StructType) -> None:
         alter = f"ALTER TABLE delta.{quoted(self._path)}"
-        if features := _features(added):
-            settings = ", ".join(f"'{name}' = '{value}'" for name, value in features.items())
+        if needed := features(added):
+            settings = ", ".join(f"'{name}' = '{value}'" for name, value in needed.items())
             self._spark.sql(f"{alter} SET TBLPROPERTIES ({settings})")
         columns = ", ".join(f"{quoted(f.name)} {f.dataType.simpleString()}" for f in added)
         self._spark.sql(f"{alter} ADD COLUMNS ({columns})")
@@ -228,36 +240,7 @@ class DeltaSink:
             table.vacuum()
 
     def _run(self, action: Callable[[], _T]) -> _T:
-        return until(self._retry_s, lambda: self._attempt(action))
-
-    def _attempt(self, action: Callable[[], _T]) -> _T:
-        try:
-            return action()
-        except DeltaConcurrentModificationException as error:
-            raise RetryableError(
-                f"view {self._view}: another writer changed {self._path} at the same time",
-                "let only this view write the table",
-            ) from error
-        except AnalysisException as error:
-            raise self._unfit(error) from error
-        except Py4JJavaError as error:
-            raise self._failed(error) from error
-
-    def _unfit(self, error: AnalysisException) -> HeadwaterError:
-        condition = error.getCondition() or str(error).strip().splitlines()[0][:200]
-        hint = _FOREIGN_FOLDER if condition in _FOREIGN else ""
-        if condition.startswith("DELTA_DUPLICATE_COLUMNS_FOUND"):
-            hint = "Delta takes names that differ by case only for one: rename a column with AS"
-        return ViewError(f"view {self._view}: Delta refused {self._path} ({condition})", hint)
-
-    def _failed(self, error: Py4JJavaError) -> HeadwaterError:
-        """The innermost cause: file systems and Delta's log say there what is wrong."""
-        cause: Any = error.java_exception
-        while cause.getCause() is not None:
-            cause = cause.getCause()
-        name = cause.getClass().getSimpleName()
-        text = (str(cause.getMessage() or "").strip().splitlines() or [""])[0][:200]
-        return SinkError(f"view {self._view}: Delta table {self._path}: {name}: {text}")
+        return run(self._view, self._path, self._retry_s, action)
 
 
 def _app_id(batch: Batch) -> str:
@@ -276,13 +259,3 @@ def _confined(session: SparkSession, batch: Batch) -> Iterator[None]:
     finally:
         for name in settings:
             session.conf.unset(name)
-
-
-def _features(columns: StructType) -> dict[str, str]:
-    """Properties a table must have before it can have these columns."""
-    features = {}
-    if any(isinstance(field.dataType, TimestampNTZType) for field in columns):
-        features["delta.feature.timestampNtz"] = "supported"
-    if any(_UNMAPPED & set(field.name) for field in columns):
-        features["delta.columnMapping.mode"] = "name"
-    return features

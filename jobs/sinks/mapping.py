@@ -8,6 +8,7 @@ the index by ``ignore_malformed``, not refused.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql.types import (
@@ -65,7 +66,9 @@ _FIELDS: dict[type[DataType], dict[str, Any]] = {
 }
 
 
-def index_body(view: str, columns: StructType, key: tuple[str, ...], alias: str) -> dict[str, Any]:
+def index_body(
+    view: str, columns: StructType, key: tuple[str, ...], aliases: Sequence[str]
+) -> dict[str, Any]:
     """What creates a view's index. Refreshing is left to the sink, after each batch."""
     return {
         "settings": {
@@ -79,7 +82,7 @@ def index_body(view: str, columns: StructType, key: tuple[str, ...], alias: str)
             "properties": properties(view, columns)
             | {COMMIT_LSN: _LONG, ORDINAL: _LONG, DELETED_AT: _LONG},
         },
-        "aliases": {alias: {"filter": LIVE}},
+        "aliases": {alias: {"filter": LIVE} for alias in aliases},
     }
 
 

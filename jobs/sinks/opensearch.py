@@ -1,13 +1,15 @@
 """Views in OpenSearch: one document per row, versioned by the LSN of its commit.
 
-The index is ``<view>-1`` and people read it by its alias ``<view>``, so that a rebuilt view can
-take the name over at once. Documents are those of ``jobs.sinks.documents`` plus ``__commit_lsn``
-and ``__ordinal``. A write carries the commit LSN as its external version, so OpenSearch itself
-refuses older ones (409, which is success). Equal ones, changes of one transaction that came in
-two batches, are refused at first too and then decided by the stored ordinal.
+The index of a generation is ``<view>-<number>`` and people read the live one by the alias
+``<view>``, which moves from one to the next at once. Headwater itself reads and writes a
+generation by the alias ``<view>-<number>.rows``. Documents are those of
+``jobs.sinks.documents`` plus ``__commit_lsn`` and ``__ordinal``. A write carries the commit LSN as
+its external version, so OpenSearch itself refuses older ones (409, which is success). Equal ones,
+changes of one transaction that came in two batches, are refused at first too and then decided by
+the stored ordinal.
 
 OpenSearch forgets the version of a deleted document within minutes, or when a node restarts. So a
-deleted row stays for ``TOMBSTONE_S`` as a document with ``__deleted_at``, which the alias filters
+deleted row stays for ``TOMBSTONE_S`` as a document with ``__deleted_at``, which aliases filter
 out of searches (but not out of ``GET <view>/_doc/<id>``).
 """
 
@@ -29,7 +31,7 @@ from jobs.sinks import COMMIT_LSN, ORDINAL, Batch, ViewRow
 from jobs.sinks.bulk import Request, document_id, read_answer, refusal, requests, stored
 from jobs.sinks.cluster import Action, Client, Server
 from jobs.sinks.documents import Document, Documents, Stored, document_rows, filled, row_decoder
-from jobs.sinks.mapping import DELETED_AT, below, index_body, metadata, properties
+from jobs.sinks.mapping import DELETED_AT, LIVE, below, index_body, metadata, properties
 from jobs.sinks.schema import check_key, columns_from_json, evolved
 from jobs.sinks.writing import check_keys, write_documents
 
@@ -45,12 +47,31 @@ _ITEMS = "errors,items.*.status,items.*.error.type,items.*.error.reason"
 _T = TypeVar("_T")
 
 
-class OpenSearchSink:
-    """A ``jobs.sinks.Sink`` over one OpenSearch cluster."""
+def index_of(view: str, generation: int) -> str:
+    """The index of a generation. Indexes have small letters."""
+    return f"{view.lower()}-{generation}"
 
-    def __init__(self, config: OpenSearch, view: str, retry_s: float) -> None:
-        self._view, self._alias = view, view.lower()
-        self._index = f"{self._alias}-1"
+
+def alias_of(index: str) -> str:
+    """The alias by which Headwater reads and writes an index, live or not."""
+    return f"{index}.rows"
+
+
+def live_generation(client: Client, view: str) -> int | None:
+    """The generation that people read, None if the view was never filled."""
+    found = client.indices.get_alias(name=view.lower(), ignore=404)
+    names = [name for name in found if name.rpartition("-")[0] == view.lower()]
+    return max((int(name.rpartition("-")[2]) for name in names), default=None)
+
+
+class OpenSearchSink:
+    """A ``jobs.sinks.Sink`` over one cluster; ``generation`` None is what people read."""
+
+    def __init__(
+        self, config: OpenSearch, view: str, retry_s: float, generation: int | None = None
+    ) -> None:
+        self._view, self._wanted = view, generation
+        self._index = self._alias = ""
         self._server = Server(
             config.url, config.user, config.password, config.verify_certs, retry_s
         )
@@ -60,10 +81,16 @@ class OpenSearchSink:
         self._batches = 0
 
     def prepare(self, columns: StructType, key: tuple[str, ...]) -> bool:
-        body = index_body(self._view, columns, key, self._alias)
+        number = self._wanted or self._call(partial(live_generation, view=self._view)) or 1
+        self._index = index_of(self._view, number)
+        self._alias = alias_of(self._index)
+        body = index_body(self._view, columns, key, (self._view.lower(), self._alias))
         found = self._call(lambda client: client.indices.get(index=self._index, ignore=404))
         if self._index in found:
             self._extend(found[self._index]["mappings"], columns, key)
+            if self._alias not in found[self._index]["aliases"]:  # made before there were such
+                alias = {"index": self._index, "name": self._alias, "body": {"filter": LIVE}}
+                self._call(lambda client: client.indices.put_alias(**alias))
         else:
             self._create(body)
         self._columns, self._key = columns, key
@@ -71,9 +98,9 @@ class OpenSearchSink:
         return self._index not in found
 
     def _create(self, body: dict[str, Any]) -> None:
-        if self._call(lambda client: client.indices.exists(index=self._alias)):
+        if self._call(lambda client: client.indices.exists(index=self._view.lower())):
             raise ViewError(
-                f"view {self._view}: OpenSearch has another index or alias {self._alias}",
+                f"view {self._view}: OpenSearch has another index or alias {self._view.lower()}",
                 "rename the view, or remove that index",
             )
         self._call(lambda client: client.indices.create(index=self._index, body=body))

@@ -100,9 +100,9 @@ def tamper(deployment: Deployment) -> None:
 
     url = deployment.extra.split('url = "')[1].split('"')[0]
     with redis.Redis.from_url(url) as client:
-        assert client.delete(f"{view(deployment)}:7") == 1
-        document = json.loads(client.hget(f"{view(deployment)}:8", "doc") or b"")
-        client.hset(f"{view(deployment)}:8", "doc", json.dumps({**document, "note": "wrong"}))
+        assert client.delete(f"{view(deployment)}@1:7") == 1
+        document = json.loads(client.hget(f"{view(deployment)}@1:8", "doc") or b"")
+        client.hset(f"{view(deployment)}@1:8", "doc", json.dumps({**document, "note": "wrong"}))
 
 
 def test_wrong_use_is_an_error_with_exit_code_2(deployment: Deployment) -> None:

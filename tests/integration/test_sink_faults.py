@@ -69,7 +69,7 @@ def test_a_script_that_redis_forgot_is_sent_again(cache: Feed, redis_client: red
 
 
 def test_a_foreign_key_in_redis_is_an_error(cache: Feed, redis_client: redis.Redis) -> None:
-    redis_client.set(f"{cache.view}:1", "mine")
+    redis_client.set(f"{cache.view}@1:1", "mine")
     with pytest.raises(SinkError, match="held by something else"):
         cache.apply(upsert(8, id=1, name="a"))
 
@@ -77,9 +77,9 @@ def test_a_foreign_key_in_redis_is_an_error(cache: Feed, redis_client: redis.Red
 def test_tombstones_in_redis_expire_and_rows_do_not(cache: Feed, redis_client: redis.Redis) -> None:
     cache.apply(upsert(8, id=1, name="a"), upsert(8, 2, id=2, name="b"))
     cache.apply(delete(9, id=1), delete(9, 2, id=2))
-    assert 86_000 < int(redis_client.ttl(f"{cache.view}:1")) <= 86_400
+    assert 86_000 < int(redis_client.ttl(f"{cache.view}@1:1")) <= 86_400
     cache.apply(upsert(10, id=1, name="back"))
-    assert redis_client.ttl(f"{cache.view}:1") == -1
+    assert redis_client.ttl(f"{cache.view}@1:1") == -1
 
 
 @pytest.mark.parametrize("user", ["", "someone"])
@@ -122,7 +122,7 @@ def test_an_index_with_other_types_names_the_field(
     index = f"{search.view}-1"
     client.indices.delete(index=index)
     mapping = {"properties": {"name": {"type": "long"}}}
-    client.indices.create(index=index, body={"mappings": mapping, "aliases": {search.view: {}}})
+    client.indices.create(index=index, body={"mappings": mapping, "aliases": {f"{index}.rows": {}}})
     with pytest.raises(
         SinkError, match=r"refused 1 document.*400 mapper_parsing_.* name"
     ) as refused:

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from jobs.applying import Applier, Model, evaluate, released
 from jobs.schema import PLACEHOLDER
-from jobs.state import open_state
+from jobs.state import declared, open_state
 from tests.events import Record, delete, event, kafka_frame, snapshot, truncate
 from tests.recording import RecordingSink
 from views.definition import parse_view
@@ -38,7 +38,7 @@ class Batches:
 
     def restart(self) -> None:
         """As a new process goes on from the view's state and store."""
-        state = open_state(str(self._root), "shop", self._definition)
+        state = open_state(self._root / "v", declared(self._definition))
         state.checkpoint.mkdir(exist_ok=True)
         created = self.sink.prepare(self._model.columns, self._definition.key)
         self._applier = Applier("v", state, self.sink, created)
@@ -85,7 +85,7 @@ def test_rows_around_a_truncate_of_their_own_batch_are_told_apart(
 def test_a_new_checkpoint_knows_nothing_of_truncates(spark: SparkSession, tmp_path: Path) -> None:
     batches = Batches(spark, tmp_path, "select id, body, n from t")
     batches.apply(truncate(30, 1))
-    (tmp_path / "shop" / "v" / "checkpoint").rmdir()
+    (tmp_path / "v" / "checkpoint").rmdir()
     batches.restart()
     batches.apply(event(20, 1, {"id": 1, "body": "of before"}))
     assert batches.live() == {1: "of before"}

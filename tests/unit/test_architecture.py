@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OURS = ("cdc", "snapshots", "jobs", "views", "verification", "migrations", "stack", "demo")
+OURS = (
+    "cdc",
+    "snapshots",
+    "jobs",
+    "views",
+    "bootstrap",
+    "verification",
+    "migrations",
+    "stack",
+    "demo",
+)
 KERNEL = (
     "cdc.errors", "cdc.lsn", "cdc.topics", "cdc.protocol", "cdc.events",
     "cdc.capture.progress", "cdc.capture.replay",
@@ -27,7 +37,7 @@ CLIENTS = {
         "migrations",
         "snapshots",
     ),
-    "pyspark": ("jobs",),
+    "pyspark": ("jobs", "bootstrap"),  # there the session is only handed on
     "delta": ("jobs",),
     "opensearchpy": ("jobs.sinks.cluster",),
     "redis": ("jobs.sinks", "stack.redis"),
@@ -87,7 +97,7 @@ def test_imports_follow_the_layout(name: str, path: Path) -> None:
             may = ALLOWED[folder]
             if not within(imported, may):
                 broken.append(f"{imported}: {folder}/ may import {', '.join(may)}")
-        outside = ("snapshots", "jobs", "verification", "demo", "stack")
+        outside = ("snapshots", "jobs", "bootstrap", "verification", "demo", "stack")
         composes = within(name, ("cdc.cli", "cdc.preflight"))
         if folder == "cdc" and not composes and top in outside:
             broken.append(f"{imported}: only the command line composes the parts")

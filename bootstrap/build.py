@@ -1,0 +1,163 @@
+"""A new generation of a view, step by step, from wherever an earlier run was killed.
+
+    note the ends O of the topics ─▶ snapshot at L ─▶ load it ─▶ stream from O ─▶ switch
+
+What is committed below L is in the snapshot: everything below O is, for it was in Kafka before
+the snapshot began. So the stream from O, without what is below L, leaves nothing out; and Kafka
+needs no history from before O. Each step is recorded when it is done (``jobs.generations``) and
+does the same when it is done again. Readers see nothing of any of it before the switch.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass, field
+
+from bootstrap.keep import discard, remove
+from bootstrap.kit import BUSY_S, Kit
+from bootstrap.switch import Follower, settle_left, stopped, switch
+from cdc.errors import ViewError
+from jobs.applying import Model
+from jobs.generations import Generation
+from jobs.loading import loaded_rows, read_topics
+from jobs.state import declared, open_state, state_directory
+from jobs.turn import turn
+from jobs.versions import read_versions
+from views.definition import ViewDefinition
+from views.resolve import resolve
+
+
+@dataclass(slots=True)
+class Built:
+    """What came of a build. ``seconds`` of the steps that this run took."""
+
+    view: str
+    generation: int
+    rows: int
+    live: bool
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def build(kit: Kit, hold: bool = False) -> Built:
+    """Build the view as it is declared, or go on with a build that was begun.
+
+    ``hold``: stay beside the live generation, applying the stream, until ``kit.stopping``; the
+    next build switches. Raises ``RetryableError`` when it was stopped, or what a store, Kafka or
+    the source say; the next run goes on.
+    """
+    with turn(kit.directory, "build", BUSY_S):
+        settle_left(kit)
+        one = _begun(kit)
+        built = Built(kit.name, one.number, one.rows, False)
+        began = time.monotonic()
+        for phase, name, do in (
+            ("noted", "snapshot", _start),
+            ("reading", "snapshot", _finish),
+            ("read", "load", _load),
+        ):
+            if one.phase == phase:
+                _go_on(kit)
+                one = do(kit, one)
+                built.seconds[name] = time.monotonic() - began
+                began = time.monotonic()
+        built.rows = one.rows
+        discard(kit, one.number)
+        _follow(kit, one, built, hold)
+    return built
+
+
+def _begun(kit: Kit) -> Generation:
+    """The generation that is being built, or a new one."""
+    found = kit.read()
+    one = found.building
+    if one is not None and not kit.is_declared(one):
+        kit.step(f"generation {one.number} was begun with another declaration: starting over")
+        remove(kit, one.number)
+        one, found = None, kit.read()
+    if one is not None:
+        kit.step(f"going on with generation {one.number}: {one.phase}")
+        return one
+    definition = kit.definition
+    topic = kit.topic(definition)
+    if topic not in kit.broker.partitions([topic]):
+        raise ViewError(
+            f"view {kit.name}: {definition.table_name} is not captured: Kafka has no topic {topic}",
+            "run `headwater init`, with the table in source.tables",
+        )
+    _model(kit, definition)  # what can be refused is refused before anything is read
+    offsets = kit.broker.end_offsets([topic])
+    found = kit.write(found.noted(declared(definition), offsets, kit.now_s()))
+    assert found.building is not None
+    kit.step(f"generation {found.building.number} begun, beside what is live")
+    return found.building
+
+
+def _start(kit: Kit, one: Generation) -> Generation:
+    snapshot = kit.snapshots.start(one.declared.parsed(kit.name))
+    return _finish(kit, _recorded(kit, one, phase="reading", snapshot=snapshot))
+
+
+def _finish(kit: Kit, one: Generation) -> Generation:
+    kit.step(f"snapshot {one.snapshot} of {one.declared.table}")
+    taken = kit.snapshots.finish(one.snapshot)
+    return _recorded(
+        kit, one, phase="read", points=taken.points, clean=taken.clean, rows=taken.rows
+    )
+
+
+def _load(kit: Kit, one: Generation) -> Generation:
+    """Fill the store, and set up the stream's state; a stream of an earlier load is forgotten."""
+    definition = one.declared.parsed(kit.name)
+    kit.step(f"loading {one.rows:,} rows into {one.declared.store}")
+    topics = kit.snapshots.topics(one.snapshot)
+    begin, end = kit.broker.beginning_offsets(topics), kit.broker.end_offsets(topics)
+    records = read_topics(kit.spark, kit.config.kafka, begin, end)
+    model = _model(kit, definition)
+    stored = kit.stored(one)
+    try:
+        rows = loaded_rows(model, records, one.clean)
+        stored.load(one.number, rows, model.columns, definition.key)
+    finally:
+        stored.close()
+    directory = state_directory(kit.directory, one.number)
+    shutil.rmtree(directory / "checkpoint", ignore_errors=True)
+    open_state(directory, one.declared, one.beginning)
+    return _recorded(kit, one, phase="loaded")
+
+
+def _follow(kit: Kit, one: Generation, built: Built, hold: bool) -> None:
+    began = time.monotonic()
+    with Follower(kit, one) as follower:
+        kit.step("applying the stream")
+        follower.catch_up()
+        built.seconds["stream"] = time.monotonic() - began
+        if hold:
+            kit.step("caught up; held beside what is live until stopped")
+            follower.until_stopped()
+            return
+        began = time.monotonic()
+        switch(kit, one.number, follower)
+    built.live = True
+    built.seconds["switch"] = time.monotonic() - began
+
+
+def _model(kit: Kit, definition: ViewDefinition) -> Model:
+    versions = read_versions(
+        kit.broker, kit.config.source.name, definition.schema, definition.table
+    )
+    if not versions:
+        raise ViewError(
+            f"view {kit.name}: capture has not described {definition.table_name} yet",
+            "run `headwater init`, then `headwater capture`",
+        )
+    return Model(resolve(definition, list(versions.values())[-1]), versions)
+
+
+def _recorded(kit: Kit, one: Generation, **fields: object) -> Generation:
+    return kit.write(kit.read().changed(one.number, **fields)).of[one.number]
+
+
+def _go_on(kit: Kit) -> None:
+    if kit.stopping.is_set():
+        raise stopped(kit.name)

@@ -1,0 +1,99 @@
+"""What building a view needs, put together by the command line."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from pyspark.sql import SparkSession
+
+from cdc.config import Config
+from cdc.kafka.broker import Broker
+from cdc.topics import table_topic
+from jobs.generations import Generation, Generations, read_generations, write_generations
+from jobs.sinks.generations import Generations as StoredGenerations
+from jobs.sinks.generations import open_generations
+from jobs.state import declared, view_directory
+from views.definition import ViewDefinition, parse_view
+
+BUSY_S = 5.0
+"""How long another command of the same view is waited for."""
+
+
+class Taken(NamedTuple):
+    """A snapshot that is whole in Kafka.
+
+    ``points`` are the LSNs it was read at, of each row one. ``clean``: one point, and no row stands
+    twice.
+    """
+
+    topics: tuple[str, ...]
+    points: tuple[int, ...]
+    rows: int
+    clean: bool
+
+
+class Snapshots(Protocol):
+    """Snapshots of single tables, each into topics of its own."""
+
+    def start(self, definition: ViewDefinition) -> str:
+        """Begin one of the view's tables; its id."""
+
+    def finish(self, snapshot: str) -> Taken:
+        """Read it to its end, from wherever it is."""
+
+    def topics(self, snapshot: str) -> tuple[str, ...]:
+        """Where its rows are."""
+
+    def discard(self, snapshot: str) -> None:
+        """Remove its topics and what is remembered of it; nothing if that was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """For one view. ``step`` hears what is being done, ``now_s`` is the clock (since 1970).
+
+    ``stopping`` ends a build between two steps; the next one goes on from there.
+    """
+
+    config: Config
+    name: str
+    spark: SparkSession
+    broker: Broker
+    snapshots: Snapshots
+    stopping: threading.Event
+    step: Callable[[str], None]
+    now_s: Callable[[], float]
+
+    @property
+    def directory(self) -> Path:
+        return view_directory(self.config.apply.state, self.config.source.name, self.name)
+
+    @property
+    def definition(self) -> ViewDefinition:
+        """As it is declared now."""
+        view = self.config.views[self.name]
+        return parse_view(self.name, view.store, view.key, view.sql)
+
+    def topic(self, definition: ViewDefinition) -> str:
+        """The main topic of the view's table."""
+        return table_topic(self.config.source.name, definition.schema, definition.table)
+
+    def stored(self, one: Generation) -> StoredGenerations:
+        """The view's generations in the store that ``one`` is in."""
+        store = self.config.stores[one.declared.store]
+        return open_generations(store, self.name, self.spark, self.config.apply.retry_s)
+
+    def read(self) -> Generations:
+        return read_generations(self.directory)
+
+    def write(self, generations: Generations) -> Generations:
+        write_generations(self.directory, generations)
+        return generations
+
+    def is_declared(self, one: Generation) -> bool:
+        """Whether a generation is what the configuration declares."""
+        return one.declared == declared(self.definition)

@@ -1,0 +1,189 @@
+"""From one generation to the next: caught up, handed over, shown, all in this order.
+
+Whoever applies the stream to the live generation lets go of it first, so that the new one can be
+brought to where the old one was left: readers never see time go back. For that moment, a batch or
+two, neither is written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Final, Self
+
+import structlog
+
+from bootstrap.keep import expire
+from bootstrap.kit import Kit
+from cdc.errors import HeadwaterError, RetryableError
+from cdc.kafka.broker import Offsets
+from cdc.topics import view_group
+from jobs.generations import Generation
+from jobs.offsets import batch_offsets, committed_batch
+from jobs.query import ViewQuery
+from jobs.sinks import open_sink
+from jobs.standing import settle
+from jobs.state import open_state, state_directory
+from jobs.turn import turn
+
+_POLL_S: Final = 0.05
+CLOSE_S: Final = 2.0
+"""A stream that covers what came meanwhile in so little time is caught up."""
+ROUNDS: Final = 20
+
+log = structlog.get_logger("build")
+
+
+class Follower:
+    """Applies the stream to a generation that is loaded."""
+
+    def __init__(self, kit: Kit, one: Generation) -> None:
+        self._kit = kit
+        self._definition = one.declared.parsed(kit.name)
+        self._topic = kit.topic(self._definition)
+        self._group = view_group(kit.name)
+        self._begin = one.offsets
+        state = open_state(state_directory(kit.directory, one.number), one.declared)
+        config, store = kit.config, kit.config.stores[one.declared.store]
+        self._sink = open_sink(store, kit.name, kit.spark, config.apply.retry_s, one.number)
+        self._query = ViewQuery(
+            kit.spark, config, self._definition, state, self._sink, kit.broker, lambda _: None
+        )
+
+    def __enter__(self) -> Self:
+        try:
+            self._query.start(False)
+        except BaseException:
+            self._sink.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._query.stop()
+        self._sink.close()
+
+    def catch_up(self) -> None:
+        """Until what comes while it applies is applied in ``CLOSE_S``.
+
+        Raises ``RetryableError`` when it never is: more is written than it can apply.
+        """
+        for _ in range(ROUNDS):
+            began = time.monotonic()
+            self._reach(self._kit.broker.end_offsets([self._topic]))
+            if time.monotonic() - began < CLOSE_S:
+                return
+        raise RetryableError(
+            f"view {self._kit.name}: its stream comes faster than it is applied",
+            "give Spark more cores, or go on when less is written",
+        )
+
+    def reach_live(self) -> None:
+        """Until it is where the live generation was left."""
+        self._reach(self._kit.broker.committed(self._group, [self._topic]))
+
+    def until_stopped(self) -> None:
+        """Go on, beside the live generation."""
+        while not self._kit.stopping.wait(_POLL_S):
+            self._check()
+
+    def stop(self) -> Offsets:
+        """End after the batch it is in; where that is."""
+        self._query.stop()
+        if (error := self._query.error()) is not None:
+            raise error
+        return self._at()
+
+    def _at(self) -> Offsets:
+        """What is applied: the next offsets to read."""
+        found = self._query.committed()
+        return self._begin if found is None else found[1]
+
+    def _reach(self, goal: Offsets) -> None:
+        wanted = goal.get(self._topic, {})
+        while True:
+            at = self._at().get(self._topic, {})
+            if all(at.get(partition, 0) >= end for partition, end in wanted.items()):
+                return
+            self._check()
+            if self._kit.stopping.wait(_POLL_S):
+                raise stopped(self._kit.name)
+
+    def _check(self) -> None:
+        if not self._query.active:
+            raise self._query.error() or RetryableError(f"view {self._kit.name}: its stream ended")
+
+
+def switch(kit: Kit, number: int, follower: Follower | None = None) -> None:
+    """Let readers see a generation. The build's turn is the caller's.
+
+    ``follower`` is brought to where the live generation was left; without one the generation is
+    shown as it is. Interrupted, it is as it was, or done.
+    """
+    kit.write(kit.read().intending(number, ""))
+    with turn(kit.directory, "stream", kit.config.apply.retry_s):
+        try:
+            _switch(kit, number, follower)
+        except BaseException:
+            _undo(kit)
+            raise
+    kit.step(f"generation {number} is live")
+    expire(kit)
+
+
+def _switch(kit: Kit, number: int, follower: Follower | None) -> None:
+    found = kit.read()
+    target, live = found.of[number], found.live
+    if follower is not None and live is not None:
+        follower.reach_live()
+    at = follower.stop() if follower is not None else _left_at(kit, number)
+    mark = ""
+    if live is not None:
+        mark = _asked(kit, live, lambda stored: getattr(stored.live(), "mark", ""))
+    found = kit.write(found.intending(number, mark))
+    _asked(kit, target, lambda stored: stored.switch(number, target.mark))
+    kit.write(found.switched(kit.now_s()))
+    if at:
+        with suppress(RetryableError):  # whoever applies it commits them first of all
+            kit.broker.commit_group(view_group(kit.name), at)
+
+
+def _left_at(kit: Kit, number: int) -> Offsets:
+    """Where a generation's stream was left."""
+    checkpoint = state_directory(kit.directory, number) / "checkpoint"
+    batch = committed_batch(checkpoint)
+    return {} if batch is None else batch_offsets(checkpoint, batch)
+
+
+def _asked(kit: Kit, one: Generation, question: Callable[..., str | None]) -> str:
+    stored = kit.stored(one)
+    try:
+        return question(stored) or ""
+    finally:
+        stored.close()
+
+
+def settle_left(kit: Kit) -> None:
+    """End a switch that a killed process had begun. The build's turn is the caller's."""
+    if kit.read().switching is not None:
+        with turn(kit.directory, "stream", kit.config.apply.retry_s):
+            settle(kit.spark, kit.config, kit.name, kit.read())
+
+
+def stopped(view: str) -> RetryableError:
+    """Of a build that was told to stop."""
+    return RetryableError(f"view {view}: stopped", f"`headwater view rebuild {view}` goes on")
+
+
+def _undo(kit: Kit) -> None:
+    """What the store was not told is withdrawn; if it cannot say, whoever is next asks it."""
+    try:
+        settle(kit.spark, kit.config, kit.name, kit.read())
+    except HeadwaterError as error:
+        log.warning("switch_not_settled", view=kit.name, error=str(error))

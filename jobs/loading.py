@@ -1,0 +1,56 @@
+"""The rows of a snapshot, read from its topics by one Spark batch. Nothing is evaluated here.
+
+A clean snapshot was read at one LSN and published once: its records are the rows. Any other may
+hold a row twice, read at different LSNs, and a TRUNCATE where it began a table again: then the
+last one of each key counts, as in the stream.
+"""
+
+from __future__ import annotations
+
+import json
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc.config import Kafka
+from cdc.kafka.broker import Offsets
+from cdc.kafka.security import for_spark
+from jobs.applying import Model
+from jobs.fold import EVENT, TRUNCATE
+from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
+
+
+def read_topics(spark: SparkSession, kafka: Kafka, begin: Offsets, end: Offsets) -> DataFrame:
+    """The records of topics from ``begin`` up to ``end``."""
+    return (
+        spark.read.format("kafka")
+        .options(**for_spark(kafka.bootstrap_servers, kafka))
+        .option("subscribe", ",".join(end))
+        .option("startingOffsets", offsets_json(begin))
+        .option("endingOffsets", offsets_json(end))
+        .option("failOnDataLoss", "true")
+        .load()
+    )
+
+
+def offsets_json(offsets: Offsets) -> str:
+    """Offsets as Spark's options have them."""
+    return json.dumps(
+        {topic: {str(p): at for p, at in of_topic.items()} for topic, of_topic in offsets.items()}
+    )
+
+
+def loaded_rows(model: Model, records: DataFrame, clean: bool) -> DataFrame:
+    """What a store is filled with: the live rows of the view."""
+    if clean:
+        return model.loaded_rows(records).where(~F.col(DELETED)).drop(EVENT)
+    rows = model.rows(records)
+    position = F.struct(COMMIT_LSN, ORDINAL)
+    truncated = F.max(F.when(F.col(EVENT)["op"] == TRUNCATE, position))
+    (at,) = rows.agg(truncated.alias("at")).collect()
+    live = rows.where(~F.col(DELETED))
+    if at["at"] is not None:
+        lsn, ordinal = at["at"]
+        limit = F.struct(F.lit(lsn).cast("bigint"), F.lit(ordinal).cast("bigint"))
+        live = live.where(position >= limit)
+    return live.drop(EVENT)

@@ -1,0 +1,90 @@
+"""The generations of a view in OpenSearch: indexes, and one alias that people read."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from cdc.config import OpenSearch
+from cdc.errors import ViewError
+from jobs.sinks.cluster import Action, Server
+from jobs.sinks.documents import document_rows
+from jobs.sinks.generations import Live
+from jobs.sinks.mapping import LIVE, index_body
+from jobs.sinks.opensearch import OpenSearchWriter, alias_of, index_of, live_generation
+from jobs.sinks.writing import DRIVER_ROWS, write_documents
+
+_T = TypeVar("_T")
+# While an index is filled nobody reads it, and a crash fills it anew.
+_FILLING: Final[dict[str, Any]] = {
+    "auto_expand_replicas": "false",
+    "number_of_replicas": 0,
+    "translog.durability": "async",
+    "translog.flush_threshold_size": "1gb",
+}
+_FILLED: Final[dict[str, Any]] = {
+    "auto_expand_replicas": "0-1",
+    "translog.durability": None,
+    "translog.flush_threshold_size": None,
+}
+
+
+class OpenSearchGenerations:
+    """``jobs.sinks.generations.Generations`` of one view in one cluster."""
+
+    def __init__(self, config: OpenSearch, view: str, retry_s: float) -> None:
+        self._view, self._alias = view, view.lower()
+        self._server = Server(
+            config.url, config.user, config.password, config.verify_certs, retry_s
+        )
+
+    def live(self) -> Live | None:
+        number = self._call(partial(live_generation, view=self._view))
+        return None if number is None else Live(number, "")
+
+    def load(self, number: int, rows: DataFrame, columns: StructType, key: tuple[str, ...]) -> None:
+        index = index_of(self._view, number)
+        body = index_body(self._view, columns, key, (alias_of(index),))
+        body["settings"] |= _FILLING
+        self._refuse_foreign()
+        self.drop(number)
+        self._call(lambda client: client.indices.create(index=index, body=body))
+        writer = OpenSearchWriter(self._server, self._view, alias_of(index))
+        write_documents(document_rows(columns, key)(rows), DRIVER_ROWS + 1, writer)
+        filled = {"index": _FILLED}
+        self._call(lambda client: client.indices.put_settings(index=index, body=filled))
+        self._call(lambda client: client.indices.flush(index=index))
+        self._call(lambda client: client.indices.refresh(index=index))
+
+    def switch(self, number: int, mark: str = "") -> None:  # noqa: ARG002
+        index = index_of(self._view, number)
+        held = self._call(lambda c: c.indices.get_alias(name=self._alias, ignore=404))
+        actions: list[dict[str, Any]] = [
+            {"remove": {"index": name, "alias": self._alias}}
+            for name in held
+            if name.rpartition("-")[0] == self._alias and name != index
+        ]
+        actions.append({"add": {"index": index, "alias": self._alias, "filter": LIVE}})
+        self._call(lambda client: client.indices.update_aliases(body={"actions": actions}))
+
+    def drop(self, number: int) -> None:
+        index = index_of(self._view, number)
+        self._call(lambda client: client.indices.delete(index=index, ignore=404))
+
+    def close(self) -> None:
+        self._server.client.close()
+
+    def _refuse_foreign(self) -> None:
+        """The name that people read must not be an index, or a foreign alias."""
+        exists = self._call(lambda client: client.indices.exists(index=self._alias))
+        if exists and self._call(partial(live_generation, view=self._view)) is None:
+            raise ViewError(
+                f"view {self._view}: OpenSearch has another index or alias {self._alias}",
+                "rename the view, or remove that index",
+            )
+
+    def _call(self, action: Action[_T]) -> _T:
+        return self._server.call(action)

@@ -1,0 +1,134 @@
+"""Which generation of a view is to be kept, and when it has to be given out of hand."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import structlog
+from pyspark.sql import SparkSession
+
+from cdc.config import Config
+from cdc.errors import ViewError
+from jobs.generations import (
+    Generation,
+    Generations,
+    read_generations,
+    settled,
+    write_generations,
+)
+from jobs.sinks.generations import open_generations
+from jobs.state import (
+    ViewState,
+    declared,
+    differing,
+    open_state,
+    state_directory,
+    view_directory,
+)
+from jobs.turn import is_free
+from views.definition import ViewDefinition, parse_view
+
+_POLL_S = 0.1
+
+log = structlog.get_logger("apply")
+
+
+class Standing(NamedTuple):
+    """The live generation of a view, and its stream's state."""
+
+    number: int
+    definition: ViewDefinition
+    state: ViewState
+
+
+def standing(
+    spark: SparkSession | None, config: Config, name: str, started: bool
+) -> Standing | None:
+    """What is to be kept, by whoever holds the view's stream; None while there is nothing.
+
+    ``started``: it was kept before, so what is declared since is for the next start to judge.
+    Raises ``ViewError`` when the view is declared otherwise than it was built.
+    """
+    directory = view_directory(config.apply.state, config.source.name, name)
+    found = read_generations(directory)
+    if found.switching is not None:
+        if not is_free(directory, "build"):
+            return None
+        found = settle(spark, config, name, found)
+    live = found.live
+    if live is None and found.of:
+        return None
+    view = config.views[name]
+    wanted = parse_view(name, view.store, view.key, view.sql)
+    if live is None:
+        return Standing(1, wanted, open_state(directory, declared(wanted)))
+    definition = wanted
+    if changed := differing(live.declared, declared(wanted)):
+        if not started and not _is_of_another(found, live, wanted):
+            raise ViewError(
+                f"view {name}: {changed} changed since it was last applied",
+                f"`headwater view rebuild {name}` builds it anew, beside the old one",
+            )
+        log.warning("view_kept_as_it_was_built", view=name, generation=live.number, changed=changed)
+        definition = live.declared.parsed(name)
+    state = open_state(state_directory(directory, live.number), live.declared)
+    return Standing(live.number, definition, state)
+
+
+def settle(
+    spark: SparkSession | None, config: Config, name: str, found: Generations
+) -> Generations:
+    """End a switch that was interrupted as the store has it. The view's stream is the caller's."""
+    if found.switching is None:
+        return found
+    target = found.of[found.switching]
+    retry_s = config.apply.retry_s
+    store = open_generations(config.stores[target.declared.store], name, spark, retry_s)
+    try:
+        live = store.live()
+    finally:
+        store.close()
+    left = settled(found, lambda: live.number if live else None, time.time())
+    write_generations(view_directory(config.apply.state, config.source.name, name), left)
+    return left
+
+
+def _is_of_another(found: Generations, live: Generation, wanted: ViewDefinition) -> bool:
+    """Whether a generation that is built, or was gone back from, has this declaration."""
+    others = (one for one in found.of.values() if one.number != live.number)
+    return any(not differing(one.declared, declared(wanted)) for one in others)
+
+
+class Switches:
+    """Tells when whoever applies a view has to let go of it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._file = directory / "generations.json"
+        self._seen: tuple[int, int] | None = None
+        self._asked = False
+
+    def asked(self) -> bool:
+        """Whether a switch waits. Cheap: the file is read when it has changed."""
+        try:
+            found = self._file.stat()
+        except FileNotFoundError:
+            return False
+        version = found.st_ino, found.st_mtime_ns
+        if version != self._seen:
+            self._asked = read_generations(self._directory).switching is not None
+            self._seen = version
+        return self._asked
+
+    def wait(self, stopping: threading.Event) -> None:
+        """Until it is done, or whoever wanted it is gone, and there is something to apply."""
+        while not stopping.wait(_POLL_S):
+            found = read_generations(self._directory)
+            if found.switching is not None:
+                if is_free(self._directory, "build"):
+                    return
+            elif found.live is not None or not found.of:
+                return

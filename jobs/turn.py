@@ -1,0 +1,59 @@
+"""Whose turn it is with a view: locks that end with the process which holds them.
+
+``stream``  held by whoever applies the stream to the live generation, and for a switch
+``build``   held by whoever builds, switches or drops generations
+"""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from cdc.errors import ViewError
+
+Turn = Literal["stream", "build"]
+_POLL_S = 0.05
+
+
+@contextmanager
+def turn(
+    directory: Path, which: Turn, wait_s: float, stopped: Callable[[], bool] = lambda: False
+) -> Iterator[bool]:
+    """Hold a lock of the view; false if ``stopped`` came first.
+
+    Raises ``ViewError`` when another process holds it for ``wait_s``.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + wait_s
+    with (directory / f"{which}.lock").open("a") as file:
+        while not _taken(file.fileno()):
+            if stopped():
+                yield False
+                return
+            if time.monotonic() > deadline:
+                raise ViewError(
+                    f"view {directory.name}: another headwater "
+                    + ("applies it" if which == "stream" else "builds, switches or drops it"),
+                    "wait until it is done, or stop it",
+                )
+            time.sleep(_POLL_S)
+        yield True  # closing the file gives it back
+
+
+def is_free(directory: Path, which: Turn) -> bool:
+    """Whether nobody holds a lock of the view now."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / f"{which}.lock").open("a") as file:
+        return _taken(file.fileno())
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,340 @@
+"""Building generations of a view over a real Kafka and real stores."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bootstrap import switch as switching
+from bootstrap.build import build
+from bootstrap.kit import Kit
+from bootstrap.switch import switch
+from cdc.config import Config, Redis
+from cdc.errors import HeadwaterError, RetryableError
+from cdc.kafka.broker import Broker
+from cdc.topics import view_group
+from jobs.apply import apply_views
+from jobs.columns import columns_of
+from jobs.generations import Generations
+from jobs.sinks import open_sink
+from jobs.turn import turn
+from jobs.versions import read_versions
+from tests.snapshotted import Table, TableSnapshots
+from tests.stores import Store
+from tests.waiting import wait_until
+from tests.written import V1, Log, row
+from views.definition import parse_view
+from views.resolve import resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ALL = "select * from t"
+SHOUTED = "select id, upper(body) as body from t"
+
+
+@pytest.fixture
+def redis_store(redis_server: str) -> Redis:
+    return Redis(kind="redis", url=redis_server)
+
+
+@pytest.fixture
+def table(kafka: str, source_name: str) -> Table:
+    log = Log(kafka, source_name)
+    log.describe(V1)
+    return Table(log)
+
+
+class Setting:
+    """A view ``v`` of a table, its store, and what is known of its builds."""
+
+    def __init__(self, spark: SparkSession, table: Table, store: Store, home: Path) -> None:
+        self.spark, self.table, self._store, self._home = spark, table, store, home
+        self.view = f"{table.log.source}_v"
+        self.snapshots = TableSnapshots(table)
+        self.steps: list[str] = []
+        self.stopping = threading.Event()
+        self.broker = Broker(table.log.bootstrap)
+        self.declare(ALL)
+
+    def declare(self, sql: str, **settings: Any) -> None:
+        self.config = Config.model_validate(
+            {
+                "source": {"name": self.table.log.source, "dsn": "dbname=no", "tables": ["t"]},
+                "kafka": {"bootstrap_servers": self.table.log.bootstrap},
+                "stores": {"s": self._store.model_dump()},
+                "views": {self.view: {"store": "s", "key": ["id"], "sql": sql}},
+                "apply": {"state": str(self._home / "state"), "retry_s": 30, **settings},
+            }
+        )
+
+    def kit(self, kind: type[Kit] = Kit, **more: Any) -> Kit:
+        return kind(
+            self.config,
+            self.view,
+            self.spark,
+            self.broker,
+            self.snapshots,
+            self.stopping,
+            self.steps.append,
+            time.time,
+            **more,
+        )
+
+    def apply_now(self) -> None:
+        failed = apply_views(self.spark, self.config, [self.view], threading.Event(), True)
+        assert failed == {}
+
+    def shown(self) -> dict[Any, Any]:
+        """``body`` by ``id``, as people read the view now."""
+        sink = open_sink(self.config.stores["s"], self.view, self.spark)
+        versions = read_versions(self.broker, self.table.log.source, "public", "t")
+        definition = parse_view(self.view, "s", ("id",), ALL)
+        sink.prepare(columns_of(resolve(definition, list(versions.values())[-1])), ("id",))
+        try:
+            return {found.key[0]: found.values["body"] for found in sink.scan()}
+        finally:
+            sink.close()
+
+    def expected(self) -> dict[int, Any]:
+        return {id_: values["body"] for id_, values in self.table.rows.items()}
+
+
+@pytest.fixture
+def setting(spark: SparkSession, table: Table, store: Store, tmp_path: Path) -> Iterator[Setting]:
+    made = Setting(spark, table, store, tmp_path)
+    yield made
+    made.broker.close()
+
+
+@pytest.fixture
+def cached(
+    spark: SparkSession, table: Table, redis_store: Store, tmp_path: Path
+) -> Iterator[Setting]:
+    """In the fastest of the stores, for what is the same in all."""
+    made = Setting(spark, table, redis_store, tmp_path)
+    yield made
+    made.broker.close()
+
+
+def rows(count: int, body: str) -> list[dict[str, Any]]:
+    return [row(i, f"{body} {i}") for i in range(count)]
+
+
+def test_a_view_is_built_from_a_snapshot_though_kafka_has_no_history(setting: Setting) -> None:
+    table = setting.table
+    table.write(*rows(50, "old"))
+    table.forget_history()
+    table.write(row(1, "before the snapshot"))
+    table.delete(2)
+
+    def while_read() -> None:
+        table.write(row(3, "during it"), row(100, "new"))
+        table.delete(4)
+
+    setting.snapshots.while_read = while_read
+    built = build(setting.kit())
+    assert (built.generation, built.rows, built.live) == (1, 49, True)
+    assert setting.shown() == setting.expected()
+    assert setting.snapshots.discarded == setting.snapshots.started
+    table.write(row(5, "after it"))
+    table.delete(6)
+    setting.apply_now()
+    assert setting.shown() == setting.expected()
+
+
+def test_a_rebuilt_view_is_another_and_the_old_one_can_come_back(setting: Setting) -> None:
+    table = setting.table
+    table.write(*rows(20, "a"))
+    setting.apply_now()
+    before = setting.shown()
+    setting.declare(SHOUTED)
+    seen: list[dict[Any, Any]] = []
+    setting.snapshots.while_read = lambda: seen.append(setting.shown())
+    build(setting.kit())
+    assert seen == [before]
+    assert setting.shown() == {id_: body.upper() for id_, body in before.items()}
+    table.write(row(3, "on"))
+    setting.apply_now()
+    assert setting.shown()[3] == "ON"
+    switch_back(setting, 1)
+    assert setting.shown() == before
+    setting.declare(ALL)
+    setting.apply_now()
+    assert setting.shown() == setting.expected()
+    found = setting.kit().read()
+    assert [one.number for one in found.kept] == [2]
+
+
+def test_the_oldest_generations_are_dropped_by_policy(cached: Setting) -> None:
+    cached.table.write(*rows(5, "a"))
+    cached.declare(ALL, keep_generations=1)
+    for _ in range(3):
+        build(cached.kit())
+    assert sorted(cached.kit().read().of) == [2, 3]
+    cached.declare(ALL, keep_generations=0)
+    build(cached.kit())
+    assert sorted(cached.kit().read().of) == [4]
+    assert cached.shown() == cached.expected()
+
+
+def switch_back(setting: Setting, number: int) -> None:
+    kit = setting.kit()
+    with turn(kit.directory, "build", 30):
+        switch(kit, number)
+
+
+class KilledError(BaseException):
+    """The process is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class KillingKit(Kit):
+    """Is killed when it has written down so many steps."""
+
+    left: list[int]
+
+    def write(self, generations: Generations) -> Generations:
+        Kit.write(self, generations)
+        self.left[0] -= 1
+        if self.left[0] == 0:
+            raise KilledError
+        return generations
+
+
+def test_killed_after_any_step_it_goes_on_from_there(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(switching, "_undo", lambda _kit: None)  # the dead undo nothing
+    table = setting.table
+    table.write(*rows(20, "old"))
+    setting.apply_now()
+    kills, done = 0, False
+    while not done:
+        kills += 1
+        before = setting.shown()
+        try:
+            build(setting.kit(KillingKit, left=[1 if kills < 12 else 99]))
+            done = True
+        except KilledError:
+            found = setting.kit().read()
+            if found.live is not None and found.live.number == 1 and found.switching is None:
+                assert setting.shown() == before
+        table.write(row(kills, "between"))
+    assert kills > 5
+    assert len(setting.snapshots.started) == 1
+    setting.apply_now()
+    assert setting.shown() == setting.expected()
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_apply_settles_a_switch_whose_builder_is_dead(cached: Setting, told: bool) -> None:
+    cached.table.write(*rows(20, "old"))
+    cached.apply_now()
+    cached.declare(SHOUTED)
+    kit = cached.kit()
+    with pytest.raises(RetryableError):
+        _stopped_before_the_switch(cached)
+    kit.write(kit.read().intending(2, ""))
+    if told:
+        kit.stored(kit.read().of[2]).switch(2)
+    cached.apply_now()
+    live = kit.read().live
+    assert live is not None
+    assert live.number == (2 if told else 1)
+    shout = str.upper if told else str
+    assert cached.shown() == {id_: shout(body) for id_, body in cached.expected().items()}
+
+
+def _stopped_before_the_switch(setting: Setting) -> None:
+    def step(what: str) -> None:
+        if what == "applying the stream":
+            setting.stopping.set()
+
+    kit = setting.kit()
+    object.__setattr__(kit, "step", step)
+    try:
+        build(kit)
+        raise RetryableError("held")
+    finally:
+        setting.stopping.clear()
+
+
+def test_a_running_apply_goes_on_with_the_new_generation(setting: Setting) -> None:
+    table = setting.table
+    table.write(*rows(20, "a"))
+    stopping = threading.Event()
+    failed: dict[str, HeadwaterError] = {}
+    old = setting.config
+
+    def run() -> None:
+        failed.update(apply_views(setting.spark, old, [setting.view], stopping))
+
+    applying = threading.Thread(target=run)
+    applying.start()
+    try:
+        group = view_group(setting.view)
+        wait_until(lambda: _applied(setting, group), "the first rows")
+        setting.declare(SHOUTED)
+        build(setting.kit())
+        table.write(row(1, "changed"), row(30, "new"))
+        table.delete(2)
+        shouted = {id_: body.upper() for id_, body in setting.expected().items()}
+        wait_until(lambda: setting.shown() == shouted, "the new generation to be kept")
+        switch_back(setting, 1)
+        wait_until(lambda: setting.shown() == setting.expected(), "the old one to catch up")
+    finally:
+        stopping.set()
+        applying.join(120)
+    assert not applying.is_alive()
+    assert failed == {}
+
+
+def _applied(setting: Setting, group: str) -> bool:
+    topic = setting.table.log.topic
+    ends = setting.broker.end_offsets([topic])
+    return setting.broker.committed(group, [topic]) == ends
+
+
+def test_two_versions_side_by_side_and_the_switch_later(cached: Setting) -> None:
+    cached.table.write(*rows(20, "a"))
+    cached.apply_now()
+    before = cached.shown()
+    cached.declare(SHOUTED)
+    held = threading.Thread(target=lambda: build(cached.kit(), hold=True))
+    held.start()
+    try:
+        wait_until(lambda: any("held" in step for step in cached.steps), "the build to be held")
+        cached.table.write(row(1, "changed"))
+        sink = open_sink(cached.config.stores["s"], cached.view, cached.spark, 60.0, 2)
+        wait_until(_holds(cached, sink, "CHANGED"), "the change beside the live view")
+        assert cached.shown() == before
+    finally:
+        cached.stopping.set()
+        held.join(120)
+    cached.stopping.clear()
+    assert build(cached.kit()).live
+    assert cached.shown()[1] == "CHANGED"
+
+
+def _holds(setting: Setting, sink: Any, body: str) -> Callable[[], bool]:
+    versions = read_versions(setting.broker, setting.table.log.source, "public", "t")
+    definition = parse_view(setting.view, "s", ("id",), SHOUTED)
+    sink.prepare(columns_of(resolve(definition, list(versions.values())[-1])), ("id",))
+    return lambda: any(found.values["body"] == body for found in sink.scan())
+
+
+def test_a_build_of_another_declaration_starts_over(cached: Setting) -> None:
+    cached.table.write(*rows(5, "a"))
+    with pytest.raises(KilledError):
+        build(cached.kit(KillingKit, left=[3]))
+    cached.declare(SHOUTED)
+    build(cached.kit())
+    assert cached.snapshots.discarded == ["1", "2"]
+    assert cached.shown() == {id_: body.upper() for id_, body in cached.expected().items()}
