@@ -139,6 +139,16 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
         Figure("snapshot_rss_mb", "the snapshot's peak memory, worst", "MB", 1, _below(200)),
         *(figure for shape, _ in SNAPSHOT_SHAPES for figure in _of_snapshot(shape)),
     ),
+    "bootstrap": (
+        Figure(
+            "bootstrap_delta_rows_per_s",
+            "a view built from a snapshot, to the switch: Delta",
+            "rows/s",
+            target=_at_least(60_000),
+        ),
+        Figure("bootstrap_redis_rows_per_s", "Redis", "rows/s", target=_at_least(60_000)),
+        Figure("bootstrap_opensearch_rows_per_s", "OpenSearch", "rows/s", target=_at_least(15_000)),
+    ),
     "demo": (Figure("demo_s", "headwater demo, dependencies there", "s", 1, _below(240)),),
     "chaos": (
         Figure("chaos_seeds", "seeds of the fault test", "", target=_at_least(200)),

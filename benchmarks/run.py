@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from benchmarks.bootstrap import measure_bootstrap
 from benchmarks.chaos import SEEDS, measure_chaos
 from benchmarks.consumer import librdkafka_version
 from benchmarks.latency import measure_latency
@@ -28,6 +29,7 @@ _ON_SERVERS: Final[Mapping[str, Callable[[Setting], dict[str, float]]]] = {
     "restart": measure_restart,
     "latency": measure_latency,
     "snapshot": measure_snapshot,
+    "bootstrap": measure_bootstrap,
 }
 Done = Callable[[str, Mapping[str, float]], None]
 """Hears of each measurement's figures."""

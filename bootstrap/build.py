@@ -112,7 +112,7 @@ def _load(kit: Kit, one: Generation) -> Generation:
     kit.step(f"loading {one.rows:,} rows into {one.declared.store}")
     topics = kit.snapshots.topics(one.snapshot)
     begin, end = kit.broker.beginning_offsets(topics), kit.broker.end_offsets(topics)
-    records = read_topics(kit.spark, kit.config.kafka, begin, end)
+    records = read_topics(kit.session, kit.config.kafka, begin, end)
     model = _model(kit, definition)
     stored = kit.stored(one)
     try:

@@ -56,12 +56,13 @@ class Snapshots(Protocol):
 class Kit:
     """For one view. ``step`` hears what is being done, ``now_s`` is the clock (since 1970).
 
-    ``stopping`` ends a build between two steps; the next one goes on from there.
+    ``stopping`` ends a build between two steps; the next one goes on from there. ``spark`` None
+    is enough to switch, keep and drop in other stores than Delta.
     """
 
     config: Config
     name: str
-    spark: SparkSession
+    spark: SparkSession | None
     broker: Broker
     snapshots: Snapshots
     stopping: threading.Event
@@ -71,6 +72,12 @@ class Kit:
     @property
     def directory(self) -> Path:
         return view_directory(self.config.apply.state, self.config.source.name, self.name)
+
+    @property
+    def session(self) -> SparkSession:
+        """Spark, for what cannot be done without."""
+        assert self.spark is not None, "a build has a session"
+        return self.spark
 
     @property
     def definition(self) -> ViewDefinition:

@@ -49,7 +49,7 @@ class Follower:
         config, store = kit.config, kit.config.stores[one.declared.store]
         self._sink = open_sink(store, kit.name, kit.spark, config.apply.retry_s, one.number)
         self._query = ViewQuery(
-            kit.spark, config, self._definition, state, self._sink, kit.broker, lambda _: None
+            kit.session, config, self._definition, state, self._sink, kit.broker, lambda _: None
         )
 
     def __enter__(self) -> Self:

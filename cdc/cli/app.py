@@ -32,6 +32,7 @@ VERBS: tuple[str, ...] = (
     "snapshot",
     "table",
     "apply",
+    "view",
     "health",
     "lag",
     "dead-letters",
@@ -59,6 +60,7 @@ On your own servers:
   headwater snapshot start TABLE  a table's rows at one LSN, while capture runs
   headwater table add TABLE       one more table, its rows and its changes, without a stop
   headwater apply                 Kafka to the views, until stopped
+  headwater view rebuild VIEW     a view anew, beside what is read
   headwater health                whether capture is alive, for a probe
   headwater lag                   how far behind each view is
   headwater verify VIEW           source and view, row by row

@@ -1,0 +1,156 @@
+"""Commands on views, as processes run them: one Spark session, one thread a view."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from bootstrap.build import Built, build
+from bootstrap.keep import clear, remove
+from bootstrap.kit import BUSY_S, Kit
+from bootstrap.switch import settle_left, stopped, switch
+from bootstrap.taken import TableSnapshots
+from cdc.config import Config
+from cdc.errors import HeadwaterError, UsageError
+from cdc.kafka.broker import Broker
+from jobs.faults import translate
+from jobs.generations import Generations, read_generations
+from jobs.session import open_session
+from jobs.state import declared, differing, view_directory
+from jobs.turn import turn
+from stack.jars import jars
+from stack.java import find_java
+
+Told = Callable[[str, str], None]
+"""Hears of a view what is being done with it."""
+_POLL_S = 0.1
+
+
+def build_views(
+    config: Config, names: Sequence[str], hold: bool, new: bool, told: Told
+) -> tuple[list[Built], dict[str, HeadwaterError]]:
+    """Build views side by side; what was built, and why the others were not.
+
+    Raises ``UsageError`` for a ``new`` view that is there, or one to build anew that is not.
+    SIGTERM and SIGINT end it between two steps.
+    """
+    for name in names:
+        _check_name(config, name, new)
+    stopping = threading.Event()
+    built: dict[str, Built] = {}
+    failed: dict[str, HeadwaterError] = {}
+    with _session(config) as spark:
+
+        def run(name: str) -> None:
+            try:
+                with _kit(config, name, spark, stopping, told) as kit:
+                    built[name] = build(kit, hold)
+            except Exception as error:
+                found = translate(error, name)
+                failed[name] = stopped(name) if stopping.is_set() else found
+
+        for number in (signal.SIGTERM, signal.SIGINT):  # after Spark, which takes SIGINT for itself
+            signal.signal(number, lambda *_: stopping.set())
+        threads = [threading.Thread(target=partial(run, name), name=name) for name in names]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            if stopping.wait(_POLL_S):
+                with suppress(Exception):  # of a load that would take its time
+                    spark.sparkContext.cancelAllJobs()
+                for thread in threads:
+                    thread.join(_POLL_S)
+    return [built[name] for name in names if name in built], failed
+
+
+def roll_back(config: Config, name: str, to: int | None, told: Told) -> tuple[int, str]:
+    """Show a kept generation; its number, and what of its declaration is another now.
+
+    Raises ``UsageError`` when there is none.
+    """
+    found = read_generations(view_directory(config.apply.state, config.source.name, name))
+    kept = [one for one in found.kept if to in (None, one.number)]
+    if not kept:
+        known = ", ".join(str(one.number) for one in found.kept) or "none"
+        wanted = "earlier generation" if to is None else f"generation {to}"
+        raise UsageError(f"view {name} has no {wanted} to go back to", f"kept are: {known}")
+    stopping = threading.Event()
+    with (
+        _session_if_needed(config, found) as spark,
+        _kit(config, name, spark, stopping, told) as kit,
+    ):
+        with turn(kit.directory, "build", BUSY_S):
+            settle_left(kit)
+            switch(kit, kept[0].number)
+        return kept[0].number, differing(kept[0].declared, declared(kit.definition))
+
+
+def drop_view(config: Config, name: str, generation: int | None, told: Told) -> list[int]:
+    """Delete a view, or one of its generations that nobody reads; the numbers of what is gone."""
+    found = read_generations(view_directory(config.apply.state, config.source.name, name))
+    live = found.live
+    if generation is not None and generation not in found.of:
+        known = ", ".join(map(str, found.of)) or "none"
+        raise UsageError(f"view {name} has no generation {generation}", f"it has {known}")
+    if generation is not None and live is not None and live.number == generation:
+        raise UsageError(
+            f"generation {generation} of view {name} is live",
+            "without --generation the whole view is dropped",
+        )
+    stopping = threading.Event()
+    with (
+        _session_if_needed(config, found) as spark,
+        _kit(config, name, spark, stopping, told) as kit,
+        turn(kit.directory, "build", BUSY_S),
+    ):
+        settle_left(kit)
+        if generation is not None:
+            remove(kit, generation)
+            return [generation]
+        with turn(kit.directory, "stream", BUSY_S):
+            return clear(kit)
+
+
+def _check_name(config: Config, name: str, new: bool) -> None:
+    found = read_generations(view_directory(config.apply.state, config.source.name, name))
+    if new and found.live is not None:
+        raise UsageError(f"view {name} is there", f"`headwater view rebuild {name}` makes it anew")
+    if not new and not found.of:
+        raise UsageError(f"view {name} is not there yet", f"`headwater view create {name}`")
+
+
+@contextmanager
+def _kit(
+    config: Config, name: str, spark: SparkSession | None, stopping: threading.Event, told: Told
+) -> Iterator[Kit]:
+    with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
+        step = partial(told, name)
+        snapshots = TableSnapshots(config, broker, name, step)
+        yield Kit(config, name, spark, broker, snapshots, stopping, step, time.time)
+
+
+@contextmanager
+def _session(config: Config) -> Iterator[SparkSession]:
+    find_java()
+    spark = open_session(config.apply.master, config.apply.spark, jars("spark"))
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _session_if_needed(config: Config, found: Generations) -> Iterator[SparkSession | None]:
+    """Only Delta's tables need Spark to be switched, restored or deleted."""
+    stores = {one.declared.store for one in found.of.values()}
+    if all(config.stores[store].kind != "delta" for store in stores):
+        yield None
+        return
+    with _session(config) as spark:
+        yield spark

@@ -1,0 +1,71 @@
+"""``bootstrap.kit.Snapshots`` over the project's own snapshots on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bootstrap.kit import Taken
+from cdc.config import Config
+from cdc.kafka.broker import Broker
+from cdc.source.postgres import connect
+from snapshots import ondemand
+from snapshots.job import Silent
+from snapshots.standing import snapshots
+from views.definition import ViewDefinition
+
+
+class TableSnapshots:
+    """Snapshots of one view's tables. ``step`` hears what is being done."""
+
+    def __init__(
+        self, config: Config, broker: Broker, view: str, step: Callable[[str], None]
+    ) -> None:
+        self._config, self._broker, self._view = config, broker, view
+        self._observer = _Observer(step)
+
+    def start(self, definition: ViewDefinition) -> str:
+        """One that a killed build had asked for, and not written down, is taken up.
+
+        Only if nothing was read for it yet: its LSN has to be above what Kafka holds now.
+        """
+        purpose = f"view {self._view}"
+        source = self._config.source
+        with connect(source.dsn, application_name="headwater view") as conn:
+            for one in snapshots(conn, source.name):
+                if one.options.get("purpose") == purpose and not one.points:
+                    return str(one.id)
+        options = ondemand.Options(purpose=purpose)
+        return str(ondemand.create(self._config, [_exactly(definition)], options))
+
+    def finish(self, snapshot: str) -> Taken:
+        found = ondemand.run(self._config, int(snapshot), self._observer)
+        topics = tuple(table.topic for table in found.tables if table.topic)
+        ends = self._broker.end_offsets(topics)
+        records = sum(sum(of_topic.values()) for of_topic in ends.values())
+        clean = len(found.points) == 1 and records == found.rows
+        return Taken(topics, tuple(found.points), found.rows, clean)
+
+    def topics(self, snapshot: str) -> tuple[str, ...]:
+        return tuple(ondemand.topics(self._config, int(snapshot)).values())
+
+    def discard(self, snapshot: str) -> None:
+        source = self._config.source
+        with connect(source.dsn, application_name="headwater view") as conn:
+            if not snapshots(conn, source.name, int(snapshot)):
+                return
+        ondemand.discard(self._config, int(snapshot))
+
+
+class _Observer(Silent):
+    def __init__(self, step: Callable[[str], None]) -> None:
+        self._step = step
+
+    def step(self, what: str) -> None:
+        self._step(what)
+
+
+def _exactly(definition: ViewDefinition) -> str:
+    """A pattern of ``source.tables`` for exactly one table."""
+    return ".".join(
+        '"' + part.replace('"', '""') + '"' for part in (definition.schema, definition.table)
+    )

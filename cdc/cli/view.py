@@ -1,0 +1,180 @@
+"""``headwater view``: generations of views, built beside what is read and shown at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc.cli.context import configured
+from cdc.cli.output import err, out, print_json
+
+if TYPE_CHECKING:
+    from bootstrap.build import Built
+    from bootstrap.run import Told
+    from cdc.config import Config
+
+group = typer.Typer(
+    name="view",
+    help="Build views from a snapshot, beside what is read, and show them at one moment.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+ViewArgument = Annotated[str, typer.Argument(metavar="VIEW")]
+ViewsArgument = Annotated[list[str], typer.Argument(metavar="VIEW...", help="Of [views].")]
+JsonOption = Annotated[bool, typer.Option("--json", help="As JSON on stdout.")]
+HoldOption = Annotated[
+    bool,
+    typer.Option(
+        "--hold", help="Keep it beside what is read until stopped; `rebuild` then switches."
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(group)
+
+
+@group.command(name="list")
+def list_(ctx: typer.Context, as_json: JsonOption = False) -> None:
+    """Every view: what people read, what is being built, what can be gone back to."""
+    from cdc.cli.view_display import described, overview
+
+    found = [described(configured(ctx), name) for name in configured(ctx).views]
+    if as_json:
+        print_json(found)
+    else:
+        out().print(overview(found))
+
+
+@group.command()
+def show(ctx: typer.Context, view: ViewArgument, as_json: JsonOption = False) -> None:
+    """The generations of a view, and what is kept of them where."""
+    from cdc.cli.view_display import described, generations
+
+    found = described(configured(ctx), known(configured(ctx), [view])[0])
+    if as_json:
+        print_json(found)
+    else:
+        out().print(generations(found))
+
+
+@group.command()
+def create(
+    ctx: typer.Context, views: ViewsArgument, hold: HoldOption = False, as_json: JsonOption = False
+) -> None:
+    """Fill new views from a snapshot and show them when they have caught up with the stream.
+
+    Kafka needs no history for it, and nothing else sees anything of it. Killed at any moment, the
+    same command goes on. Then `headwater apply` keeps the views.
+    """
+    _build(configured(ctx), views, hold, as_json, new=True)
+
+
+@group.command()
+def rebuild(
+    ctx: typer.Context, views: ViewsArgument, hold: HoldOption = False, as_json: JsonOption = False
+) -> None:
+    """Build views anew, as they are declared now, beside what people read; then switch.
+
+    A running `headwater apply` keeps the old generation until the switch and the new one from
+    then on. The old one is kept for `rollback`. Killed at any moment, `rebuild` goes on.
+    """
+    _build(configured(ctx), views, hold, as_json, new=False)
+
+
+@group.command()
+def rollback(
+    ctx: typer.Context,
+    view: ViewArgument,
+    to: Annotated[
+        int | None, typer.Option("--to", metavar="N", help="A kept generation; the last one left.")
+    ] = None,
+) -> None:
+    """Show an earlier generation again, at once; `apply` then brings it up to date."""
+    from bootstrap.run import roll_back
+
+    config = configured(ctx)
+    known(config, [view])
+    number, changed = roll_back(config, view, to, told())
+    out().print(f"{view}: generation {number} is live")
+    if changed:
+        err().print(
+            f"{view}: its {changed} is not what is declared: put the old declaration back, "
+            f"or drop generation it came from when the next rebuild is done",
+            style="yellow",
+        )
+
+
+@group.command()
+def drop(
+    ctx: typer.Context,
+    view: ViewArgument,
+    generation: Annotated[
+        int | None,
+        typer.Option("--generation", metavar="N", help="Only one that nobody reads."),
+    ] = None,
+) -> None:
+    """Delete a view's rows from its store, with all that is known of it; or one generation."""
+    from bootstrap.run import drop_view
+
+    config = configured(ctx)
+    known(config, [view])
+    for number in drop_view(config, view, generation, told()):
+        out().print(f"{view}: generation {number} dropped")
+
+
+def known(config: Config, names: list[str]) -> list[str]:
+    """The names, if all are declared. Raises ``UsageError``."""
+    from jobs.apply import chosen
+
+    return chosen(config, names)
+
+
+def told() -> Told:
+    """Says on stderr what is being done; so do the logs, from here on."""
+    from cdc.logs import configure
+
+    configure(json_lines=not sys.stderr.isatty())
+    console = err()
+    return lambda view, what: console.print(f"{view}: {what}", style="dim", soft_wrap=True)
+
+
+def _build(config: Config, views: list[str], hold: bool, as_json: bool, new: bool) -> None:
+    from bootstrap.run import build_views
+    from cdc.cli.output import print_error
+
+    known(config, views)
+    built, failed = build_views(config, views, hold, new, told())
+    if as_json:
+        print_json([document(one) for one in built])
+    else:
+        for one in built:
+            out().print(said(one), soft_wrap=True)
+    for fault in dict.fromkeys(str(error) for error in failed.values()):
+        print_error(fault)
+    if failed:
+        raise typer.Exit(1)
+
+
+def said(built: Built) -> str:
+    """One line: what is live now, and how long its parts took."""
+    took = ", ".join(f"{name} {seconds:.1f}" for name, seconds in built.seconds.items())
+    state = "is live" if built.live else "is held beside what is live"
+    seconds = sum(built.seconds.values())
+    return (
+        f"{built.view}: generation {built.generation} {state}: {built.rows:,} rows in "
+        f"{seconds:.1f} s ({took})"
+    )
+
+
+def document(built: Built) -> dict[str, object]:
+    """The same as JSON."""
+    return {
+        "view": built.view,
+        "generation": built.generation,
+        "live": built.live,
+        "rows": built.rows,
+        "seconds": {name: round(seconds, 3) for name, seconds in built.seconds.items()},
+    }

@@ -1,0 +1,105 @@
+"""How views and their generations are shown. Read from their state alone: no store is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from cdc.config import Config
+    from jobs.generations import Generation
+
+_STYLES: Final = {"live": "green", "kept": ""}
+
+
+def described(config: Config, name: str) -> dict[str, Any]:
+    """A JSON object: times in UTC, offsets by topic and partition."""
+    from jobs.generations import read_generations
+    from jobs.state import view_directory
+
+    directory = view_directory(config.apply.state, config.source.name, name)
+    found = read_generations(directory)
+    live, building = found.live, found.building
+    return {
+        "view": name,
+        "store": config.views[name].store,
+        "live": live.number if live else None,
+        "building": building.number if building else None,
+        "switching": found.switching,
+        "kept": [one.number for one in found.kept],
+        "generations": [_generation(one) for one in found.of.values()],
+    }
+
+
+def _generation(one: Generation) -> dict[str, Any]:
+    from cdc.lsn import format_lsn
+
+    return {
+        "generation": one.number,
+        "phase": one.phase,
+        "store": one.declared.store,
+        "rows": one.rows,
+        "snapshot": one.snapshot or None,
+        "lsn": format_lsn(min(one.points)) if one.points else None,
+        "offsets": one.offsets,
+        "begun_at": _time(one.created_s),
+        "live_at": _time(one.live_s),
+        "left_at": _time(one.left_s),
+        "sql": one.declared.sql,
+        "key": list(one.declared.key),
+    }
+
+
+def _time(seconds: float) -> str | None:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds") if seconds else None
+
+
+def overview(found: Sequence[dict[str, Any]]) -> Table:
+    """One line a view."""
+    from rich.table import Table
+
+    grid = Table("view", "store", "live", "building", "kept")
+    for one in found:
+        phases = {item["generation"]: item["phase"] for item in one["generations"]}
+        building = one["building"]
+        grid.add_row(
+            one["view"],
+            one["store"],
+            str(one["live"] or "-"),
+            f"{building}: {phases[building]}" if building else "-",
+            ", ".join(map(str, one["kept"])) or "-",
+        )
+    return grid
+
+
+def generations(found: dict[str, Any]) -> Table:
+    """One line a generation of a view, the newest first."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table()
+    for title in ("generation", "phase", "store"):
+        grid.add_column(title)
+    grid.add_column("rows loaded", justify="right")
+    for title in ("at LSN", "live since (UTC)", "left (UTC)"):
+        grid.add_column(title, no_wrap=True)
+    grid.add_column("SQL", overflow="fold")
+    for one in reversed(found["generations"]):
+        grid.add_row(
+            str(one["generation"]),
+            Text(one["phase"], _STYLES.get(one["phase"], "cyan")),
+            one["store"],
+            f"{one['rows']:,}",
+            one["lsn"] or "-",
+            _short(one["live_at"]),
+            _short(one["left_at"]),
+            Text(one["sql"]),
+        )
+    return grid
+
+
+def _short(time: str | None) -> str:
+    return "-" if time is None else time.removesuffix("+00:00").replace("T", " ")
