@@ -84,6 +84,7 @@ class Capture(_Section):
     disk_free_mb: int = Field(default=1024, ge=0)
     transaction_metadata: bool = False
     oversized: Literal["stop", "dead_letter"] = "stop"
+    signals: tuple[Literal["source", "kafka"], ...] = ("source",)
 
     @model_validator(mode="after")
     def _silence_is_longer_than_a_question(self) -> Capture:

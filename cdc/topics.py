@@ -58,6 +58,16 @@ def transaction_topic(source: str) -> str:
     return f"{source}.transaction"
 
 
+def signal_topic(source: str) -> str:
+    """Topic in which snapshots are asked for."""
+    return f"{source}.__signal"
+
+
+def signal_group(source: str) -> str:
+    """Consumer group that says which signals were taken up."""
+    return f"headwater.{source}.__signal"
+
+
 def slot_name(source: str) -> str:
     """Slot and publication of a source, unless configured: ``headwater_<source>``."""
     return "headwater_" + re.sub(r"[^a-z0-9_]", "_", source.lower())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc.cli.context import configured
+from cdc.cli.context import config_path, configured
 
 if TYPE_CHECKING:
     from cdc.capture.loop import Capture
@@ -45,6 +45,7 @@ def capture(
 
     from cdc.capture.loop import Capture
     from cdc.capture.memory import keep_freed_memory
+    from cdc.cli.signals import Listener
     from cdc.logs import configure
 
     config = configured(ctx)
@@ -62,15 +63,20 @@ def capture(
         signal.signal(number, stop)
     keep_freed_memory()
     run = Capture(config, version("headwater"))
+    listener = Listener(config, config_path(ctx)) if config.capture.signals else None
     # What start-up made stays: the collector need not go over it, 20 ms each time, ever again.
     gc.freeze()
     done = threading.Event()
     reporter = threading.Thread(target=_report, args=(run, done), daemon=True)
     reporter.start()
+    if listener is not None:
+        listener.start()
     try:
         run.run(stopping.is_set)
     finally:
         done.set()
+        if listener is not None:
+            listener.close()
         run.close()
 
 

@@ -64,6 +64,15 @@ SCHEMA = {
         "row_count": "bigint not null",
         "finished_at": "timestamp with time zone",
     },
+    "signal": {
+        "id": "text not null",
+        "type": "text not null",
+        "data": "text",
+        "source": "text",
+        "made_at": "timestamp with time zone not null",
+        "taken_at": "timestamp with time zone",
+        "answer": "text",
+    },
 }
 EXTRA = Migration(len(migrations()) + 1, "later", "create table headwater.later (id int)")
 
