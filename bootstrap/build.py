@@ -89,7 +89,7 @@ def _begun(kit: Kit) -> Generation:
     offsets = kit.broker.end_offsets([topic])
     found = kit.write(found.noted(declared(definition), offsets, kit.now_s()))
     assert found.building is not None
-    kit.step(f"generation {found.building.number} begun, beside what is live")
+    kit.step(f"generation {found.building.number} begun")
     return found.building
 
 
