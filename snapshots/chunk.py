@@ -62,6 +62,18 @@ class Result(NamedTuple):
     changed: bool = False
 
 
+def what_it_sees(text: str) -> tuple[str, int]:
+    """A ``pg_snapshot`` as PostgreSQL reads it, and an id above every transaction it sees. Pure.
+
+    A slot's snapshot may have its xmin above its xmax, when those between were all rolled back:
+    what is below xmin is over. PostgreSQL writes such a text and does not read it.
+    """
+    low, high, running = text.split(":")
+    if int(low) > int(high):
+        return f"{low}:{low}:", int(low)
+    return f"{low}:{high}:{running}", int(high)
+
+
 def unseen(next_xid: int, seen: str) -> str:
     """The condition for row versions whose inserting transaction the ``pg_snapshot`` does not see.
 

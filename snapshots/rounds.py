@@ -28,7 +28,7 @@ from cdc.kafka.bulk import BulkProducer
 from cdc.lsn import format_lsn
 from cdc.source.postgres import Connection, connect, translated
 from snapshots import state
-from snapshots.chunk import Result, Round, Task
+from snapshots.chunk import Result, Round, Task, what_it_sees
 from snapshots.job import Job, StoppedError
 from snapshots.ledger import Chunk, Ledger
 from snapshots.planning import prepare
@@ -40,8 +40,7 @@ _LOOK_S: Final = 0.5
 _BARREN_ROUNDS: Final = 10
 """So many rounds one after the other that finish nothing end the snapshot."""
 _PIN = """
-select pg_catalog.pg_export_snapshot(), pg_catalog.pg_current_snapshot()::text,
-       pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::bigint
+select pg_catalog.pg_export_snapshot(), pg_catalog.pg_current_snapshot()::text
 """
 
 
@@ -97,7 +96,8 @@ def _exported(job: Job, ledger: Ledger) -> Iterator[tuple[Round, Connection]]:
             with translated("exporting the snapshot to the workers"):
                 row = pin.execute(_PIN).fetchone()
         assert row is not None
-        lsn, (name, sees, next_xid) = slot.consistent_point, row
+        lsn, (name, text) = slot.consistent_point, row
+        sees, next_xid = what_it_sees(text)
         ledger.add_point(lsn, sees)
         job.observer.step(f"reading the tables as of {format_lsn(lsn)}")
         share = job.workers

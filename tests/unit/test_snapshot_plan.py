@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cdc.cli.snapshot import parse_range
 from cdc.errors import UsageError
-from snapshots.chunk import Pace, unseen
+from snapshots.chunk import Pace, unseen, what_it_sees
 from snapshots.ondemand import parse_rate
 from snapshots.plan import Leaf, chunk_blocks, split
 from snapshots.read import Block
@@ -77,6 +77,21 @@ def test_the_condition_for_moved_rows_widens_xmin_below_the_next_id() -> None:
     condition = unseen(4_294_967_400, "100:200:150")
     assert "4294967400 - ((4294967400 - xmin::text::bigint) & 4294967295)" in condition
     assert "'100:200:150'::pg_snapshot" in condition
+
+
+@pytest.mark.parametrize(
+    ("text", "sees", "next_xid"),
+    [
+        ("100:100:", "100:100:", 100),
+        ("100:105:101,103", "100:105:101,103", 105),
+        # All from 100 on were rolled back: seen with writers that roll back, by seed 12.
+        ("103:100:", "103:103:", 103),
+    ],
+)
+def test_what_a_slots_snapshot_sees_is_told_so_that_postgresql_reads_it(
+    text: str, sees: str, next_xid: int
+) -> None:
+    assert what_it_sees(text) == (sees, next_xid)
 
 
 @pytest.mark.parametrize(
