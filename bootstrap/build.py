@@ -136,6 +136,7 @@ def _follow(kit: Kit, one: Generation, built: Built, hold: bool) -> None:
             kit.step("caught up; held beside what is live until stopped")
             follower.until_stopped()
             return
+        _go_on(kit)
         began = time.monotonic()
         switch(kit, one.number, follower)
     built.live = True

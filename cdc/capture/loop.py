@@ -7,8 +7,9 @@ already is left out.
 
 from __future__ import annotations
 
+from threading import Event
 from time import monotonic
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -35,6 +36,9 @@ from cdc.protocol.relation import Relation
 from cdc.source.asking import asking
 from cdc.source.describing import Describer
 from cdc.source.replication import ReplicationStream, SlotInUseError
+
+VISIBLE_S: Final = 10.0
+"""How long a transaction that is decoded may stay unseen by others."""
 
 log = structlog.get_logger("capture")
 
@@ -200,15 +204,31 @@ class Capture:
         if self._open is not None:
             self._open.feedback_if_due()
 
-    def _resolve(self, message: RelationMessage) -> Relation:
+    def _resolve(self, message: RelationMessage, xid: int) -> Relation:
+        """The table, as transaction ``xid`` or a later one left it."""
+        self._await_visible(xid)
         relation = self._describer.resolve(message)
         self._kept_alive()
         return relation
 
-    def _lookup(self, relation: Relation, key: Values) -> Values | None:
+    def _lookup(self, relation: Relation, key: Values, xid: int) -> Values | None:
+        """The row, as transaction ``xid`` or a later one left it."""
+        self._await_visible(xid)
         row = self._describer.lookup(relation, key)
         self._kept_alive()
         return row
+
+    def _await_visible(self, xid: int) -> None:
+        """What is decoded is in WAL; other sessions see it a moment later."""
+        pause, deadline = Event(), monotonic() + VISIBLE_S
+        while not self._describer.sees(xid):
+            if monotonic() > deadline:
+                raise RetryableError(
+                    f"transaction {xid} is committed, and not visible yet after {VISIBLE_S:g} s",
+                    "it waits for a synchronous standby: look at synchronous_standby_names",
+                )
+            self._kept_alive()
+            pause.wait(0.005)
 
     def _record_topics(self) -> None:
         self._recorder.record_topics(self._way.progress, self._kept_alive)

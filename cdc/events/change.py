@@ -42,13 +42,11 @@ from cdc.protocol.pgoutput import decode
 from cdc.protocol.relation import Relation
 from cdc.topics import schemas_topic
 
-Resolver = Callable[[messages.RelationMessage], Relation]
-Lookup = Callable[[Relation, Values], Values | None]
+Resolver = Callable[[messages.RelationMessage, int], Relation]
+Lookup = Callable[[Relation, Values, int], Values | None]
 
 _WAL_START: Final = Struct(">Q")
-_HEADER: Final = 25
-"""Bytes of an XLogData frame before pgoutput's own: kind, WAL start, WAL end, clock."""
-
+_HEADER: Final = 25  # bytes of an XLogData frame: kind, WAL start, WAL end, clock
 _CREATE, _UPDATE, _DELETE, _TRUNCATE = b'"c"', b'"u"', b'"d"', b'"t"'
 
 
@@ -88,6 +86,10 @@ class Transcriber:
         self._ordinal = 0
         self._timestamp = 0
         self._previous_end: int | None = None
+
+    @property
+    def _xid(self) -> int:
+        return (self._transaction.xid or 0) if self._transaction else 0
 
     @property
     def in_transaction(self) -> bool:
@@ -165,7 +167,7 @@ class Transcriber:
                 key = table.encoder.rows.key(message.old)
                 self._delete(table, key, message.old, lsn, None)
             case messages.RelationMessage():
-                self._relation(self._resolve(message), message.oid)
+                self._relation(self._resolve(message, self._xid), message.oid)
             case messages.Truncate():
                 self._truncate(message, lsn)
             case messages.LogicalMessage():
@@ -286,12 +288,10 @@ class Transcriber:
         self._event(table, key, b"null", rows.row(new), _CREATE, lsn, new, moved)
 
     def _completed(self, table: Table, new: Values) -> Values:
-        """The row with unchanged values that no consumer has, read from the source.
-
-        Whatever changes them later is streamed, and a row that is gone by now is deleted by a
-        later event.
+        """The row with unchanged values that no consumer has, read from the source. What changes
+        them later is streamed; a row that is gone by now is deleted by a later event.
         """
-        now = self._lookup(table.relation, table.encoder.rows.key_values(new))
+        now = self._lookup(table.relation, table.encoder.rows.key_values(new), self._xid)
         return new if now is None else filled(new, now, True, ())
 
     def _truncate(self, truncate: messages.Truncate, lsn: int) -> None:

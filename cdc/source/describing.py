@@ -48,6 +48,15 @@ join pg_catalog.pg_operator o on o.oid = a.amopopr
 join pg_catalog.pg_namespace n on n.oid = o.oprnamespace
 where type.typbasetype = 0 and n.nspname <> 'pg_catalog'
 """
+# A commit is in WAL, and decoded, before any session sees it: a moment, or for as long as it waits
+# for a synchronous standby. The id is 32 bits wide; of those that end so it is the one nearest to
+# the ids of now.
+_SEEN = """
+select pg_catalog.pg_visible_in_snapshot(
+           (n.xid + ((%(xid)s - n.xid + 2147483648) & 4294967295) - 2147483648)::text::xid8, s.now)
+from pg_catalog.pg_current_snapshot() s (now),
+     lateral (select pg_catalog.pg_snapshot_xmax(s.now)::text::bigint) n (xid)
+"""
 _SCHEMA_MOVED: Final = frozenset({"42P01", "42703"})
 """Undefined table, undefined column."""
 
@@ -66,6 +75,7 @@ class Describer:
         self._described = described
         self._types: dict[int, TypeInfo] = {}
         self._conn: Connection | None = None
+        self._seen = 0
 
     def resolve(self, message: RelationMessage) -> Relation:
         """The relation with type names, nullability and its key in order."""
@@ -77,6 +87,21 @@ class Describer:
         relation = describe(message, facts, self._types, configured)
         self._described(relation)
         return relation
+
+    def sees(self, xid: int) -> bool:
+        """Whether ``lookup`` sees what this transaction, which has committed, has written."""
+        if xid == self._seen:
+            return True
+        try:
+            conn = self._session()
+            with answered(conn), translated("asking whether a transaction is visible"):
+                row = conn.execute(_SEEN, {"xid": xid}).fetchone()
+        except BaseException:
+            self.close()
+            raise
+        if row == (True,):
+            self._seen = xid
+        return xid == self._seen
 
     def lookup(self, relation: Relation, key: Values) -> Values | None:
         """The row as it is now, in wire form; None when it is gone, or its table or key is.

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
 
+from stack import servers
 from tests.deployment import Deployment, assert_exactly_once_in_order, fold
 from tests.waiting import wait_until
 
@@ -113,3 +117,52 @@ def test_text_like_the_placeholder_is_told_from_a_value_left_alone(shop: Deploym
     updates.sort(key=lambda value: value["source"]["commit_lsn"])
     assert [value["source"].get("unchanged") for value in updates] == [["body"], ["body"], [], []]
     assert [value["after"]["body"] for value in updates] == [PLACEHOLDER] * 4
+
+
+@pytest.fixture
+def lonely(tmp_path: Path, kafka: str, source_name: str) -> Iterator[Deployment]:
+    """A source whose commits wait for a standby that does not exist, if they ask for one."""
+    home = tmp_path / "lonely"
+    settings = {
+        "fsync": "off",
+        "synchronous_standby_names": "nobody",
+        "synchronous_commit": "local",
+    }
+    dsn = servers.start(home, ["postgres"], {"postgres": settings}).postgres_dsn
+    shop = Deployment(tmp_path, source_name, dsn, kafka)
+    shop.execute("create table item (id int primary key, name text, body text)")
+    shop.execute(f"insert into item values (1, 'a', '{big(1)}')")
+    yield shop
+    servers.purge(home)
+
+
+def test_a_row_is_looked_up_when_its_transaction_is_visible(lonely: Deployment) -> None:
+    """A commit is decoded before any session sees it: the row's new key would not be found."""
+    shop = lonely
+    shop.init()
+
+    def move() -> None:
+        with psycopg.connect(shop.dsn) as conn:
+            conn.execute("set synchronous_commit = on")
+            conn.execute("update item set id = 2")
+
+    moving = threading.Thread(target=move)
+    with shop.running("capture") as capture, psycopg.connect(shop.dsn, autocommit=True) as conn:
+        shop.captured(capture)
+        moving.start()
+
+        def activity(condition: str) -> bool:
+            query = f"select exists (select from pg_stat_activity where {condition})"
+            return conn.execute(query.encode()).fetchone() == (True,)
+
+        wait_until(lambda: activity("wait_event = 'SyncRep'"), "the commit to wait")
+        asks = "query like '%pg_visible_in_snapshot%' and pid <> pg_backend_pid()"
+        wait_until(lambda: activity(asks), "capture to ask for the transaction")
+        waiting = "from pg_stat_activity where wait_event = 'SyncRep'"
+        conn.execute(f"select pg_cancel_backend(pid) {waiting}")
+        moving.join(60)
+        shop.captured(capture)
+    events = shop.events("item")
+    (created,) = [event.value for event in events if event.value and event.value["op"] == "c"]
+    assert created["after"] == {"id": 2, "name": "a", "body": big(1)}
+    assert_exactly_once_in_order(events)

@@ -111,11 +111,11 @@ class Wide:
             for lsn, data in rows
         ]
 
-    def resolve(self, message: RelationMessage) -> Relation:
+    def resolve(self, message: RelationMessage, _xid: int) -> Relation:
         return describe(message, table_facts(self.connection, message.oid), self.types)
 
     def streamed(self, frames: list[bytes], by_column: bool) -> list[bytes]:
-        made = Transcriber(CONTEXT, self.resolve, lambda _r, _k: None, lambda _t: 1, 0)
+        made = Transcriber(CONTEXT, self.resolve, lambda _r, _k, _x: None, lambda _t: 1, 0)
         made.clock(NOW_US)
         if by_column:
             ColumnarFeed(made, CONTEXT, lambda _topic: 1).feed(Arrived.of(frames), NOW_US)

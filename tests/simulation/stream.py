@@ -127,6 +127,9 @@ class Describer:
         self._described(found)
         return found
 
+    def sees(self, _xid: int) -> bool:
+        return True
+
     def lookup(self, _relation: Relation, _key: Values) -> Values | None:
         return None
 

@@ -21,7 +21,7 @@ TOPIC = "s.public.t"
 NOW_US = 1_700_000_000_000_000
 
 
-def relation(message: RelationMessage) -> Relation:
+def relation(message: RelationMessage, _xid: int = 0) -> Relation:
     columns = tuple(
         Column(c.name, INT if c.type_oid == 23 else TEXT, c.typmod, c.name == "id")
         for c in message.columns
@@ -34,7 +34,7 @@ def relation(message: RelationMessage) -> Relation:
 
 def transcriber(row_now: Values | None = None) -> Transcriber:
     made = Transcriber(
-        SourceContext("1", "s", "db"), relation, lambda _r, _k: row_now, lambda _topic: 3, 50
+        SourceContext("1", "s", "db"), relation, lambda _r, _k, _x: row_now, lambda _topic: 3, 50
     )
     made.clock(NOW_US)
     return made
@@ -179,7 +179,7 @@ def test_a_topic_is_asked_for_with_the_first_row_and_not_with_a_description() ->
         return 3
 
     context = SourceContext("1", "s", "db")
-    made = Transcriber(context, relation, lambda _r, _k: None, partitions, 50)
+    made = Transcriber(context, relation, lambda _r, _k, _x: None, partitions, 50)
     transcribe(made, begin(200), describe("t", 1), describe("t_1", 2), insert(b"1", b"x"))
     assert asked == ["s.public.t"]
 

@@ -38,7 +38,7 @@ def transcribed(
     reported: list[Position] = []
     letters = DeadLetters("s", LIMIT, lambda _topic, position, _size: reported.append(position))
     made = Transcriber(
-        SourceContext("1", "s", "db"), relation, lambda _r, _k: None, lambda _t: 1, 50,
+        SourceContext("1", "s", "db"), relation, lambda _r, _k, _x: None, lambda _t: 1, 50,
         replay, letters=letters,
     )  # fmt: skip
     for payload in frames:

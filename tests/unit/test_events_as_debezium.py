@@ -39,7 +39,7 @@ class Emitted(NamedTuple):
     headers: dict[str, str]
 
 
-def resolve(message: RelationMessage) -> Relation:
+def resolve(message: RelationMessage, _xid: int = 0) -> Relation:
     """What the catalog says of a table of the story."""
     key = tuple(RECORDED["keys"][message.table])
     types = {int(oid): type_info(structure) for oid, structure in RECORDED["types"].items()}
@@ -50,7 +50,7 @@ def by_topic_of_ours() -> dict[str, list[Emitted]]:
     transcriber = Transcriber(
         SourceContext(RECORDED["versions"]["debezium"], NAME, NAME),
         resolve,
-        lambda _relation, _key: None,
+        lambda _relation, _key, _xid: None,
         lambda _topic: 1,
         0,
     )

@@ -51,7 +51,7 @@ def message(body: bytes, transactional: bool = True) -> bytes:
 def transcribed(*bodies: bytes, replay: KafkaReplay | None = None) -> dict[str, list[Record]]:
     topics = Topics()
     made = Transcriber(
-        SourceContext("1", "s", "db"), relation, lambda _r, _k: None, lambda _t: 3, 50,
+        SourceContext("1", "s", "db"), relation, lambda _r, _k, _x: None, lambda _t: 3, 50,
         replay, topics,
     )  # fmt: skip
     for payload in (begin(200), *map(message, bodies), commit(200)):

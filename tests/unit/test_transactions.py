@@ -24,7 +24,7 @@ RECORDED = json.loads(Path(TRANSACTIONS).read_text(encoding="utf-8"))
 NAME = "oracle_transactions"
 
 
-def resolve(message: Any) -> Relation:
+def resolve(message: Any, _xid: int = 0) -> Relation:
     oracle_types = oracle.RECORDED
     oracle.RECORDED = RECORDED  # the types' OIDs are this recording's
     try:
@@ -35,7 +35,7 @@ def resolve(message: Any) -> Relation:
 
 def ours() -> dict[str, list[Any]]:
     made = Transcriber(
-        SourceContext("1", NAME, NAME), resolve, lambda _r, _k: None, lambda _t: 1, 0,
+        SourceContext("1", NAME, NAME), resolve, lambda _r, _k, _x: None, lambda _t: 1, 0,
         ledger=Ledger(NAME),
     )  # fmt: skip
     for lsn, data in RECORDED["wal"]:
@@ -105,7 +105,7 @@ def test_one_id_names_a_transaction_everywhere() -> None:
 
 def transcribed(replay: Any, *payloads: bytes) -> dict[str, list[Any]]:
     made = Transcriber(
-        SourceContext("1", "s", "db"), relation, lambda _r, _k: None, lambda _t: 1, 50,
+        SourceContext("1", "s", "db"), relation, lambda _r, _k, _x: None, lambda _t: 1, 50,
         replay, ledger=Ledger("s"),
     )  # fmt: skip
     for payload in payloads:
