@@ -25,7 +25,8 @@ def sender(shop: Deployment) -> tuple[int, int] | None:
     with psycopg.connect(shop.dsn, autocommit=True) as conn:
         return conn.execute(
             "select r.pid, (r.sent_lsn - '0/0'::pg_lsn)::bigint from pg_stat_replication r"
-            " join pg_replication_slots s on s.active_pid = r.pid where s.slot_name = %s",
+            " join pg_replication_slots s on s.active_pid = r.pid"
+            " where s.slot_name = %s and r.sent_lsn is not null",
             [f"headwater_{shop.name}"],
         ).fetchone()
 

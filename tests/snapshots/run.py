@@ -180,7 +180,7 @@ class Seed:
         if fault == "snapshot killed":
             process.kill()
         elif fault == "worker killed":
-            with suppress(ProcessLookupError, IndexError):
+            with suppress(ProcessLookupError, FileNotFoundError, IndexError):
                 os.kill(self._rng.choice(workers_of(process.pid)), signal.SIGKILL)
         elif fault == "paused":
             self._shop.run("snapshot", "pause", str(self._standing("snapshot")["id"]))
@@ -210,7 +210,7 @@ class Seed:
         with psycopg.connect(self._shop.dsn, autocommit=True) as conn:
             rows = conn.execute(f"select to_json(t) from public.{table} t".encode()).fetchall()
         source = Counter(json.dumps(row, sort_keys=True) for (row,) in rows)
-        view = Counter(json.dumps(row, sort_keys=True) for row in held.values())
+        view = Counter(json.dumps(row, sort_keys=True, default=str) for row in held.values())
         if source == view:
             return []
         return [
