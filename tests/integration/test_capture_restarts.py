@@ -107,9 +107,9 @@ def test_rows_of_an_open_transaction_that_a_mark_counts_are_not_published_again(
 def test_a_connection_cut_twice_publishes_nothing_twice(shop: Deployment) -> None:
     shop.extra = ONE_MARK
     shop.init()
-    with shop.running("capture") as capture:
+    with shop.running("capture"):
         shop.execute("insert into item values (0, 'first')")
-        shop.captured(capture)
+        wait_until(lambda: streamed(shop, "item", {0}), "the first row")
         shop.execute(
             "do $$ begin for i in 1..3000 loop"
             " insert into item values (i, 'x'); commit; end loop; end $$"
@@ -129,7 +129,7 @@ def test_two_cuts_far_apart_are_not_one_long_failure(shop: Deployment) -> None:
     shop.init()
     with shop.running("capture") as capture:
         shop.execute("insert into item values (0, 'first')")
-        shop.captured(capture)
+        wait_until(lambda: streamed(shop, "item", {0}), "the first row")
         ended(shop)
         held = time.monotonic() + 1
         wait_until(lambda: time.monotonic() > held, "a session longer than reconnect_s")
@@ -144,7 +144,7 @@ def test_a_table_that_joined_since_the_last_mark_is_not_published_twice(shop: De
     shop.init()
     with shop.running("capture") as capture:
         shop.execute("insert into item values (0, 'first')")
-        shop.captured(capture)
+        wait_until(lambda: streamed(shop, "item", {0}), "the first row")
         shop.execute(
             "create table extra (id int primary key)",
             f"alter publication headwater_{shop.name} add table extra",
@@ -175,6 +175,7 @@ def test_partitions_added_while_capture_is_down_are_refused(shop: Deployment) ->
     assert "headwater init --again" in refused.stderr
     again = shop.run("init", "--again")
     assert again.returncode == 0, again.stderr
+    shop.extra = ""
     with shop.running("capture") as capture:
         shop.captured(capture)
 

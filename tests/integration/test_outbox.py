@@ -159,6 +159,7 @@ def test_capture_killed_again_and_again_publishes_every_event_once(
                 if rng.random() < 0.5:
                     wait_until(partial(published, shop, sent), "the last row to be published")
                 capture.kill()
+    shop.extra = "[capture]\nprogress_ms = 200"  # or it would be minutes until a mark says it all
     with shop.running("capture") as capture:
         shop.captured(capture)
     records = [record for turn in range(4) for record in emitted(shop, f"t{turn}")]
