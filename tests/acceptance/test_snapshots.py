@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from stack.guardian import Guardian
 from tests.chaos.setting import setting
 from tests.snapshots.__main__ import run
@@ -11,6 +13,7 @@ from tests.snapshots.__main__ import run
 SEEDS = (6, 9)
 
 
+@pytest.mark.timeout(1800)
 def test_snapshots_that_are_killed_and_go_on_are_exact(tmp_path: Path, guardian: Guardian) -> None:
     guardian.purge(tmp_path)
     with setting(tmp_path / "snapshots") as servers:
