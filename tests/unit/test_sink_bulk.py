@@ -96,7 +96,7 @@ def test_a_reason_holds_no_values() -> None:
 
 def test_an_index_has_a_field_a_column_and_hides_tombstones() -> None:
     columns = StructType().add("id", LongType()).add("prices", ArrayType(DecimalType(10, 2)))
-    body = index_body("Flights", columns, ("id",), "flights")
+    body = index_body("Flights", columns, ("id",), ["flights"])
     fields = body["mappings"]["properties"]
     assert fields["prices"] == {"type": "double", "ignore_malformed": True}
     assert {"id", "__commit_lsn", "__ordinal", "__deleted_at"} <= fields.keys()
