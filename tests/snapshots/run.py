@@ -141,12 +141,14 @@ class Seed:
         arguments = ["init"] if verb == "init" else ["snapshot", "start", *tables, *rate]
         for _ in range(_RESUMES):
             with self._shop.running(*arguments) as process:
-                if faults and self._underway(process):
+                struck = bool(faults) and self._underway(process)
+                if struck:
                     self._do(faults.pop(), process)
                 code = process.wait(240)
             found = self._standing(verb)
             if found.get("status") == "complete":
-                assert code == 0, self._shop.log(verb)
+                # On a quick machine it may be struck between its last step and its end.
+                assert struck or code == 0, self._shop.log(verb)
                 return found
             self.outcome.resumed += 1
             if verb == "snapshot" and found:
