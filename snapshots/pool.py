@@ -218,11 +218,18 @@ def _serve(pipe: Any, round_: Round, parent: int) -> None:
         with connect(round_.source.dsn, application_name=_APPLICATION) as conn:
             publisher = SnapshotPublisher(producer, round_.context, round_.lsn)
             reader = ChunkReader(round_, conn, publisher, publisher.publish_unmarked, on_block)
-            while True:
-                result = reader.read(pipe.recv())
+            while (task := _given(pipe)) is not None:
+                result = reader.read(task)
                 producer.flush()
                 pipe.send(result)
-    except EOFError:
-        pass
     except BaseException as error:  # the parent raises it
         pipe.send(_Fault(error))
+
+
+def _given(pipe: Any) -> Task | None:
+    """The next task; None when the parent has closed the pipe."""
+    try:
+        task: Task = pipe.recv()
+    except EOFError:
+        return None
+    return task

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Final
 
 import structlog
 
@@ -36,6 +37,7 @@ class Listener:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._said: dict[int, IO[bytes]] = {}
 
     def start(self) -> None:
         """Begin to look."""
@@ -67,11 +69,13 @@ class Listener:
             return
         run = "from cdc.cli.app import main; main()"
         arguments = ["--config", str(self._path), "snapshot", "resume", str(snapshot_id)]
+        # A file: in a pipe that nobody reads until the end, who says much would wait for ever.
+        said = self._said[snapshot_id] = TemporaryFile()  # noqa: SIM115 -- closed when it is read
         self._children[snapshot_id] = subprocess.Popen(
             [sys.executable, "-c", run, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stderr=said,
         )
 
     def _reap(self) -> None:
@@ -79,8 +83,9 @@ class Listener:
             if child.poll() is None:
                 continue
             del self._children[snapshot_id]
-            assert child.stderr is not None
-            said = child.stderr.read().decode(errors="replace").strip().splitlines()
+            with self._said.pop(snapshot_id) as file:
+                file.seek(0)
+                said = file.read().decode(errors="replace").strip().splitlines()
             if child.returncode:
                 log.error("a snapshot failed", snapshot=snapshot_id, reason=said[-1:])
             else:

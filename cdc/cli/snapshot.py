@@ -21,6 +21,13 @@ group = typer.Typer(
 )
 IdArgument = Annotated[int, typer.Argument(metavar="ID", help="As `list` shows it.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON on stdout.")]
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", min=1, max=64, help="Processes that read.")
+]
+RateOption = Annotated[
+    str | None,
+    typer.Option("--rate", help='At most so much: "5000 rows/s", "20 MB/s" or "none".'),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -42,13 +49,8 @@ def start(
             help="Only keys from LO up to, not including, HI; either may be left out.",
         ),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, max=64, help="Processes that read.")
-    ] = None,
-    rate: Annotated[
-        str | None,
-        typer.Option("--rate", help='At most so much: "5000 rows/s", "20 MB/s" or "none".'),
-    ] = None,
+    workers: WorkersOption = None,
+    rate: RateOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Read tables into topics <source>.__snapshot.<id>.<schema>.<table>, until done.

@@ -8,6 +8,7 @@ import typer
 
 from cdc.cli.context import configured
 from cdc.cli.output import err, out, print_json
+from cdc.cli.snapshot import JsonOption, RateOption, WorkersOption
 
 group = typer.Typer(
     name="table",
@@ -32,14 +33,9 @@ def add(
     tables: Annotated[
         list[str], typer.Argument(metavar="TABLE...", help="schema.table, or a pattern.")
     ],
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, max=64, help="Processes that read.")
-    ] = None,
-    rate: Annotated[
-        str | None,
-        typer.Option("--rate", help='At most so much: "5000 rows/s", "20 MB/s" or "none".'),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON on stdout.")] = False,
+    workers: WorkersOption = None,
+    rate: RateOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Capture more tables: their rows as of one LSN, and every change since.
 
