@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from cdc.errors import RetryableError, SourceError
-from cdc.source.postgres import Connection, copy_out, literal, translated
+from cdc.source.copying import copy_out
+from cdc.source.postgres import Connection, literal, translated
 
 BLOCK_ROWS: Final = 2_000
 """Rows handed on together: their columns and events fit a core's cache."""

@@ -250,55 +250,12 @@ def _first_row(connection: PGconn) -> tuple[bytes | None, ...]:
     while connection.get_result() is not None:  # to the end of the command
         pass
     if result is None or result.status != pq.ExecStatus.TUPLES_OK:
-        raise _failure(result)
+        raise failure(result)
     return tuple(result.get_value(0, i) for i in range(result.nfields))
 
 
-def copy_out(
-    conn: Connection, statement: str, doing: str, most: int, most_bytes: int
-) -> Iterator[tuple[bytes, int]]:
-    """Run ``COPY ... TO STDOUT``; yield what up to ``most`` messages hold, and their number.
-
-    In text format one message is one row with its newline. Fewer come together when they have
-    ``most_bytes``. Raises our errors, also when the server fails midway.
-    """
-    with translated(doing):
-        conn.pgconn.send_query(statement.encode())
-        while conn.pgconn.is_busy():
-            _wait_for_input(conn)
-        started = conn.pgconn.get_result()
-        if started is None or started.status != pq.ExecStatus.COPY_OUT:
-            raise _failure(started)
-        take = conn.pgconn.get_copy_data
-        taken, rows = bytearray(), 0
-        while True:
-            length, data = take(1)
-            if length > 0:
-                taken += data
-                rows += 1
-                if rows >= most or len(taken) >= most_bytes:
-                    full = bytes(taken), rows
-                    taken, rows = bytearray(), 0
-                    yield full
-            elif length == 0:
-                _wait_for_input(conn)
-            else:
-                break
-        if rows:
-            yield bytes(taken), rows
-        ended = conn.pgconn.get_result()
-        while conn.pgconn.get_result() is not None:
-            pass
-        if ended is None or ended.status != pq.ExecStatus.COMMAND_OK:
-            raise _failure(ended)
-
-
-def _wait_for_input(conn: Connection) -> None:
-    select.select([conn.pgconn.socket], [], [])  # TCP keepalives bound it
-    conn.pgconn.consume_input()
-
-
-def _failure(result: PGresult | None) -> psycopg.Error:
+def failure(result: PGresult | None) -> psycopg.Error:
+    """psycopg's error for a result that is none, or not what was asked for."""
     if result is None:
         return psycopg.OperationalError("the connection was lost")
     return errors.error_from_result(result)

@@ -34,6 +34,7 @@ CLIENTS = {
         "cdc.source.postgres",
         "cdc.source.replication",
         "cdc.source.copy_both",
+        "cdc.source.copying",
         "migrations",
         "snapshots",
     ),
@@ -48,7 +49,7 @@ CLIENTS = {
 # What each folder may import of ours besides itself.
 ALLOWED: dict[str, tuple[str, ...]] = {
     "snapshots": (*KERNEL, "cdc.source.slot", "cdc.source.catalog", "cdc.source.selection",
-                  "cdc.source.publication", "cdc.kafka.topology",
+                  "cdc.source.publication", "cdc.source.copying", "cdc.kafka.topology",
                   "cdc.source.postgres", "cdc.kafka.producer", "cdc.kafka.bulk", "cdc.kafka.broker",
                   "cdc.config", "cdc.columnar", "cdc.capture.memory"),
     "views": KERNEL,
