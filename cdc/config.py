@@ -74,7 +74,7 @@ class Capture(_Section):
 
     feedback_s: float = Field(default=1.0, gt=0, le=30)
     progress_ms: int = Field(default=200, ge=10)
-    queue_mb: int = Field(default=16, ge=8)
+    queue_mb: int = Field(default=10, ge=8)
     reconnect_s: float = Field(default=60.0, gt=0)
     heartbeat_s: float = Field(default=10.0, ge=0, le=3600)
     silence_s: float = Field(default=60.0, gt=0)

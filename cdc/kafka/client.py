@@ -28,7 +28,7 @@ _FIXED: Final[dict[str, str | int | bool]] = {
 }
 _DEFAULTS: Final[dict[str, str | int | bool]] = {
     "compression.type": "lz4",
-    "linger.ms": 2,
+    "linger.ms": 1,
     "batch.size": 1_000_000,
     "batch.num.messages": 10_000,
     "message.max.bytes": 1_000_000,
