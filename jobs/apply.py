@@ -23,7 +23,7 @@ from cdc.topics import view_group
 from jobs.faults import translate
 from jobs.query import Applied, ViewQuery
 from jobs.sinks import Sink, open_sink
-from jobs.standing import Standing, Switches, standing
+from jobs.standing import Asked, Standing, standing
 from jobs.state import view_directory
 from jobs.turn import turn
 
@@ -73,8 +73,8 @@ def apply_views(
 class ViewRun:
     """One view from start to end, on a thread of its own.
 
-    It keeps the live generation, as that was declared. For a switch it gives the view out of its
-    hands, and goes on with the generation that is live then.
+    It keeps the live generation, as that was declared. For a switch or a repair it gives the
+    view out of its hands, and goes on with the generation that is live then.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class ViewRun:
         self._available_now = available_now
         self._sink = sink
         self._directory = view_directory(config.apply.state, config.source.name, name)
-        self._switches = Switches(self._directory)
+        self._let_go = Asked(self._directory)
         self._committed = -1
 
     def run(self) -> None:
@@ -112,19 +112,18 @@ class ViewRun:
             with turn(self._directory, "stream", wait_s, self._stopping.is_set) as mine:
                 live = standing(self._spark, self._config, self.name, started) if mine else None
                 if live is not None:
-                    self._keep(broker, live)
-                    started, wait_s = True, math.inf  # what is switched to comes back
-                    if not self._switches.asked():
+                    if not self._keep(broker, live):
                         return
+                    started, wait_s = True, math.inf  # it comes back
             if live is None and self._available_now and not self._stopping.is_set():
                 raise ViewError(
                     f"view {self.name} is being built", f"run `headwater view rebuild {self.name}`"
                 )
-            log.info("view_waits_for_its_switch", view=self.name)
-            self._switches.wait(self._stopping)
+            log.info("view_waits_for_its_turn", view=self.name)
+            self._let_go.wait(self._stopping)
 
-    def _keep(self, broker: Broker, live: Standing) -> None:
-        """Apply the stream to the live generation, until stopped or asked to give it up."""
+    def _keep(self, broker: Broker, live: Standing) -> bool:
+        """Apply the stream to the live generation until it ends; whether it was to be let go."""
         store, retry_s = self._config.stores[live.definition.store], self._config.apply.retry_s
         sink = self._sink or open_sink(store, self.name, self._spark, retry_s, live.number)
         patience = Patience(retry_s)
@@ -144,21 +143,26 @@ class ViewRun:
         finally:
             sink.close()
 
-    def _follow(self, query: ViewQuery, broker: Broker) -> None:
-        """From the query's start to its end, its offsets committed after each batch."""
+    def _follow(self, query: ViewQuery, broker: Broker) -> bool:
+        """From the query's start to its end, its offsets committed after each batch; whether it
+        was to be let go."""
         try:
             self._commit(broker, query)  # a kill may have left the group behind
-            self._start(query)
-            while query.active and not self._switches.asked() and not self._stopping.wait(_POLL_S):
+            asked = self._start(query)
+            while query.active and not self._stopping.wait(_POLL_S):
+                if asked := self._let_go.asked():
+                    break
                 self._commit_if_possible(broker, query)
         finally:
             query.stop()
         if (error := query.error()) is not None:
             raise error
         self._commit(broker, query)
+        return asked
 
-    def _start(self, query: ViewQuery) -> None:
-        """Start, waiting for capture to describe the table if it is not there yet."""
+    def _start(self, query: ViewQuery) -> bool:
+        """Start, waiting for capture to describe the table if it is not there yet; whether the
+        view was to be let go before."""
         deadline = time.monotonic() + self._config.apply.retry_s
         while True:
             try:
@@ -167,9 +171,12 @@ class ViewRun:
             except RetryableError as error:
                 if self._available_now or time.monotonic() > deadline:
                     raise ViewError(error.message, error.hint) from None
-            if self._switches.asked() or self._stopping.wait(_START_POLL_S):
-                return
+            if asked := self._let_go.asked():
+                return asked
+            if self._stopping.wait(_START_POLL_S):
+                return False
         log.info("view_started", view=self.name)
+        return False
 
     def _commit_if_possible(self, broker: Broker, query: ViewQuery) -> None:
         """While running, a group that cannot be committed now is committed with the next batch."""

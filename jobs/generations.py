@@ -160,6 +160,12 @@ def read_generations(directory: Path) -> Generations:
         ) from None
 
 
+def live_number(directory: Path) -> int:
+    """Of the generation that people read; the first one while there is none."""
+    live = read_generations(directory).live
+    return 1 if live is None else live.number
+
+
 def write_generations(directory: Path, generations: Generations) -> None:
     """Whole or not at all."""
     directory.mkdir(parents=True, exist_ok=True)

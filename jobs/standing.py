@@ -102,7 +102,7 @@ def _is_of_another(found: Generations, live: Generation, wanted: ViewDefinition)
     return any(not differing(one.declared, declared(wanted)) for one in others)
 
 
-class Switches:
+class Asked:
     """Tells when whoever applies a view has to let go of it."""
 
     def __init__(self, directory: Path) -> None:
@@ -112,7 +112,9 @@ class Switches:
         self._asked = False
 
     def asked(self) -> bool:
-        """Whether a switch waits. Cheap: the file is read when it has changed."""
+        """Whether a switch or a repair waits. Cheap: the file is read when it has changed."""
+        if not is_free(self._directory, "asked"):
+            return True
         try:
             found = self._file.stat()
         except FileNotFoundError:
@@ -126,6 +128,8 @@ class Switches:
     def wait(self, stopping: threading.Event) -> None:
         """Until it is done, or whoever wanted it is gone, and there is something to apply."""
         while not stopping.wait(_POLL_S):
+            if not is_free(self._directory, "asked"):
+                continue
             found = read_generations(self._directory)
             if found.switching is not None:
                 if is_free(self._directory, "build"):

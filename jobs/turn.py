@@ -1,7 +1,8 @@
 """Whose turn it is with a view: locks that end with the process which holds them.
 
 ``stream``  held by whoever applies the stream to the live generation, and for a switch
-``build``   held by whoever builds, switches or drops generations
+``build``   held by whoever builds, switches, repairs or drops generations
+``asked``   held while the live generation is wanted of whoever applies the stream to it
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Literal
 
 from cdc.errors import ViewError
 
-Turn = Literal["stream", "build"]
+Turn = Literal["stream", "build", "asked"]
 _POLL_S = 0.05
 
 
@@ -37,7 +38,7 @@ def turn(
             if time.monotonic() > deadline:
                 raise ViewError(
                     f"view {directory.name}: another headwater "
-                    + ("applies it" if which == "stream" else "builds, switches or drops it"),
+                    + ("applies it" if which == "stream" else "builds, switches or repairs it"),
                     "wait until it is done, or stop it",
                 )
             time.sleep(_POLL_S)

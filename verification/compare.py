@@ -32,10 +32,12 @@ class Row(NamedTuple):
 
 
 class StoredRow(NamedTuple):
-    """A row of the view, with the position it is the result of."""
+    """A row of the view, with the position it is the result of; ``stored_key`` is its key in the
+    store's own values, in the order of the view's key."""
 
     row: Row
     position: Position
+    stored_key: tuple[object, ...] = ()
 
 
 @dataclass(slots=True)
@@ -43,10 +45,10 @@ class Outcome:
     """What one pass over the view showed. Keys are packed."""
 
     view_rows: int = 0
-    different: dict[bytes, tuple[Canonical, ...]] = field(default_factory=dict)
-    """The view's values by key, of the first ``keep`` of them only; see ``different_count``."""
-    different_count: int = 0
-    extra: list[bytes] = field(default_factory=list)
+    different: dict[bytes, tuple[Canonical, ...] | None] = field(default_factory=dict)
+    """The view's values by key, of the first ``keep`` of them; None of the others."""
+    extra: dict[bytes, tuple[object, ...]] = field(default_factory=dict)
+    """With the key as it is stored."""
     newer: set[bytes] = field(default_factory=set)
     missing: set[bytes] = field(default_factory=set)
 
@@ -76,11 +78,11 @@ def compare(
 ) -> Outcome:
     """Compare and consume ``expected``: what is left of it is ``missing``.
 
-    ``only`` limits the comparison to these keys. Memory beyond ``expected`` grows with the rows
-    that were changed during the comparison and with ``keep`` rows that differ.
+    ``only`` limits the comparison to these keys. Memory beyond ``expected`` grows with the keys
+    that were changed during the comparison or differ, and with ``keep`` rows.
     """
     outcome = Outcome()
-    for (key, values), position in stored:
+    for (key, values), position, stored_key in stored:
         outcome.view_rows += 1
         if only is not None and key not in only:
             continue
@@ -88,11 +90,9 @@ def compare(
         if position.commit_lsn >= lsn:
             outcome.newer.add(key)
         elif wanted is None:
-            outcome.extra.append(key)
+            outcome.extra[key] = stored_key
         elif wanted != digest(values):
-            outcome.different_count += 1
-            if len(outcome.different) < keep:
-                outcome.different[key] = values
+            outcome.different[key] = values if len(outcome.different) < keep else None
     outcome.missing = set(expected)
     return outcome
 

@@ -23,10 +23,16 @@ def published_sql(conn: Connection, definition: ViewDefinition, publication: str
     types = load_types(conn)
 
     def rows(schema: str, table: str) -> str:
-        with translated(f"looking for table {schema}.{table}"):
-            row = conn.execute(_TABLE, (schema, table)).fetchone()
-        if row is None:
-            raise SourceError(f"table {schema}.{table} is gone", "run headwater check")
-        return select_rows(conn, relation(conn, row[0], types, publication), row[1], publication)
+        oid, kind = table_of(conn, schema, table)
+        return select_rows(conn, relation(conn, oid, types, publication), kind, publication)
 
     return definition.reading(rows)
+
+
+def table_of(conn: Connection, schema: str, table: str) -> tuple[int, str]:
+    """A table's OID and ``relkind``. Raises ``SourceError`` if it is gone."""
+    with translated(f"looking for table {schema}.{table}"):
+        row = conn.execute(_TABLE, (schema, table)).fetchone()
+    if row is None:
+        raise SourceError(f"table {schema}.{table} is gone", "run headwater check")
+    return row[0], row[1]

@@ -16,7 +16,6 @@ from cdc.source.catalog import load_types
 from cdc.source.postgres import Connection, connect, identifier, literal, translated
 from cdc.source.slot import create_slot
 from verification.canonical import (
-    Canonical,
     Canonicalizer,
     canonicalizer,
     packed,
@@ -49,13 +48,17 @@ _END = re.compile(r"\s*;?\s*(--[^\n]*\s*)*\Z")
 
 
 class SourceSnapshot:
-    """The source as it was when everything committed below ``lsn`` was, and nothing else."""
+    """The source as it was when everything committed below ``lsn`` was, and nothing else.
+
+    ``conn`` is in a transaction there; ``key_types`` are SQL's names of its key's types.
+    """
 
     def __init__(self, conn: Connection, lsn: int, view: ResolvedView, publication: str) -> None:
         self.lsn = lsn
-        self._conn = conn
+        self.conn = conn
         self._names = [output.name for output in view.outputs]
         self._canonical = row_canonicalizer([])
+        self._as_text: dict[int, Any] = {}
         self._key = [self._names.index(name) for name in view.key]
         columns = ", ".join(identifier(name) for name in self._names)
         sql = published_sql(conn, view.definition, publication)
@@ -63,28 +66,28 @@ class SourceSnapshot:
         self._doing = f"running the SQL of view {view.name} on the source"
         kinds = [output.type for output in view.outputs]
         self._key_kinds = [kinds[i].name for i in self._key]
-        self._key_types = self._prepare(kinds)
+        self.key_types = self._prepare(kinds)
 
     def _prepare(self, kinds: Sequence[PgType]) -> list[str]:
         """Decide how each column is read; the SQL names of the key's types."""
-        types = load_types(self._conn)
+        types = load_types(self.conn)
         with translated(self._doing):
-            cursor = self._conn.execute(f"{self._query} limit 0")
+            cursor = self.conn.execute(f"{self._query} limit 0")
             description, result = cursor.description or [], cursor.pgresult
             assert result is not None
-            as_text = self._conn.adapters.get_loader(_TEXT_OID, cursor.format)
+            as_text = self.conn.adapters.get_loader(_TEXT_OID, cursor.format)
             assert as_text is not None
             canonical: list[Canonicalizer | None] = []
             for i, (column, kind) in enumerate(zip(description, kinds, strict=True)):
                 if column.type_code not in _LOADED_OIDS:
-                    self._conn.adapters.register_loader(column.type_code, as_text)
+                    self._as_text[column.type_code] = as_text
                 of_type, typmod = types[column.type_code], result.fmod(i)
                 encode = encoder(of_type, of_type.typmod if typmod == -1 else typmod)
                 canonical.append(_chained(_event_form(kind, encode), canonicalizer(kind)))
             self._canonical = row_canonicalizer(canonical)
             oids = [description[i].type_code for i in self._key]
             names = dict(
-                self._conn.execute(
+                self.conn.execute(
                     "select oid, pg_catalog.format_type(oid, -1) from pg_catalog.pg_type "
                     "where oid = any(%s)",
                     [oids],
@@ -94,7 +97,8 @@ class SourceSnapshot:
 
     def rows(self) -> Iterator[Row]:
         """Every row of the view, as the source has it."""
-        with translated(self._doing), self._conn.cursor(name="headwater_verify") as cursor:
+        named = self.conn.cursor(name="headwater_verify")
+        with translated(self._doing), self._reading(named) as cursor:
             cursor.itersize = _FETCH_ROWS
             cursor.execute(self._query.encode())
             for values in cursor:
@@ -105,33 +109,35 @@ class SourceSnapshot:
 
         A key that has no way back to PostgreSQL's own value is looked for among all rows.
         """
-        direct = [key for key in keys if self._can_be_asked_for(unpacked(key))]
+        direct = [key for key in keys if self.can_be_asked_for(key)]
         yield from self._asked_for(direct)
         if others := set(keys) - set(direct):
             yield from (row for row in self.rows() if row.key in others)
 
-    def _can_be_asked_for(self, key: Sequence[Canonical]) -> bool:
+    def can_be_asked_for(self, key: bytes) -> bool:
+        """Whether a packed key has a way back to PostgreSQL's own values."""
         return all(
             _FOUR_DIGITS(value) or value.endswith("infinity")
             if kind in _TIMES
             else kind in _ASKED_FOR
-            for kind, value in zip(self._key_kinds, key, strict=True)
+            for kind, value in zip(self._key_kinds, unpacked(key), strict=True)
         )
 
     def _asked_for(self, keys: Sequence[bytes]) -> Iterator[Row]:
         names = ", ".join(identifier(self._names[i]) for i in self._key)
-        arrays = ", ".join(f"%s::text[]::{name}[]" for name in self._key_types)
-        query = (
-            f"{self._query.replace('%', '%%')} "
-            f"where ({names}) in (select * from pg_catalog.unnest({arrays}))"
-        )
+        rows = key_rows([f"%s::text[]::{name}[]" for name in self.key_types])
+        query = f"{self._query.replace('%', '%%')} where ({names}) in ({rows})"
         left = iter(keys)
         while part := list(islice(left, _LOOKUP_KEYS)):
-            columns = zip(*(unpacked(key) for key in part), strict=True)
-            texts = [[_sql_text(value) for value in column] for column in columns]
-            with translated(self._doing):
-                found = self._conn.execute(query.encode(), texts).fetchall()
+            with translated(self._doing), self._reading(self.conn.cursor()) as cursor:
+                found = cursor.execute(query.encode(), sql_texts(part)).fetchall()
             yield from map(self._row, found)
+
+    def _reading(self, cursor: Any) -> Any:
+        """Values come as ``_prepare`` decided; for this cursor alone, not for the catalog's."""
+        for oid, as_text in self._as_text.items():
+            cursor.adapters.register_loader(oid, as_text)
+        return cursor
 
     def _row(self, values: Sequence[Any]) -> Row:
         row = self._canonical(values)
@@ -189,7 +195,13 @@ def _chained(
     return lambda value: canonical(decode(value))
 
 
-def _sql_text(value: Canonical) -> str:
-    if isinstance(value, bytes):
-        return "\\x" + value.hex()
-    return str(value)
+def key_rows(arrays: Sequence[str]) -> str:
+    """The SELECT of keys, given as an array of SQL for each column."""
+    columns = ", ".join(f"pg_catalog.unnest({array})" for array in arrays)
+    return f"select * from rows from ({columns}) as k"
+
+
+def sql_texts(keys: Sequence[bytes]) -> list[list[str]]:
+    """The columns of packed keys, as text that PostgreSQL reads."""
+    columns = zip(*(unpacked(key) for key in keys), strict=True)
+    return [["\\x" + v.hex() if isinstance(v, bytes) else str(v) for v in c] for c in columns]

@@ -7,6 +7,7 @@ the keys between those ends and the ends after the view was read are all that ca
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -22,10 +23,7 @@ def touched_keys(
 ) -> set[bytes] | None:
     """The packed view keys of the records from ``before`` to ``after``; None stands for all
     (a TRUNCATE, or a key that does not say which row)."""
-    by_name = {output.name: output for output in view.outputs}
-    columns = [by_name[name] for name in view.key]
-    canonical = row_canonicalizer([canonicalizer(column.type) for column in columns])
-    sources = [column.source for column in columns]
+    packed_key = key_reader(view)
     keys: set[bytes] = set()
     for topic, ends in after.items():
         for partition, end in ends.items():
@@ -33,11 +31,28 @@ def touched_keys(
             for record in broker.read(topic, partition, start, end):
                 if record.key is None:
                     return None
-                values = _key(record.key, f"{topic}-{partition}, offset {record.offset}")
-                if any(name not in values for name in sources):
+                key = packed_key(record.key, f"{topic}-{partition}, offset {record.offset}")
+                if key is None:
                     return None
-                keys.add(packed(canonical(values[name] for name in sources)))
+                keys.add(key)
     return keys
+
+
+def key_reader(view: ResolvedView) -> Callable[[bytes, str], bytes | None]:
+    """From an event's key, and where it stands, to the packed key of the view's row; None when it
+    does not say which row. Raises ``LogError`` for what is no event's key."""
+    by_name = {output.name: output for output in view.outputs}
+    columns = [by_name[name] for name in view.key]
+    canonical = row_canonicalizer([canonicalizer(column.type) for column in columns])
+    sources = [column.source for column in columns]
+
+    def packed_key(key: bytes, place: str) -> bytes | None:
+        values = _key(key, place)
+        if any(name not in values for name in sources):
+            return None
+        return packed(canonical(values[name] for name in sources))
+
+    return packed_key
 
 
 def _key(key: bytes, place: str) -> dict[str | None, Any]:

@@ -13,6 +13,7 @@ from jobs.sinks import ViewRow
 from verification.canonical import Canonical, canonicalizer, packed, row_canonicalizer, unpacked
 from verification.compare import Outcome, Row, StoredRow, compare, differing_columns, expected_rows
 from verification.reach import wait_until_applied
+from verification.repair import Repair
 from verification.source import SourceSnapshot, source_at_new_lsn
 from verification.touched import touched_keys
 from views.resolve import ResolvedView
@@ -39,6 +40,8 @@ class Report:
     missing: int = 0
     extra: int = 0
     different: int = 0
+    repaired: int = 0
+    """Of these, those that are equal now."""
     undecided: int = 0
     """Rows that were changed during every round."""
     rounds: int = 0
@@ -46,9 +49,14 @@ class Report:
     differences: list[Difference] = field(default_factory=list)
 
     @property
+    def wrong(self) -> int:
+        """Rows that were not what they should be."""
+        return self.missing + self.extra + self.different
+
+    @property
     def equal(self) -> bool:
-        """Every row was decided, and none differs."""
-        return not (self.missing or self.extra or self.different or self.undecided)
+        """Every row was decided, and none differs any more."""
+        return self.wrong == self.repaired and not self.undecided
 
 
 class Verification:
@@ -66,6 +74,7 @@ class Verification:
         timeout_s: float,
         limit: int,
         on_step: Callable[[str], None] = lambda _: None,
+        repair: Repair | None = None,
     ) -> None:
         self._dsn, self._source, self._view = dsn, source, view
         self._publication = publication
@@ -77,9 +86,14 @@ class Verification:
         self._canonical = row_canonicalizer([canonicalizer(o.type) for o in view.outputs])
         self._key = [self._names.index(name) for name in view.key]
         self._report = Report(view.name)
+        self._repair = repair
+        self._found: set[bytes] = set()
+        self._wrong: set[bytes] = set()
 
     def run(self) -> Report:
-        """Compare. ``timeout_s`` bounds each wait for the view, not the reading of rows.
+        """Compare, and with ``repair`` set right what differs, and compare that again.
+
+        ``timeout_s`` bounds each wait for the view, not the reading of rows.
 
         Raises ``SourceError``, ``ViewError``, ``LogError`` or ``SinkError`` for what cannot be
         compared at all, and ``RetryableError`` when the view does not get as far as the source.
@@ -90,6 +104,7 @@ class Verification:
         while undecided and report.rounds < MAX_ROUNDS:
             undecided = self._round(undecided)
         report.undecided = len(undecided)
+        report.repaired = len(self._found - self._wrong - undecided)
         report.seconds = time.monotonic() - began
         return report
 
@@ -115,8 +130,16 @@ class Verification:
             if only is None:
                 report.view_rows = outcome.view_rows
             missing = self._never_touched(outcome.missing, before)
+            wrong = {*outcome.different, *outcome.extra, *missing}
             self._take(outcome, missing, source)
-        return outcome.newer | (outcome.missing - missing)
+            self._wrong = wrong if only is None else (self._wrong - only) | wrong
+            undecided = outcome.newer | (outcome.missing - missing)
+            if self._repair is None or not wrong or report.rounds == MAX_ROUNDS:
+                return undecided
+            self._on_step(f"repairing {len(wrong):,} rows")
+            present = [*outcome.different, *missing]
+            self._repair.write(source, self._view, present, outcome.extra, before)
+        return undecided | wrong
 
     def _wait_for(self, lsn: int) -> None:
         deadline = time.monotonic() + self._timeout_s
@@ -132,9 +155,10 @@ class Verification:
 
     def _stored(self) -> Iterator[StoredRow]:
         names, key, canonical = self._names, self._key, self._canonical
-        for _, position, found in self._scan():
+        for stored_key, position, found in self._scan():
             row = canonical([found.get(name) for name in names])
-            yield StoredRow(Row(packed(tuple([row[i] for i in key])), row), position)
+            packed_key = packed(tuple([row[i] for i in key]))
+            yield StoredRow(Row(packed_key, row), position, stored_key)
 
     def _never_touched(self, missing: set[bytes], before: dict[str, dict[int, int]]) -> set[bytes]:
         """Those of ``missing`` that no change at or after the LSN can explain."""
@@ -145,21 +169,27 @@ class Verification:
         return set() if touched is None else missing - touched
 
     def _take(self, outcome: Outcome, missing: set[bytes], source: SourceSnapshot) -> None:
-        """Count what is certain, and describe the first of it."""
-        report = self._report
-        report.missing += len(missing)
-        report.extra += len(outcome.extra)
-        report.different += outcome.different_count
+        """Count what is certain, and describe the first of it: each key once."""
+        report, seen = self._report, self._found
+        report.missing += len(missing - seen)
+        report.extra += len(outcome.extra.keys() - seen)
+        report.different += len(outcome.different.keys() - seen)
         described = [
             *self._described(outcome, source),
-            *(Difference("missing", self._named(key), {}) for key in sorted(missing)),
-            *(Difference("extra", self._named(key), {}) for key in outcome.extra),
+            *(Difference("missing", self._named(key), {}) for key in sorted(missing - seen)),
+            *(Difference("extra", self._named(key), {}) for key in outcome.extra.keys() - seen),
         ]
         report.differences += described[: max(0, self._limit - len(report.differences))]
+        seen.update(missing, outcome.extra, outcome.different)
 
     def _described(self, outcome: Outcome, source: SourceSnapshot) -> Iterator[Difference]:
-        for row in source.rows_of(sorted(outcome.different)):
-            found = outcome.different[row.key]
+        shown = {
+            key: values
+            for key, values in outcome.different.items()
+            if values is not None and key not in self._found
+        }
+        for row in source.rows_of(sorted(shown)):
+            found = shown[row.key]
             columns = differing_columns(self._names, row.values, found)
             pairs = {name: (wanted, has) for name, wanted, has in columns}
             yield Difference("different", self._named(row.key), pairs)

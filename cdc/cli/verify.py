@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from cdc.config import Config
     from cdc.kafka.broker import Broker
+    from jobs.repairing import LiveView
     from jobs.sinks import Sink
     from verification.verify import Difference, Report
     from views.resolve import ResolvedView
@@ -38,25 +39,45 @@ def verify(
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=0, help="Differences to show.")
     ] = 20,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Set right what differs, and compare it again.")
+    ] = False,
 ) -> None:
     """Compare every row of VIEW with the source, exactly, while both go on changing.
 
     The view's SQL runs in the source on a snapshot at an LSN; the view is read once it has applied
     all that was committed below it. What changed since is looked at again. Needs a free
     replication slot for a moment, and changes nothing. Exit code 1 when a row differs.
+
+    With --repair the rows that differ are read from the source at that LSN and written to the
+    store, those it does not have are deleted, and all of them are compared again. A running
+    `headwater apply` lets go of the view for that moment. Exit code 0 when all are equal then.
     """
     from cdc.kafka.broker import Broker
+    from jobs.generations import live_number
+    from jobs.state import view_directory
+    from verification.repair import Repair
     from verification.verify import Verification
 
     config = configured(ctx)
     with ExitStack() as stack:
         broker = stack.enter_context(Broker(config.kafka.bootstrap_servers, config.kafka))
+        number = live_number(view_directory(config.apply.state, config.source.name, view))
         resolved = resolved_view(config, view, broker)
         on_step = stack.enter_context(_steps(err()))
 
         @cache
+        def session() -> Any:
+            return stack.enter_context(spark_session(config))
+
+        @cache
         def sink() -> Sink:  # when the view is known to be there, not before
-            return stack.enter_context(stored_view(config, resolved))
+            return stack.enter_context(stored_view(config, resolved, session))
+
+        def live() -> LiveView:
+            from jobs.repairing import LiveView
+
+            return LiveView(session(), config, resolved, sink(), number)
 
         report = Verification(
             config.source.dsn,
@@ -68,6 +89,7 @@ def verify(
             timeout_s=timeout,
             limit=limit,
             on_step=on_step,
+            repair=Repair(config.source, broker, live) if repair else None,
         ).run()
     if as_json:
         print_json(document(report))
@@ -107,30 +129,34 @@ def resolved_view(config: Config, name: str, broker: Broker) -> ResolvedView:
 
 
 @contextmanager
-def stored_view(config: Config, view: ResolvedView) -> Iterator[Sink]:
+def spark_session(config: Config) -> Iterator[Any]:
+    """Spark, as ``headwater apply`` runs it."""
+    from jobs.session import open_session
+    from stack.jars import jars
+    from stack.java import find_java
+
+    find_java()
+    spark = open_session(config.apply.master, config.apply.spark, jars("spark"))
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def stored_view(config: Config, view: ResolvedView, session: Callable[[], Any]) -> Iterator[Sink]:
     """The view in its store, ready to be read. Spark runs for a Delta view only."""
     from jobs.columns import columns_of
     from jobs.sinks import open_sink
 
     store = config.stores[view.definition.store]
-    spark: Any = None
-    if store.kind == "delta":
-        from jobs.session import open_session
-        from stack.jars import jars
-        from stack.java import find_java
-
-        find_java()
-        spark = open_session(config.apply.master, config.apply.spark, jars("spark"))
+    spark = session() if store.kind == "delta" else None
+    sink = open_sink(store, view.name, spark, config.apply.retry_s)
     try:
-        sink = open_sink(store, view.name, spark, config.apply.retry_s)
-        try:
-            sink.prepare(columns_of(view), view.key)
-            yield sink
-        finally:
-            sink.close()
+        sink.prepare(columns_of(view), view.key)
+        yield sink
     finally:
-        if spark is not None:
-            spark.stop()
+        sink.close()
 
 
 @contextmanager
@@ -154,6 +180,7 @@ def document(report: Report) -> dict[str, Any]:
         "missing": report.missing,
         "extra": report.extra,
         "different": report.different,
+        "repaired": report.repaired,
         "undecided": report.undecided,
         "rounds": report.rounds,
         "seconds": round(report.seconds, 3),
@@ -184,7 +211,7 @@ def show(report: Report, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    found = report.missing + report.extra + report.different
+    found = report.wrong
     if report.differences:
         grid = Table("row", "key", "column", "source", "view")
         for item in report.differences:
@@ -201,11 +228,14 @@ def show(report: Report, console: Console) -> None:
             f"{report.undecided:,} rows changed during every round: run it again when less changes",
             style="yellow",
         )
-    verdict = "equal" if report.equal else f"{found:,} rows differ" if found else "not decided"
+    left = found - report.repaired
+    verdict = "equal" if report.equal else f"{left:,} rows differ" if left else "not decided"
+    repaired = f", repaired {report.repaired:,}" if report.repaired else ""
     console.print(
         f"{report.view}: {verdict} at LSN {format_lsn(report.lsn)}; source {report.source_rows:,} "
         f"rows, view {report.view_rows:,}; missing {report.missing:,}, extra {report.extra:,}, "
-        f"different {report.different:,}; {report.rounds} round(s), {report.seconds:.1f} s",
+        f"different {report.different:,}{repaired}; {report.rounds} round(s), "
+        f"{report.seconds:.1f} s",
         style="green" if report.equal else "red",
         soft_wrap=True,
     )

@@ -89,6 +89,14 @@ def test_lag_and_verify_follow_a_view_from_its_start(deployment: Deployment) -> 
         assert found["missing"]["key"] == {"id": 7}
         assert found["different"]["key"] == {"id": 8}
         assert found["different"]["columns"] == {"note": {"source": "new", "view": "wrong"}}
+        done = deployment.run("verify", view(deployment), "--repair", timeout_s=600)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "missing 1, extra 0, different 1, repaired 2; 2 round(s)" in " ".join(
+            done.stdout.split()
+        )
+        deployment.execute("update orders set note = 'later' where id in (7, 8)")
+        done = deployment.run("verify", view(deployment), "--timeout", "200")
+        assert done.returncode == 0, "apply goes on: " + done.stdout + deployment.log("apply")
     shown = deployment.run("lag", view(deployment))
     assert "not running" in shown.stdout
     assert "up to date" in shown.stdout

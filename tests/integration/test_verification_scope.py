@@ -12,7 +12,7 @@ from cdc.kafka.broker import Broker
 from jobs.sinks import ViewRow
 from jobs.versions import read_versions
 from tests.deployment import Deployment
-from tests.integration.test_verification import MemoryView
+from tests.things import MemoryView
 from views.definition import parse_view
 from views.resolve import ResolvedView, resolve
 

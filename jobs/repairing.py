@@ -1,0 +1,148 @@
+"""Rows of a view written apart from its stream, while nobody else writes it.
+
+A row read at LSN L stands at ``(L, 0)``: sinks put it over whatever is older, and what the stream
+brings of L and later goes over it. One thing the position does not settle: a store that forgets
+deleted rows (Delta) would take a row back that was deleted after L. So the stream is held
+meanwhile, and whoever writes leaves out what it has touched since.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DateType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from cdc.config import Config
+from cdc.errors import ViewError
+from cdc.kafka.broker import Offsets
+from jobs.applying import Model
+from jobs.columns import columns_of
+from jobs.fold import EVENT
+from jobs.generations import live_number
+from jobs.offsets import batch_offsets, committed_batch
+from jobs.sinks import (
+    COMMIT_LSN,
+    COMMITTED_AT,
+    DELETED,
+    ORDINAL,
+    UNCHANGED,
+    Batch,
+    Sink,
+)
+from jobs.state import state_directory, view_directory
+from jobs.turn import turn
+from views.resolve import ResolvedView
+from views.tables import TableVersion
+
+_BUSY_S = 5.0
+_RECORD = (
+    StructType()
+    .add("key", BinaryType())
+    .add("value", BinaryType())
+    .add("topic", StringType())
+    .add("partition", IntegerType())
+    .add("offset", LongType())
+)
+_CONTROL = (
+    StructType()
+    .add(DELETED, BooleanType())
+    .add(COMMIT_LSN, LongType())
+    .add(ORDINAL, LongType())
+    .add(UNCHANGED, ArrayType(StringType()))
+    .add(COMMITTED_AT, TimestampType())
+)
+_TIMES = (DateType, TimestampType, TimestampNTZType)
+
+
+class LiveView:
+    """The generation of a view that people read; ``sink`` is prepared for it, and ``number`` is
+    what was live before that."""
+
+    def __init__(
+        self, spark: SparkSession, config: Config, view: ResolvedView, sink: Sink, number: int
+    ) -> None:
+        self._spark, self._config, self._view, self._sink = spark, config, view, sink
+        self._directory = view_directory(config.apply.state, config.source.name, view.name)
+        self._number = number
+
+    @contextmanager
+    def held(self) -> Iterator[Offsets]:
+        """Nobody else writes the view until the block ends; gives what it has applied: the next
+        offsets to read. Whoever applies the stream lets go of it, and goes on afterwards.
+
+        Raises ``ViewError`` when another command works on the view, or another generation is live.
+        """
+        wait_s = self._config.apply.retry_s
+        with (
+            turn(self._directory, "build", _BUSY_S),
+            turn(self._directory, "asked", _BUSY_S),
+            turn(self._directory, "stream", wait_s),
+        ):
+            if live_number(self._directory) != self._number:
+                raise ViewError(
+                    f"view {self._view.name}: another generation has become live", "verify it again"
+                )
+            checkpoint = state_directory(self._directory, self._number) / "checkpoint"
+            batch = committed_batch(checkpoint)
+            yield {} if batch is None else batch_offsets(checkpoint, batch)
+
+    def write(
+        self,
+        lsn: int,
+        version: TableVersion,
+        events: Sequence[tuple[bytes, bytes]],
+        gone: Sequence[Mapping[str, object]],
+    ) -> None:
+        """Make rows what they were at ``lsn``; only while ``held``.
+
+        ``events`` are keys and values of rows, written under ``version`` of the table; ``gone`` are
+        key columns of rows that the source did not have, as ``Sink.scan`` gave them.
+        """
+        view = self._view
+        model = Model(view, {version.schema_id: version})
+        if events:
+            records = [
+                (bytearray(key), bytearray(value), "source", 0, number)
+                for number, (key, value) in enumerate(events)
+            ]
+            rows = model.rows(self._spark.createDataFrame(records, _RECORD)).drop(EVENT)
+            self._apply(rows, len(events))
+        if gone:
+            self._apply(self._deletes(lsn, gone), len(gone))
+
+    def _deletes(self, lsn: int, gone: Sequence[Mapping[str, object]]) -> DataFrame:
+        columns = columns_of(self._view)
+        control: tuple[Any, ...] = (True, lsn, 0, [], datetime.now(UTC))
+        rows: list[tuple[Any, ...]] = [
+            (*(key.get(field.name) for field in columns), *control) for key in gone
+        ]
+        return self._spark.createDataFrame(rows, StructType([*columns.fields, *_CONTROL.fields]))
+
+    def _apply(self, rows: DataFrame, keys: int) -> None:
+        # A checkpoint of its own, so to speak: no batch of the stream's has this id.
+        self._sink.apply(rows, Batch(self._view.name, str(uuid.uuid4()), 0, keys))
+
+
+def writable(view: ResolvedView, key: Mapping[str, object]) -> bool:
+    """Whether a stored key can be given back to a store: not a time outside Python's years."""
+    columns = columns_of(view)
+    return not any(
+        isinstance(columns[name].dataType, _TIMES) and isinstance(value, str)
+        for name, value in key.items()
+    )

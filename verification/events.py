@@ -1,0 +1,90 @@
+"""Single rows of the source, as a snapshot's events, at the LSN they are verified at."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Iterator, Sequence
+from importlib.metadata import version
+from itertools import islice
+from typing import Final, NamedTuple
+
+from cdc.columnar.snapshot import SnapshotEncoder
+from cdc.config import Source
+from cdc.events.envelope import SourceContext
+from cdc.events.records import schema_record
+from cdc.source.catalog import load_types, relation, select_rows
+from cdc.source.copying import copy_out
+from cdc.source.postgres import identifier, literal
+from verification.scope import table_of
+from verification.source import SourceSnapshot, key_rows, sql_texts
+from verification.touched import key_reader
+from views.resolve import ResolvedView
+from views.tables import TableVersion, parse_version
+
+KEYS_TOGETHER: Final = 5_000
+_BLOCK_ROWS: Final = 2_000
+_BLOCK_BYTES: Final = 4 << 20
+
+
+class KeyedEvent(NamedTuple):
+    """What a record of a row holds."""
+
+    key: bytes
+    value: bytes
+
+
+class SourceEvents:
+    """The rows of a view's table, as ``source`` sees it."""
+
+    def __init__(self, source: SourceSnapshot, view: ResolvedView, settings: Source) -> None:
+        self._source, self._conn = source, source.conn
+        definition = view.definition
+        oid, kind = table_of(self._conn, definition.schema, definition.table)
+        publication = settings.publication_name
+        types = load_types(self._conn)
+        shape = relation(self._conn, oid, types, publication, settings.keys)
+        now_us = time.time_ns() // 1000
+        described = schema_record(shape, now_us)["value"]
+        assert described is not None
+        self.version: TableVersion = parse_version(json.loads(described))
+        context = SourceContext(version("headwater"), settings.name, self._conn.info.dbname)
+        self._encoder = SnapshotEncoder(shape, context, source.lsn, now_us)
+        self._rows = select_rows(self._conn, shape, kind, publication)
+        self._key = [
+            next(output.source or "" for output in view.outputs if output.name == name)
+            for name in view.key
+        ]
+        self._read_key = key_reader(view)
+        self._doing = f"reading rows of {definition.table_name}"
+
+    def of(self, keys: Collection[bytes]) -> Iterator[list[KeyedEvent]]:
+        """The events of these packed keys' rows, in parts; keys without a row are left out."""
+        direct = [key for key in keys if self._source.can_be_asked_for(key)]
+        left = iter(direct)
+        while part := list(islice(left, KEYS_TOGETHER)):
+            yield from self._read(f"SELECT * FROM ({self._rows}) r {self._where(part)}", part)
+        if others := set(keys).difference(direct):
+            yield from self._read(self._rows, others)
+
+    def _where(self, keys: Sequence[bytes]) -> str:
+        names = ", ".join(f"r.{identifier(name)}" for name in self._key)
+        arrays = [
+            f"ARRAY[{', '.join(map(literal, column))}]::text[]::{kind}[]"
+            for column, kind in zip(sql_texts(keys), self._source.key_types, strict=True)
+        ]
+        return f"WHERE ({names}) IN ({key_rows(arrays)})"
+
+    def _read(self, query: str, wanted: Collection[bytes]) -> Iterator[list[KeyedEvent]]:
+        """Those of ``wanted`` that a query of rows gives."""
+        wanted = set(wanted)
+        copy = f"COPY ({query}) TO STDOUT"
+        for copied, rows in copy_out(self._conn, copy, self._doing, _BLOCK_ROWS, _BLOCK_BYTES):
+            record_keys, values = self._encoder.encode(copied, rows)
+            found = []
+            for record_key, value in zip(record_keys, values, strict=True):
+                assert record_key is not None, "a view's table has a key"
+                if self._read_key(record_key, self._doing) in wanted:
+                    found.append(KeyedEvent(record_key, value))
+            if found:
+                yield found

@@ -1,0 +1,79 @@
+"""Setting right the rows of a view that differ, and no others.
+
+What the source has at L is read as a snapshot's events and goes through the view's SQL as the
+stream's does; what it does not have is deleted as of L. That is true of every row but those that
+the stream has brought something newer of since, and those are left as they are: they are looked at
+again, as all that was repaired is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from itertools import islice
+from typing import Protocol
+
+from cdc.config import Source
+from cdc.kafka.broker import Broker, Offsets
+from jobs.repairing import writable
+from verification.events import KEYS_TOGETHER, SourceEvents
+from verification.source import SourceSnapshot
+from verification.touched import touched_keys
+from views.resolve import ResolvedView
+from views.tables import TableVersion
+
+
+class Writable(Protocol):
+    """A view whose stream can be held meanwhile: ``jobs.repairing.LiveView``."""
+
+    def held(self) -> AbstractContextManager[Offsets]:
+        """Nobody else writes it until the block ends; gives what it has applied."""
+
+    def write(
+        self,
+        lsn: int,
+        version: TableVersion,
+        events: Sequence[tuple[bytes, bytes]],
+        gone: Sequence[Mapping[str, object]],
+    ) -> None:
+        """Make rows what they were at ``lsn``."""
+
+
+class Repair:
+    """``settings`` is the configuration's source; ``live`` is asked when there is need."""
+
+    def __init__(self, settings: Source, broker: Broker, live: Callable[[], Writable]) -> None:
+        self._settings, self._broker, self._live = settings, broker, live
+
+    def write(
+        self,
+        source: SourceSnapshot,
+        view: ResolvedView,
+        present: Collection[bytes],
+        extra: Mapping[bytes, tuple[object, ...]],
+        before: Offsets,
+    ) -> None:
+        """Make the rows of ``present`` what ``source`` has, and those of ``extra`` gone.
+
+        Keys are packed, those of ``extra`` with the key as it is stored. ``before`` is where
+        Kafka's topics ended before the source's LSN was taken. Raises what the source, Kafka and
+        the store raise; what was written stays, and stays right.
+        """
+        rows = SourceEvents(source, view, self._settings)
+        live = self._live()
+        with live.held() as applied:
+            touched = touched_keys(self._broker, view, before, applied)
+            if touched is None:
+                return
+            for events in rows.of([key for key in present if key not in touched]):
+                live.write(source.lsn, rows.version, events, ())
+            keys = (dict(zip(view.key, key, strict=True)) for key in _others(extra, touched))
+            gone = (key for key in keys if writable(view, key))
+            while some := list(islice(gone, KEYS_TOGETHER)):
+                live.write(source.lsn, rows.version, (), some)
+
+
+def _others(
+    extra: Mapping[bytes, tuple[object, ...]], touched: set[bytes]
+) -> Iterator[tuple[object, ...]]:
+    return (stored for key, stored in extra.items() if key not in touched)
