@@ -11,6 +11,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from bootstrap.kit import Taken
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.topics import partition_for
+from jobs.schema import PLACEHOLDER
 from tests.events import Record, event
 from tests.events import delete as deleted
 from tests.written import PARTITIONS, V1, Log
@@ -34,6 +35,15 @@ class Table:
             records.append(event(self.lsn, 1, row, op, schema_id=V1.schema_id()))
             self.rows[row["id"]] = row
         self.log.write(*records)
+
+    def touch(self, *ids: int) -> None:
+        """Update rows, each in a transaction of its own, but not their ``body``: being large, it is
+        left out of the event."""
+        for id_ in ids:
+            self.lsn += 8
+            values = {**self.rows[id_], "body": PLACEHOLDER}
+            changed = event(self.lsn, 1, values, "u", schema_id=V1.schema_id(), unchanged=["body"])
+            self.log.write(changed)
 
     def delete(self, *ids: int) -> None:
         for id_ in ids:

@@ -7,11 +7,20 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from cdc.config import Redis
 from stack import servers
 from tests.deployment import Deployment
+from tests.stores import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.bootstraps import Setting
+    from tests.snapshotted import Table
 
 Freeze = Callable[[], AbstractContextManager[None]]
 
@@ -44,3 +53,36 @@ def frozen_kafka(stack_home: Path) -> Freeze:
             os.kill(pid, signal.SIGCONT)
 
     return frozen
+
+
+@pytest.fixture
+def table(kafka: str, source_name: str) -> Table:
+    """A table whose log is written by hand, with snapshots of it."""
+    from tests.snapshotted import Table
+    from tests.written import V1, Log
+
+    log = Log(kafka, source_name)
+    log.describe(V1)
+    return Table(log)
+
+
+@pytest.fixture
+def setting(spark: SparkSession, table: Table, store: Store, tmp_path: Path) -> Iterator[Setting]:
+    """A view of ``table`` that is built by a test, in each of the stores."""
+    from tests.bootstraps import Setting
+
+    made = Setting(spark, table, store, tmp_path)
+    yield made
+    made.broker.close()
+
+
+@pytest.fixture
+def cached(
+    spark: SparkSession, table: Table, redis_server: str, tmp_path: Path
+) -> Iterator[Setting]:
+    """The same in the fastest of the stores, for what is the same in all."""
+    from tests.bootstraps import Setting
+
+    made = Setting(spark, table, Redis(kind="redis", url=redis_server), tmp_path)
+    yield made
+    made.broker.close()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +13,7 @@ from bootstrap import switch as switching
 from bootstrap.build import build
 from bootstrap.kit import Kit
 from bootstrap.switch import switch
-from cdc.config import Config, Redis
 from cdc.errors import HeadwaterError, RetryableError
-from cdc.kafka.broker import Broker
 from cdc.topics import view_group
 from jobs.apply import apply_views
 from jobs.columns import columns_of
@@ -25,102 +21,13 @@ from jobs.generations import Generations
 from jobs.sinks import open_sink
 from jobs.turn import turn
 from jobs.versions import read_versions
-from tests.snapshotted import Table, TableSnapshots
-from tests.stores import Store
+from tests.bootstraps import ALL, Setting
 from tests.waiting import wait_until
-from tests.written import V1, Log, row
+from tests.written import row
 from views.definition import parse_view
 from views.resolve import resolve
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-ALL = "select * from t"
 SHOUTED = "select id, upper(body) as body from t"
-
-
-@pytest.fixture
-def redis_store(redis_server: str) -> Redis:
-    return Redis(kind="redis", url=redis_server)
-
-
-@pytest.fixture
-def table(kafka: str, source_name: str) -> Table:
-    log = Log(kafka, source_name)
-    log.describe(V1)
-    return Table(log)
-
-
-class Setting:
-    """A view ``v`` of a table, its store, and what is known of its builds."""
-
-    def __init__(self, spark: SparkSession, table: Table, store: Store, home: Path) -> None:
-        self.spark, self.table, self._store, self._home = spark, table, store, home
-        self.view = f"{table.log.source}_v"
-        self.snapshots = TableSnapshots(table)
-        self.steps: list[str] = []
-        self.stopping = threading.Event()
-        self.broker = Broker(table.log.bootstrap)
-        self.declare(ALL)
-
-    def declare(self, sql: str, **settings: Any) -> None:
-        self.config = Config.model_validate(
-            {
-                "source": {"name": self.table.log.source, "dsn": "dbname=no", "tables": ["t"]},
-                "kafka": {"bootstrap_servers": self.table.log.bootstrap},
-                "stores": {"s": self._store.model_dump()},
-                "views": {self.view: {"store": "s", "key": ["id"], "sql": sql}},
-                "apply": {"state": str(self._home / "state"), "retry_s": 30, **settings},
-            }
-        )
-
-    def kit(self, kind: type[Kit] = Kit, **more: Any) -> Kit:
-        return kind(
-            self.config,
-            self.view,
-            self.spark,
-            self.broker,
-            self.snapshots,
-            self.stopping,
-            self.steps.append,
-            time.time,
-            **more,
-        )
-
-    def apply_now(self) -> None:
-        failed = apply_views(self.spark, self.config, [self.view], threading.Event(), True)
-        assert failed == {}
-
-    def shown(self) -> dict[Any, Any]:
-        """``body`` by ``id``, as people read the view now."""
-        sink = open_sink(self.config.stores["s"], self.view, self.spark)
-        versions = read_versions(self.broker, self.table.log.source, "public", "t")
-        definition = parse_view(self.view, "s", ("id",), ALL)
-        sink.prepare(columns_of(resolve(definition, list(versions.values())[-1])), ("id",))
-        try:
-            return {found.key[0]: found.values["body"] for found in sink.scan()}
-        finally:
-            sink.close()
-
-    def expected(self) -> dict[int, Any]:
-        return {id_: values["body"] for id_, values in self.table.rows.items()}
-
-
-@pytest.fixture
-def setting(spark: SparkSession, table: Table, store: Store, tmp_path: Path) -> Iterator[Setting]:
-    made = Setting(spark, table, store, tmp_path)
-    yield made
-    made.broker.close()
-
-
-@pytest.fixture
-def cached(
-    spark: SparkSession, table: Table, redis_store: Store, tmp_path: Path
-) -> Iterator[Setting]:
-    """In the fastest of the stores, for what is the same in all."""
-    made = Setting(spark, table, redis_store, tmp_path)
-    yield made
-    made.broker.close()
 
 
 def rows(count: int, body: str) -> list[dict[str, Any]]:
