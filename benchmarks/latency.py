@@ -34,13 +34,13 @@ def measure_latency(setting: Setting) -> dict[str, float]:
         # Its backlog warms the broker up as well, so the first to be measured has no cold one.
         with warm_worker(setting, conn) as worker:
             with capturing(setting, "live"):
-                ours, rate = _waits(setting, table, topic_of("live", table), "capture")
+                ours, rate = waits(setting, table, topic_of("live", table), "capture")
             with translated("emptying the table"):
                 conn.execute(f"truncate public.{table}".encode())
             create_slot(conn, "dbz_live")
             publication = slot_of("live")
             with streaming(setting, conn, worker, "dbz_live", publication, table, QUICK):
-                theirs, _ = _waits(setting, table, topic_of("dbz_live", table), "Debezium")
+                theirs, _ = waits(setting, table, topic_of("dbz_live", table), "Debezium")
             drop_slot(conn, "dbz_live")
         drop_slot(conn, slot_of("live"))
     return {
@@ -70,7 +70,11 @@ def waits_ms(
     return waits, (len(counted) - 1) / span_s
 
 
-def _waits(setting: Setting, table: str, topic: str, who: str) -> tuple[list[float], float]:
+def waits(setting: Setting, table: str, topic: str, who: str) -> tuple[list[float], float]:
+    """``waits_ms`` of ``RATE_PER_S`` transactions for ``SECONDS``, while something publishes them.
+
+    ``FatalError`` when one does not come to Kafka.
+    """
     seconds = setting.scaled(SECONDS, 2) + WARM_UP_S
     with (
         reading(setting.bootstrap, topic) as reader,

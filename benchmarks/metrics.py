@@ -139,6 +139,24 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
         Figure("snapshot_rss_mb", "the snapshot's peak memory, worst", "MB", 1, _below(200)),
         *(figure for shape, _ in SNAPSHOT_SHAPES for figure in _of_snapshot(shape)),
     ),
+    "beside": (
+        Figure(
+            "stream_p99_during_snapshot_ratio",
+            "commit to consumer, p99: beside snapshots at the default rate / alone",
+            "",
+            2,
+            _below(2),
+        ),
+        Figure("stream_p99_alone_ms", "the stream alone, p99", "ms", 2),
+        Figure("stream_p99_during_snapshot_ms", "the stream beside snapshots, p99", "ms", 2),
+        Figure(
+            "snapshot_resume_reread_share",
+            "rows read twice when a snapshot is killed at 90 %, of all",
+            "",
+            3,
+            _below(0.15),
+        ),
+    ),
     "bootstrap": (
         Figure(
             "bootstrap_delta_rows_per_s",
@@ -154,10 +172,14 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
         Figure("chaos_seeds", "seeds of the fault test", "", target=_at_least(200)),
         Figure("chaos_failures", "of which something was wrong in", "", target=_below(1)),
     ),
+    "snapshot-seeds": (
+        Figure("snapshot_seeds", "seeds of killed snapshots", "", target=_at_least(50)),
+        Figure("snapshot_failures", "of which something was wrong in", "", target=_below(1)),
+    ),
 }
 """In the order in which they run."""
 
-ON_REQUEST: Final = frozenset({"chaos"})
+ON_REQUEST: Final = frozenset({"chaos", "snapshot-seeds"})
 """Run only when named: they take longer than all others together."""
 
 FIGURES: Final[Mapping[str, Figure]] = {

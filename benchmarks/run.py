@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from benchmarks.beside import measure_beside
 from benchmarks.bootstrap import measure_bootstrap
-from benchmarks.chaos import SEEDS, measure_chaos
 from benchmarks.consumer import librdkafka_version
 from benchmarks.latency import measure_latency
 from benchmarks.memory import measure_memory
@@ -16,6 +16,7 @@ from benchmarks.proc import require_proc
 from benchmarks.race import measure_races
 from benchmarks.restart import measure_restart
 from benchmarks.results import Results, machine_facts
+from benchmarks.seeds import SEEDS, measure_seeds
 from benchmarks.setting import Setting, Watch, open_setting, server_versions, servers_home
 from benchmarks.snapshot import measure_snapshot
 from benchmarks.story import measure_demo
@@ -29,6 +30,7 @@ _ON_SERVERS: Final[Mapping[str, Callable[[Setting], dict[str, float]]]] = {
     "restart": measure_restart,
     "latency": measure_latency,
     "snapshot": measure_snapshot,
+    "beside": measure_beside,
     "bootstrap": measure_bootstrap,
 }
 Done = Callable[[str, Mapping[str, float]], None]
@@ -54,7 +56,7 @@ def measure(
 ) -> None:
     """Run the named measurements; servers are stopped at the end, and deleted if all went well.
 
-    ``watch`` gives each measurement its own observer. The demo and chaos come last, when the
+    ``watch`` gives each measurement its own observer. The demo and the seeds come last, when the
     servers of the others are gone.
     """
     require_proc()
@@ -63,9 +65,10 @@ def measure(
         _measure_on_servers(home, on_servers, rows, watch, done)
     if "demo" in names:
         done("demo", measure_demo(home, watch("demo")))
-    if "chaos" in names:
-        seeds = max(1, round(SEEDS * rows / ROWS))
-        done("chaos", measure_chaos(home, seeds, watch("chaos")))
+    for name, seeds in SEEDS.items():
+        if name in names:
+            count = max(1, round(seeds * rows / ROWS))
+            done(name, measure_seeds(name, home, count, watch(name)))
 
 
 def facts(rows: int, load_before: float) -> Results:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 DEFAULT_HOME = Path(".headwater/bench")
 DEFAULT_ROWS = 1_000_000
 _ONLY_HELP = (
-    "Some of them: capture,memory,restart,latency,snapshot,bootstrap,demo; or chaos, which runs "
-    "only when named. The file keeps the others."
+    "Some of them: capture,memory,restart,latency,snapshot,beside,bootstrap,demo; or chaos and "
+    "snapshot-seeds, which run only when named. The file keeps the others."
 )
 
 

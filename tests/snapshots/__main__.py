@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import sys
 from collections import Counter
@@ -24,10 +25,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with setting(options.home) as servers:
         for seed in range(options.first, options.first + options.seeds):
             outcomes.append(run(servers, seed))
-            print(line(outcomes[-1]), flush=True)
+            said = sys.stderr if options.json else sys.stdout
+            print(line(outcomes[-1]), file=said, flush=True)
     failures = [outcome.seed for outcome in outcomes if outcome.findings]
     faults = sum((outcome.faults for outcome in outcomes), Counter[str]())
-    print(f"{len(outcomes)} seeds, {len(failures)} failures {failures}, {dict(faults)}")
+    if options.json:
+        print(json.dumps({"seeds": len(outcomes), "failures": failures, "faults": dict(faults)}))
+    else:
+        print(f"{len(outcomes)} seeds, {len(failures)} failures {failures}, {dict(faults)}")
     return 1 if failures else 0
 
 
@@ -47,7 +52,7 @@ def line(outcome: Outcome) -> str:
     faults = ", ".join(f"{count} {fault}" for fault, count in sorted(outcome.faults.items()))
     said = "exact" if not outcome.findings else "\\n  ".join(["WRONG", *outcome.findings])
     return (
-        f"seed {outcome.seed} ({kind}): {outcome.rows} rows, {outcome.points} LSNs, "
+        f"seed {outcome.seed}: {kind}, {outcome.rows} rows, {outcome.points} LSNs, "
         f"{outcome.resumed} resumes, {outcome.transactions} transactions; {faults}: {said}"
     )
 
@@ -56,6 +61,7 @@ def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.snapshots", description=__doc__)
     parser.add_argument("--seeds", type=int, default=50, help="how many (default 50)")
     parser.add_argument("--first", type=int, default=1, help="the first one (default 1)")
+    parser.add_argument("--json", action="store_true", help="the count as JSON")
     parser.add_argument("--home", type=Path, default=HOME, help="where the servers live")
     return parser
 

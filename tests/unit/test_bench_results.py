@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import chaos
+from benchmarks import seeds
 from benchmarks.latency import percentile, waits_ms
 from benchmarks.metrics import FIGURES, MEASUREMENTS, ON_REQUEST, RACE_FIGURES, ROWS, Target
 from benchmarks.page import PAGE, render, update_page
@@ -35,6 +35,13 @@ PROMISED = {
     "snapshot_vs_copy",
     "snapshot_vs_debezium",
     "snapshot_rss_mb",
+    "snapshot_seeds",
+    "snapshot_failures",
+    "snapshot_resume_reread_share",
+    "stream_p99_during_snapshot_ratio",
+    "bootstrap_delta_rows_per_s",
+    "bootstrap_redis_rows_per_s",
+    "bootstrap_opensearch_rows_per_s",
     "commit_to_kafka_p50_ms",
     "commit_to_kafka_p99_ms",
     "demo_s",
@@ -183,7 +190,10 @@ def test_snapshots_give_medians_and_the_worst_shape_beside_debezium_decides() ->
 
 def test_chaos_is_counted_from_what_it_prints() -> None:
     printed = json.dumps({"seeds": 200, "failures": [7, 19], "kills": 900})
-    assert chaos.figures(printed) == {"chaos_seeds": 200, "chaos_failures": 2}
+    assert seeds.figures("chaos", printed) == {"chaos_seeds": 200, "chaos_failures": 2}
+    assert seeds.figures("snapshot-seeds", printed).keys() == {
+        figure.name for figure in MEASUREMENTS["snapshot-seeds"]
+    }
 
 
 def test_the_tables_show_every_race_and_every_figure_with_its_target() -> None:

@@ -1,4 +1,4 @@
-"""Seeds of ``tests.chaos``, counted: how many ran, and in how many something was wrong."""
+"""Seeds of fault tests, counted: how many ran, and in how many something was wrong."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -15,22 +16,26 @@ from benchmarks.setting import Watch
 from cdc.errors import FatalError, UsageError
 from demo.processes import tail
 
-SEEDS: Final = 200
-_LIMIT_S: Final = 120.0
+SEEDS: Final[Mapping[str, int]] = {"chaos": 200, "snapshot-seeds": 50}
+"""By measurement: so many are wanted."""
+_MODULES: Final[Mapping[str, str]] = {"chaos": "chaos", "snapshot-seeds": "snapshots"}
+"""Of ``tests``."""
+_LIMIT_S: Final = 240.0
 """A seed takes far less."""
 _STOP_S: Final = 60.0
 _SEED_DONE: Final = re.compile(rb"^seed \d+: ", re.MULTILINE)
 
 
-def measure_chaos(home: Path, seeds: int, watch: Watch) -> dict[str, float]:
+def measure_seeds(name: str, home: Path, seeds: int, watch: Watch) -> dict[str, float]:
     """Run the seeds from 1 on, on servers of their own. What fails is told by the log."""
     if find_spec("tests") is None:
-        raise UsageError("chaos is part of the tests, which are not here", "run it in a checkout")
-    log = (home / "logs" / "chaos.log").resolve()
+        raise UsageError(f"{name} is part of the tests, which are not here", "use a checkout")
+    module = _MODULES[name]
+    log = (home / "logs" / f"{module}.log").resolve()
     log.parent.mkdir(parents=True, exist_ok=True)
     answer = log.with_suffix(".json")
-    command = [sys.executable, "-m", "tests.chaos", "--json", "--seeds", str(seeds)]
-    command += ["--home", str(home.resolve() / "chaos")]
+    command = [sys.executable, "-m", f"tests.{module}", "--json", "--seeds", str(seeds)]
+    command += ["--home", str(home.resolve() / module)]
     with answer.open("wb") as output, log.open("wb") as errors:
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
         try:
@@ -40,21 +45,22 @@ def measure_chaos(home: Path, seeds: int, watch: Watch) -> dict[str, float]:
                 child.terminate()  # it has servers of its own to stop
                 child.wait(_STOP_S)
     if child.returncode not in (0, 1):
-        raise FatalError(f"chaos ended with exit code {child.returncode}\n{tail(log)}")
-    return figures(answer.read_text(encoding="utf-8"))
+        raise FatalError(f"{name} ended with exit code {child.returncode}\n{tail(log)}")
+    return figures(name, answer.read_text(encoding="utf-8"))
 
 
-def figures(answer: str) -> dict[str, float]:
+def figures(name: str, answer: str) -> dict[str, float]:
     """From what ``--json`` prints."""
     found = json.loads(answer)
-    return {"chaos_seeds": found["seeds"], "chaos_failures": len(found["failures"])}
+    of = name.removesuffix("-seeds")
+    return {f"{of}_seeds": found["seeds"], f"{of}_failures": len(found["failures"])}
 
 
 def _follow(child: subprocess.Popen[bytes], log: Path, seeds: int, watch: Watch) -> None:
     deadline = time.monotonic() + _LIMIT_S * (seeds + 1)
     while child.poll() is None:
         if time.monotonic() > deadline:
-            raise FatalError(f"chaos took more than {_LIMIT_S:.0f} s a seed; see {log}")
+            raise FatalError(f"seeds took more than {_LIMIT_S:.0f} s a seed; see {log}")
         done = len(_SEED_DONE.findall(log.read_bytes()))
         watch(f"{done} of {seeds} seeds", done / seeds)
         try:
