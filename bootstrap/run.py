@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import Protocol
 
 from pyspark.sql import SparkSession
 
@@ -27,13 +28,21 @@ from jobs.turn import turn
 from stack.jars import jars
 from stack.java import find_java
 
-Told = Callable[[str, str], None]
-"""Hears of a view what is being done with it."""
 _POLL_S = 0.1
 
 
+class Teller(Protocol):
+    """Hears of views what is being done with them, from several threads."""
+
+    def step(self, view: str, what: str) -> None:
+        """One line."""
+
+    def reading(self, view: str, rows: int, expected: int) -> None:
+        """So many rows of its snapshot were read, of about ``expected`` (0: nobody knows)."""
+
+
 def build_views(
-    config: Config, names: Sequence[str], hold: bool, new: bool, told: Told
+    config: Config, names: Sequence[str], hold: bool, new: bool, teller: Teller
 ) -> tuple[list[Built], dict[str, HeadwaterError]]:
     """Build views side by side; what was built, and why the others were not.
 
@@ -49,7 +58,7 @@ def build_views(
 
         def run(name: str) -> None:
             try:
-                with _kit(config, name, spark, stopping, told) as kit:
+                with _kit(config, name, spark, stopping, teller) as kit:
                     built[name] = build(kit, hold)
             except Exception as error:
                 found = translate(error, name)
@@ -69,7 +78,7 @@ def build_views(
     return [built[name] for name in names if name in built], failed
 
 
-def roll_back(config: Config, name: str, to: int | None, told: Told) -> tuple[int, str]:
+def roll_back(config: Config, name: str, to: int | None, teller: Teller) -> tuple[int, str]:
     """Show a kept generation; its number, and what of its declaration is another now.
 
     Raises ``UsageError`` when there is none.
@@ -83,7 +92,7 @@ def roll_back(config: Config, name: str, to: int | None, told: Told) -> tuple[in
     stopping = threading.Event()
     with (
         _session_if_needed(config, found) as spark,
-        _kit(config, name, spark, stopping, told) as kit,
+        _kit(config, name, spark, stopping, teller) as kit,
     ):
         with turn(kit.directory, "build", BUSY_S):
             settle_left(kit)
@@ -91,7 +100,7 @@ def roll_back(config: Config, name: str, to: int | None, told: Told) -> tuple[in
         return kept[0].number, differing(kept[0].declared, declared(kit.definition))
 
 
-def drop_view(config: Config, name: str, generation: int | None, told: Told) -> list[int]:
+def drop_view(config: Config, name: str, generation: int | None, teller: Teller) -> list[int]:
     """Delete a view, or one of its generations that nobody reads; the numbers of what is gone."""
     found = read_generations(view_directory(config.apply.state, config.source.name, name))
     live = found.live
@@ -106,7 +115,7 @@ def drop_view(config: Config, name: str, generation: int | None, told: Told) -> 
     stopping = threading.Event()
     with (
         _session_if_needed(config, found) as spark,
-        _kit(config, name, spark, stopping, told) as kit,
+        _kit(config, name, spark, stopping, teller) as kit,
         turn(kit.directory, "build", BUSY_S),
     ):
         settle_left(kit)
@@ -127,11 +136,15 @@ def _check_name(config: Config, name: str, new: bool) -> None:
 
 @contextmanager
 def _kit(
-    config: Config, name: str, spark: SparkSession | None, stopping: threading.Event, told: Told
+    config: Config,
+    name: str,
+    spark: SparkSession | None,
+    stopping: threading.Event,
+    teller: Teller,
 ) -> Iterator[Kit]:
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
-        step = partial(told, name)
-        snapshots = TableSnapshots(config, broker, name, step)
+        step = partial(teller.step, name)
+        snapshots = TableSnapshots(config, broker, name, step, partial(teller.reading, name))
         yield Kit(config, name, spark, broker, snapshots, stopping, step, time.time)
 
 

@@ -15,13 +15,19 @@ from views.definition import ViewDefinition
 
 
 class TableSnapshots:
-    """Snapshots of one view's tables. ``step`` hears what is being done."""
+    """Snapshots of one view's tables. ``step`` hears what is being done, ``reading`` how many rows
+    were read and how many there will be, about (0: nobody knows)."""
 
     def __init__(
-        self, config: Config, broker: Broker, view: str, step: Callable[[str], None]
+        self,
+        config: Config,
+        broker: Broker,
+        view: str,
+        step: Callable[[str], None],
+        reading: Callable[[int, int], None] = lambda _rows, _expected: None,
     ) -> None:
         self._config, self._broker, self._view = config, broker, view
-        self._observer = _Observer(step)
+        self._observer = _Observer(step, reading)
 
     def start(self, definition: ViewDefinition) -> str:
         """One that a killed build had asked for, and not written down, is taken up.
@@ -57,11 +63,20 @@ class TableSnapshots:
 
 
 class _Observer(Silent):
-    def __init__(self, step: Callable[[str], None]) -> None:
-        self._step = step
+    def __init__(self, step: Callable[[str], None], reading: Callable[[int, int], None]) -> None:
+        self._step, self._reading = step, reading
+        self._rows = self._expected = 0
 
     def step(self, what: str) -> None:
         self._step(what)
+
+    def tables(self, expected: dict[str, int]) -> None:
+        self._rows, self._expected = 0, sum(expected.values())
+
+    def rows(self, label: str, count: int) -> None:
+        del label
+        self._rows += count
+        self._reading(self._rows, self._expected)
 
 
 def _exactly(definition: ViewDefinition) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +14,7 @@ from cdc.cli.output import err, out, print_json
 
 if TYPE_CHECKING:
     from bootstrap.build import Built
-    from bootstrap.run import Told
+    from cdc.cli.view_progress import Progress
     from cdc.config import Config
 
 group = typer.Typer(
@@ -97,7 +99,8 @@ def rollback(
 
     config = configured(ctx)
     known(config, [view])
-    number, changed = roll_back(config, view, to, told())
+    with telling() as teller:
+        number, changed = roll_back(config, view, to, teller)
     out().print(f"{view}: generation {number} is live")
     if changed:
         err().print(
@@ -121,7 +124,9 @@ def drop(
 
     config = configured(ctx)
     known(config, [view])
-    for number in drop_view(config, view, generation, told()):
+    with telling() as teller:
+        dropped = drop_view(config, view, generation, teller)
+    for number in dropped:
         out().print(f"{view}: generation {number} dropped")
 
 
@@ -132,13 +137,18 @@ def known(config: Config, names: list[str]) -> list[str]:
     return chosen(config, names)
 
 
-def told() -> Told:
+@contextmanager
+def telling() -> Iterator[Progress]:
     """Says on stderr what is being done; so do the logs, from here on."""
+    from cdc.cli.view_progress import Progress
     from cdc.logs import configure
 
     configure(json_lines=not sys.stderr.isatty())
-    console = err()
-    return lambda view, what: console.print(f"{view}: {what}", style="dim", soft_wrap=True)
+    progress = Progress(err())
+    try:
+        yield progress
+    finally:
+        progress.close()
 
 
 def _build(config: Config, views: list[str], hold: bool, as_json: bool, new: bool) -> None:
@@ -146,7 +156,8 @@ def _build(config: Config, views: list[str], hold: bool, as_json: bool, new: boo
     from cdc.cli.output import print_error
 
     known(config, views)
-    built, failed = build_views(config, views, hold, new, told())
+    with telling() as teller:
+        built, failed = build_views(config, views, hold, new, teller)
     if as_json:
         print_json([document(one) for one in built])
     else:
