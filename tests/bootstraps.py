@@ -28,9 +28,11 @@ ALL = "select * from t"
 class Setting:
     """A view ``v`` of a table, its store, and what is known of its builds."""
 
-    def __init__(self, spark: SparkSession, table: Table, store: Store, home: Path) -> None:
+    def __init__(
+        self, spark: SparkSession, table: Table, store: Store, home: Path, name: str = "v"
+    ) -> None:
         self.spark, self.table, self._store, self._home = spark, table, store, home
-        self.view = f"{table.log.source}_v"
+        self.view = f"{table.log.source}_{name}"
         self.snapshots = TableSnapshots(table)
         self.steps: list[str] = []
         self.stopping = threading.Event()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +26,7 @@ class Table:
 
     def __init__(self, log: Log) -> None:
         self.log, self.rows, self.lsn = log, dict[int, Row](), 1000
+        self.snapshots = itertools.count(1)
 
     def write(self, *rows: Row) -> None:
         """Insert or update rows, each in a transaction of its own."""
@@ -71,7 +73,7 @@ class TableSnapshots:
     def start(self, definition: ViewDefinition) -> str:
         assert definition.table == "t"
         self.table.lsn += 8
-        id_ = str(len(self.started) + 1)
+        id_ = str(next(self.table.snapshots))
         self.started.append(id_)
         self._rows[id_] = self.table.lsn, dict(self.table.rows)
         with Broker(self.table.log.bootstrap) as broker:
