@@ -113,6 +113,7 @@ def _read_again(setting: Setting, conn: Connection, source: str) -> float:
             killed = _when_in_kafka(conn, broker, source, known, _KILLED_AT * setting.rows, started)
     finally:
         started.kill()
+    (killed,) = snapshots(conn, source, killed.id)
     if killed.complete:
         raise FatalError("the snapshot was done before it was killed", "take more rows")
     _headwater(setting, source, "snapshot", "resume", str(killed.id))

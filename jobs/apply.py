@@ -109,6 +109,7 @@ class ViewRun:
     def _run(self, broker: Broker) -> None:
         started, wait_s = False, self._config.apply.retry_s
         while not self._stopping.is_set():
+            self._let_go.let_pass(self._stopping)
             with turn(self._directory, "stream", wait_s, self._stopping.is_set) as mine:
                 live = standing(self._spark, self._config, self.name, started) if mine else None
                 if live is not None:

@@ -80,6 +80,11 @@ class Generations:
         return next((one for one in self.of.values() if one.phase == "live"), None)
 
     @property
+    def live_number(self) -> int:
+        """Of the generation that people read; the first one while there is none."""
+        return 1 if self.live is None else self.live.number
+
+    @property
     def building(self) -> Generation | None:
         return next((one for one in self.of.values() if one.building), None)
 
@@ -158,12 +163,6 @@ def read_generations(directory: Path) -> Generations:
             f"{directory / 'generations.json'} is not as Headwater writes it",
             "restore it, or drop the view and create it again",
         ) from None
-
-
-def live_number(directory: Path) -> int:
-    """Of the generation that people read; the first one while there is none."""
-    live = read_generations(directory).live
-    return 1 if live is None else live.number
 
 
 def write_generations(directory: Path, generations: Generations) -> None:

@@ -20,6 +20,12 @@ def committed_batch(checkpoint: Path) -> int | None:
     return max(_numbers(checkpoint / "commits"), default=None)
 
 
+def planned_offsets(checkpoint: Path) -> Offsets:
+    """Where the newest batch ends that may have been applied, committed or not."""
+    number = max(_numbers(checkpoint / "offsets"), default=None)
+    return {} if number is None else batch_offsets(checkpoint, number)
+
+
 def is_started(checkpoint: Path) -> bool:
     """Whether a first batch was ever planned: from then on Spark knows where it reads."""
     return any(True for _ in _numbers(checkpoint / "offsets"))

@@ -34,8 +34,8 @@ from cdc.kafka.broker import Offsets
 from jobs.applying import Model
 from jobs.columns import columns_of
 from jobs.fold import EVENT
-from jobs.generations import live_number
-from jobs.offsets import batch_offsets, committed_batch
+from jobs.generations import read_generations
+from jobs.offsets import planned_offsets
 from jobs.sinks import (
     COMMIT_LSN,
     COMMITTED_AT,
@@ -51,6 +51,8 @@ from views.resolve import ResolvedView
 from views.tables import TableVersion
 
 _BUSY_S = 5.0
+_LET_GO_S = 100.0
+"""What a batch and Spark's end may take."""
 _RECORD = (
     StructType()
     .add("key", BinaryType())
@@ -80,27 +82,33 @@ class LiveView:
         self._spark, self._config, self._view, self._sink = spark, config, view, sink
         self._directory = view_directory(config.apply.state, config.source.name, view.name)
         self._number = number
+        # A checkpoint of its own, so to speak: no batch of the stream's has this id.
+        self._id, self._writes = str(uuid.uuid4()), 0
 
     @contextmanager
     def held(self) -> Iterator[Offsets]:
-        """Nobody else writes the view until the block ends; gives what it has applied: the next
-        offsets to read. Whoever applies the stream lets go of it, and goes on afterwards.
+        """Nobody else writes the view until the block ends; gives what it may have applied: the
+        next offsets to read. Whoever applies the stream lets go of it, and goes on afterwards.
 
         Raises ``ViewError`` when another command works on the view, or another generation is live.
         """
-        wait_s = self._config.apply.retry_s
+        wait_s = max(self._config.apply.retry_s, _LET_GO_S)
         with (
             turn(self._directory, "build", _BUSY_S),
             turn(self._directory, "asked", _BUSY_S),
             turn(self._directory, "stream", wait_s),
         ):
-            if live_number(self._directory) != self._number:
+            found = read_generations(self._directory)
+            if found.switching is not None:
+                raise ViewError(
+                    f"view {self._view.name}: a switch was interrupted",
+                    "`headwater apply` or `headwater view rebuild` ends it; then verify it again",
+                )
+            if found.live_number != self._number:
                 raise ViewError(
                     f"view {self._view.name}: another generation has become live", "verify it again"
                 )
-            checkpoint = state_directory(self._directory, self._number) / "checkpoint"
-            batch = committed_batch(checkpoint)
-            yield {} if batch is None else batch_offsets(checkpoint, batch)
+            yield planned_offsets(state_directory(self._directory, self._number) / "checkpoint")
 
     def write(
         self,
@@ -135,14 +143,15 @@ class LiveView:
         return self._spark.createDataFrame(rows, StructType([*columns.fields, *_CONTROL.fields]))
 
     def _apply(self, rows: DataFrame, keys: int) -> None:
-        # A checkpoint of its own, so to speak: no batch of the stream's has this id.
-        self._sink.apply(rows, Batch(self._view.name, str(uuid.uuid4()), 0, keys))
+        self._writes += 1
+        self._sink.apply(rows, Batch(self._view.name, self._id, self._writes, keys))
 
 
 def writable(view: ResolvedView, key: Mapping[str, object]) -> bool:
-    """Whether a stored key can be given back to a store: not a time outside Python's years."""
+    """Whether a stored key can be given back to a store: it is whole, and no time outside Python's
+    years."""
     columns = columns_of(view)
     return not any(
-        isinstance(columns[name].dataType, _TIMES) and isinstance(value, str)
+        value is None or (isinstance(columns[name].dataType, _TIMES) and isinstance(value, str))
         for name, value in key.items()
     )

@@ -125,11 +125,15 @@ class Asked:
             self._seen = version
         return self._asked
 
+    def let_pass(self, stopping: threading.Event) -> None:
+        """Wait while somebody wants the live generation, or has it."""
+        while not is_free(self._directory, "asked") and not stopping.wait(_POLL_S):
+            pass
+
     def wait(self, stopping: threading.Event) -> None:
         """Until it is done, or whoever wanted it is gone, and there is something to apply."""
         while not stopping.wait(_POLL_S):
-            if not is_free(self._directory, "asked"):
-                continue
+            self.let_pass(stopping)
             found = read_generations(self._directory)
             if found.switching is not None:
                 if is_free(self._directory, "build"):

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from cdc.config import Source
 from cdc.errors import SourceError
 from cdc.protocol.relation import Relation, TypeInfo
-from cdc.source.catalog import published, relation
+from cdc.source.catalog import published, relation, table_files
 from cdc.source.postgres import Connection, identifier, literal, translated
 from cdc.source.selection import Table
 from snapshots.ledger import Chunk
@@ -50,15 +50,6 @@ where c.relkind <> 'p' and c.oid in (
     select %(oid)s::oid
     union all select t.relid from pg_catalog.pg_partition_tree(%(oid)s::oid) t)
 order by c.oid
-"""
-# In the snapshot pg_class is as it was then; the function looks at the present.
-_FILE = """
-select coalesce(string_agg(c.relfilenode::text, ',' order by c.oid), ''),
-       coalesce(string_agg(pg_catalog.pg_relation_filenode(c.oid)::text, ',' order by c.oid), '')
-from pg_catalog.pg_class c
-where c.relkind <> 'p' and c.oid in (
-    select %(oid)s::oid
-    union all select t.relid from pg_catalog.pg_partition_tree(%(oid)s::oid) t)
 """
 
 
@@ -185,9 +176,7 @@ def same_file(conn: Connection, leaf: Leaf) -> bool:
 
     What was rewritten looks empty to an older snapshot, and its rows have other places.
     """
-    with translated(f"looking for the file of {leaf.name}"):
-        row = conn.execute(_FILE, {"oid": leaf.oid}).fetchone()
-    return row == (leaf.file, leaf.file)
+    return table_files(conn, leaf.oid) == (leaf.file, leaf.file)
 
 
 def split(leaf: Leaf, chunk_blocks: int) -> list[tuple[int, int | None]]:

@@ -22,16 +22,16 @@ from verification.touched import key_reader
 from views.resolve import ResolvedView
 from views.tables import TableVersion, parse_version
 
-KEYS_TOGETHER: Final = 5_000
+_KEYS_TOGETHER: Final = 5_000
 _BLOCK_ROWS: Final = 2_000
 _BLOCK_BYTES: Final = 4 << 20
 
 
 class KeyedEvent(NamedTuple):
-    """What a record of a row holds."""
+    """A row's event: the packed key of the view, and key and value of its record."""
 
     key: bytes
-    value: bytes
+    record: tuple[bytes, bytes]
 
 
 class SourceEvents:
@@ -62,7 +62,7 @@ class SourceEvents:
         """The events of these packed keys' rows, in parts; keys without a row are left out."""
         direct = [key for key in keys if self._source.can_be_asked_for(key)]
         left = iter(direct)
-        while part := list(islice(left, KEYS_TOGETHER)):
+        while part := list(islice(left, _KEYS_TOGETHER)):
             yield from self._read(f"SELECT * FROM ({self._rows}) r {self._where(part)}", part)
         if others := set(keys).difference(direct):
             yield from self._read(self._rows, others)
@@ -84,7 +84,8 @@ class SourceEvents:
             found = []
             for record_key, value in zip(record_keys, values, strict=True):
                 assert record_key is not None, "a view's table has a key"
-                if self._read_key(record_key, self._doing) in wanted:
-                    found.append(KeyedEvent(record_key, value))
+                key = self._read_key(record_key, self._doing)
+                if key is not None and key in wanted:
+                    found.append(KeyedEvent(key, (record_key, value)))
             if found:
                 yield found

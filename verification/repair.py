@@ -8,19 +8,22 @@ again, as all that was repaired is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import Protocol
+from typing import Final, Protocol
 
 from cdc.config import Source
 from cdc.kafka.broker import Broker, Offsets
 from jobs.repairing import writable
-from verification.events import KEYS_TOGETHER, SourceEvents
+from verification.events import KeyedEvent, SourceEvents
 from verification.source import SourceSnapshot
 from verification.touched import touched_keys
 from views.resolve import ResolvedView
 from views.tables import TableVersion
+
+_PART_ROWS: Final = 50_000
+_PART_BYTES: Final = 64 << 20
 
 
 class Writable(Protocol):
@@ -59,21 +62,35 @@ class Repair:
         Kafka's topics ended before the source's LSN was taken. Raises what the source, Kafka and
         the store raise; what was written stays, and stays right.
         """
-        rows = SourceEvents(source, view, self._settings)
-        live = self._live()
-        with live.held() as applied:
-            touched = touched_keys(self._broker, view, before, applied)
-            if touched is None:
-                return
-            for events in rows.of([key for key in present if key not in touched]):
-                live.write(source.lsn, rows.version, events, ())
-            keys = (dict(zip(view.key, key, strict=True)) for key in _others(extra, touched))
-            gone = (key for key in keys if writable(view, key))
-            while some := list(islice(gone, KEYS_TOGETHER)):
-                live.write(source.lsn, rows.version, (), some)
+        rows, live = SourceEvents(source, view, self._settings), self._live()
+        for events in _parts(rows.of(present)):
+            with live.held() as applied:
+                touched = touched_keys(self._broker, view, before, applied)
+                if touched is not None:
+                    fresh = [event.record for event in events if event.key not in touched]
+                    live.write(source.lsn, rows.version, fresh, ())
+        # A key that stands twice is extra once: to delete it would take its row as well.
+        there = {row.key for row in source.rows_of(sorted(extra))}
+        wrong = iter(sorted(extra.keys() - there))
+        while some := list(islice(wrong, _PART_ROWS)):
+            with live.held() as applied:
+                touched = touched_keys(self._broker, view, before, applied)
+                if touched is not None:
+                    left = (extra[key] for key in some if key not in touched)
+                    named = (dict(zip(view.key, key, strict=True)) for key in left)
+                    gone = [key for key in named if writable(view, key)]
+                    live.write(source.lsn, rows.version, (), gone)
 
 
-def _others(
-    extra: Mapping[bytes, tuple[object, ...]], touched: set[bytes]
-) -> Iterator[tuple[object, ...]]:
-    return (stored for key, stored in extra.items() if key not in touched)
+def _parts(blocks: Iterable[list[KeyedEvent]]) -> Iterator[list[KeyedEvent]]:
+    """What is written together: for as long the stream is held."""
+    part: list[KeyedEvent] = []
+    size = 0
+    for block in blocks:
+        part += block
+        size += sum(len(event.record[1]) for event in block)
+        if len(part) >= _PART_ROWS or size >= _PART_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part

@@ -11,9 +11,17 @@ from typing import Any
 
 import orjson
 
+from cdc.errors import RetryableError, SourceError
 from cdc.events.values import Encoder, encoder
-from cdc.source.catalog import load_types
-from cdc.source.postgres import Connection, connect, identifier, literal, translated
+from cdc.source.catalog import load_types, table_files
+from cdc.source.postgres import (
+    Connection,
+    connect,
+    identifier,
+    literal,
+    sqlstate,
+    translated,
+)
 from cdc.source.slot import create_slot
 from verification.canonical import (
     Canonicalizer,
@@ -23,7 +31,7 @@ from verification.canonical import (
     unpacked,
 )
 from verification.compare import Row
-from verification.scope import published_sql
+from verification.scope import published_sql, table_of
 from views.resolve import ResolvedView
 from views.types import PgType
 
@@ -42,6 +50,7 @@ _TIMES = frozenset(("date", "timestamp", "timestamptz"))
 _ASKED_FOR = frozenset(
     ("int2", "int4", "int8", "oid", "float4", "float8", "numeric", "bool", "bytea")
 ) | frozenset(("uuid", "text", "varchar", "bpchar", "name", "enum"))
+_DATA_EXCEPTION = "22"
 _FOUR_DIGITS = re.compile(r"\d{4}-").match
 # A statement may end in a semicolon and comments; a subquery may not.
 _END = re.compile(r"\s*;?\s*(--[^\n]*\s*)*\Z")
@@ -129,9 +138,24 @@ class SourceSnapshot:
         query = f"{self._query.replace('%', '%%')} where ({names}) in ({rows})"
         left = iter(keys)
         while part := list(islice(left, _LOOKUP_KEYS)):
-            with translated(self._doing), self._reading(self.conn.cursor()) as cursor:
-                found = cursor.execute(query.encode(), sql_texts(part)).fetchall()
-            yield from map(self._row, found)
+            # PostgreSQL may find more: 'ab' is 'ab ' to char(n), and 'A' is 'a' to some collations.
+            wanted = set(part)
+            yield from (row for row in self._found(query, part) if row.key in wanted)
+
+    def _found(self, query: str, keys: Sequence[bytes]) -> Iterator[Row]:
+        """What a query of keys gives; of a store's keys that PostgreSQL cannot read, all rows."""
+        try:
+            with (
+                translated(self._doing),
+                self.conn.transaction(),
+                self._reading(self.conn.cursor()) as cursor,
+            ):
+                found = cursor.execute(query.encode(), sql_texts(keys)).fetchall()
+        except SourceError as error:
+            if not sqlstate(error).startswith(_DATA_EXCEPTION):
+                raise
+            return self.rows()
+        return map(self._row, found)
 
     def _reading(self, cursor: Any) -> Any:
         """Values come as ``_prepare`` decided; for this cursor alone, not for the catalog's."""
@@ -165,9 +189,20 @@ def source_at_new_lsn(
         ):
             conn.execute("begin isolation level repeatable read read only")
             conn.execute(f"set transaction snapshot {literal(slot.snapshot_name)}".encode())
-            # As views are resolved: a table without a schema is in public.
-            conn.execute("set local search_path to public")
-        yield SourceSnapshot(conn, slot.consistent_point, view, publication)
+        source = SourceSnapshot(conn, slot.consistent_point, view, publication)
+        _refuse_rewritten(conn, view)
+        yield source
+
+
+def _refuse_rewritten(conn: Connection, view: ResolvedView) -> None:
+    """To an older snapshot a table that was rewritten looks empty. From here on it is locked."""
+    definition = view.definition
+    oid, _ = table_of(conn, definition.schema, definition.table)
+    then, now = table_files(conn, oid)
+    if then != now:
+        raise RetryableError(
+            f"{definition.table_name} was rewritten while its snapshot was taken", "verify it again"
+        )
 
 
 def _event_form(kind: PgType, encode: Encoder | None) -> Callable[[str], Any] | None:

@@ -47,22 +47,34 @@ def verify(
 
     The view's SQL runs in the source on a snapshot at an LSN; the view is read once it has applied
     all that was committed below it. What changed since is looked at again. Needs a free
-    replication slot for a moment, and changes nothing. Exit code 1 when a row differs.
+    replication slot for a moment, and changes nothing without --repair. Exit code 1 when a row
+    differs.
 
     With --repair the rows that differ are read from the source at that LSN and written to the
     store, those it does not have are deleted, and all of them are compared again. A running
     `headwater apply` lets go of the view for that moment. Exit code 0 when all are equal then.
     """
+    report = _compared(configured(ctx), view, timeout, limit, repair)
+    if as_json:
+        print_json(document(report))
+    else:
+        show(report, out())
+    if not report.equal:
+        raise typer.Exit(1)
+
+
+def _compared(config: Config, view: str, timeout: float, limit: int, repair: bool) -> Report:
+    """The verification's report."""
     from cdc.kafka.broker import Broker
-    from jobs.generations import live_number
+    from jobs.generations import read_generations
     from jobs.state import view_directory
     from verification.repair import Repair
     from verification.verify import Verification
 
-    config = configured(ctx)
     with ExitStack() as stack:
         broker = stack.enter_context(Broker(config.kafka.bootstrap_servers, config.kafka))
-        number = live_number(view_directory(config.apply.state, config.source.name, view))
+        directory = view_directory(config.apply.state, config.source.name, view)
+        number = read_generations(directory).live_number
         resolved = resolved_view(config, view, broker)
         on_step = stack.enter_context(_steps(err()))
 
@@ -79,7 +91,7 @@ def verify(
 
             return LiveView(session(), config, resolved, sink(), number)
 
-        report = Verification(
+        return Verification(
             config.source.dsn,
             config.source.name,
             config.source.publication_name,
@@ -91,12 +103,6 @@ def verify(
             on_step=on_step,
             repair=Repair(config.source, broker, live) if repair else None,
         ).run()
-    if as_json:
-        print_json(document(report))
-    else:
-        show(report, out())
-    if not report.equal:
-        raise typer.Exit(1)
 
 
 def resolved_view(config: Config, name: str, broker: Broker) -> ResolvedView:
@@ -225,11 +231,14 @@ def show(report: Report, console: Console) -> None:
             console.print(f"… and {found - len(report.differences):,} more")
     if report.undecided:
         console.print(
-            f"{report.undecided:,} rows changed during every round: run it again when less changes",
+            f"{report.undecided:,} rows were newer than the source in every round: run it again "
+            "when less changes, or rebuild the view when nothing does",
             style="yellow",
         )
     left = found - report.repaired
-    verdict = "equal" if report.equal else f"{left:,} rows differ" if left else "not decided"
+    verdict = f"{left:,} rows differ" if left else "not decided"
+    if report.equal:
+        verdict = "repaired" if found else "equal"
     repaired = f", repaired {report.repaired:,}" if report.repaired else ""
     console.print(
         f"{report.view}: {verdict} at LSN {format_lsn(report.lsn)}; source {report.source_rows:,} "

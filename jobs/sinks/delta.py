@@ -177,7 +177,10 @@ class DeltaSink:
             keys = zip(*(columns[name] for name in self._key), strict=True)
             values = zip(*columns.values(), strict=True)
             for key, row, lsn, ordinal in zip(keys, values, lsns, ordinals, strict=True):
-                yield ViewRow(key, Position(lsn, ordinal), dict(zip(names, row, strict=True)))
+                # What somebody else wrote has no position: it is older than all.
+                yield ViewRow(
+                    key, Position(lsn or 0, ordinal or 0), dict(zip(names, row, strict=True))
+                )
 
     def close(self) -> None:
         """The session is the caller's; nothing else is held."""

@@ -28,8 +28,12 @@ def of(side: str, name: str) -> Column:
 
 
 def newer(lsn: Column | int, ordinal: Column | int, than: tuple[Column, Column]) -> Column:
-    """Whether position (``lsn``, ``ordinal``) is above another; equal ones are the same change."""
-    return (than[0] < lsn) | ((than[0] == lsn) & (than[1] < ordinal))
+    """Whether position (``lsn``, ``ordinal``) is above another; equal ones are the same change.
+
+    A row without one, which somebody else wrote, is older than all.
+    """
+    held = [F.coalesce(part, F.lit(0)) for part in than]
+    return (held[0] < lsn) | ((held[0] == lsn) & (held[1] < ordinal))
 
 
 def bounds(columns: StructType, key: tuple[str, ...]) -> list[Column]:

@@ -147,7 +147,8 @@ class OpenSearchSink:
         for hits in self._pages({}):
             for hit in hits:
                 source = hit["_source"]
-                yield decode(source, Position(source[COMMIT_LSN], source[ORDINAL]))
+                # What somebody else wrote has no position: it is older than all.
+                yield decode(source, Position(source.get(COMMIT_LSN, 0), source.get(ORDINAL, 0)))
 
     def _pages(self, what: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
         """What a search of the alias finds, as it was when it began."""

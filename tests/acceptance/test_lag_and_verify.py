@@ -91,6 +91,7 @@ def test_lag_and_verify_follow_a_view_from_its_start(deployment: Deployment) -> 
         assert found["different"]["columns"] == {"note": {"source": "new", "view": "wrong"}}
         done = deployment.run("verify", view(deployment), "--repair", timeout_s=600)
         assert done.returncode == 0, done.stdout + done.stderr
+        assert "repaired at LSN" in done.stdout
         assert "missing 1, extra 0, different 1, repaired 2; 2 round(s)" in " ".join(
             done.stdout.split()
         )

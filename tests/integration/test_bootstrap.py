@@ -245,3 +245,17 @@ def test_a_build_of_another_declaration_starts_over(cached: Setting) -> None:
     build(cached.kit())
     assert cached.snapshots.discarded == ["1", "2"]
     assert cached.shown() == {id_: body.upper() for id_, body in cached.expected().items()}
+
+
+def test_an_apply_that_starts_while_a_view_is_repaired_waits(cached: Setting) -> None:
+    cached.table.write(*rows(5, "a"))
+    cached.declare(ALL, retry_s=1)
+    directory = cached.kit().directory
+    applying = threading.Thread(target=cached.apply_now)
+    with turn(directory, "build", 30), turn(directory, "asked", 30), turn(directory, "stream", 30):
+        applying.start()
+        applying.join(4)  # longer than it would wait for another apply
+        assert applying.is_alive()
+    applying.join(120)
+    assert not applying.is_alive()
+    assert cached.shown() == cached.expected()

@@ -1,19 +1,19 @@
-"""Single rows of a view set right from the source, in each store, and what may come between."""
+"""Single rows of a view set right from the source, in each store."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc.config import Config
+from cdc.config import Config, Delta
 from cdc.errors import ViewError
-from cdc.kafka.broker import Broker, Offsets
-from cdc.lsn import Position
+from cdc.kafka.broker import Broker
 from cdc.topics import view_group
 from jobs.repairing import LiveView
 from jobs.sinks import open_sink
@@ -23,12 +23,10 @@ from jobs.versions import read_versions
 from tests.batches import Feed, delete, upsert
 from tests.deployment import Deployment
 from tests.stores import Store
-from tests.things import ODD, ROWS, TABLE, TYPES, MemoryView, add_loud
 from verification.repair import Repair
 from verification.verify import Report, Verification
 from views.definition import parse_view
 from views.resolve import ResolvedView, resolve
-from views.tables import TableVersion
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,6 +89,53 @@ def test_a_row_missing_one_bent_and_one_too_many_are_set_right_in_every_store(
             now = {row.key: row for row in live.sink.scan()}
             assert now[keys[7]].values["body"] == "body 8"
             assert now[keys[0]] == scanned[keys[0]], "what was right is not written"
+
+
+@pytest.mark.timeout(600)
+def test_what_somebody_wrote_by_hand_is_set_right_and_never_costs_a_row(
+    deployment: Deployment, spark: SparkSession, tmp_path: Path
+) -> None:
+    """In Delta nothing keeps a row from standing twice, or without a position."""
+    deployment.execute("create table plain (id int primary key, body text)")
+    deployment.execute("insert into plain select i, 'body ' || i from generate_series(1, 20) i")
+    deployment.init()
+    with deployment.running("capture") as capture, Broker(deployment.bootstrap) as broker:
+        deployment.captured(capture)
+        view = resolved(deployment, broker, "plain", ["id"])
+        live = opened(spark, deployment, Delta(kind="delta", path=str(tmp_path)), view, tmp_path)
+        verify = live.verification(broker)
+        assert verify(True).equal
+        table = f"delta.`{tmp_path}/{view.name}`"
+        spark.sql(f"update {table} set body = 'by hand', __commit_lsn = null where id = 3")
+        spark.sql(f"insert into {table} (id, body) values (99, 'by hand')")
+        mended = verify(True)
+        assert (mended.different, mended.extra, mended.repaired) == (1, 1, 2)
+        assert mended.equal
+
+        spark.sql(f"insert into {table} select * from {table} where id = 7")
+        twice = verify(True)
+        assert (twice.extra, twice.repaired, twice.equal) == (1, 0, False)
+        ids = [row.key[0] for row in live.sink.scan()]
+        assert sorted(ids) == sorted([*range(1, 21), 7])
+
+
+def test_a_batch_that_is_not_committed_counts_as_applied(
+    deployment: Deployment, spark: SparkSession, store: Store, tmp_path: Path
+) -> None:
+    """Its MERGE may be done; applied again it changes nothing, so nothing would mend it."""
+    deployment.execute(KEYED, KEYED_ROWS)
+    deployment.init()
+    with Broker(deployment.bootstrap) as broker:
+        view = resolved(deployment, broker, "keyed", list("abcdefghi"))
+    one = opened(spark, deployment, store, view, tmp_path)
+    checkpoint = view_directory(str(tmp_path / "state"), deployment.name, view.name) / "checkpoint"
+    for folder, numbers in (("offsets", (0, 1)), ("commits", (0,))):
+        (checkpoint / folder).mkdir(parents=True)
+        for number in numbers:
+            lines = ["v1", "{}", json.dumps({"topic": {"0": 10 * number}})]
+            (checkpoint / folder / str(number)).write_text("\n".join(lines))
+    with one.sink_closed(), one.live.held() as applied:
+        assert applied == {"topic": {0: 10}}
 
 
 @dataclass
@@ -156,79 +201,6 @@ def opened(
     columns = columns_of(view)
     sink.prepare(columns, view.key)
     return Opened(LiveView(spark, config, view, sink, 1), sink, columns, deployment, view)
-
-
-@dataclass
-class MemoryLive:
-    """A view in memory, as ``Repair`` writes it. ``meanwhile`` comes before it is held."""
-
-    memory: MemoryView
-    written: list[tuple[int, list[bytes], list[object]]] = field(default_factory=list)
-    meanwhile: list[str] = field(default_factory=list)
-
-    @contextmanager
-    def held(self) -> Iterator[Offsets]:
-        if self.meanwhile:
-            self.memory.deployment.execute(*self.meanwhile)
-            self.meanwhile.clear()
-            self.memory.deployment.captured()
-            self.memory.apply()
-        yield self.memory.broker.end_offsets([self.memory.topic])
-
-    def write(
-        self,
-        lsn: int,
-        version: TableVersion,
-        events: Sequence[tuple[bytes, bytes]],
-        gone: Sequence[Mapping[str, object]],
-    ) -> None:
-        assert version.table == "things"
-        self.written.append((lsn, [key for key, _ in events], [key["id"] for key in gone]))
-        self.memory.bend = add_loud
-        self.memory.apply()
-
-
-@pytest.fixture
-def memory(deployment: Deployment) -> Iterator[MemoryView]:
-    deployment.execute(TYPES, TABLE, ROWS, ODD)
-    deployment.init()
-    with deployment.running("capture") as capture, Broker(deployment.bootstrap) as broker:
-        deployment.captured(capture)
-        yield MemoryView(deployment, broker, bend=add_loud)
-
-
-def test_what_the_stream_brought_since_is_left_to_the_stream(memory: MemoryView) -> None:
-    """A store that forgets deleted rows would take row 7 back."""
-
-    def bend(rows: dict[int, Any]) -> None:
-        add_loud(rows)
-        rows.pop(7, None)
-        rows[8].values["price"] = "0"
-        rows[9000] = rows[9]._replace(key=(9000,), position=Position(1, 0),
-                                      values={**rows[9].values, "id": 9000})  # fmt: skip
-
-    memory.bend = bend
-    live = MemoryLive(memory, meanwhile=["delete from things where id = 7"])
-    report = memory.verify(repair=live)
-    (first,) = live.written[:1]
-    assert first[1] == [b'{"id":8}']
-    assert [gone for _, _, gone in live.written if gone] == [[9000]]
-    assert (report.missing, report.different, report.extra) == (1, 1, 1)
-    assert (report.repaired, report.equal) == (3, True)
-
-
-def test_what_cannot_be_set_right_stays_wrong(memory: MemoryView) -> None:
-    class Broken(MemoryLive):
-        def write(self, *_: Any) -> None:
-            """Says nothing, does nothing."""
-
-    def bend(rows: dict[int, Any]) -> None:
-        add_loud(rows)
-        rows[8].values["price"] = "0"
-
-    memory.bend = bend
-    report = memory.verify(repair=Broken(memory))
-    assert (report.different, report.repaired, report.equal) == (1, 0, False)
 
 
 def test_a_view_that_is_switched_or_built_meanwhile_is_not_written(
