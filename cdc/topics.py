@@ -20,7 +20,12 @@ def table_topic(source: str, schema: str, table: str) -> str:
 
 def snapshot_topic(source: str, snapshot_id: int, schema: str, table: str) -> str:
     """The rows of one table that a snapshot on demand has read; nobody else's topic."""
-    return _OUTSIDE.sub("_", f"{source}.__snapshot.{snapshot_id}.{schema}.{table}")
+    return snapshot_prefix(source, snapshot_id) + _OUTSIDE.sub("_", f"{schema}.{table}")
+
+
+def snapshot_prefix(source: str, snapshot_id: int) -> str:
+    """How the names of all topics of one snapshot begin."""
+    return _OUTSIDE.sub("_", f"{source}.__snapshot.{snapshot_id}.")
 
 
 def schemas_topic(source: str) -> str:

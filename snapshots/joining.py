@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from cdc.config import Config
+from cdc.config import Config, Source
 from cdc.errors import SourceError, UsageError
 from cdc.kafka.broker import Broker
 from cdc.kafka.topology import topic_specs
-from cdc.source.catalog import captured_tables
+from cdc.source.catalog import captured_tables, load_types, relation
 from cdc.source.postgres import Connection, connect
 from cdc.source.publication import add_tables, read_publication
 from cdc.source.selection import Table, parse_pattern
+from cdc.source.slot import slot_state
 from cdc.topics import table_topic
 from snapshots import ondemand
 from snapshots.job import Observer
@@ -52,6 +53,7 @@ def join(
                 f"captured already: {', '.join(table.label for table in chosen)}",
                 "headwater snapshot start reads a table again, into a topic of its own",
             )
+        _refuse_keys(conn, source, new)
         ids = [one.id for one in begun]
         if new:
             ids.append(_publish(conn, config, new, published, options, observer))
@@ -74,6 +76,23 @@ def _chosen(conn: Connection, config: Config, names: Sequence[str]) -> list[Tabl
             )
         chosen |= {table.label: table for table in matched}
     return list(chosen.values())
+
+
+def _refuse_keys(conn: Connection, source: Source, tables: Sequence[Table]) -> None:
+    """A key of ``source.keys`` has to be one; and capture reads them at its start alone: it would
+    publish the table's changes without a key."""
+    types, name = load_types(conn), source.publication_name
+    for table in tables:
+        shape = relation(conn, table.oid, types, name, source.keys)
+        if shape.key == relation(conn, table.oid, types, name).key:
+            continue
+        slot = slot_state(conn, source.slot_name)
+        if slot is not None and slot.active:
+            raise SourceError(
+                f"the key of {table.label} is in source.keys, which the running capture has not"
+                " read",
+                "stop capture, run this again, and start capture",
+            )
 
 
 def _begun(one: Standing, chosen: Sequence[Table]) -> bool:

@@ -31,7 +31,7 @@ from cdc.source.catalog import captured_tables
 from cdc.source.postgres import Connection, connect
 from cdc.source.selection import Table
 from cdc.source.slot import create_slot, identify
-from cdc.topics import snapshot_topic, table_topic
+from cdc.topics import snapshot_prefix, snapshot_topic, table_topic
 from snapshots import state
 from snapshots.initial import lost_in_kafka
 from snapshots.job import Job, Observer, Silent, StoppedError
@@ -104,7 +104,8 @@ def run(config: Config, snapshot_id: int, observer: Observer | None = None) -> S
             return found
         if found.kind == "initial" or found.status == "cancelled":
             way = "run headwater init" if found.kind == "initial" else "start a new one"
-            raise SourceError(f"snapshot {snapshot_id} is {found.kind}, {found.status}", way)
+            kind = found.kind.replace("_", " ")
+            raise SourceError(f"snapshot {snapshot_id} is {kind}, {found.status}", way)
         if not state.lock(conn, snapshot_id):
             raise SourceError(
                 f"another process runs snapshot {snapshot_id}",
@@ -252,7 +253,8 @@ def _delete_topics(config: Config, found: Standing) -> None:
     if found.joining:
         return  # capture streams to them
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
-        broker.delete_topics([table.topic for table in found.tables if table.topic])
+        # One that failed early has topics that nothing tells of yet.
+        broker.delete_topics(broker.topics(snapshot_prefix(config.source.name, found.id)))
 
 
 def _quoted(table: Table) -> str:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cdc.config import Config
 from cdc.errors import FatalError
-from cdc.kafka.broker import Broker
+from cdc.kafka.broker import Broker, TopicSpec
 from cdc.source.postgres import Connection, connect, translated
 from cdc.topics import signal_group, signal_topic
 from snapshots import ondemand, state
@@ -38,6 +38,7 @@ insert into headwater.signal (id, type, data, source) values (%s, %s, %s, %s)
 on conflict (id) do nothing
 """
 _OPEN: Final = ("running", "interrupted", "paused", "failed")
+_UNREADABLE: Final = "unreadable"
 
 
 class _Words(BaseModel):
@@ -115,6 +116,8 @@ class Signals:
             launched += self._begin(conn, words)
             return f"snapshot {', '.join(map(str, launched))}"
         if type_ not in ("pause-snapshot", "resume-snapshot", "stop-snapshot"):
+            if type_ == _UNREADABLE:
+                raise Refused("the record is no JSON object with a type")
             raise Refused(f"{type_!r} is no signal that Headwater knows")
         chosen = self._meant(conn, words)
         if type_ == "resume-snapshot":
@@ -163,6 +166,7 @@ class Signals:
         kafka = self._config.kafka
         with Broker(kafka.bootstrap_servers, kafka) as broker:
             if not broker.partitions([topic]):
+                broker.create_topics([TopicSpec(topic, 1, kafka.replication_factor)])
                 return
             ends = broker.end_offsets([topic])[topic]
             starts = broker.beginning_offsets([topic])[topic]
@@ -189,7 +193,7 @@ def _of_record(value: bytes) -> tuple[str, str]:
         said = json.loads(value)
         return str(said["type"]), json.dumps(said.get("data", {}))
     except (ValueError, KeyError, TypeError):
-        return "unreadable", ""
+        return _UNREADABLE, ""
 
 
 def _parsed(data: str | None) -> dict[str, Any]:

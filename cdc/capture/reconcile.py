@@ -22,7 +22,7 @@ from cdc.source.asking import asking
 from cdc.source.catalog import chosen_tables
 from cdc.source.history import branched_at, read_history
 from cdc.source.postgres import Connection, translated
-from cdc.source.publication import read_publication
+from cdc.source.publication import read_publication, unpublished
 from cdc.source.selection import Table
 from cdc.source.slot import PLUGIN, SlotState, SourceIdentity, identify, slot_state
 from cdc.topics import progress_topic, table_topic
@@ -48,7 +48,8 @@ def begin(config: Config, broker: Broker) -> Start:
     with asking(config.source.dsn) as conn:
         start = reconcile(config, conn, broker)
         for table in check_publication(config, conn, start.mark):
-            log.warning("a chosen table is not captured", table=table.label, way_out=REBUILD)
+            way_out = f"headwater table add {table.label}"
+            log.warning("a chosen table is not captured", table=table.label, way_out=way_out)
         return start
 
 
@@ -112,10 +113,8 @@ def check_publication(config: Config, conn: Connection, mark: Mark) -> list[Tabl
             "table by its root",
             REBUILD,
         )
-    if publication.wholesale:
-        return []
     tables, _ = chosen_tables(conn, source)
-    absent = [table for table in tables if (table.schema, table.name) not in publication.tables]
+    absent = unpublished(publication, tables)
     for table in absent:
         if table_topic(source.name, table.schema, table.name) in mark.offsets:
             raise SourceError(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from cdc.cli.init_steps import Outcome
+    from cdc.config import Config
 
 
 def register(app: typer.Typer) -> None:
@@ -49,7 +50,7 @@ def init(
     brings the schema headwater up to date.
     """
     from cdc.capture.memory import keep_freed_memory
-    from cdc.cli.init_steps import initialise, tell_of_ddl
+    from cdc.cli.init_steps import initialise
 
     config = configured(ctx)
     keep_freed_memory()
@@ -64,6 +65,16 @@ def init(
         print_json(describe(outcome))
     else:
         show(outcome, out())
+
+
+def tell_of_ddl(config: Config, observer: Display, wanted: bool) -> None:
+    """Install the trigger that tells of DDL, or remove it. Raises ``SourceError``."""
+    from cdc.source.postgres import connect
+    from migrations.ddl_events import set_ddl_events
+
+    with connect(config.source.dsn, application_name="headwater init") as conn:
+        set_ddl_events(conn, wanted)
+    observer.step(f"DDL events {'installed' if wanted else 'removed'}")
 
 
 def describe(outcome: Outcome) -> dict[str, object]:
@@ -82,7 +93,7 @@ def show(outcome: Outcome, console: Console) -> None:
     """The outcome as a table."""
     from rich.table import Table as Grid
 
-    grid = Grid(title="created" if outcome.created else "stands already, nothing was changed")
+    grid = Grid(title="created" if outcome.created else "stands already")
     grid.add_column("what")
     grid.add_column("name", overflow="fold")
     grid.add_column("rows", justify="right")

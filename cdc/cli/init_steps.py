@@ -29,11 +29,10 @@ from cdc.lsn import format_lsn, parse_lsn
 from cdc.preflight import errors_of, preflight
 from cdc.source.catalog import captured_tables
 from cdc.source.postgres import Connection, connect, translated
-from cdc.source.publication import ensure_publication
+from cdc.source.publication import ensure_publication, read_publication, unpublished
 from cdc.source.selection import Table
 from cdc.source.slot import ExportedSlot, create_slot, drop_slot, identify, slot_state
 from cdc.topics import progress_topic, schemas_topic, table_topic
-from migrations.ddl_events import set_ddl_events
 from migrations.runner import migrate
 from snapshots import state
 from snapshots.initial import cannot_go_on, lost_in_kafka, publish_descriptions
@@ -70,7 +69,7 @@ def initialise(
         if known is not None and known.complete and not again:
             if migrate(conn):
                 observer.step("schema headwater is up to date")
-            return _standing(config, conn, known)
+            return _standing(config, conn, known, observer)
         _check(config, known)
         if migrate(conn):
             observer.step("schema headwater is up to date")
@@ -194,13 +193,6 @@ def _slot(kit: _Kit, ledger: Ledger | None = None) -> Iterator[ExportedSlot]:
         yield slot
 
 
-def tell_of_ddl(config: Config, observer: Observer, wanted: bool) -> None:
-    """Install the trigger that tells of DDL, or remove it. Raises ``SourceError``."""
-    with connect(config.source.dsn, application_name="headwater init") as conn:
-        set_ddl_events(conn, wanted)
-    observer.step(f"DDL events {'installed' if wanted else 'removed'}")
-
-
 def _exclusively(conn: Connection, source: str) -> None:
     """One ``headwater init`` a source: the lock ends with the session."""
     with translated("locking out other runs of headwater init"):
@@ -222,7 +214,9 @@ def _check(config: Config, known: state.SnapshotState | None) -> None:
         raise FatalError("\n".join(lines))
 
 
-def _standing(config: Config, conn: Connection, known: state.SnapshotState) -> Outcome:
+def _standing(
+    config: Config, conn: Connection, known: state.SnapshotState, observer: Observer
+) -> Outcome:
     """What an earlier run made; raises ``SourceError`` when its slot is gone."""
     slot = slot_state(conn, config.source.slot_name)
     if slot is None or slot.lost:
@@ -232,6 +226,9 @@ def _standing(config: Config, conn: Connection, known: state.SnapshotState) -> O
             "headwater init --again takes a new snapshot",
         )
     tables = captured_tables(conn, config.source)
+    for table in unpublished(read_publication(conn, config.source.publication_name), tables):
+        observer.step(f"{table.label} is not captured: headwater table add {table.label}")
+        tables.remove(table)
     return Outcome(
         False,
         config.source.slot_name,

@@ -125,7 +125,7 @@ def parse_range(text: str | None) -> tuple[str | None, str | None] | None:
 def _run(config: Config, snapshot_id: int, as_json: bool) -> None:
     from cdc.capture.memory import keep_freed_memory
     from cdc.cli.init import Display
-    from cdc.errors import HeadwaterError
+    from cdc.errors import HeadwaterError, SourceError
     from snapshots.job import StoppedError
     from snapshots.ondemand import run
 
@@ -140,7 +140,9 @@ def _run(config: Config, snapshot_id: int, as_json: bool) -> None:
         err().print(f"paused: headwater snapshot resume {snapshot_id} goes on")
         raise
     except HeadwaterError as error:
-        error.hint = f"{error.hint}; headwater snapshot resume {snapshot_id} goes on".strip("; ")
+        if not isinstance(error, SourceError):  # what the source says no to, it says again
+            goes_on = f"headwater snapshot resume {snapshot_id} goes on"
+            error.hint = f"{error.hint}; {goes_on}".strip("; ")
         raise
     finally:
         display.close()

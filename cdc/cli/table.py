@@ -40,7 +40,8 @@ def add(
     """Capture more tables: their rows as of one LSN, and every change since.
 
     First add them to source.tables. Capture may run or not; it is not stopped, and no other table
-    is read. After an interruption, run it again: it goes on where it was.
+    is read. Only for a table whose key is in source.keys it has to be stopped meanwhile. After an
+    interruption, run it again: it goes on where it was.
     """
     from cdc.cli.init import Display
     from cdc.cli.snapshot_display import describe, progress

@@ -89,9 +89,12 @@ class BulkProducer:
             for key, value in zip(keys, values, strict=True):
                 produce(topic, value, key, partition, refused, None, timestamp_ms)
         except Exception as error:
+            said = error.args[0].str() if error.args and hasattr(error.args[0], "str") else error
             raise LogError(
-                f"topic {topic} does not take a record: {error}",
-                "raise message.max.bytes in [kafka.producer] and max.message.bytes of the topic",
+                f"topic {topic} does not take a record of {len(value or b''):,} bytes, key "
+                f"{(key or b'none').decode(errors='replace')}: {said}",
+                "raise message.max.bytes in [kafka.producer] and max.message.bytes of the topic, "
+                "then run the same again",
             ) from error
         size = sum(map(len, filter(None, values))) + sum(map(len, filter(None, keys)))
         self._backlog.add(len(values), size + len(values) * HELD_BYTES)

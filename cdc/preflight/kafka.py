@@ -17,7 +17,8 @@ def kafka(
     missing = [spec.name for spec in specs if spec.name not in existing]
     if missing and initialised:
         message = f"topics are missing: {', '.join(missing)}"
-        hint = "were they deleted? headwater init --again fills them with a new snapshot"
+        hint = "of a table that is new in source.tables: headwater table add; those that were "
+        hint += "deleted: headwater init --again"
         yield Finding("error", "topics", message, hint)
     elif missing:
         yield Finding("ok", "topics", f"init creates {len(missing)}, {len(existing)} are there")

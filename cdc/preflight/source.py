@@ -11,7 +11,7 @@ from cdc.errors import HeadwaterError
 from cdc.preflight.finding import Finding
 from cdc.source.catalog import captured_tables, load_types, relation
 from cdc.source.postgres import Connection, translated
-from cdc.source.publication import changes, denied_hint, read_publication
+from cdc.source.publication import changes, denied_hint, read_publication, unpublished
 from cdc.source.selection import Table
 from cdc.source.slot import slot_state
 
@@ -199,6 +199,9 @@ def publication(source: Source) -> Iterator[Finding]:
     elif source.initialised:
         message = f"publication {name} does not fit source.tables"
         hint = f"what changed since init is not captured; to go back: {'; '.join(statements)}"
+        if left_out := [table.label for table in unpublished(current, source.tables)]:
+            message += f": not captured is {', '.join(left_out)}"
+            hint = f"headwater table add {' '.join(left_out)}"
         yield Finding("error", "publication", message, hint)
     elif _may_change(source, name):
         yield Finding("ok", "publication", f"init {'alters' if current else 'creates'} {name}")

@@ -49,6 +49,13 @@ class Publication(NamedTuple):
     """Set for ``FOR ALL TABLES`` and ``FOR TABLES IN SCHEMA``, whose tables nobody listed."""
 
 
+def unpublished(publication: Publication | None, tables: Sequence[Table]) -> list[Table]:
+    """Those of ``tables`` that a publication of single tables does not have. Pure."""
+    if publication is None or publication.wholesale:
+        return []
+    return [table for table in tables if (table.schema, table.name) not in publication.tables]
+
+
 def read_publication(conn: Connection, name: str) -> Publication | None:
     """The publication of that name, None without one."""
     with translated(f"reading publication {name}"):

@@ -123,6 +123,17 @@ def test_what_cannot_be_read_is_refused_with_the_way_out(
     assert "Traceback" not in refused.stderr
 
 
+def test_a_cancelled_snapshot_that_failed_early_leaves_no_topic(shop: Deployment) -> None:
+    refused = shop.run("snapshot", "start", "public.item", "--where", "nonsense = 1")
+    assert refused.returncode == 1
+    assert "resume" not in refused.stderr, "it would be refused again"
+    failed = json.loads(shop.run("snapshot", "list", "--json").stdout)[-1]
+    with Broker(shop.bootstrap) as broker:
+        assert broker.topics(f"{shop.name}.__snapshot.{failed['id']}.") != []
+        assert shop.run("snapshot", "cancel", str(failed["id"])).returncode == 0
+        wait_until(lambda: broker.topics(f"{shop.name}.__snapshot.") == [], "its topic to be gone")
+
+
 def test_without_init_it_says_so(deployment: Deployment) -> None:
     deployment.execute("create table public.item (id int primary key)")
     for command in (("list",), ("start", "public.item"), ("status", "1")):

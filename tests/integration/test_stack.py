@@ -23,7 +23,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from cdc.errors import StackError
 from stack import docker, postgres, process, servers, state
 from stack.ports import HOST
-from stack.postgres import outside_directory
+from stack.postgres import MAJOR, outside_directory
 from stack.servers import Endpoints
 from tests.waiting import wait_until
 
@@ -150,6 +150,15 @@ def test_other_settings_restart_the_server(home: Path) -> None:
 
 
 # --- what cannot start ------------------------------------------------------------------------
+
+
+def test_a_server_whose_new_settings_do_not_fit_its_data_goes_on(home: Path) -> None:
+    dsn = servers.start(home, ["postgres"]).postgres_dsn
+    with pytest.raises(StackError, match=r"is PostgreSQL 18's, not 16's"):
+        servers.start(home, ["postgres"], {"postgres": {MAJOR: "16"}})
+    assert conditions(home, "postgres") == {"running"}
+    with psycopg.connect(dsn) as connection:
+        assert connection.execute("show wal_level").fetchone() == ("logical",)
 
 
 def test_a_port_that_was_taken_meanwhile_is_an_error_that_names_it(home: Path) -> None:

@@ -133,7 +133,7 @@ def test_a_table_that_was_published_by_hand_gets_its_rows(shop: Deployment) -> N
             "update second set n = 5 where id <= 10",
             "delete from second where id = 11",
         )
-        wait_until(lambda: "headwater table add public.second" in shop.log("capture"), "the hint")
+        wait_until(lambda: "a table joined" in shop.log("capture"), "the hint")
         shop.captured(capture)
         done = shop.run("table", "add", "public.second")
         assert done.returncode == 0, done.stderr
@@ -170,3 +170,38 @@ def test_what_cannot_join_is_refused_before_anything_is_made(shop: Deployment) -
     assert "no replica identity" in refused.stderr
     snapshots = json.loads(shop.run("snapshot", "list", "--json").stdout)
     assert [one["kind"] for one in snapshots] == ["initial"]
+
+
+def test_a_key_of_the_configuration_is_known_to_capture_before_its_table_is(
+    shop: Deployment,
+) -> None:
+    shop.execute(
+        "create table log (id int not null, body text)",
+        "alter table log replica identity full",
+        "insert into log values (1, 'a')",
+    )
+    shop.tables = ("public.first", "public.log")
+    shop.settings = 'keys = {"public.log" = ["idd"]}\n'
+    refused = shop.run("table", "add", "public.log")
+    assert refused.returncode == 1
+    assert "public.log: key column idd is not published" in refused.stderr
+    shop.settings = ""
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+        shop.settings = 'keys = {"public.log" = ["id"]}\n'
+        refused = shop.run("table", "add", "public.log")
+        assert refused.returncode == 1
+        assert "stop capture, run this again, and start capture" in refused.stderr
+    snapshots = json.loads(shop.run("snapshot", "list", "--json").stdout)
+    assert [one["kind"] for one in snapshots] == ["initial"]
+    told = shop.run("init")
+    assert "public.log is not captured: headwater table add public.log" in told.stderr
+    assert f"{shop.name}.public.first" in told.stdout
+    assert f"{shop.name}.public.log" not in told.stdout
+
+    done = shop.run("table", "add", "public.log")
+    assert done.returncode == 0, done.stderr
+    with shop.running("capture") as capture:
+        shop.execute("update log set body = 'b'", "delete from log")
+        shop.captured(capture)
+    assert {json.dumps(event.key) for event in shop.events("log")} == {'{"id": 1}'}

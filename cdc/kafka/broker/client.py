@@ -102,6 +102,11 @@ class Broker:
         if existing:
             self._connection.call("deleting topics", lambda admin: admin.delete_topics(existing))
 
+    def topics(self, prefix: str) -> list[str]:
+        """The names of all topics that begin so."""
+        names = self._connection.call("listing topics", lambda admin: admin.list_topics())
+        return sorted(name for name in names if name.startswith(prefix))
+
     def partitions(self, topics: Sequence[str]) -> dict[str, int]:
         """Number of partitions of each topic that exists."""
         if not topics:
