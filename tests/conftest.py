@@ -38,8 +38,10 @@ _SETTINGS = {
 
 
 def pytest_configure() -> None:
-    """A terminated run stops its servers just as one ended by Ctrl-C."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """A terminated run stops its servers just as one ended by Ctrl-C, which a shell has those that
+    it starts in the background ignore."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

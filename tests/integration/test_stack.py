@@ -254,9 +254,14 @@ def test_a_test_run_that_is_interrupted_leaves_no_server_behind(
     command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", str(tmp_path)]
     url = tmp_path / "url"
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as run:
-        wait_until(lambda: url.exists() and url.read_text(), "the inner test to have its server")
-        run.send_signal(number)
-        assert run.wait(timeout=120) == pytest.ExitCode.INTERRUPTED
+        try:
+            wait_until(
+                lambda: url.exists() and url.read_text(), "the inner test to have its server"
+            )
+            run.send_signal(number)
+            assert run.wait(timeout=120) == pytest.ExitCode.INTERRUPTED
+        finally:
+            run.kill()
     with pytest.raises(redis.ConnectionError), redis.Redis.from_url(url.read_text()) as client:
         client.ping()
 
