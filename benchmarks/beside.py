@@ -12,18 +12,19 @@ from benchmarks.capturing import capturing, slot_of, topic_of
 from benchmarks.latency import percentile, waits
 from benchmarks.setting import (
     Setting,
-    checkpoint,
     create_table,
     drop_table,
+    headwater,
     init_source,
     load,
+    settle,
 )
 from benchmarks.shapes import USUAL
 from benchmarks.slots import drop_slot
 from cdc.errors import FatalError
 from cdc.kafka.broker import Broker
-from cdc.source.postgres import Connection, translated
-from demo.processes import Process, run, tail
+from cdc.source.postgres import Connection
+from demo.processes import Process, tail
 from snapshots.standing import Standing, snapshots
 
 _ALONE, _BESIDE, _READ = _TABLES = "orders_alone", "orders_beside", "orders_read"
@@ -39,9 +40,7 @@ def measure_beside(setting: Setting) -> dict[str, float]:
         for table in _TABLES:
             create_table(conn, USUAL, table)
         load(setting, conn, USUAL, _READ, setting.rows, setting.rows)
-        with translated("vacuum"):
-            conn.execute(f"vacuum analyze public.{_READ}".encode())
-        checkpoint(conn)
+        settle(conn, _READ)
         init_source(setting, source, "orders_*", "--no-snapshot")
         with capturing(setting, source):
             alone, beside = _p99s(setting, source)
@@ -73,7 +72,7 @@ def _snapshots(setting: Setting, source: str) -> Iterator[None]:
     def repeat() -> None:
         while not enough.is_set():
             try:
-                _headwater(setting, source, "snapshot", "start", f"public.{_READ}", "--json")
+                _snapshot(setting, source, "start", f"public.{_READ}", "--json")
             except FatalError as error:
                 failed.append(error)
                 return
@@ -89,13 +88,9 @@ def _snapshots(setting: Setting, source: str) -> Iterator[None]:
         raise failed[0]
 
 
-def _headwater(setting: Setting, source: str, *arguments: str) -> None:
-    what = f"headwater {' '.join(arguments)}"
-    log = setting.log(f"{arguments[0]}-{source}")
-    command = ["--config", str(setting.config(source)), *arguments]
-    code, _ = run(what, command, log, _TIMEOUT_S, lambda _pid: None)
-    if code:
-        raise FatalError(f"{what} ended with exit code {code}\n{tail(log)}")
+def _snapshot(setting: Setting, source: str, *arguments: str) -> None:
+    log = f"snapshot-{source}"
+    headwater(setting, source, "snapshot", *arguments, log=log, timeout_s=_TIMEOUT_S)
 
 
 def _read_again(setting: Setting, conn: Connection, source: str) -> float:
@@ -116,7 +111,7 @@ def _read_again(setting: Setting, conn: Connection, source: str) -> float:
     (killed,) = snapshots(conn, source, killed.id)
     if killed.complete:
         raise FatalError("the snapshot was done before it was killed", "take more rows")
-    _headwater(setting, source, "snapshot", "resume", str(killed.id))
+    _snapshot(setting, source, "resume", str(killed.id))
     with Broker(setting.bootstrap) as broker:
         records = _records(broker, killed)
     return records / setting.rows - 1

@@ -15,18 +15,17 @@ from benchmarks.capturing import slot_of
 from benchmarks.metrics import REPEATS
 from benchmarks.setting import (
     Setting,
-    checkpoint,
     create_table,
     drop_table,
+    headwater,
     init_source,
     load,
     servers_home,
+    settle,
 )
 from benchmarks.shapes import USUAL
 from benchmarks.slots import drop_slot
 from cdc.errors import FatalError
-from cdc.source.postgres import translated
-from demo.processes import run, tail
 from stack import servers
 
 _TABLE: Final = "orders_viewed"
@@ -44,9 +43,7 @@ def measure_bootstrap(setting: Setting) -> dict[str, float]:
     with setting.connect() as conn:
         create_table(conn, USUAL, _TABLE)
         load(setting, conn, USUAL, _TABLE, setting.rows, setting.rows)
-        with translated("vacuum"):
-            conn.execute(f"vacuum analyze public.{_TABLE}".encode())
-        checkpoint(conn)
+        settle(conn, _TABLE)
         source = "viewed"
         init_source(setting, source, _TABLE, "--no-snapshot")
         taken: dict[str, list[float]] = {kind: [] for kind in stores}
@@ -76,21 +73,11 @@ def _declare(setting: Setting, source: str, stores: Mapping[str, str]) -> None:
 
 def _build(setting: Setting, source: str, view: str) -> float:
     """Seconds of all steps of one build; the view is dropped again."""
-    log, config = setting.log(f"view-{view}"), ["--config", str(setting.config(source))]
-    for verb in ("create", "drop"):
-        arguments = [*config, "view", verb, view]
-        what = f"headwater view {verb} {view}"
-        if verb == "create":
-            arguments.append("--json")
-
-        def watch(_pid: int, what: str = what) -> None:
-            setting.watch(what, 0)
-
-        code, output = run(what, arguments, log, _TIMEOUT_S, watch)
-        if code:
-            raise FatalError(f"{what} ended with exit code {code}\n{tail(log)}")
-        if verb == "create":
-            (built,) = json.loads(output)
+    log, answer = f"view-{view}", ""
+    for arguments in (("create", view, "--json"), ("drop", view)):
+        said = headwater(setting, source, "view", *arguments, log=log, timeout_s=_TIMEOUT_S)
+        answer = answer or said
+    (built,) = json.loads(answer)
     if built["rows"] != setting.rows:
         raise FatalError(f"view {view} was built from {built['rows']} of {setting.rows} rows")
     return float(sum(built["seconds"].values()))

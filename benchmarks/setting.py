@@ -152,6 +152,32 @@ def checkpoint(conn: Connection) -> None:
         conn.execute("checkpoint")
 
 
+def settle(conn: Connection, table: str) -> None:
+    """A table that was loaded is vacuumed and on disk before something is measured."""
+    with translated("vacuum"):
+        conn.execute(f"vacuum analyze public.{table}".encode())
+    checkpoint(conn)
+
+
+def headwater(
+    setting: Setting,
+    source: str,
+    *arguments: str,
+    log: str,
+    timeout_s: float,
+    on_wait: Callable[[int], None] = lambda _pid: None,
+) -> str:
+    """A command on a source to its end; what it printed. ``on_wait`` hears its pid several times a
+    second. Raises ``FatalError``."""
+    what, file = f"headwater {' '.join(arguments)} of {source}", setting.log(log)
+    setting.watch(what, 0)
+    command = ["--config", str(setting.config(source)), *arguments]
+    code, output = run(what, command, file, timeout_s, on_wait)
+    if code:
+        raise FatalError(f"{what} ended with exit code {code}\n{tail(file)}")
+    return output
+
+
 def init_source(
     setting: Setting,
     source: str,
@@ -166,13 +192,15 @@ def init_source(
         f'\n[kafka]\nbootstrap_servers = "{setting.bootstrap}"\n',
         encoding="utf-8",
     )
-    command = ["--config", str(setting.config(source)), "init", *options]
-    log = setting.log(f"init-{source}")
-    what = f"headwater init {source}"
-    setting.watch(what, 0)
-    code, _ = run(what, command, log, _INIT_TIMEOUT_S, on_wait)
-    if code:
-        raise FatalError(f"{what} ended with exit code {code}\n{tail(log)}")
+    headwater(
+        setting,
+        source,
+        "init",
+        *options,
+        log=f"init-{source}",
+        timeout_s=_INIT_TIMEOUT_S,
+        on_wait=on_wait,
+    )
 
 
 def _wal_end(conn: Connection) -> int:

@@ -15,12 +15,12 @@ from benchmarks import proc
 from benchmarks.capturing import slot_of
 from benchmarks.debezium import snapshot, warm_worker
 from benchmarks.metrics import REPEATS, SNAPSHOT_SHAPES
-from benchmarks.setting import Setting, checkpoint, create_table, drop_table, init_source, load
+from benchmarks.setting import Setting, create_table, drop_table, init_source, load, settle
 from benchmarks.shapes import Shape
 from benchmarks.slots import drop_slot
 from cdc.errors import FatalError
 from cdc.kafka.broker import Broker, last_record
-from cdc.source.postgres import Connection, translated
+from cdc.source.postgres import Connection
 from cdc.topics import progress_topic, table_topic
 from stack.debezium import Worker
 from stack.postgres import client_binaries
@@ -76,9 +76,7 @@ def snapshot_turns(
     table = f"{shape.name}_copied"
     create_table(conn, shape, table)
     load(setting, conn, shape, table, rows, rows)
-    with translated("vacuum"):
-        conn.execute(f"vacuum analyze public.{table}".encode())
-    checkpoint(conn)
+    settle(conn, table)
     turns = []
     for i in range(repeats):
         source = f"{shape.name}_snapshot{i}"

@@ -22,11 +22,9 @@ from cdc.errors import HeadwaterError, UsageError
 from cdc.kafka.broker import Broker
 from jobs.faults import translate
 from jobs.generations import Generations, read_generations
-from jobs.session import open_session
+from jobs.session import spark_session
 from jobs.state import declared, differing, view_directory
 from jobs.turn import turn
-from stack.jars import jars
-from stack.java import find_java
 
 _POLL_S = 0.1
 
@@ -54,7 +52,7 @@ def build_views(
     stopping = threading.Event()
     built: dict[str, Built] = {}
     failed: dict[str, HeadwaterError] = {}
-    with _session(config) as spark:
+    with spark_session(config) as spark:
 
         def run(name: str) -> None:
             try:
@@ -149,21 +147,11 @@ def _kit(
 
 
 @contextmanager
-def _session(config: Config) -> Iterator[SparkSession]:
-    find_java()
-    spark = open_session(config.apply.master, config.apply.spark, jars("spark"))
-    try:
-        yield spark
-    finally:
-        spark.stop()
-
-
-@contextmanager
 def _session_if_needed(config: Config, found: Generations) -> Iterator[SparkSession | None]:
     """Only Delta's tables need Spark to be switched, restored or deleted."""
     stores = {one.declared.store for one in found.of.values()}
     if all(config.stores[store].kind != "delta" for store in stores):
         yield None
         return
-    with _session(config) as spark:
+    with spark_session(config) as spark:
         yield spark

@@ -1,4 +1,4 @@
-"""The Spark session of ``headwater apply``: one for all views of a process."""
+"""The Spark session of a process: one for all its views."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+
+from cdc.config import Config
+from stack.jars import jars as jars_of
+from stack.java import find_java
 
 # PySpark's: they write every fault's text, which may hold values, also of a batch tried again.
 _TELLTALES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -46,6 +50,17 @@ _SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
+
+
+@contextmanager
+def spark_session(config: Config) -> Iterator[SparkSession]:
+    """The session that ``config.apply`` describes, with its jars; stopped at the end."""
+    find_java()
+    spark = open_session(config.apply.master, config.apply.spark, jars_of("spark"))
+    try:
+        yield spark
+    finally:
+        spark.stop()
 
 
 def open_session(

@@ -46,15 +46,15 @@ def turn(
 
 
 def is_free(directory: Path, which: Turn) -> bool:
-    """Whether nobody holds a lock of the view now."""
+    """Whether nobody holds a lock of the view now. Two who ask at once do not see each other."""
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / f"{which}.lock").open("a") as file:
-        return _taken(file.fileno())
+        return _taken(file.fileno(), fcntl.LOCK_SH)
 
 
-def _taken(descriptor: int) -> bool:
+def _taken(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

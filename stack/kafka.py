@@ -55,9 +55,6 @@ class Kafka:
     def directory(self, home: Path) -> Path:
         return home / self.traits.name
 
-    def refuse(self, place: Place) -> None:
-        """Any settings go with what is there."""
-
     def prepare(self, place: Place) -> Launch:
         place.directory.mkdir(parents=True, exist_ok=True)
         properties = _write_properties(place)

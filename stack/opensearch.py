@@ -58,9 +58,6 @@ class OpenSearch:
     def directory(self, home: Path) -> Path:
         return home / self.traits.name
 
-    def refuse(self, place: Place) -> None:
-        """Any settings go with what is there."""
-
     def prepare(self, place: Place) -> Launch:
         (place.directory / "config").mkdir(parents=True, exist_ok=True)
         java = java_command(place.directory, "opensearch", _JVM, [_compiled()])

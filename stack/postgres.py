@@ -60,9 +60,6 @@ class Postgres:
         inside.rmdir()
         return _outside(home)
 
-    def refuse(self, place: Place) -> None:
-        _major(place.directory / "data", place.settings)
-
     def prepare(self, place: Place) -> Launch:
         user = unprivileged_user()
         data = place.directory / "data"

@@ -27,9 +27,6 @@ class Redis:
     def directory(self, home: Path) -> Path:
         return home / self.traits.name
 
-    def refuse(self, place: Place) -> None:
-        """Any settings go with what is there."""
-
     def prepare(self, place: Place) -> Launch:
         place.directory.mkdir(parents=True, exist_ok=True)
         settings = {

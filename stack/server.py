@@ -61,9 +61,6 @@ class Server(Protocol):
     def directory(self, home: Path) -> Path:
         """Where it keeps what it owns; asked once, then remembered."""
 
-    def refuse(self, place: Place) -> None:
-        """Raise ``StackError`` if what is there does not fit the settings. Nothing is changed."""
-
     def prepare(self, place: Place) -> Launch:
         """Make ready what a first start needs and say how to launch. Safe to repeat."""
 

@@ -100,8 +100,8 @@ def start(
                 if wanted is None or dict(wanted) == dict(known[name].settings):
                     launched[name] = 0
                     continue
-                if wanted is not None:  # refused while it still runs
-                    SERVERS[name].refuse(_place(home, replace(known[name], settings=dict(wanted))))
+                # What refuses the new settings does so while it still runs with the old ones.
+                SERVERS[name].prepare(_place(home, replace(known[name], settings=dict(wanted))))
                 _stop(home, known, [name])
             notice(name, "preparing")
             launched[name] = _launch(home, known, name, wanted)

@@ -44,22 +44,16 @@ def apply(
     """
     from cdc.logs import configure
     from jobs.apply import apply_views, chosen
-    from jobs.session import open_session
-    from stack.jars import jars
-    from stack.java import find_java
+    from jobs.session import spark_session
 
     config = configured(ctx)
     names = chosen(config, views or [])
     configure(json_lines=json_logs or not sys.stderr.isatty())
-    find_java()
-    spark = open_session(config.apply.master, config.apply.spark, jars("spark"))
     stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):  # after Spark, which takes SIGINT for itself
-        signal.signal(number, lambda *_: stopping.set())
-    try:
+    with spark_session(config) as spark:
+        for number in (signal.SIGTERM, signal.SIGINT):  # after Spark, which takes SIGINT for itself
+            signal.signal(number, lambda *_: stopping.set())
         failed = apply_views(spark, config, names, stopping, available_now)
-    finally:
-        spark.stop()
     for fault in dict.fromkeys(str(error) for error in failed.values()):
         print_error(fault)  # once, though it ended several views
     if failed:

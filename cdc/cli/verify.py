@@ -79,7 +79,9 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
         on_step = stack.enter_context(_steps(err()))
 
         @cache
-        def session() -> Any:
+        def session() -> Any:  # so is Spark
+            from jobs.session import spark_session
+
             return stack.enter_context(spark_session(config))
 
         @cache
@@ -132,21 +134,6 @@ def resolved_view(config: Config, name: str, broker: Broker) -> ResolvedView:
             "run `headwater init`, then `headwater capture`",
         )
     return resolve(parsed, list(versions.values())[-1])
-
-
-@contextmanager
-def spark_session(config: Config) -> Iterator[Any]:
-    """Spark, as ``headwater apply`` runs it."""
-    from jobs.session import open_session
-    from stack.jars import jars
-    from stack.java import find_java
-
-    find_java()
-    spark = open_session(config.apply.master, config.apply.spark, jars("spark"))
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 @contextmanager

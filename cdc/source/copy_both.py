@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+from contextlib import suppress
 from time import monotonic
 from typing import Final, NamedTuple, Protocol
 
@@ -129,11 +130,9 @@ class _OnTheSocket:
         self._flush()
 
     def close(self) -> None:
-        try:
-            self._unsent += COPY_DONE
+        self._unsent += COPY_DONE
+        with suppress(OSError):  # it is closed either way
             self._flush()
-        except OSError:
-            pass  # it is closed either way
         self._socket.close()
 
     def _read(self, enough: int) -> None:
@@ -221,11 +220,9 @@ class _ThroughLibpq:
 
     def close(self) -> None:
         if self._connection.status == pq.ConnStatus.OK:
-            try:
+            with suppress(Error):  # it is closed either way
                 self._connection.put_copy_end()
                 self._connection.flush()
-            except Error:
-                pass  # it is closed either way
 
     def _next(self) -> tuple[int, memoryview]:
         try:
