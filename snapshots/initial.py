@@ -15,10 +15,10 @@ from time import time_ns
 
 from cdc.config import Source
 from cdc.lsn import format_lsn
-from cdc.source.catalog import load_types
 from cdc.source.postgres import Connection, connect
 from cdc.source.selection import Table
 from cdc.source.slot import slot_state
+from cdc.source.types import load_types
 from snapshots.ledger import Ledger
 from snapshots.plan import plan_table
 from snapshots.publish import SnapshotPublisher

@@ -16,11 +16,12 @@ from cdc.config import Config, Source
 from cdc.errors import SourceError, UsageError
 from cdc.kafka.broker import Broker
 from cdc.kafka.topology import topic_specs
-from cdc.source.catalog import captured_tables, load_types, relation
+from cdc.source.catalog import captured_tables, relation
 from cdc.source.postgres import Connection, connect
 from cdc.source.publication import add_tables, read_publication
 from cdc.source.selection import Table, parse_pattern
 from cdc.source.slot import slot_state
+from cdc.source.types import load_types
 from cdc.topics import table_topic
 from snapshots import ondemand
 from snapshots.job import Observer

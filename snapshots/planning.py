@@ -12,9 +12,9 @@ import time
 from collections.abc import Sequence
 
 from cdc.kafka.bulk import BulkProducer
-from cdc.source.catalog import load_types
 from cdc.source.postgres import Connection
 from cdc.source.selection import Table
+from cdc.source.types import load_types
 from snapshots.job import Job
 from snapshots.ledger import Chunk, Ledger, TableRecord
 from snapshots.plan import TablePlan, chunk_blocks, estimated_rows, plan_table

@@ -13,9 +13,10 @@ from cdc.columnar.snapshot import SnapshotEncoder
 from cdc.config import Source
 from cdc.events.envelope import SourceContext
 from cdc.events.records import schema_record
-from cdc.source.catalog import load_types, relation, select_rows
+from cdc.source.catalog import relation, select_rows
 from cdc.source.copying import copy_out
 from cdc.source.postgres import identifier, literal
+from cdc.source.types import load_types
 from verification.scope import table_of
 from verification.source import SourceSnapshot, key_rows, sql_texts
 from verification.touched import key_reader

@@ -7,8 +7,9 @@ stream and the snapshot hold: the published rows and columns of the table that w
 from __future__ import annotations
 
 from cdc.errors import SourceError
-from cdc.source.catalog import load_types, relation, select_rows
+from cdc.source.catalog import relation, select_rows
 from cdc.source.postgres import Connection, translated
+from cdc.source.types import load_types
 from views.definition import ViewDefinition
 
 _TABLE = """

@@ -13,7 +13,7 @@ import orjson
 
 from cdc.errors import RetryableError, SourceError
 from cdc.events.values import Encoder, encoder
-from cdc.source.catalog import load_types, table_files
+from cdc.source.catalog import table_files
 from cdc.source.postgres import (
     Connection,
     connect,
@@ -23,6 +23,7 @@ from cdc.source.postgres import (
     translated,
 )
 from cdc.source.slot import create_slot
+from cdc.source.types import load_types
 from verification.canonical import (
     Canonicalizer,
     canonicalizer,

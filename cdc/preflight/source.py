@@ -9,11 +9,12 @@ from typing import Final
 from cdc.config import Config
 from cdc.errors import HeadwaterError
 from cdc.preflight.finding import Finding
-from cdc.source.catalog import captured_tables, load_types, relation
+from cdc.source.catalog import captured_tables, relation
 from cdc.source.postgres import Connection, translated
 from cdc.source.publication import changes, denied_hint, read_publication, unpublished
 from cdc.source.selection import Table
 from cdc.source.slot import slot_state
+from cdc.source.types import load_types
 
 OLDEST: Final = 14
 NEWEST: Final = 18

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from cdc.errors import HeadwaterError
 from cdc.preflight.finding import Finding
 from cdc.preflight.source import Source
-from cdc.source.catalog import load_types, relation
+from cdc.source.catalog import relation
+from cdc.source.types import load_types
 
 
 def views(source: Source) -> Iterator[Finding]:

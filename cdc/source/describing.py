@@ -14,8 +14,9 @@ from cdc.errors import HeadwaterError
 from cdc.protocol.messages import UNCHANGED, RelationMessage, Value, Values
 from cdc.protocol.relation import Column, Relation, TypeInfo
 from cdc.source.asking import answered, asking
-from cdc.source.catalog import TableFacts, key_columns, load_types, table_facts
+from cdc.source.catalog import TableFacts, key_columns, table_facts
 from cdc.source.postgres import Connection, connect, identifier, sqlstate, translated
+from cdc.source.types import load_types
 
 # By OID: the table may have another name by now. Of its columns those that are still the same.
 _NOW = """

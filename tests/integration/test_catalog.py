@@ -9,9 +9,10 @@ import pytest
 
 from cdc.config import Source
 from cdc.errors import SourceError
-from cdc.source.catalog import captured_tables, load_types, published, relation, table_facts
+from cdc.source.catalog import captured_tables, published, relation, table_facts
 from cdc.source.postgres import Connection, connect
 from cdc.source.publication import ensure_publication
+from cdc.source.types import load_types
 
 
 @pytest.fixture

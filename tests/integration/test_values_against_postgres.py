@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from cdc.events.values import encoder
 from cdc.protocol.relation import TypeInfo
-from cdc.source.catalog import load_types
 from cdc.source.postgres import WIRE_OPTIONS, Connection
+from cdc.source.types import load_types
 
 EXAMPLES = 40
 TYPES = """

@@ -21,8 +21,8 @@ from psycopg import sql
 from cdc.protocol.messages import Insert, RelationMessage
 from cdc.protocol.pgoutput import decode
 from cdc.protocol.relation import TypeInfo
-from cdc.source.catalog import load_types
 from cdc.source.postgres import WIRE_OPTIONS
+from cdc.source.types import load_types
 from stack import servers
 from stack.lock import DEBEZIUM, KAFKA
 from tests.oracle import story

@@ -49,9 +49,10 @@ CLIENTS = {
 # What each folder may import of ours besides itself.
 ALLOWED: dict[str, tuple[str, ...]] = {
     "snapshots": (*KERNEL, "cdc.source.slot", "cdc.source.catalog", "cdc.source.selection",
-                  "cdc.source.publication", "cdc.source.copying", "cdc.kafka.topology",
-                  "cdc.source.postgres", "cdc.kafka.producer", "cdc.kafka.bulk", "cdc.kafka.broker",
-                  "cdc.config", "cdc.columnar", "cdc.capture.memory"),
+                  "cdc.source.publication", "cdc.source.copying", "cdc.source.types",
+                  "cdc.source.postgres", "cdc.kafka.topology", "cdc.kafka.producer",
+                  "cdc.kafka.bulk", "cdc.kafka.broker", "cdc.config", "cdc.columnar",
+                  "cdc.capture.memory"),
     "views": KERNEL,
     "jobs": (*KERNEL, "cdc.config", "cdc.kafka.broker", "cdc.kafka.security", "views", "stack.jars",
              "stack.java"),
