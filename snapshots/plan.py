@@ -51,6 +51,8 @@ where c.relkind <> 'p' and c.oid in (
     union all select t.relid from pg_catalog.pg_partition_tree(%(oid)s::oid) t)
 order by c.oid
 """
+_ONLY: Final = "ONLY "
+_OF_NAME = "select pg_catalog.to_regclass(%s)::oid::bigint"
 
 
 class Leaf(NamedTuple):
@@ -174,9 +176,12 @@ def shape_now(
 def same_file(conn: Connection, leaf: Leaf) -> bool:
     """Whether the file is the planned one, in the snapshot that ``conn`` is in and at present.
 
-    What was rewritten looks empty to an older snapshot, and its rows have other places.
+    What was rewritten looks empty to an older snapshot, and its rows have other places. What took
+    the name of a partition that was renamed is another one; once it is locked no name changes.
     """
-    return table_files(conn, leaf.oid) == (leaf.file, leaf.file)
+    with translated(f"looking for {leaf.name}"):
+        row = conn.execute(_OF_NAME, (leaf.name.removeprefix(_ONLY),)).fetchone()
+    return row == (leaf.oid,) and table_files(conn, leaf.oid) == (leaf.file, leaf.file)
 
 
 def split(leaf: Leaf, chunk_blocks: int) -> list[tuple[int, int | None]]:
@@ -219,7 +224,9 @@ def _leaves(conn: Connection, table: Table) -> tuple[Leaf, ...]:
             files = ",".join(str(row[3]) for row in rows)
             return (Leaf(table.oid, name, files, blocks, tuples, False),)
     return tuple(
-        Leaf(oid, f"ONLY {identifier(schema)}.{identifier(name)}", str(file), blocks or 0, rows, at)
+        Leaf(
+            oid, f"{_ONLY}{identifier(schema)}.{identifier(name)}", str(file), blocks or 0, rows, at
+        )
         for oid, schema, name, file, blocks, rows, at, _ in rows
     )
 

@@ -86,12 +86,15 @@ class InlinePool:
 
     def give(self, task: Task) -> None:
         result = self._reader.read(task)
-        self._producer.flush()
-        if result.changed or result.rows or not self._marked:
+        if result.changed:
+            self._publisher.finish()  # nothing follows, so a row that is held back is a last one
+        else:
+            self._producer.flush()
+        if result.rows or result.changed:
             self._ready += self._waiting
             self._waiting = []
         self._waiting.append(result)
-        if not self._marked:
+        if result.changed or not self._marked:
             self._ready += self._waiting
             self._waiting = []
 
