@@ -9,21 +9,19 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from cdc.config_faults import Place, place, setting_faults, toml_fault
+from cdc.config_values import Name, OpenSearchUrl, Rate, RedisUrl, Servers, Setting, SlotName
 from cdc.errors import ConfigError
 from cdc.kafka.security import FILES, Security, file_problems, librdkafka_option
 from cdc.topics import slot_name
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-RATE: Final = r"^(none|[0-9]+(\.[0-9]+)? ?(rows|MB)/s)$"
-Rate = Annotated[str, Field(pattern=RATE)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$", max_length=100)]
 
 
 class _Section(BaseModel):
@@ -37,10 +35,10 @@ class Source(_Section):
     dsn: str = Field(min_length=1)
     tables: tuple[str, ...] = Field(min_length=1)
     exclude: tuple[str, ...] = ()
-    slot: str = Field(default="", pattern=r"^[a-z0-9_]{0,63}$")
+    slot: SlotName = ""
     publication: str = Field(default="", max_length=63)
     failover: bool = False
-    keys: dict[str, tuple[str, ...]] = {}
+    keys: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]] = {}
     """Key columns for tables whose replica identity is FULL, by ``schema.table``."""
 
     @property
@@ -55,11 +53,11 @@ class Source(_Section):
 class Kafka(Security):
     """Where events go. ``producer`` holds librdkafka settings that are passed through."""
 
-    bootstrap_servers: str = Field(min_length=1)
+    bootstrap_servers: Servers = Field(min_length=1)
     partitions: int = Field(default=2, ge=1, le=1000)
     replication_factor: int = Field(default=-1, ge=-1)
     topic: dict[str, str] = Field(default={})
-    producer: dict[str, str | int | float | bool] = Field(default={})
+    producer: dict[str, Setting] = Field(default={})
 
     @model_validator(mode="after")
     def _security_is_every_client_s(self) -> Kafka:
@@ -108,7 +106,7 @@ class Snapshot(_Section):
 
 class OpenSearch(_Section):
     kind: Literal["opensearch"]
-    url: str
+    url: OpenSearchUrl
     user: str = ""
     password: str = Field(default="", repr=False)
     verify_certs: bool = True
@@ -116,7 +114,7 @@ class OpenSearch(_Section):
 
 class Redis(_Section):
     kind: Literal["redis"]
-    url: str
+    url: RedisUrl
 
 
 class Delta(_Section):
@@ -147,7 +145,7 @@ class Apply(_Section):
     spark: dict[str, str] = {}
 
 
-_MODELS: Mapping[str, type[BaseModel]] = {
+_MODELS: dict[str, type[BaseModel]] = {
     "source": Source,
     "kafka": Kafka,
     "capture": Capture,
@@ -182,13 +180,17 @@ class Config(_Section):
         return self
 
 
+_MODELS[""] = Config  # the whole file's
+
+
 def load_config(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
     """Read and check a file. Relative paths in it are taken from the file's folder.
 
     Raises ``ConfigError`` that lists every problem.
     """
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8-sig")  # some editors put a mark in front
+        raw = tomllib.loads(text)
     except FileNotFoundError:
         raise ConfigError(
             f"{path}: no such file", "write one or name it with --config FILE"
@@ -197,8 +199,11 @@ def load_config(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
         raise ConfigError(f"{path}: is a folder", "name a file with --config FILE") from None
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}", "make it readable") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}: line {line}: not UTF-8", "save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: {toml_fault(error, text)}") from None
     return parse_config(raw, environ, base=path.resolve().parent, name=str(path))
 
 
@@ -206,12 +211,17 @@ def parse_config(
     raw: dict[str, Any], environ: Mapping[str, str], base: Path, name: str = "headwater.toml"
 ) -> Config:
     """Check an already parsed document; see ``load_config``."""
-    problems: list[str] = []
-    filled = _expand(raw, environ, "", problems)
+    missing: list[tuple[Place, str]] = []
+    filled = _expand(raw, environ, (), missing)
+    problems = [
+        f"{place(where)}: environment variable {variable} is not set: export it"
+        for where, variable in missing
+    ]
+    unfilled = {where for where, _ in missing}
     try:
         config = Config.model_validate(filled)
     except ValidationError as error:
-        problems += [_describe(item) for item in error.errors()]
+        problems += setting_faults(error.errors(), _MODELS, unfilled)
     if problems:
         raise ConfigError("\n".join(f"{name}: {problem}" for problem in problems))
     anchored = _anchor(config, base)
@@ -220,49 +230,21 @@ def parse_config(
     return anchored
 
 
-def _expand(node: Any, environ: Mapping[str, str], place: str, problems: list[str]) -> Any:
+def _expand(
+    node: Any, environ: Mapping[str, str], at: Place, missing: list[tuple[Place, str]]
+) -> Any:
+    """``node`` with the variables in its texts replaced; those without a value go to ``missing``,
+    with their place."""
     if isinstance(node, dict):
-        return {
-            k: _expand(v, environ, f"{place}.{k}".strip("."), problems) for k, v in node.items()
-        }
+        return {k: _expand(v, environ, (*at, k), missing) for k, v in node.items()}
     if isinstance(node, list):
-        return [_expand(v, environ, f"{place}.{i}", problems) for i, v in enumerate(node)]
+        return [_expand(v, environ, (*at, i), missing) for i, v in enumerate(node)]
     if not isinstance(node, str):
         return node
     for variable in _VARIABLE.findall(node):
         if variable not in environ:
-            problems.append(f"{place}: environment variable {variable} is not set: export it")
+            missing.append((at, variable))
     return _VARIABLE.sub(lambda match: environ.get(match[1], match[0]), node)
-
-
-def _describe(item: Any) -> str:
-    kinds = {"opensearch", "redis", "delta"}
-    parts = [str(part) for part in item["loc"]]
-    if len(parts) > 2 and parts[0] == "stores" and parts[2] in kinds:
-        del parts[2]
-    place = ".".join(part for part in parts if part != "[key]")
-    if item["type"] == "extra_forbidden":
-        return f"{place}: unknown setting: {_meant(item['loc'])}"
-    if item["type"] == "missing":
-        return f"{place}: is required: add it"
-    if item["type"] == "tuple_type":
-        return f'{place}: is not a list: write {parts[-1]} = ["..."]'
-    if item["type"] == "union_tag_invalid":
-        known = str(item["ctx"]["expected_tags"]).replace("'", "")
-        return f"{place}.kind: no kind {item['ctx']['tag']!r} of store: known are {known}"
-    if item["type"] == "union_tag_not_found":
-        return f"{place}.kind: is required: add it, one of {', '.join(sorted(kinds))}"
-    message = item["msg"].removeprefix("Value error, ")
-    return f"{place}: {message}" if place else message
-
-
-def _meant(location: Sequence[Any]) -> str:
-    """What an unknown setting may have been meant to be."""
-    model: type[BaseModel] = Config
-    if len(location) > 1:  # a store's kind stands behind its name
-        model = _MODELS[location[2] if location[0] == "stores" else location[0]]
-    close = get_close_matches(str(location[-1]), model.model_fields, 1)
-    return f"did you mean {close[0]}?" if close else f"known are {', '.join(model.model_fields)}"
 
 
 def _anchor(config: Config, base: Path) -> Config:

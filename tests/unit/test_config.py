@@ -1,4 +1,4 @@
-"""Every problem of a ``headwater.toml`` is one line with its place and the way out."""
+"""Reading a ``headwater.toml``: completed, anchored, refused as a whole."""
 
 from __future__ import annotations
 
@@ -52,34 +52,27 @@ def test_a_good_file_is_completed_from_the_environment(tmp_path: Path) -> None:
     assert load_config(path, ENVIRONMENT).source.dsn == ENVIRONMENT["SHOP_DSN"]
 
 
-@pytest.mark.parametrize(
-    ("good", "bad", "problem"),
-    [
-        ('"search"\nkey', '"serach"\nkey', "views.open_orders.store: no store 'serach'; [stores]"),
-        ("SHOP_DSN", "NOWHERE", "source.dsn: environment variable NOWHERE is not set: export it"),
-        ("sql =", "sqll =", "views.open_orders.sqll: unknown setting: did you mean sql?"),
-        ("url =", "zzz = 1\nurl =", "stores.search.zzz: unknown setting: known are kind, url, "),
-        ("[stores", "[kapture]\n[stores", "kapture: unknown setting: did you mean capture?"),
-        ("[stores", "[capture]\nfedback_s = 1\n[stores", "capture.fedback_s: unknown setting: did"),
-        ('name = "shop"\n', "", "source.name: is required: add it"),
-        ('["public.orders"]', "7", 'source.tables: is not a list: write tables = ["..."]'),
-        ('["id"]', '"id"', 'views.open_orders.key: is not a list: write key = ["..."]'),
-        ("opensearch", "solr", "stores.search.kind: no kind 'solr' of store: known are opensearch"),
-        ('kind = "opensearch"\n', "", "stores.search.kind: is required: add it, one of delta, o"),
-        ('name = "shop"', 'name = "shop', "not valid TOML: Illegal character '\\n' (at line 3,"),
-    ],
-)
-def test_what_is_wrong_is_named_with_its_place(
-    tmp_path: Path, good: str, bad: str, problem: str
-) -> None:
-    path = tmp_path / "headwater.toml"
-    found = problems(path, GOOD.replace(good, bad, 1))
-    assert any(line.startswith(f"{path}: {problem}") for line in found), found
-
-
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     text = GOOD.replace("SHOP_DSN", "NOWHERE").replace("sql =", "sqll =")
     assert len(problems(tmp_path / "headwater.toml", text)) == 3  # sql is missing too
+
+
+def test_a_text_without_its_variable_is_one_fault(tmp_path: Path) -> None:
+    text = GOOD.replace("localhost:9092", "${KAFKA}").replace("http://localhost:9200", "${SEARCH}")
+    path = tmp_path / "headwater.toml"
+    assert problems(path, text) == [
+        f"{path}: kafka.bootstrap_servers: environment variable KAFKA is not set: export it",
+        f"{path}: stores.search.url: environment variable SEARCH is not set: export it",
+    ]
+
+
+def test_a_byte_order_mark_is_passed_over_and_other_encodings_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "headwater.toml"
+    path.write_text(GOOD, encoding="utf-8-sig")
+    assert load_config(path, ENVIRONMENT).source.name == "shop"
+    path.write_bytes(GOOD.encode() + b"# caf\xe9\n")
+    with pytest.raises(ConfigError, match=r"headwater\.toml: line 15: not UTF-8: save it as UTF-8"):
+        load_config(path, ENVIRONMENT)
 
 
 def test_a_folder_and_a_missing_file_are_told_apart(tmp_path: Path) -> None:

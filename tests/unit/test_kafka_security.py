@@ -60,16 +60,16 @@ def kafka(base: Path = Path("/"), /, **options: Any) -> Kafka:
         ),
         (
             {"security_protocol": "sasl"},
-            "kafka.security_protocol: Input should be 'PLAINTEXT', 'SSL', 'SASL_PLAINTEXT' or "
-            "'SASL_SSL'",
+            "kafka.security_protocol: is 'sasl': did you mean SSL? known are PLAINTEXT, SSL, "
+            "SASL_PLAINTEXT, SASL_SSL",
         ),
         (
             {"producer": {"sasl.password": SECRET}},
-            "kafka: producer.sasl.password: set kafka.sasl_password, for every client",
+            "kafka.producer.sasl.password: set kafka.sasl_password, for every client",
         ),
         (
             {"producer": {"sasl.mechanisms": "PLAIN"}},
-            "kafka: producer.sasl.mechanisms: set kafka.sasl_mechanism, for every client",
+            "kafka.producer.sasl.mechanisms: set kafka.sasl_mechanism, for every client",
         ),
         (
             {"security_protocol": "SSL", "ssl_ca_location": "nowhere/ca.pem"},

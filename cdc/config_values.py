@@ -1,0 +1,77 @@
+"""The forms that texts of a ``headwater.toml`` have, each with what it says of another one."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator
+from pydantic_core import PydanticCustomError
+
+_PORTS: Final = range(1, 65_536)
+
+
+def _of_form(pattern: str, wanted: str) -> AfterValidator:
+    """Text that matches as a whole; ``wanted`` says so in words."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(f"is {value!r}: {wanted}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _is_url(example: str, *schemes: str) -> AfterValidator:
+    """A URL of one of the schemes. It may hold a password: no message shows it."""
+
+    def check(value: str) -> str:
+        try:
+            parts = urlsplit(value)
+            whole = bool(parts.path if parts.scheme == "unix" else parts.hostname)
+            whole = whole and (parts.port is None or parts.port in _PORTS)
+        except ValueError:  # a port that is no number, brackets without an address
+            whole = False
+        if not whole or parts.scheme not in schemes:
+            raise ValueError(f"is no {' or '.join(schemes)} URL: write one like {example}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _servers(value: str) -> str:
+    """``HOST:PORT``, several with commas."""
+    for server in value.split(","):
+        host, _, port = server.strip().rpartition(":")
+        if not host or "//" in host or not port.isdecimal() or int(port) not in _PORTS:
+            raise ValueError(f"{server.strip()!r} is not HOST:PORT: write localhost:9092")
+    return value
+
+
+def _setting(value: Any) -> Any:
+    """What a setting of librdkafka may be."""
+    if not isinstance(value, str | int | float | bool):
+        raise PydanticCustomError("setting_type", "one fault in place of one for each type")
+    return value
+
+
+Rate = Annotated[
+    str,
+    _of_form(
+        r"none|(?=.*[1-9])[0-9]+(\.[0-9]+)? ?(rows|MB)/s",
+        "write 32 MB/s, 5000 rows/s or none",
+    ),
+]
+Name = Annotated[
+    str,
+    _of_form(
+        r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}",
+        "use up to 100 letters, digits, _ and -, the first one a letter or digit",
+    ),
+]
+SlotName = Annotated[str, _of_form(r"[a-z0-9_]{0,63}", "use up to 63 small letters, digits and _")]
+Servers = Annotated[str, AfterValidator(_servers)]
+Setting = Annotated[str | int | float | bool, BeforeValidator(_setting)]
+OpenSearchUrl = Annotated[str, _is_url("http://localhost:9200", "http", "https")]
+RedisUrl = Annotated[str, _is_url("redis://localhost:6379/0", "redis", "rediss", "unix")]
