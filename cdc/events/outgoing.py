@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from cdc.events.dead_letters import DeadLetters
-from cdc.events.records import Batch, Block, Record, Replay
+from cdc.events.records import POSITION_HEADER, Batch, Block, Record, Replay
 from cdc.lsn import Position
 
 _SMALL: Final = 1 << 17
@@ -19,6 +19,7 @@ class Outgoing:
         self._replay = replay
         self._letters = letters
         self._batch = Batch()
+        self._cut: Position | None = None
 
     @property
     def replaying(self) -> bool:
@@ -40,8 +41,11 @@ class Outgoing:
         """A record at a position, unless Kafka holds it; ``size`` in bytes."""
         letters = self._letters
         if letters is None or not letters.takes(record):
+            if position == self._cut:
+                record = _told(record, position)
             self._put(topic, record, size, position)
             return
+        self._cut = position
         for piece in letters.pieces(topic, record, position):
             self._put(letters.topic, piece, len(piece["value"] or b""), position)
 
@@ -56,3 +60,9 @@ class Outgoing:
     def add_block(self, topic: str, block: Block) -> None:
         """Records that Kafka cannot hold."""
         self._batch.add_block(topic, block)
+
+
+def _told(tombstone: Record, position: Position) -> Record:
+    """The tombstone of a delete that was cut: nothing in its partition has its position."""
+    headers = [*tombstone.get("headers", ()), (POSITION_HEADER, position.hex().encode())]
+    return {**tombstone, "headers": headers}

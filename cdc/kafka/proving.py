@@ -1,41 +1,69 @@
-"""The first record that a producer writes to a partition goes alone. No I/O of its own.
+"""The first record that a producer writes to a partition goes alone, and so does the first one
+after a while without any. No I/O of its own.
 
 A broker that holds nothing of an idempotent producer takes any number for its first one. So when it
 refuses a partition's first batch for good (too large, no key for a compacted topic), it may still
 take the ones behind it that are on their way, and the partition's end would claim what was refused:
 lost after the next start. Behind a record that was acknowledged, it refuses what follows a gap.
+
+And a broker forgets: a producer whose newest record in a partition is older than the broker's
+``producer.id.expiration.ms`` (a day by default). So a partition that rests has to be proven again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from time import time
 from typing import Any, Final
 
 from cdc.topics import partition_for
 
 _partition_for: Final = lru_cache(1024)(partition_for)
 """A topic with partitions that stay empty has few keys."""
+REST_S: Final = 300.0
+"""After less than four times as long without a record a partition is unproven again. A day would be
+too much: the broker counts from the record's own time, a commit's, which is days ago where capture
+catches up, and looks every ten minutes by default (``ProducerStateManager.isProducerExpired``). It
+costs one wait for an acknowledgement, where there was nothing to do for minutes."""
 Produce = Callable[..., None]
 _Held = list[tuple[Any, ...]]
 
 
 class Proving:
-    """Holds back what is behind each partition's first record until that is acknowledged."""
+    """Holds back what is behind each partition's first record until that is acknowledged.
 
-    def __init__(self, produce: Produce) -> None:
+    ``clock`` is the time of day, in seconds: it counts while the machine sleeps, as the broker's.
+    """
+
+    def __init__(self, produce: Produce, clock: Callable[[], float] = time) -> None:
         self._produce = produce
+        self._clock = clock
         self._partitions: dict[str, int] = {}
         self._unproven: dict[str, dict[int, _Held | None]] = {}
+        self._seen: dict[str, tuple[float, dict[int, int]]] = {}
         self._ready: _Held = []
 
-    def proven(self, topic: str, partitions: Iterable[int]) -> bool:
-        """Whether every one of the topic's partitions has taken a record."""
-        if topic not in self._unproven:
-            unproven: dict[int, _Held | None] = dict.fromkeys(partitions)
-            self._unproven[topic] = unproven
-            self._partitions[topic] = max(1, len(unproven))
+    def proven(self, topic: str, offsets: Mapping[int, int]) -> bool:
+        """Whether every one of the topic's partitions has taken a record lately. ``offsets`` has
+        the next offset of each, which moves with each acknowledgement."""
+        now = self._clock()
+        if topic not in self._seen:
+            self._unproven[topic] = dict.fromkeys(offsets)
+            self._partitions[topic] = max(1, len(offsets))
+            self._seen[topic] = now, dict(offsets)
+        elif abs(now - self._seen[topic][0]) >= REST_S:  # a clock may be set back
+            self._look(topic, offsets, now)
         return not self._unproven[topic]
+
+    def _look(self, topic: str, offsets: Mapping[int, int], now: float) -> None:
+        """What got nothing since the last look rests; nobody knows of a look that is long ago."""
+        then, seen = self._seen[topic]
+        long_ago = abs(now - then) >= 2 * REST_S
+        for partition, offset in offsets.items():
+            if long_ago or offset == seen.get(partition):
+                self._unproven[topic].setdefault(partition, None)
+        self._seen[topic] = now, dict(offsets)
 
     def produce(
         self,

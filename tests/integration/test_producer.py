@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
 from cdc.capture.progress import Flight
 from cdc.errors import LogError
 from cdc.events.records import Block, Record
+from cdc.kafka import proving
 from cdc.kafka.broker import Broker
 from cdc.kafka.producer import Producer
+from stack import servers
 from tests.waiting import wait_until
 
 PARTITIONS = 2
@@ -29,6 +33,17 @@ def create(kafka: str, name: str, **configs: str) -> None:
     settings = {key.replace("_", "."): value for key, value in configs.items()}
     admin.create_topics([NewTopic(name, PARTITIONS, 1, topic_configs=settings)])
     admin.close()
+
+
+@pytest.fixture
+def forgetful(tmp_path: Path) -> Iterator[str]:
+    """A broker that soon knows nothing of a producer that rests."""
+    settings = {"producer.id.expiration.ms": "1", "producer.id.expiration.check.interval.ms": "50"}
+    home = tmp_path / "forgetful"
+    try:
+        yield servers.start(home, ["kafka"], {"kafka": settings}).kafka_bootstrap
+    finally:
+        servers.purge(home)
 
 
 def block(rows: int, value: bytes = b"v") -> Block:
@@ -111,3 +126,33 @@ def test_records_missing_ahead_of_a_block_s_last_are_noticed(kafka: str, topic: 
     producer.send({topic: [block(1000)]}, 100, flight)
     with pytest.raises(LogError, match="where none was expected"):
         settle(producer, flight)
+
+
+def test_nothing_stands_behind_a_refused_record_of_a_producer_that_the_broker_forgot(
+    forgetful: str, source_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(forgetful, source_name, max_message_bytes="2000")
+    producer = Producer(forgetful, {"batch.num.messages": 1, "compression.type": "none"})
+    producer.next_offsets[source_name] = dict.fromkeys(range(PARTITIONS), 0)
+    first = Flight(PARTITIONS, 1)
+    producer.send({source_name: [block(PARTITIONS)]}, 100, first)
+    settle(producer, first)
+    admin = KafkaAdminClient(bootstrap_servers=forgetful)
+    place = TopicPartition(source_name, 0)
+
+    def forgot() -> bool:
+        return not admin.describe_producers([place])[place].active_producers
+
+    wait_until(forgot, "the broker to forget its producer")
+    admin.close()
+    rows = block(12)
+    rows.values[0] = b"x" * 5000
+    monkeypatch.setattr(proving, "REST_S", 0)
+    flight = Flight(PARTITIONS, 1)
+    producer.send({source_name: [rows]}, 100, flight)
+    with pytest.raises(LogError, match="Message size too large"):
+        settle(producer, flight)
+    with suppress(LogError):
+        producer.flush(10)
+    with Broker(forgetful) as broker:
+        assert broker.end_offsets([source_name])[source_name][0] == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from struct import pack
 
 import pytest
 
@@ -13,9 +14,9 @@ from cdc.events.dead_letters import DeadLetters, whole
 from cdc.events.envelope import SourceContext
 from cdc.events.records import Block, Record, weight
 from cdc.kafka.broker import Record as Read
-from cdc.kafka.tails import streamed
+from cdc.kafka.tails import scan, streamed
 from cdc.lsn import Position
-from tests.unit.test_change import TOPIC, begin, commit, describe, frame, insert, relation
+from tests.unit.test_change import TOPIC, begin, commit, describe, frame, insert, relation, row
 
 LIMIT = 5_000
 LETTERS = "s.__dead_letters"
@@ -33,7 +34,9 @@ STREAM = stream(30_000)
 
 
 def transcribed(
-    replay: KafkaReplay | None = None, frames: tuple[bytes, ...] = STREAM
+    replay: KafkaReplay | None = None,
+    frames: tuple[bytes, ...] = STREAM,
+    ordinals: tuple[int, ...] = (1, 3),
 ) -> dict[str, list[Record]]:
     reported: list[Position] = []
     letters = DeadLetters("s", LIMIT, lambda _topic, position, _size: reported.append(position))
@@ -43,7 +46,7 @@ def transcribed(
     )  # fmt: skip
     for payload in frames:
         made.feed(frame(payload, 100))
-    assert reported == [Position(200, 1), Position(200, 3)]
+    assert reported == [Position(200, ordinal) for ordinal in ordinals]
     found: dict[str, list[Record]] = {}
     for topic, records in made.take().records.items():
         for record in records:
@@ -90,6 +93,24 @@ def test_a_restart_writes_what_is_not_whole_again_from_its_first_piece(kept: int
     assert [letter.missing for letter in letters] == [0, 0]
     texts = [json.loads(letter.value)["after"]["a"] for letter in letters]
     assert texts == ["x" * size, "z" * 9_000]
+
+
+@pytest.mark.parametrize("kept", range(4))
+def test_the_tombstone_of_a_delete_that_is_too_large_stands_once_after_a_restart(kept: int) -> None:
+    """What was kept of the partition may end in it."""
+    deleted = b"D" + pack(">I", 1) + b"O" + row(b"1", b"x" * 9_000)
+    frames = begin(200), describe(), insert(b"1", b"y"), deleted, insert(b"2", b"z"), commit(200)
+    whole_partition = transcribed(frames=frames, ordinals=(2,))[TOPIC]
+    assert [record["value"] is None for record in whole_partition] == [False, True, False]
+    held = read(whole_partition[:kept])
+    last = scan(TOPIC, held).last
+    tails = {
+        (LETTERS, 0): Tail(Position(200, 2)),
+        (TOPIC, 0): Tail(last.position if last else None),
+    }
+    replay = KafkaReplay(100, tails, {TOPIC: 1, LETTERS: 1})
+    again = transcribed(replay, frames, (2,)).get(TOPIC, [])
+    assert [*whole_partition[:kept], *again] == whole_partition
 
 
 def test_a_record_with_missing_pieces_says_so() -> None:
