@@ -1,4 +1,4 @@
-"""Two seeds of ``make chaos`` that hold each kind of kill."""
+"""Two seeds of ``make chaos`` that hold each kind of kill, and all that a seed may draw."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rich.console import Console
 from stack.guardian import Guardian
 from tests.chaos.__main__ import run, summarise
 from tests.chaos.faults import plan
+from tests.chaos.options import majors, options
 
 SEEDS = (5, 8)
 
@@ -18,6 +19,13 @@ def test_the_seeds_hold_each_kind_of_kill() -> None:
     assert {"capture killed", "broker killed", "server killed"} <= faults
 
 
+def test_the_seeds_hold_both_servers_metadata_and_dead_letters() -> None:
+    drawn = [options(seed) for seed in SEEDS]
+    assert majors(SEEDS) == ["16", "18"]
+    assert {one.metadata for one in drawn} == {True, False}
+    assert {one.limit is None for one in drawn} == {True, False}
+
+
 def test_nothing_is_lost_doubled_or_out_of_order(tmp_path: Path, guardian: Guardian) -> None:
     guardian.purge(tmp_path)
     outcomes = list(run(SEEDS, tmp_path / "chaos", Console()))
@@ -25,3 +33,5 @@ def test_nothing_is_lost_doubled_or_out_of_order(tmp_path: Path, guardian: Guard
     summary = summarise(outcomes, 0)
     assert summary["seeds"] == len(SEEDS)
     assert all(outcome.transactions > 50 and outcome.samples > 5 for outcome in outcomes)
+    assert all(outcome.emitted > 5 for outcome in outcomes)
+    assert sum(outcome.letters for outcome in outcomes) > 5

@@ -17,8 +17,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from tests.chaos.faults import KILLS
+from tests.chaos.options import majors, options
 from tests.chaos.run import Outcome, Seed
-from tests.chaos.setting import setting
+from tests.chaos.setting import settings
 
 HOME: Final = Path(".headwater/chaos")
 _SHOWN: Final = 12
@@ -57,14 +58,14 @@ def run(seeds: Sequence[int], home: Path, console: Console) -> Iterator[Outcome]
         TimeRemainingColumn(),
         TextColumn("{task.description}"),
     )
-    with Progress(*columns, console=console) as progress, setting(home) as servers:
+    with Progress(*columns, console=console) as progress, settings(home, majors(seeds)) as servers:
         task = progress.add_task("", total=len(seeds))
         for seed in seeds:
 
             def watch(what: str, seed: int = seed) -> None:
                 progress.update(task, description=f"seed {seed}: {what}")
 
-            outcome = Seed(servers, seed, watch).run()
+            outcome = Seed(servers[options(seed).major], seed, watch).run()
             progress.advance(task)
             if not console.is_terminal:
                 console.print(_line(outcome), highlight=False)
@@ -83,6 +84,8 @@ def summarise(outcomes: Sequence[Outcome], seconds: float) -> dict[str, object]:
         "failures": [outcome.seed for outcome in outcomes if outcome.findings],
         "transactions": sum(outcome.transactions for outcome in outcomes),
         "changes": sum(outcome.changes for outcome in outcomes),
+        "emitted_events": sum(outcome.emitted for outcome in outcomes),
+        "dead_letters": sum(outcome.letters for outcome in outcomes),
         "undecided_commits": sum(outcome.undecided for outcome in outcomes),
         "confirmed_samples": sum(outcome.samples for outcome in outcomes),
         "restarted_by_itself": sum(outcome.restarts for outcome in outcomes),
@@ -107,7 +110,8 @@ def _line(outcome: Outcome) -> str:
     state = "FAILED" if outcome.findings else "good"
     return (
         f"seed {outcome.seed}: {state}, {outcome.transactions} transactions, {outcome.changes} "
-        f"changes, {outcome.samples} samples, {outcome.seconds:.1f} s: {', '.join(outcome.faults)}"
+        f"changes, {outcome.emitted} emitted, {outcome.letters} dead letters, {outcome.samples} "
+        f"samples, {outcome.seconds:.1f} s; {outcome.drawn}: {', '.join(outcome.faults)}"
     )
 
 

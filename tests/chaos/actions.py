@@ -19,6 +19,8 @@ Changes = list[Change]
 NUMBERS: Final = 60
 """Rows have numbers from 1 to this: few, so that clients meet at the same keys."""
 BULK_ROWS: Final = 20_000
+_HUGE: Final = 4_300
+"""Times 32 bytes."""
 
 
 class Row(NamedTuple):
@@ -130,6 +132,19 @@ def _update(
     statement = f"update {table.sql} set {', '.join(sets)} where {table.id} = any(%s)"
     rows = _ask(conn, table, statement, TOKENS, list(numbers))
     made += [Change("u", table.label, row.key, row.token) for row in rows]
+
+
+def huge(conn: Connection, rng: random.Random, table: Table, made: Changes) -> None:
+    """A value that is too large for Kafka in some seeds; not where each later event of the row
+    would hold it again."""
+    if table.large and not table.full:
+        name = rng.choice(table.large)
+        statement = (
+            f"update {table.sql} set token = nextval(%s), n = n + 1,"
+            f" {name} = repeat(md5(random()::text), {_HUGE}) where {table.id} = %s"
+        )
+        rows = _ask(conn, table, statement, TOKENS, rng.randint(1, NUMBERS))
+        made += [Change("u", table.label, row.key, row.token) for row in rows]
 
 
 def delete(conn: Connection, rng: random.Random, table: Table, made: Changes) -> None:

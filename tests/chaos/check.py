@@ -13,8 +13,11 @@ from itertools import groupby
 from typing import Final
 
 from cdc.lsn import Position, format_lsn
-from cdc.topics import message_topic, table_topic
+from cdc.topics import dead_letters_topic, message_topic, table_topic, transaction_topic
+from tests.chaos.letters import dead_letters
 from tests.chaos.log import Log, Partition, Record
+from tests.chaos.metadata import told_transactions
+from tests.chaos.outbox import emitted, emitted_by, placed, topics_of_events
 from tests.chaos.progress import confirmed, marks
 from tests.chaos.tables import BY_LABEL, TABLES
 from tests.chaos.truth import Change, Transaction, Truth
@@ -24,13 +27,22 @@ PREFIX: Final = "chaos"
 """Of the messages that the workload sends; capture may send some of its own."""
 
 
-def check_stream(log: Log, truth: Truth, source: str, snapshot_lsn: int) -> list[str]:
-    """Every check but the one that compares tables (``tests.chaos.fold``).
+def check_stream(
+    log: Log,
+    truth: Truth,
+    source: str,
+    snapshot_lsn: int,
+    metadata: bool = False,
+    limit: int | None = None,
+) -> list[str]:
+    """Every check but the one that compares tables (``tests.chaos.fold``), of a log to which dead
+    letters were put back (``tests.chaos.letters``).
 
     ``snapshot_lsn``: what committed below it is in the snapshot, and not in the stream.
+    ``metadata``: transactions are told of. ``limit``: what is larger is a dead letter.
     """
     return [
-        *topics(log, source),
+        *topics(log, truth, source, metadata, limit),
         *positions(log),
         *tombstones(log),
         *truncates(log),
@@ -39,13 +51,19 @@ def check_stream(log: Log, truth: Truth, source: str, snapshot_lsn: int) -> list
         *confirmed(log),
         *marks(log),
         *described(log),
+        *placed(log, source),
+        *told_transactions(log, truth, source, metadata),
+        *dead_letters(log, limit),
     ]
 
 
-def topics(log: Log, source: str) -> Findings:
-    """There are no topics but those of the tables and of messages."""
+def topics(log: Log, truth: Truth, source: str, metadata: bool, limit: int | None) -> Findings:
+    """There are no topics but those of what is captured, and of what was asked for."""
     known = {table_topic(source, t.schema, t.name) for t in TABLES} | {message_topic(source)}
-    for topic in sorted({topic for topic, _ in log.events} - known):
+    known |= topics_of_events(truth, source)
+    known |= {transaction_topic(source)} if metadata else set()
+    known |= set() if limit is None else {dead_letters_topic(source)}
+    for topic in sorted({topic for topic, _ in (*log.events, *log.told)} - known):
         yield f"{topic} is the topic of nothing that is captured"
 
 
@@ -61,6 +79,13 @@ def positions(log: Log) -> Findings:
                 last = max(last, record.position)
             elif record.value is not None and last > Position(0, 0):
                 yield f"{_name(place, record)}: a snapshot row behind the stream"
+    for place, told in log.told.items():
+        last = Position(0, 0)
+        for one in told if not place[0].endswith(dead_letters_topic("")) else []:
+            if one.position <= last:
+                went = f"{_at(one.position)} after {_at(last)}"
+                yield f"{place[0]}[{place[1]}] at {one.offset}: position goes back, {went}"
+            last = max(last, one.position)
 
 
 def tombstones(log: Log) -> Findings:
@@ -95,6 +120,14 @@ def truncates(log: Log) -> Findings:
 def transactions(log: Log, truth: Truth, source: str, snapshot_lsn: int) -> Findings:
     """Each committed transaction once, whole, with its changes in their order; no other."""
     streamed, messages = _by_transaction(log, source)
+    xids = emitted_by(truth)
+    for id_, position, change in emitted(log, source):
+        if id_ in xids:
+            streamed[xids[id_]].append((position, change))
+        else:
+            yield f"event {id_} at {_at(position)} was rolled back, or emitted by nobody"
+    for events in streamed.values():
+        events.sort(key=lambda event: event[0])
     known = {transaction.xid: transaction for transaction in truth.committed}
     for xid, events in streamed.items():
         if xid not in known:
@@ -146,11 +179,11 @@ def _same(name: str, made: list[Change], found: list[Change]) -> Findings:
 
 
 def _settled(changes: list[Change]) -> list[Change]:
-    """A TRUNCATE of several tables has no order among them. Messages have one only among
-    themselves: the server gives them the LSN of whatever comes next, and with savepoints sorts
-    the two as it happens."""
-    messages = [change for change in changes if change.op == "m"]
-    changes = [change for change in changes if change.op != "m"]
+    """A TRUNCATE of several tables has no order among them. Messages, emitted events too, have one
+    only among themselves: the server gives them the LSN of whatever comes next, and with savepoints
+    sorts the two as it happens."""
+    messages = [change for change in changes if change.op in ("m", "e")]
+    changes = [change for change in changes if change.op not in ("m", "e")]
     settled: list[Change] = []
     for is_truncate, changes_of in groupby(changes, key=lambda change: change.op == "t"):
         run = list(changes_of)
@@ -181,8 +214,6 @@ def _by_transaction(
             else:
                 change = _change(labels.get(topic, topic), record)
             found[xid].append((record.position, change))
-    for events in found.values():
-        events.sort(key=lambda event: event[0])
     return found, messages
 
 

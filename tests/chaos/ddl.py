@@ -13,6 +13,7 @@ from tests.chaos.actions import (
     Connection,
     Row,
     _ask,
+    huge,
     insert,
     mass,
     shift,
@@ -20,6 +21,7 @@ from tests.chaos.actions import (
     truncate,
     update,
 )
+from tests.chaos.outbox import emit
 from tests.chaos.tables import TOKENS, Table, quoted
 from tests.chaos.truth import Change
 
@@ -85,5 +87,7 @@ WILD: Final[dict[Action, float]] = {
     truncate: 0.25,
     mass: 0.12,
     alter: 0.6,
+    emit: 1.5,
+    huge: 0.6,
 }
 """What goes on while things break."""

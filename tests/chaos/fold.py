@@ -9,7 +9,7 @@ from typing import Any, Final
 import psycopg
 
 from cdc.topics import table_topic
-from tests.chaos.log import Log, Record
+from tests.chaos.log import Log, Record, brief
 from tests.chaos.tables import TABLES, Table, quoted
 from tests.chaos.truth import key_text
 
@@ -34,7 +34,9 @@ def read_tables(conn: psycopg.Connection[tuple[Any, ...]]) -> dict[str, Contents
         names = [n for (n,) in conn.execute(_COLUMNS.encode(), (table.schema, table.name))]
         columns = ", ".join(f"{quoted(name)}::text" for name in names)
         rows = conn.execute(f"select {columns} from {table.sql}".encode(), ()).fetchall()
-        found[table.label] = [dict(zip(names, row, strict=True)) for row in rows]
+        found[table.label] = [
+            {name: brief(value) for name, value in zip(names, row, strict=True)} for row in rows
+        ]
     return found
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from cdc.lsn import format_lsn
-from tests.chaos.log import Log, Partition, Record
+from tests.chaos.log import PUT_BACK, Log, Partition, Record, Told
 
 Findings = Iterator[str]
 
@@ -14,7 +14,7 @@ Findings = Iterator[str]
 def confirmed(log: Log) -> Findings:
     """What the slot said to be confirmed was in Kafka at that moment, and it never goes back while
     the server runs; a crash takes the slot back to its last checkpoint."""
-    lowest = {place: _lowest_after(records) for place, records in log.events.items()}
+    lowest = _lowest(log)
     for before, sample in pairwise(log.samples):
         if sample.era == before.era and sample.confirmed < before.confirmed:
             yield f"the slot's confirmed LSN goes back to {format_lsn(sample.confirmed)}"
@@ -30,7 +30,7 @@ def confirmed(log: Log) -> Findings:
 
 def marks(log: Log) -> Findings:
     """A mark's transactions stand below its offsets; marks do not go back."""
-    lowest = {place: _lowest_after(records) for place, records in log.events.items()}
+    lowest = _lowest(log)
     last_lsn, last = 0, dict[Partition, int]()
     for mark in log.marks:
         ends = {
@@ -50,11 +50,18 @@ def marks(log: Log) -> Findings:
         last_lsn, last = mark["lsn"], {**last, **ends}
 
 
-def _lowest_after(records: list[Record]) -> dict[int, int]:
+def _lowest(log: Log) -> dict[Partition, dict[int, int]]:
+    rows = {place: _lowest_after(records) for place, records in log.events.items()}
+    return rows | {place: _lowest_after(records) for place, records in log.told.items()}
+
+
+def _lowest_after(records: Sequence[Record | Told]) -> dict[int, int]:
     """By offset, the lowest commit LSN of a streamed event at it or behind it."""
     lowest: dict[int, int] = {}
     least: int | None = None
     for record in reversed(records):
+        if record.offset == PUT_BACK:
+            continue
         if record.streamed:
             lsn = record.position.commit_lsn
             least = lsn if least is None else min(lsn, least)

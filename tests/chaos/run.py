@@ -24,10 +24,13 @@ from tests.chaos.capturing import Captured, CaptureError
 from tests.chaos.check import check_stream
 from tests.chaos.faults import Target, apply, plan
 from tests.chaos.fold import check_tables, read_tables
-from tests.chaos.log import Log, read_log, topics_of
+from tests.chaos.letters import with_letters
+from tests.chaos.log import Log, read_log
+from tests.chaos.options import options
+from tests.chaos.outbox import emitted
 from tests.chaos.sampling import Sampler
 from tests.chaos.setting import Setting, connect, database
-from tests.chaos.tables import KEYS, creation
+from tests.chaos.tables import creation
 from tests.chaos.truth import Truth
 from tests.chaos.workload import Client, Control
 from tests.deployment import Deployment
@@ -41,14 +44,17 @@ Watch = Callable[[str], None]
 
 @dataclass(slots=True)
 class Outcome:
-    """What a seed did and found."""
+    """What a seed did and found. ``letters``: records too large for Kafka."""
 
     seed: int
     folder: Path
+    drawn: str = ""
     findings: list[str] = field(default_factory=list)
     transactions: int = 0
     changes: int = 0
     undecided: int = 0
+    emitted: int = 0
+    letters: int = 0
     samples: int = 0
     restarts: int = 0
     seconds: float = 0.0
@@ -61,6 +67,7 @@ class Seed:
     def __init__(self, setting: Setting, seed: int, watch: Watch) -> None:
         self._setting = setting
         self._seed = seed
+        self._options = options(seed)
         self._watch = watch
         self.name = f"chaos_{seed}_{time.time_ns() // 1_000_000 % 100_000_000}"
         self.folder = setting.home / self.name
@@ -76,7 +83,7 @@ class Seed:
             database(setting.proxied_dsn, self.name),
             setting.proxied_bootstrap,
             ("public.*", '"Süd".*'),
-            _options(seed),
+            self._options.toml(streaming=False),
         )
         self._target = Target(
             setting,
@@ -91,7 +98,7 @@ class Seed:
     def run(self) -> Outcome:
         """All of it. What goes wrong on the way is a finding as well."""
         began = time.monotonic()
-        outcome = Outcome(self._seed, self.folder)
+        outcome = Outcome(self._seed, self.folder, str(self._options))
         try:
             self._prepare()
             self._disturb(outcome)
@@ -121,6 +128,8 @@ class Seed:
         for client in self._clients:
             client.start()
         self._deployment.init()
+        self._deployment.extra = self._options.toml(streaming=True)
+        self._deployment.write()
 
     def _disturb(self, outcome: Outcome) -> None:
         capture = self._target.capture
@@ -169,13 +178,16 @@ class Seed:
     def _check(self, outcome: Outcome) -> list[str]:
         self._watch("checking")
         samples = self._sampler.end()
-        log = read_log(self._setting.bootstrap, self.name)
+        log = with_letters(read_log(self._setting.bootstrap, self.name), self.name)
         log.samples = samples
         outcome.samples = len(samples)
+        outcome.emitted = sum(1 for _ in emitted(log, self.name))
+        outcome.letters = len(log.letters)
         with connect(self._dsn) as conn:
             contents = read_tables(conn)
         snapshot_lsn = log.marks[0]["confirmed"]
-        findings = check_stream(log, self._truth, self.name, snapshot_lsn)
+        metadata, limit = self._options.metadata, self._options.limit
+        findings = check_stream(log, self._truth, self.name, snapshot_lsn, metadata, limit)
         findings += check_tables(log, contents, self.name)
         if findings:
             _keep(log, self._truth, self.folder)
@@ -185,28 +197,16 @@ class Seed:
         """A good run leaves nothing behind, a bad one all that it knows."""
         if outcome.findings:
             steps = "\n".join(map(str, plan(self._seed)))
-            text = "\n".join([*outcome.findings, "", steps, ""])
+            text = "\n".join([*outcome.findings, "", outcome.drawn, steps, ""])
             (self.folder / "findings.txt").write_text(text, encoding="utf-8")
             for server in ("postgres", "kafka"):
                 self._setting.restart(server)
         with connect(self._setting.postgres_dsn) as conn:
             _drop(conn, self.name, slot_name(self.name))
         with Broker(self._setting.bootstrap) as broker:
-            broker.delete_topics(list(topics_of(self._setting.bootstrap, self.name)))
+            broker.delete_topics(broker.topics(f"{self.name}."))
         if not outcome.findings:
             shutil.rmtree(self.folder)
-
-
-def _options(seed: int) -> str:
-    """Settings that bring out what is rare: small queues, marks that come often or hardly ever."""
-    rng = random.Random(f"options {seed}")
-    producer = rng.choice(["", '"socket.timeout.ms" = 1500\n', '"linger.ms" = 20\n'])
-    keys = "".join(f'"{label}" = {json.dumps(names)}\n' for label, names in KEYS.items())
-    return (
-        f"partitions = {rng.choice([1, 2, 3])}\n[kafka.producer]\n{producer}"
-        f"[capture]\nqueue_mb = 8\nprogress_ms = {rng.choice([20, 200, 3000])}\n"
-        f"feedback_s = {rng.choice([0.2, 1.0])}\n[source.keys]\n{keys}"
-    )
 
 
 def _drop(conn: psycopg.Connection[tuple[Any, ...]], name: str, slot: str) -> None:
@@ -236,10 +236,14 @@ def _keep(log: Log, truth: Truth, folder: Path) -> None:
     with (folder / "events.jsonl").open("w", encoding="utf-8") as file:
         for (topic, partition), records in sorted(log.events.items()):
             for record in records:
-                value = record.value
-                if value is not None:
-                    value = {k: v for k, v in value.items() if not k.startswith("ts_")}
-                line = [topic, partition, record.offset, record.key, value]
+                line = [topic, partition, record.offset, record.key, record.value]
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    with (folder / "told.jsonl").open("w", encoding="utf-8") as file:
+        for (topic, partition), told in sorted(log.told.items()):
+            for one in told:
+                headers = {name: (text or b"").decode() for name, text in one.headers}
+                start = (one.value or b"")[:300].decode("utf-8", "replace")
+                line = [topic, partition, one.offset, str(one.key), headers, start]
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
     with (folder / "truth.jsonl").open("w", encoding="utf-8") as file:
         for t in truth.committed:

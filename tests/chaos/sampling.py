@@ -28,7 +28,7 @@ class Sampler(threading.Thread):
         super().__init__(name="sampler", daemon=True)
         self.samples: list[Sample] = []
         self._target = target
-        self._topics = topics_of(target.setting.bootstrap, source)
+        self._source = source
         self._stop_asked = threading.Event()
 
     def end(self) -> list[Sample]:
@@ -54,7 +54,8 @@ class Sampler(threading.Thread):
         row = conn.execute(_CONFIRMED, (target.slot,)).fetchone()
         if row is None or row[0] is None or target.away.is_set():
             return
-        ends = end_offsets(admin, self._topics, _ANSWER_S)
+        topics = topics_of(admin, self._source, _ANSWER_S)  # some come up on the way
+        ends = end_offsets(admin, topics, _ANSWER_S)
         if target.away.is_set() or target.eras != before:
             return  # a broker that has just come back may not know its own end yet
         self.samples.append(Sample(parse_lsn(str(row[0])), ends, before["postgres"]))

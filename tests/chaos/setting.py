@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -14,6 +14,7 @@ import psycopg
 from stack import servers
 from stack.guardian import Guardian
 from stack.ports import HOST, free_port
+from stack.postgres import MAJOR, NEWEST
 from tests.proxy import Proxy
 
 POSTGRES: Final[Mapping[str, str]] = {
@@ -38,6 +39,7 @@ class Setting(NamedTuple):
     """Servers that run. Clients use ``postgres_dsn`` and ``bootstrap``, capture the proxies."""
 
     home: Path
+    major: str
     postgres_dsn: str
     bootstrap: str
     postgres: Proxy
@@ -46,58 +48,77 @@ class Setting(NamedTuple):
     proxied_bootstrap: str
     guardian: Guardian
 
-    @property
-    def stack(self) -> Path:
-        """The home of the servers."""
-        return self.home / "servers"
-
     def restart(self, name: str) -> None:
         """Bring a killed server back."""
-        servers.start(self.stack, [name])
+        servers.start(self._of(name), [name])
 
     def kill(self, name: str) -> None:
         """``kill -9`` of a server and all its processes."""
-        servers.kill(self.stack, name)
+        servers.kill(self._of(name), name)
+
+    def _of(self, name: str) -> Path:
+        return _home(self.home, self.major if name == "postgres" else name)
 
 
 @contextmanager
 def setting(home: Path) -> Iterator[Setting]:
     """New servers below ``home``, gone at the end; what the last run left there goes first."""
-    guardian = Guardian()
-    home = home.resolve()
-    stack = home / "servers"
-    servers.purge(stack)
+    with settings(home, [NEWEST]) as found:
+        yield found[NEWEST]
+
+
+@contextmanager
+def settings(home: Path, majors: Iterable[str]) -> Iterator[dict[str, Setting]]:
+    """``setting`` with one PostgreSQL of each of these versions, by version, and one Kafka."""
+    guardian, home = Guardian(), home.resolve()
+    for left in home.glob(_home(home, "*").name):
+        servers.purge(left)
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
-    guardian.purge(stack)
-    listener, before_kafka, before_postgres = _ports(3)
-    kafka_settings = {
-        **_KAFKA,
-        "listeners": f"PROXY://{HOST}:{listener}",
-        "advertised.listeners": f"PROXY://{HOST}:{before_kafka}",
-    }
-    try:
-        found = servers.start(
-            stack, ["postgres", "kafka"], {"postgres": POSTGRES, "kafka": kafka_settings}
-        )
-        port = urlsplit(found.postgres_dsn).port or 5432
-        postgres, kafka = Proxy(before_postgres, port), Proxy(before_kafka, listener)
-        proxied = found.postgres_dsn.replace(f":{port}/", f":{before_postgres}/")
-        yield Setting(
-            home,
-            found.postgres_dsn,
-            found.kafka_bootstrap,
-            postgres,
-            kafka,
-            proxied,
-            f"{HOST}:{before_kafka}",
-            guardian,
-        )
-        postgres.close()
-        kafka.close()
-    finally:
-        servers.purge(stack)
-        guardian.release()
+    guardian.purge(home)
+    with ExitStack() as opened:
+        opened.callback(guardian.release)
+        listener, before_kafka = _ports(2)
+        wanted = {
+            **_KAFKA,
+            "listeners": f"PROXY://{HOST}:{listener}",
+            "advertised.listeners": f"PROXY://{HOST}:{before_kafka}",
+        }
+        bootstrap = _start(opened, home, "kafka", "kafka", wanted).kafka_bootstrap
+        kafka = Proxy(before_kafka, listener)
+        opened.callback(kafka.close)
+        found = {}
+        for major in majors:
+            wanted = {**POSTGRES, MAJOR: major}
+            dsn = _start(opened, home, major, "postgres", wanted).postgres_dsn
+            port = urlsplit(dsn).port or 5432
+            (before,) = _ports(1)
+            postgres = Proxy(before, port)
+            opened.callback(postgres.close)
+            found[major] = Setting(
+                home,
+                major,
+                dsn,
+                bootstrap,
+                postgres,
+                kafka,
+                dsn.replace(f":{port}/", f":{before}/"),
+                f"{HOST}:{before_kafka}",
+                guardian,
+            )
+        yield found
+
+
+def _home(home: Path, name: str) -> Path:
+    return home / f"servers-{name}"
+
+
+def _start(
+    opened: ExitStack, home: Path, name: str, server: str, wanted: Mapping[str, str]
+) -> servers.Endpoints:
+    place = _home(home, name)
+    opened.callback(servers.purge, place)
+    return servers.start(place, [server], {server: wanted})
 
 
 def _ports(count: int) -> list[int]:

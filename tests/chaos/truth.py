@@ -12,8 +12,9 @@ from typing import NamedTuple
 class Change(NamedTuple):
     """One change in the terms of its event.
 
-    ``what`` is ``schema.table``, or a message's prefix. ``token`` is the new row's; of a delete
-    the old row's where the event holds it, else None; of a message its content.
+    ``what`` is ``schema.table``, a message's prefix, or ``outbox.<topic>``. ``token`` is the new
+    row's; of a delete the old row's where the event holds it, else None; of a message its content;
+    of an emitted event (``op`` e) its id and a digest of its payload.
     """
 
     op: str

@@ -24,6 +24,9 @@ _TRANSACTION: Final = """
 select pg_current_xact_id()::text::bigint, pg_current_wal_insert_lsn()::text
 """
 _SIGN: Final = f"insert into {LEDGER} values (%s)".encode()
+_ALONE: Final = b"select pg_logical_emit_message(false, 'chaos', %s, true)"
+# Versions before 17 cannot be told to flush; a commit with an id does.
+_ALONE_16: Final = b"select pg_current_xact_id(), pg_logical_emit_message(false, 'chaos', %s)"
 _LOST: Final = (psycopg.OperationalError, psycopg.InterfaceError)
 _RETRY_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 0.03
@@ -173,7 +176,7 @@ class Client(threading.Thread):
     def _untransactional(self, conn: Connection) -> None:
         content = f"n{self._rng.getrandbits(64):x}"
         self._truth.message(content, False)
-        conn.execute("select pg_logical_emit_message(false, 'chaos', %s, true)", (content,))
+        conn.execute(_ALONE if conn.info.server_version >= 170_000 else _ALONE_16, (content,))
         self._truth.message(content, True)
 
 

@@ -33,7 +33,7 @@ def record(
     before: dict[str, Any] | None = None,
 ) -> Record:
     source = {"commit_lsn": at[0], "ordinal": at[1], "txId": xid, "schema_id": "v1"}
-    value = {"op": op, "before": before, "after": row, "source": source}
+    value = {"op": op, "before": before, "after": row, "source": source, "transaction": None}
     return Record(offset, None if key is None else f'{{"id":{key}}}', value)
 
 

@@ -1,0 +1,76 @@
+"""What a seed draws beside workload and faults: the server, and capture's settings. Pure."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from stack.postgres import NEWEST
+from tests.chaos.tables import KEYS
+
+OLDER: Final = "16"
+ENVELOPE_BYTES: Final = 500
+"""A record may weigh so much less than ``message.max.bytes``."""
+
+
+class Options(NamedTuple):
+    """Of one seed. ``message_bytes``: capture's ``message.max.bytes``, small, with what is larger
+    sent to the dead letters; None for the default, which no record of the workload reaches."""
+
+    major: str
+    metadata: bool
+    message_bytes: int | None
+    partitions: int
+    producer: str
+    progress_ms: int
+    feedback_s: float
+
+    @property
+    def limit(self) -> int | None:
+        """What a record may weigh; None when nothing is too large."""
+        return None if self.message_bytes is None else self.message_bytes - ENVELOPE_BYTES
+
+    def toml(self, *, streaming: bool) -> str:
+        """The sections [kafka], which is open, to [source.keys]. A snapshot must not meet a row
+        that is too large, whatever ``oversized`` says: the small limit is for streaming alone."""
+        producer, oversized = self.producer, ""
+        if streaming and self.message_bytes is not None:
+            producer += f'"message.max.bytes" = {self.message_bytes}\n'
+            oversized = 'oversized = "dead_letter"\n'
+        keys = "".join(f'"{label}" = {json.dumps(names)}\n' for label, names in KEYS.items())
+        return (
+            f"partitions = {self.partitions}\n[kafka.producer]\n{producer}"
+            f"[capture]\nqueue_mb = 8\nprogress_ms = {self.progress_ms}\n"
+            f"feedback_s = {self.feedback_s}\n{oversized}"
+            f"transaction_metadata = {json.dumps(self.metadata)}\n[source.keys]\n{keys}"
+        )
+
+    def __str__(self) -> str:
+        said = [f"PostgreSQL {self.major}"]
+        if self.metadata:
+            said.append("transactions told")
+        if self.limit is not None:
+            said.append(f"dead letters above {self.limit} bytes")
+        return ", ".join(said)
+
+
+def options(seed: int) -> Options:
+    """Settings that bring out what is rare: small queues, marks that come often or hardly ever."""
+    rng = random.Random(f"options {seed}")
+    return Options(
+        rng.choice([NEWEST, NEWEST, OLDER]),
+        rng.random() < 0.4,
+        # The larger limit leaves capture its columns, the smaller one does not.
+        rng.choice([None, None, None, 15_000, 134_000]),
+        rng.choice([1, 2, 3]),
+        rng.choice(["", '"socket.timeout.ms" = 1500\n', '"linger.ms" = 20\n']),
+        rng.choice([20, 200, 3000]),
+        rng.choice([0.2, 1.0]),
+    )
+
+
+def majors(seeds: Iterable[int]) -> list[str]:
+    """The versions of PostgreSQL that these seeds run on."""
+    return sorted({options(seed).major for seed in seeds})
