@@ -61,7 +61,7 @@ class BulkProducer:
     ) -> None:
         only_errors = {"delivery.report.only.error": True}
         self._client, _ = open_client(
-            bootstrap_servers, settings, self._on_error, security, **only_errors
+            bootstrap_servers, settings, self._on_error, security, more=only_errors
         )
         self._queue_bytes = queue_bytes
         self._backlog = Backlog()

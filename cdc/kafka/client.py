@@ -36,6 +36,8 @@ _DEFAULTS: Final[dict[str, str | int | bool]] = {
     "reconnect.backoff.ms": 50,
     "reconnect.backoff.max.ms": 1_000,
     "client.id": "headwater",
+    # How often the client says what it knows, where it is asked (``on_statistics``).
+    "statistics.interval.ms": 60_000,
 }
 HELD_BYTES: Final = 300
 """What a client holds of a record besides key and value: bookkeeping, the allocator's share."""
@@ -52,10 +54,12 @@ def open_client(
     settings: Mapping[str, str | int | float | bool] | None,
     on_error: Callable[[KafkaError], None],
     security: Security = PLAINTEXT,
-    **more: str | int | bool,
+    on_statistics: Callable[[str], None] | None = None,
+    more: Mapping[str, str | int | bool] | None = None,
 ) -> tuple[Any, int]:
     """A client of librdkafka as every part of Headwater configures it, and the largest record it
-    takes. Raises ``UsageError`` for settings that would break order or that Kafka does not know."""
+    takes. ``on_statistics`` gets JSON (librdkafka's STATISTICS.md). Raises ``UsageError`` for
+    settings that would break order or that Kafka does not know."""
     settings = dict(settings or {})
     clash = sorted(settings.keys() & _FIXED.keys())
     if clash:
@@ -63,8 +67,16 @@ def open_client(
             f"kafka.producer: {', '.join(clash)} may not be changed",
             "exactly-once order depends on it: remove the setting",
         )
-    merged = {**_DEFAULTS, **settings, **_FIXED, **more, "bootstrap.servers": bootstrap_servers}
-    private = for_librdkafka(security)
+    merged = {
+        **_DEFAULTS,
+        **settings,
+        **_FIXED,
+        **(more or {}),
+        "bootstrap.servers": bootstrap_servers,
+    }
+    private: dict[str, Any] = dict(for_librdkafka(security))
+    if on_statistics is not None:
+        private["stats_cb"] = on_statistics
     try:
         client = Producer({**merged, **private, "error_cb": on_error, "log_level": 2})
     except KafkaException as error:

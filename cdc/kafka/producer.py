@@ -10,6 +10,7 @@ move ``next_offsets``; a record that Kafka refuses for good stops all that follo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
@@ -52,7 +53,7 @@ class Producer:
         security: Security = PLAINTEXT,
     ) -> None:
         self._producer, self._max_bytes = open_client(
-            bootstrap_servers, settings, self._on_error, security
+            bootstrap_servers, settings, self._on_error, security, self._on_statistics
         )
         self._proving = Proving(self._producer.produce)
         self._queue_bytes = queue_bytes
@@ -208,6 +209,19 @@ class Producer:
                 "expected: the topic was recreated, or got more partitions",
                 "start capture again: it says what to do; nothing was confirmed past this record",
             )
+
+    def _on_statistics(self, document: str) -> None:
+        """The client's own view of the topics it writes to, from metadata that it refreshes every
+        few minutes and when a leader changes."""
+        for topic, seen in json.loads(document).get("topics", {}).items():
+            known = self.next_offsets.get(topic)
+            count = sum(int(partition) >= 0 for partition in seen["partitions"])
+            if known and count > len(known) and self._error is None:
+                self._error = LogError(
+                    f"topic {topic} has {count} partitions, {len(known)} when capture began to "
+                    "write to it: its keys would go on in other partitions, out of their order",
+                    "start capture again: it says what to do",
+                )
 
     def _on_error(self, error: KafkaError) -> None:
         self.last_trouble = error.str()

@@ -119,6 +119,27 @@ def test_nothing_stands_behind_a_first_record_that_was_refused(
         assert broker.end_offsets([source_name])[source_name][0] == 0
 
 
+def test_partitions_that_are_added_to_a_topic_are_an_error_with_nothing_in_them(
+    kafka: str, topic: str
+) -> None:
+    often = {"topic.metadata.refresh.interval.ms": 100, "statistics.interval.ms": 100}
+    producer = Producer(kafka, often)
+    producer.next_offsets[topic] = dict.fromkeys(range(PARTITIONS), 0)
+    flight = Flight(PARTITIONS, 1)
+    producer.send({topic: [block(10)]}, 100, flight)
+    settle(producer, flight)
+    admin = KafkaAdminClient(bootstrap_servers=kafka)
+    admin.create_partitions({topic: PARTITIONS + 1})
+    admin.close()
+
+    def noticed() -> bool:
+        producer.poll(0.01)
+        return False
+
+    with pytest.raises(LogError, match=f"{topic} has 3 partitions, 2 when capture began"):
+        wait_until(noticed, "the partition to be noticed")
+
+
 def test_records_missing_ahead_of_a_block_s_last_are_noticed(kafka: str, topic: str) -> None:
     producer = Producer(kafka)
     producer.next_offsets[topic] = dict.fromkeys(range(PARTITIONS), 400)
