@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from stack.guardian import Guardian
@@ -26,6 +27,7 @@ def test_the_seeds_hold_both_servers_metadata_and_dead_letters() -> None:
     assert {one.limit is None for one in drawn} == {True, False}
 
 
+@pytest.mark.timeout(1200)  # a minute alone; four where others keep the machine busy
 def test_nothing_is_lost_doubled_or_out_of_order(tmp_path: Path, guardian: Guardian) -> None:
     guardian.purge(tmp_path)
     outcomes = list(run(SEEDS, tmp_path / "chaos", Console()))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
 import json
 import signal
 import sys
@@ -66,12 +68,22 @@ def run(seeds: Sequence[int], home: Path, console: Console) -> Iterator[Outcome]
                 progress.update(task, description=f"seed {seed}: {what}")
 
             outcome = Seed(servers[options(seed).major], seed, watch).run()
+            give_back_memory()
             progress.advance(task)
             if not console.is_terminal:
                 console.print(_line(outcome), highlight=False)
             if outcome.findings:
                 console.print(_failure(outcome), markup=False, highlight=False)
             yield outcome
+
+
+def give_back_memory() -> None:
+    """What a seed read is garbage by now, but the allocator would keep it: a process of 200 seeds
+    had 800 MB, with no more objects than after the first. Other C libraries have no such call."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def summarise(outcomes: Sequence[Outcome], seconds: float) -> dict[str, object]:

@@ -104,7 +104,7 @@ class Seed:
             self._disturb(outcome)
             self._settle()
             outcome.findings += self._check(outcome)
-        except (CaptureError, AssertionError, HeadwaterError, psycopg.Error) as error:
+        except (CaptureError, AssertionError, HeadwaterError, psycopg.Error, ValueError) as error:
             outcome.findings.append(f"{type(error).__name__}: {error}")
         finally:
             self._control.stop.set()
