@@ -90,7 +90,7 @@ def _config(seed: int) -> Config:
         {
             "source": {"name": SOURCE, "dsn": "host=simulated", "tables": ["public.*"]},
             "kafka": {
-                "bootstrap_servers": "simulated",
+                "bootstrap_servers": "simulated:9092",
                 "partitions": PARTITIONS,
                 "producer": {"message.max.bytes": _LARGEST_BATCH} if dead_letters else {},
             },
