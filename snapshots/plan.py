@@ -146,8 +146,21 @@ def plan_table(
     plan = TablePlan(table.oid, described, topic, row_filter, bounded, _leaves(conn, table))
     if not bounded:
         return plan
+    if bounds.where and plan.leaves:
+        _refuse_others(conn, plan, bounds.where)
     leaves = [_narrow(conn, plan, leaf) for leaf in plan.leaves]
     return plan._replace(leaves=tuple(leaves))
+
+
+def _refuse_others(conn: Connection, plan: TablePlan, where: str) -> None:
+    """Raise ``SourceError`` for a ``where`` that is not one condition.
+
+    In parentheses it could close them, and say what it likes to the server. What stands between
+    CASE WHEN and THEN as well can close neither; and a prepared statement is a single one.
+    """
+    query = f"SELECT FROM {plan.leaves[0].name} WHERE CASE WHEN {where}\n THEN true END"
+    with translated(f"{plan.label}: --where"):
+        conn.execute(f"EXPLAIN {query}".encode(), prepare=True)
 
 
 def _narrow(conn: Connection, plan: TablePlan, leaf: Leaf) -> Leaf:

@@ -103,7 +103,7 @@ class Signals:
                     answer = self._obey(conn, type_, data, launched)
             except (Refused, FatalError) as error:
                 answer, launched = f"refused: {error}", []
-            conn.execute(_TAKEN, (self._source, answer, id_))
+            conn.execute(_TAKEN, (self._source, _storable(answer), id_))
         for snapshot_id in launched:
             self._launch(snapshot_id)
         return f"signal {id_}: {answer}"
@@ -188,18 +188,24 @@ def _concerns(one: Standing, names: list[str]) -> bool:
 
 
 def _of_record(value: bytes) -> tuple[str, str]:
-    """Type and data of a record's JSON; what is no JSON is refused when the row is read."""
+    """Type and data of a record's JSON; what is no JSON, or too deep, is refused when the row is
+    read."""
     try:
         said = json.loads(value)
-        return str(said["type"]), json.dumps(said.get("data", {}))
-    except (ValueError, KeyError, TypeError):
+        return _storable(str(said["type"])), json.dumps(said.get("data", {}))
+    except (ValueError, KeyError, TypeError, RecursionError):
         return _UNREADABLE, ""
+
+
+def _storable(text: str) -> str:
+    """Without what JSON can say and PostgreSQL's text cannot hold."""
+    return text.encode(errors="replace").decode().replace("\0", "?")
 
 
 def _parsed(data: str | None) -> dict[str, Any]:
     try:
         parsed = json.loads(data or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Refused("data is no JSON") from None
     if not isinstance(parsed, dict):
         raise Refused("data is no JSON object")

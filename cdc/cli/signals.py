@@ -59,9 +59,9 @@ class Listener:
                 for answer in self._signals.look():
                     log.info("signal", answer=answer)
                 pause_s = _EVERY_S
-            except HeadwaterError as error:
+            except Exception as error:  # a bug in here, too, must not make capture deaf
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-                log.warning("signals cannot be read", reason=str(error), again_in_s=pause_s)
+                log.warning("signals cannot be read", reason=_told(error), again_in_s=pause_s)
             self._reap()
 
     def _launch(self, snapshot_id: int) -> None:
@@ -90,3 +90,8 @@ class Listener:
                 log.error("a snapshot failed", snapshot=snapshot_id, reason=said[-1:])
             else:
                 log.info("a snapshot is complete", snapshot=snapshot_id)
+
+
+def _told(error: Exception) -> str:
+    """Of a bug its kind: the text may quote what somebody wrote."""
+    return str(error) if isinstance(error, HeadwaterError) else type(error).__name__

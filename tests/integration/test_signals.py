@@ -113,3 +113,27 @@ def test_a_record_does_the_same_once(shop: Deployment) -> None:
     with psycopg.connect(shop.dsn) as conn:
         assert conn.execute("select count(*) from headwater.signal").fetchone() == (2,)
     assert len(json.loads(shop.run("snapshot", "list", "--json").stdout)) == 2
+
+
+def test_what_no_row_can_hold_is_refused_and_does_not_make_capture_deaf(shop: Deployment) -> None:
+    shop.extra = BEATS + 'signals = ["source", "kafka"]\n'
+    shop.execute("insert into item values (1, 'a')")
+    shop.init()
+    topic = f"{shop.name}.__signal"
+    with shop.running("capture") as capture, Broker(shop.bootstrap) as broker:
+        shop.captured(capture)
+        wait_until(lambda: broker.partitions([topic]) == {topic: 1}, "capture to make the topic")
+        producer = Producer({"bootstrap.servers": shop.bootstrap})
+        absent = '{"data-collections": ["public.%s"]}'
+        for value in (
+            r'{"type": "a\u0000b"}',
+            r'{"type": "a\ud800b"}',
+            "[" * 100_000,
+            r'{"type": "execute-snapshot", "data": %s}' % (absent % r"a\u0000b"),
+            r'{"type": "execute-snapshot", "data": %s}' % (absent % r"a\ud800b"),
+        ):
+            producer.produce(topic, value, shop.name)
+        assert producer.flush(30) == 0
+        for offset in range(5):
+            assert answered(shop, f"{topic}[0]@{offset}").startswith("refused: ")
+        assert signal(shop, "last", "log", {"message": "still there"}) == "still there"

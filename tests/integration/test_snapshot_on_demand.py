@@ -123,6 +123,21 @@ def test_what_cannot_be_read_is_refused_with_the_way_out(
     assert "Traceback" not in refused.stderr
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        "true); commit; drop table public.other; select (true",
+        "true then true end; commit; drop table public.other; select case when true",
+        "true) or (true",
+    ],
+)
+def test_a_condition_is_one_condition_and_no_other_statement(shop: Deployment, where: str) -> None:
+    refused = shop.run("snapshot", "start", "public.item", "--where", where, "--rate", "none")
+    assert refused.returncode == 1, refused.stdout
+    assert "--where" in refused.stderr
+    shop.execute("select from public.other")
+
+
 def test_a_cancelled_snapshot_that_failed_early_leaves_no_topic(shop: Deployment) -> None:
     refused = shop.run("snapshot", "start", "public.item", "--where", "nonsense = 1")
     assert refused.returncode == 1
