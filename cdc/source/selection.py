@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from cdc.topics import collisions
@@ -115,6 +115,7 @@ def select_tables(
     kept = [r for r in chosen.values() if not any(a in chosen for a in r.ancestors)]
     kept.sort(key=lambda r: (r.schema, r.name))
     problems += [problem for r in kept if (problem := _no_identity(r))]
+    problems += [problem for r in kept for problem in _unsent(r, relations)]
     for topic, names in collisions(source, [(r.schema, r.name) for r in kept]):
         problems.append(
             f"tables {' and '.join(names)} would share the topic {topic}: "
@@ -157,6 +158,18 @@ def _nothing(pattern: Pattern, unwanted: list[Pattern], relations: Sequence[Tabl
     near = difflib.get_close_matches(pattern.text.lower(), names, n=1, cutoff=0.75)
     way = f"did you mean {near[0]}?" if near else "create it, or correct source.tables"
     return f"table {pattern.text} does not exist: {way}"
+
+
+def _unsent(root: Table, relations: Sequence[Table]) -> Iterator[str]:
+    """Partitions whose rows a snapshot would find and whose changes PostgreSQL does not send."""
+    for leaf in relations:
+        if root.oid not in leaf.ancestors or (leaf.kind != "f" and leaf.persistence == "p"):
+            continue
+        what = f"{leaf.label} (a partition of {root.label})"
+        if leaf.kind == "f":
+            yield f"{what} is a foreign table, which has no changes in WAL: detach it"
+        else:
+            yield f"{what} is unlogged, its changes are not in WAL: ALTER TABLE SET LOGGED"
 
 
 def _no_identity(table: Table) -> str:

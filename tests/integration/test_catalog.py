@@ -180,6 +180,18 @@ def test_a_partition_that_did_not_inherit_replica_identity_full_is_found(
     assert [t.label for t in captured_tables(conn, source("public.*"))] == ["public.r"]
 
 
+def test_a_partition_whose_changes_are_not_in_wal_is_found(conn: Connection) -> None:
+    run(
+        conn,
+        "create table public.r (id int primary key) partition by range (id)",
+        "create unlogged table public.r1 partition of public.r for values from (0) to (10)",
+    )
+    with pytest.raises(SourceError, match=r"public\.r1 \(a partition of public\.r\) is unlogged"):
+        captured_tables(conn, source("public.r"))
+    run(conn, "alter table public.r1 set logged")
+    assert [t.label for t in captured_tables(conn, source("public.r"))] == ["public.r"]
+
+
 def test_odd_names_are_found_and_published(conn: Connection) -> None:
     run(
         conn,

@@ -92,6 +92,23 @@ def test_an_exact_name_that_cannot_be_captured_is_refused_with_the_reason(
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
+    [({"kind": "f"}, "is a foreign table"), ({"persistence": "u"}, "unlogged")],
+)
+def test_a_partition_whose_changes_are_not_in_wal_is_refused(
+    changes: dict[str, Any], reason: str
+) -> None:
+    root = table("public.t", kind="p")
+    leaf = table("other.leaf", ancestors=(root.oid,), **changes)
+    _, problems = chosen(["public.t"], [root, leaf])
+    assert len(problems) == 1
+    assert problems[0].startswith("other.leaf (a partition of public.t) is ")
+    assert reason in problems[0]
+    plain = table("public.plain", ancestors=(root.oid,))
+    assert chosen(["public.t"], [root, plain])[1] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
     [
         ({"identified": False}, "no primary key that is not deferrable"),
         ({"identified": False, "replica_identity": "n"}, "REPLICA IDENTITY NOTHING"),
