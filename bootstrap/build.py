@@ -15,14 +15,14 @@ import time
 from dataclasses import dataclass, field
 
 from bootstrap.keep import discard, remove
-from bootstrap.kit import BUSY_S, Kit
+from bootstrap.kit import Kit
 from bootstrap.switch import Follower, settle_left, stopped, switch
 from cdc.errors import ViewError
 from jobs.applying import Model
 from jobs.generations import Generation
 from jobs.loading import loaded_rows, read_topics
 from jobs.state import declared, open_state, state_directory
-from jobs.turn import turn
+from jobs.turn import BUSY_S, turn
 from jobs.versions import read_versions
 from views.definition import ViewDefinition
 from views.resolve import resolve

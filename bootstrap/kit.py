@@ -19,9 +19,6 @@ from jobs.sinks.generations import open_generations
 from jobs.state import declared, view_directory
 from views.definition import ViewDefinition, parse_view
 
-BUSY_S = 5.0
-"""How long another command of the same view is waited for."""
-
 
 class Taken(NamedTuple):
     """A snapshot that is whole in Kafka.

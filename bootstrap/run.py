@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from bootstrap.build import Built, build
 from bootstrap.keep import clear, remove
-from bootstrap.kit import BUSY_S, Kit
+from bootstrap.kit import Kit
 from bootstrap.switch import settle_left, stopped, switch
 from bootstrap.taken import TableSnapshots
 from cdc.config import Config
@@ -24,7 +24,7 @@ from jobs.faults import translate
 from jobs.generations import Generations, read_generations
 from jobs.session import spark_session
 from jobs.state import declared, differing, view_directory
-from jobs.turn import turn
+from jobs.turn import BUSY_S, turn
 
 _POLL_S = 0.1
 

@@ -26,7 +26,7 @@ from jobs.query import ViewQuery
 from jobs.sinks import open_sink
 from jobs.standing import settle
 from jobs.state import open_state, state_directory
-from jobs.turn import turn
+from jobs.turn import taken_over
 
 _POLL_S: Final = 0.05
 CLOSE_S: Final = 2.0
@@ -126,8 +126,7 @@ def switch(kit: Kit, number: int, follower: Follower | None = None) -> None:
     ``follower`` is brought to where the live generation was left; without one the generation is
     shown as it is. Interrupted, it is as it was, or done.
     """
-    kit.write(kit.read().intending(number, ""))
-    with turn(kit.directory, "stream", kit.config.apply.retry_s):
+    with taken_over(kit.directory, kit.config.apply.retry_s):
         try:
             _switch(kit, number, follower)
         except BaseException:
@@ -172,7 +171,7 @@ def _asked(kit: Kit, one: Generation, question: Callable[..., str | None]) -> st
 def settle_left(kit: Kit) -> None:
     """End a switch that a killed process had begun. The build's turn is the caller's."""
     if kit.read().switching is not None:
-        with turn(kit.directory, "stream", kit.config.apply.retry_s):
+        with taken_over(kit.directory, kit.config.apply.retry_s):
             settle(kit.spark, kit.config, kit.name, kit.read())
 
 

@@ -46,13 +46,10 @@ from jobs.sinks import (
     Sink,
 )
 from jobs.state import state_directory, view_directory
-from jobs.turn import turn
+from jobs.turn import BUSY_S, taken_over, turn
 from views.resolve import ResolvedView
 from views.tables import TableVersion
 
-_BUSY_S = 5.0
-_LET_GO_S = 100.0
-"""What a batch and Spark's end may take."""
 _RECORD = (
     StructType()
     .add("key", BinaryType())
@@ -92,11 +89,9 @@ class LiveView:
 
         Raises ``ViewError`` when another command works on the view, or another generation is live.
         """
-        wait_s = max(self._config.apply.retry_s, _LET_GO_S)
         with (
-            turn(self._directory, "build", _BUSY_S),
-            turn(self._directory, "asked", _BUSY_S),
-            turn(self._directory, "stream", wait_s),
+            turn(self._directory, "build", BUSY_S),
+            taken_over(self._directory, self._config.apply.retry_s),
         ):
             found = read_generations(self._directory)
             if found.switching is not None:

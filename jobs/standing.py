@@ -107,27 +107,14 @@ class Asked:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._file = directory / "generations.json"
-        self._seen: tuple[int, int] | None = None
-        self._asked = False
 
     def asked(self) -> bool:
-        """Whether a switch or a repair waits. Cheap: the file is read when it has changed."""
-        if not is_free(self._directory, "asked"):
-            return True
-        try:
-            found = self._file.stat()
-        except FileNotFoundError:
-            return False
-        version = found.st_ino, found.st_mtime_ns
-        if version != self._seen:
-            self._asked = read_generations(self._directory).switching is not None
-            self._seen = version
-        return self._asked
+        """Whether a switch or a repair wants it, or has it."""
+        return not is_free(self._directory, "asked")
 
     def let_pass(self, stopping: threading.Event) -> None:
-        """Wait while somebody wants the live generation, or has it."""
-        while not is_free(self._directory, "asked") and not stopping.wait(_POLL_S):
+        """Wait while somebody wants it, or has it."""
+        while self.asked() and not stopping.wait(_POLL_S):
             pass
 
     def wait(self, stopping: threading.Event) -> None:

@@ -17,6 +17,10 @@ from typing import Literal
 from cdc.errors import ViewError
 
 Turn = Literal["stream", "build", "asked"]
+BUSY_S = 5.0
+"""How long another command of the same view is waited for."""
+_LET_GO_S = 100.0
+"""What a batch and Spark's end may take."""
 _POLL_S = 0.05
 
 
@@ -43,6 +47,17 @@ def turn(
                 )
             time.sleep(_POLL_S)
         yield True  # closing the file gives it back
+
+
+@contextmanager
+def taken_over(directory: Path, wait_s: float) -> Iterator[None]:
+    """Hold the stream of the live generation. Whoever applies it lets go, and goes on afterwards,
+    also when we are killed.
+
+    Raises ``ViewError`` when it does not within ``wait_s``, or what a batch may take.
+    """
+    with turn(directory, "asked", BUSY_S), turn(directory, "stream", max(wait_s, _LET_GO_S)):
+        yield
 
 
 def is_free(directory: Path, which: Turn) -> bool:
