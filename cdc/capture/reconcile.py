@@ -21,6 +21,7 @@ from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.asking import asking
 from cdc.source.catalog import chosen_tables
 from cdc.source.history import branched_at, read_history
+from cdc.source.keys import key_faults
 from cdc.source.postgres import Connection, translated
 from cdc.source.publication import read_publication, unpublished
 from cdc.source.selection import Table
@@ -44,12 +45,14 @@ class Start(NamedTuple):
 
 
 def begin(config: Config, broker: Broker) -> Start:
-    """``reconcile`` before anything is opened; also says which chosen tables are not captured."""
+    """``reconcile`` before anything is opened; also says which chosen tables are not captured, and
+    which entries of ``source.keys`` are of none that is."""
     with asking(config.source.dsn) as conn:
         start = reconcile(config, conn, broker)
         for table in check_publication(config, conn, start.mark):
             way_out = f"headwater table add {table.label}"
             log.warning("a chosen table is not captured", table=table.label, way_out=way_out)
+        _check_keys(config, conn)
         return start
 
 
@@ -122,6 +125,13 @@ def check_publication(config: Config, conn: Connection, mark: Mark) -> list[Tabl
                 f"{REBUILD}; or take it out of source.tables",
             )
     return absent
+
+
+def _check_keys(config: Config, conn: Connection) -> None:
+    if config.source.keys:
+        tables, _ = chosen_tables(conn, config.source)
+        for fault in key_faults(conn, config.source, tables):
+            log.warning(fault.message, way_out=fault.hint)
 
 
 def _cluster_fault(mark: Mark, identity: SourceIdentity) -> HeadwaterError | None:

@@ -1,12 +1,14 @@
 """Clients of librdkafka, through confluent-kafka: their settings, and why a broker refuses them.
 
-The settings that order and exactly-once publishing rest on may not be changed.
+The settings that order and exactly-once publishing rest on may not be changed:
+``cdc.kafka.settings``.
 """
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
@@ -14,34 +16,23 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from cdc.errors import UsageError
 from cdc.kafka.security import PLAINTEXT, Security, for_librdkafka
+from cdc.kafka.settings import (
+    Settings,
+    contradiction,
+    explained,
+    forbidden,
+    largest_bytes,
+    merged,
+    without_effect,
+)
 
-_FIXED: Final[dict[str, str | int | bool]] = {
-    "enable.idempotence": True,
-    "acks": "all",
-    # A refused batch must not be overtaken: the partition's tail would then claim it was written.
-    "enable.gapless.guarantee": True,
-    # Records wait for Kafka for as long as it takes; giving one up would lose it.
-    "message.timeout.ms": 0,
-    "partitioner": "murmur2_random",
-    "queue.buffering.max.messages": 10_000_000,
-    "queue.buffering.max.kbytes": 2_097_151,
-}
-_DEFAULTS: Final[dict[str, str | int | bool]] = {
-    "compression.type": "lz4",
-    "linger.ms": 1,
-    "batch.size": 1_000_000,
-    "batch.num.messages": 10_000,
-    "message.max.bytes": 1_000_000,
-    "socket.nagle.disable": True,
-    "reconnect.backoff.ms": 50,
-    "reconnect.backoff.max.ms": 1_000,
-    "client.id": "headwater",
-    # How often the client says what it knows, where it is asked (``on_statistics``).
-    "statistics.interval.ms": 60_000,
-}
 HELD_BYTES: Final = 300
 """What a client holds of a record besides key and value: bookkeeping, the allocator's share."""
 _REFUSAL_S: Final = 3.0
+_REFUSED: Final = (KafkaException, TypeError, ValueError, AttributeError)
+"""How the client refuses a setting: its Python part has words of its own."""
+_WARNINGS: Final = 4
+"""Syslog's level."""
 _CLIENTS_WORDS: Final = re.compile(r"^\w+://\S+: | \(after \d+ms in state \w+\)$")
 _CERTIFICATE_HINT: Final = "set kafka.ssl_ca_location to the PEM of who signed the certificate"
 _PROTOCOL_HINT: Final = (
@@ -51,7 +42,7 @@ _PROTOCOL_HINT: Final = (
 
 def open_client(
     bootstrap_servers: str,
-    settings: Mapping[str, str | int | float | bool] | None,
+    settings: Settings | None,
     on_error: Callable[[KafkaError], None],
     security: Security = PLAINTEXT,
     on_statistics: Callable[[str], None] | None = None,
@@ -61,27 +52,76 @@ def open_client(
     takes. ``on_statistics`` gets JSON (librdkafka's STATISTICS.md). Raises ``UsageError`` for
     settings that would break order or that Kafka does not know."""
     settings = dict(settings or {})
-    clash = sorted(settings.keys() & _FIXED.keys())
-    if clash:
-        raise UsageError(
-            f"kafka.producer: {', '.join(clash)} may not be changed",
-            "exactly-once order depends on it: remove the setting",
-        )
-    merged = {
-        **_DEFAULTS,
-        **settings,
-        **_FIXED,
-        **(more or {}),
-        "bootstrap.servers": bootstrap_servers,
-    }
-    private: dict[str, Any] = dict(for_librdkafka(security))
+    if forbidden(settings):
+        raise _all_of(setting_faults(settings))
+    whole = {**merged(settings), **(more or {}), "bootstrap.servers": bootstrap_servers}
+    private: dict[str, Any] = {**for_librdkafka(security), "error_cb": on_error}
     if on_statistics is not None:
         private["stats_cb"] = on_statistics
     try:
-        client = Producer({**merged, **private, "error_cb": on_error, "log_level": 2})
-    except KafkaException as error:
-        raise UsageError(f"kafka: the producer: {error.args[0].str()}") from None
-    return client, int(merged["message.max.bytes"])
+        client = Producer({**whole, **private, "log_level": 2})
+    except _REFUSED as error:
+        if faults := setting_faults(settings):
+            raise _all_of(faults) from None
+        hint = "check the options of [kafka] and [kafka.producer]"
+        raise UsageError(f"kafka: {_said(error)}", hint) from None
+    return client, largest_bytes(settings)
+
+
+def setting_faults(settings: Settings) -> list[UsageError]:
+    """What speaks against settings of ``[kafka.producer]``, each setting by itself if it can be
+    told. Producers are made and thrown away: they have no address, and connect to nothing."""
+    refused = forbidden(settings)
+    faults = list(refused.values())
+    rest = {name: value for name, value in settings.items() if name not in refused}
+    said = _tried(rest)
+    if not said:
+        return faults
+    alone = [
+        fault
+        for name, value in rest.items()
+        if (why := _tried({name: value})) and (fault := explained(why, name, value))
+    ]
+    return faults + (alone or [contradiction(said)])
+
+
+def settings_without_effect(settings: Settings) -> list[str]:
+    """Those that no producer looks at. The settings are known to have no faults."""
+    logged = _Logged()
+    logger = logging.Logger("librdkafka")
+    logger.addHandler(logged)
+    client = Producer({**merged(settings), "log_level": _WARNINGS}, logger=logger)
+    client.poll(0)  # what was logged waits in its queue
+    found = {without_effect(line) for line in logged.lines}
+    return sorted(found & settings.keys())
+
+
+class _Logged(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+def _tried(settings: Settings) -> str:
+    """What librdkafka says of settings that it refuses."""
+    try:
+        Producer({**merged(settings), "log_level": 2})
+    except _REFUSED as error:
+        return _said(error)
+    return ""
+
+
+def _said(error: Exception) -> str:
+    return str(error.args[0].str() if isinstance(error, KafkaException) else error).strip()
+
+
+def _all_of(faults: Sequence[UsageError]) -> UsageError:
+    return UsageError("\n".join(map(str, faults)))
 
 
 class Refusal(NamedTuple):

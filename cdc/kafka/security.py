@@ -88,6 +88,8 @@ def for_librdkafka(security: Security) -> dict[str, str]:
 def librdkafka_option(setting: str) -> str:
     """The option of ours that a librdkafka setting is, or nothing."""
     setting = "sasl.mechanism" if setting == "sasl.mechanisms" else setting
+    if setting == "ssl.endpoint.identification.algorithm":
+        return "ssl_check_hostname"
     return next((ours for ours, theirs in _LIBRDKAFKA.items() if theirs == setting), "")
 
 

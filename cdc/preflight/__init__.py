@@ -17,6 +17,7 @@ from cdc.preflight import source, stores, views, wal
 from cdc.preflight.failover import failover
 from cdc.preflight.finding import Finding
 from cdc.preflight.kafka import kafka
+from cdc.preflight.producer import producer, record_sizes
 from cdc.source.postgres import Connection, connect
 
 __all__ = ["Finding", "errors_of", "preflight"]
@@ -27,6 +28,7 @@ _SOURCE_CHECKS: tuple[Callable[[source.Source], Iterator[Finding]], ...] = (
     source.free_places,
     source.privileges,
     source.tables,
+    source.keys,
     source.publication,
     wal.retention,
     wal.timing,
@@ -61,8 +63,12 @@ def preflight(
     specs = topic_specs(config, subject.tables if subject else ())
     initialised = subject is not None and subject.initialised
     address = config.kafka.bootstrap_servers
+    findings += _run("producer", producer, config)
     with Broker(address, config.kafka) as broker:
-        findings += _run("kafka", kafka, broker, address, specs, initialised)
+        asked = _run("kafka", kafka, broker, address, specs, initialised)
+        findings += asked
+        if not errors_of(asked[:1]):  # else it is out of reach, and has been named
+            findings += _run("record sizes", record_sizes, config, broker, specs)
     if with_views:
         findings += _run("stores", stores.stores, config)
     return findings

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from cdc.config import Config
 from cdc.errors import HeadwaterError
 from cdc.preflight.finding import Finding
 from cdc.source.catalog import captured_tables, relation
+from cdc.source.keys import key_faults
 from cdc.source.postgres import Connection, translated
 from cdc.source.publication import changes, denied_hint, read_publication, unpublished
 from cdc.source.selection import Table
@@ -80,6 +81,7 @@ class Source:
     initialised: bool
     settings: dict[str, str] = field(default_factory=dict)
     tables: list[Table] = field(default_factory=list)
+    wrong_keys: set[str] = field(default_factory=set)
 
 
 def server(source: Source) -> Iterator[Finding]:
@@ -184,6 +186,17 @@ def _readable(source: Source, table: Table) -> Iterator[Finding]:
         yield Finding("error", "select", message, f"ALTER ROLE {role} BYPASSRLS")
 
 
+def keys(source: Source) -> Iterator[Finding]:
+    """Whether each entry of ``source.keys`` is of a captured table, and of columns that it has."""
+    if not source.tables:  # what is wrong with the tables has been said
+        return
+    for fault in key_faults(source.conn, source.config.source, source.tables):
+        level: Literal["error", "warning"] = "error" if fault.stops else "warning"
+        yield Finding(level, "keys", fault.message, fault.hint)
+        if fault.stops:
+            source.wrong_keys.add(fault.table)
+
+
 def publication(source: Source) -> Iterator[Finding]:
     """Whether the publication fits the tables, or init can make it fit."""
     name = source.config.source.publication_name
@@ -194,7 +207,8 @@ def publication(source: Source) -> Iterator[Finding]:
     if current is not None:
         types = load_types(source.conn)
         for table in source.tables:  # a key column that a column list leaves out
-            relation(source.conn, table.oid, types, name, source.config.source.keys)
+            if table.label not in source.wrong_keys:
+                relation(source.conn, table.oid, types, name, source.config.source.keys)
     if not statements:
         yield Finding("ok", "publication", f"{name} publishes these tables")
     elif source.initialised:

@@ -221,3 +221,10 @@ def test_a_read_outlives_an_error_that_passes(
     monkeypatch.setattr(KafkaConsumer, "poll", failing_at_first)
     assert [record.value for record in broker.read(topic, 0, 0, 1)] == [b"v"]
     assert not failures
+
+
+def test_a_broker_s_own_settings_are_what_new_topics_have(broker: Broker, source_name: str) -> None:
+    new = f"{source_name}.new"
+    broker.create_topics([TopicSpec(new, 1, 1)])
+    limit = broker.topic_config([new])[new]["max.message.bytes"]
+    assert broker.default_config()["message.max.bytes"] == limit

@@ -132,6 +132,17 @@ class Broker:
             for topic, settings in described.get("topic", {}).items()
         }
 
+    def default_config(self) -> dict[str, str]:
+        """Every setting of a broker: what topics have that say nothing else."""
+
+        def ask(admin: Any) -> Any:
+            broker = str(admin.describe_cluster()["brokers"][0]["broker_id"])
+            asked = [ConfigResource("broker", broker)]
+            return admin.describe_configs(asked, config_filter="all")["broker"][broker]
+
+        settings = self._connection.call("reading a broker's settings", ask)
+        return {name: str(setting["value"]) for name, setting in settings.items()}
+
     def end_offsets(self, topics: Sequence[str]) -> Offsets:
         """The offset after the last record of every partition. The topics must exist."""
         return self._offsets(topics, OffsetSpec.LATEST)

@@ -1,0 +1,109 @@
+"""Settings of ``[kafka.producer]`` that cannot work: each is one fault with its way out, found
+without a broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdc.errors import UsageError
+from cdc.kafka.client import open_client, setting_faults, settings_without_effect
+from cdc.kafka.settings import FIXED, Settings
+
+ORDER = "exactly-once order depends on it: remove the setting"
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"linger.mss": 5}, "librdkafka has no setting linger.mss: did you mean linger.ms?"),
+        ({"linger_ms": 5}, "librdkafka has no setting linger_ms: did you mean linger.ms?"),
+        (
+            {"max.request.size": 5},
+            "librdkafka has no setting max.request.size: librdkafka's name for it is "
+            "message.max.bytes",
+        ),
+        ({"a.b": 5}, "librdkafka has no setting a.b: correct it, or remove the setting"),
+        (
+            {"linger.ms": "soon"},
+            "linger.ms = 'soon' is no value of it: correct it, or remove the s",
+        ),
+        ({"linger.ms": -5}, "linger.ms = -5 is out of range: set 0 to 900000"),
+        (
+            {"compression.type": "zap"},
+            "compression.type = 'zap' is no value of it: set none, gzip, snappy, lz4 or zstd",
+        ),
+        (
+            {"socket.nagle.disable": "maybe"},
+            "socket.nagle.disable = 'maybe' is neither true nor false: set one of them",
+        ),
+        (
+            {"message.max.bytes": "1MB"},
+            "message.max.bytes = '1MB' is not a number of bytes: write digits only, as in 1000000",
+        ),
+        ({"message.max.bytes": 1e6}, "message.max.bytes = 1000000.0 is not a number of bytes: wr"),
+        ({"acks": 1}, f"acks may not be changed: {ORDER}"),
+        ({"request.required.acks": 1}, f"request.required.acks may not be changed: {ORDER}"),
+        ({"transactional.id": "x"}, "transactional.id may not be changed: the producer is idempot"),
+        (
+            {"bootstrap.servers": "b:1"},
+            "bootstrap.servers may not be changed: set kafka.bootstrap_",
+        ),
+        (
+            {"queue.buffering.max.kbytes": 5},
+            "queue.buffering.max.kbytes may not be changed: capture.queue_mb bounds what waits for "
+            "Kafka: set that, and remove this",
+        ),
+        ({"stats_cb": "x"}, "stats_cb may not be changed: it takes code, not a value: remove the"),
+        ({"logger": "x"}, "logger may not be changed: it takes code, not a value: remove the"),
+        (
+            {"delivery.report.only.error": True},
+            "delivery.report.only.error may not be changed: each record's acknowledgement is "
+            "awaited: remove the setting",
+        ),
+        (
+            {"max.in.flight": 10},
+            "max.in.flight must be set <= 5 when enable.idempotence is true: correct the settings, "
+            "or remove them",
+        ),
+        (
+            {"reconnect.backoff.ms": 5_000},
+            "reconnect.backoff.max.ms must be >= reconnect.backoff.ms: correct the settings, or "
+            "remove them",
+        ),
+    ],
+)
+def test_a_setting_that_cannot_work_is_one_fault_with_its_way_out(
+    settings: Settings, fault: str
+) -> None:
+    (found,) = setting_faults(settings)
+    assert str(found).startswith(f"kafka.producer: {fault}")
+    with pytest.raises(UsageError) as refused:
+        open_client("127.0.0.1:1", settings, lambda _error: None)
+    assert str(refused.value) == str(found)
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_what_order_rests_on_may_not_be_set_even_to_what_it_is(name: str) -> None:
+    (found,) = setting_faults({name: FIXED[name]})
+    assert found.message == f"kafka.producer: {name} may not be changed"
+
+
+def test_all_faults_are_told_at_once_and_what_is_right_is_not_among_them() -> None:
+    settings: Settings = {"linger.mss": 5, "acks": 1, "linger.ms": 20, "batch.size": 0}
+    assert [fault.message for fault in setting_faults(settings)] == [
+        "kafka.producer: acks may not be changed",
+        "kafka.producer: librdkafka has no setting linger.mss",
+        "kafka.producer: batch.size = 0 is out of range",
+    ]
+
+
+def test_settings_that_work_together_alone_are_no_fault() -> None:
+    settings: Settings = {"reconnect.backoff.ms": 5_000, "reconnect.backoff.max.ms": 9_000}
+    assert setting_faults(settings) == []
+    assert settings_without_effect(settings) == []
+
+
+def test_a_consumer_s_setting_is_without_effect() -> None:
+    assert settings_without_effect({"auto.offset.reset": "earliest", "linger.ms": 3}) == [
+        "auto.offset.reset"
+    ]
