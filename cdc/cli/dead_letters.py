@@ -33,30 +33,65 @@ def list_(
     ctx: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="The records as JSON.")] = False,
 ) -> None:
-    """Every record of the topic: position, topic, size, cause. No values."""
-    letters = [describe(letter) for letter in read(configured(ctx))]
-    if as_json:
-        print_json(letters)
-        return
-    from rich.table import Table
+    """Every record of the topic: position, table, key, size, time, cause. No other values."""
+    from cdc.cli.dead_letters_display import described, overview
 
-    grid = Table()
-    for title in ("position", "topic", "bytes", "missing pieces", "cause"):
-        grid.add_column(title, overflow="fold")
-    for letter in letters:
-        grid.add_row(*(str(letter[name]) for name in letter if name != "key"))
-    out().print(grid)
+    config = configured(ctx)
+    source = config.source.name
+    if as_json:
+        print_json([described(letter, source) for letter in read(config)])
+        return
+    grid = overview(read(config), source)
+    if grid.row_count:
+        out().print(grid)
+    else:
+        err().print("no dead letters: every record was small enough for Kafka")
 
 
 @group.command()
 def show(
     ctx: typer.Context,
     position: Annotated[str, typer.Argument(help="A position that `list` names.")],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object, the value in it as it was written.")
+    ] = False,
 ) -> None:
-    """The value of a record, byte for byte, on stdout; its topic, key and headers on stderr."""
+    """A record: what it is, and its value.
+
+    On a terminal the value is laid out, and long texts in it are cut. Elsewhere it is written to
+    stdout byte for byte, and what it is to stderr.
+
+    \b
+    Examples:
+      headwater dead-letters show 000000000231E2A800000001
+      headwater dead-letters show 000000000231E2A800000001 > event.json
+      headwater dead-letters show 000000000231E2A800000001 --json | jq .value.after
+    """
+    from cdc.cli.dead_letters_display import document, fields, pretty
+
+    config = configured(ctx)
+    letter, source = _whole_letter(config, position), config.source.name
+    if as_json:
+        sys.stdout.write(document(letter, source))
+        return
+    if not sys.stdout.isatty():
+        err().print(fields(letter, source))
+        sys.stdout.buffer.write(letter.value)
+        return
+    console = out()
+    console.print(fields(letter, source))
+    text, cut = pretty(letter.value)
+    console.print()
+    console.print(text, markup=False, soft_wrap=True)
+    if cut:
+        err().print("long texts are cut: > FILE writes the value whole, --json too", style="dim")
+
+
+def _whole_letter(config: Config, position: str) -> DeadLetter:
+    """The record at a position. Raises ``LogError`` when there is none, or pieces are missing."""
     from cdc.errors import LogError
 
-    for letter in read(configured(ctx)):
+    for letter in read(config):
         if letter.position.hex() != position.upper():
             continue
         if letter.missing:
@@ -64,9 +99,7 @@ def show(
                 f"{letter.missing} pieces of the record at {position} are not in Kafka",
                 "they were deleted, or are still on their way: look again",
             )
-        err().print(describe(letter), soft_wrap=True, markup=False)
-        sys.stdout.buffer.write(letter.value)
-        return
+        return letter
     raise LogError(f"there is no dead letter at {position}", "see headwater dead-letters list")
 
 
@@ -82,15 +115,3 @@ def read(config: Config) -> Iterator[DeadLetter]:
             start = broker.beginning_offsets([topic])[topic][0]
             end = broker.end_offsets([topic])[topic][0]
             yield from whole(broker.read(topic, 0, start, end))
-
-
-def describe(letter: DeadLetter) -> dict[str, object]:
-    """All but the value."""
-    return {
-        "position": letter.position.hex(),
-        "topic": letter.topic,
-        "key": None if letter.key is None else letter.key.decode(errors="replace"),
-        "bytes": len(letter.value),
-        "missing": letter.missing,
-        "cause": letter.cause,
-    }

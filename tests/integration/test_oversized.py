@@ -26,6 +26,7 @@ def shop(shop: Deployment) -> Deployment:
 
 
 def test_by_default_capture_stops_and_goes_on_when_it_fits(shop: Deployment) -> None:
+    assert "no dead letters" in shop.run("dead-letters", "list").stderr
     with shop.running("capture") as capture:
         shop.execute(
             f"insert into item values (1, '{BIG}')", "insert into item values (2, 'small')"
@@ -57,7 +58,11 @@ def test_a_dead_letter_is_whole_and_later_events_of_its_key_flow(shop: Deploymen
     assert (item["topic"], item["key"]) == (table_topic(shop.name, "public", "item"), '{"id":1}')
     shown = shop.run("dead-letters", "show", item["position"])
     assert json.loads(shown.stdout)["after"] == {"id": 1, "name": BIG}
+    assert "key       id=1" in shown.stderr
+    as_json = json.loads(shop.run("dead-letters", "show", item["position"], "--json").stdout)
+    assert as_json["value"]["after"] == {"id": 1, "name": BIG}
     assert shop.run("dead-letters", "show", orders["position"]).stdout == BIG
+    assert item["position"] in shop.run("dead-letters", "list").stdout
     assert shop.run("dead-letters", "show", "0" * 24).returncode == 1
 
 
