@@ -106,6 +106,11 @@ def forbidden(settings: Settings) -> dict[str, UsageError]:
                 f"kafka.producer: {name} = {value!r} is not a number of bytes",
                 f"write digits only, as in {DEFAULTS[name]}",
             )
+        elif name == "statistics.interval.ms" and str(value).strip() in ("0", "0.0", "False"):
+            found[name] = UsageError(
+                f"kafka.producer: {name} = 0 keeps partitions that are added from capture",
+                "set 1 or more, or remove the setting",
+            )
     return found
 
 

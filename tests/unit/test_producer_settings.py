@@ -61,6 +61,10 @@ ORDER = "exactly-once order depends on it: remove the setting"
             "awaited: remove the setting",
         ),
         (
+            {"statistics.interval.ms": 0},
+            "statistics.interval.ms = 0 keeps partitions that are added from capture: set 1",
+        ),
+        (
             {"max.in.flight": 10},
             "max.in.flight must be set <= 5 when enable.idempotence is true: correct the settings, "
             "or remove them",
