@@ -21,7 +21,7 @@ from cdc.errors import ViewError
 from jobs.applying import Model
 from jobs.generations import Generation
 from jobs.loading import loaded_rows, read_topics
-from jobs.state import declared, open_state, state_directory
+from jobs.state import Declaration, declared, open_state, state_directory
 from jobs.turn import BUSY_S, turn
 from jobs.versions import read_versions
 from views.definition import ViewDefinition
@@ -87,10 +87,24 @@ def _begun(kit: Kit) -> Generation:
         )
     _model(kit, definition)  # what can be refused is refused before anything is read
     offsets = kit.broker.end_offsets([topic])
-    found = kit.write(found.noted(declared(definition), offsets, kit.now_s()))
+    shown = _shown(kit, declared(definition))
+    if shown and shown not in found.of:
+        kit.step(f"what people read, generation {shown}, is not known here: it stays as it is")
+    found = kit.write(found.noted(declared(definition), offsets, kit.now_s(), shown))
     assert found.building is not None
     kit.step(f"generation {found.building.number} begun")
     return found.building
+
+
+def _shown(kit: Kit, wanted: Declaration) -> int:
+    """What the store shows people, 0 for nothing. It may not be known here: the state was lost, or
+    is another host's. It must not be touched all the same."""
+    stored = kit.stored(Generation(0, "noted", wanted))
+    try:
+        live = stored.live()
+    finally:
+        stored.close()
+    return live.number if live else 0
 
 
 def _start(kit: Kit, one: Generation) -> Generation:
@@ -99,6 +113,10 @@ def _start(kit: Kit, one: Generation) -> Generation:
 
 
 def _finish(kit: Kit, one: Generation) -> Generation:
+    if not one.snapshot or not kit.snapshots.goes_on(one.snapshot):
+        kit.step(f"snapshot {one.snapshot} was cancelled: another one is taken")
+        discard(kit, one.number)
+        return _start(kit, one)
     kit.step(f"snapshot {one.snapshot} of {one.declared.table}")
     taken = kit.snapshots.finish(one.snapshot)
     return _recorded(

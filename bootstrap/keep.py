@@ -33,8 +33,12 @@ def expire(kit: Kit) -> None:
 
 
 def remove(kit: Kit, number: int) -> None:
-    """Delete a generation that nobody reads, from its store and from what is remembered."""
+    """Delete a generation that nobody reads, from its store and from what is remembered.
+
+    Killed meanwhile, it is one that cannot be shown any more, and is dropped with the next.
+    """
     discard(kit, number)
+    kit.write(kit.read().changed(number, phase="leaving"))
     stored = kit.stored(kit.read().of[number])
     try:
         stored.drop(number)

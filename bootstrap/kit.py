@@ -39,6 +39,9 @@ class Snapshots(Protocol):
     def start(self, definition: ViewDefinition) -> str:
         """Begin one of the view's tables; its id."""
 
+    def goes_on(self, snapshot: str) -> bool:
+        """Whether it can be finished: somebody may have cancelled it."""
+
     def finish(self, snapshot: str) -> Taken:
         """Read it to its end, from wherever it is."""
 

@@ -21,7 +21,7 @@ from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Offsets
 from cdc.topics import view_group
 from jobs.generations import Generation
-from jobs.offsets import batch_offsets, committed_batch
+from jobs.offsets import batch_offsets, committed_batch, planned_offsets
 from jobs.query import ViewQuery
 from jobs.sinks import open_sink
 from jobs.standing import settle
@@ -85,7 +85,11 @@ class Follower:
         )
 
     def reach_live(self) -> None:
-        """Until it is where the live generation was left."""
+        """Until it is where the live generation was left, which its group may not know yet."""
+        live = self._kit.read().live
+        assert live is not None, "there is one to be left"
+        directory = state_directory(self._kit.directory, live.number)
+        self._reach(planned_offsets(directory / "checkpoint"))
         self._reach(self._kit.broker.committed(self._group, [self._topic]))
 
     def until_stopped(self) -> None:
@@ -157,7 +161,7 @@ def _left_at(kit: Kit, number: int) -> Offsets:
     """Where a generation's stream was left."""
     checkpoint = state_directory(kit.directory, number) / "checkpoint"
     batch = committed_batch(checkpoint)
-    return {} if batch is None else batch_offsets(checkpoint, batch)
+    return kit.read().of[number].offsets if batch is None else batch_offsets(checkpoint, batch)
 
 
 def _asked(kit: Kit, one: Generation, question: Callable[..., str | None]) -> str:

@@ -35,13 +35,20 @@ class TableSnapshots:
         Only if nothing was read for it yet: its LSN has to be above what Kafka holds now.
         """
         purpose = f"view {self._view}"
-        source = self._config.source
+        source, tables = self._config.source, [_exactly(definition)]
         with connect(source.dsn, application_name="headwater view") as conn:
             for one in snapshots(conn, source.name):
-                if one.options.get("purpose") == purpose and not one.points:
+                ours = one.options.get("purpose") == purpose and not one.points
+                if ours and one.status != "cancelled" and one.options["tables"] == tables:
                     return str(one.id)
         options = ondemand.Options(purpose=purpose)
-        return str(ondemand.create(self._config, [_exactly(definition)], options))
+        return str(ondemand.create(self._config, tables, options))
+
+    def goes_on(self, snapshot: str) -> bool:
+        source = self._config.source
+        with connect(source.dsn, application_name="headwater view") as conn:
+            found = snapshots(conn, source.name, int(snapshot))
+        return any(one.status != "cancelled" for one in found)
 
     def finish(self, snapshot: str) -> Taken:
         found = ondemand.run(self._config, int(snapshot), self._observer)

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from cdc.lsn import Position
-from jobs.fold import EVENT, TRUNCATE
+from jobs.fold import EVENT, SNAPSHOT, TRUNCATE
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
 
 SAMPLE = 200
@@ -18,6 +18,7 @@ class Account(NamedTuple):
     """Of one batch.
 
     ``gaps``: keys whose last change leaves values out that an earlier one may have.
+    ``read`` is the oldest position of a snapshot's row, ``deleted`` the newest that left no row.
     ``commits_us`` samples when the oldest streamed change of a key committed.
     """
 
@@ -27,29 +28,38 @@ class Account(NamedTuple):
     gaps: int
     truncated: Position | None
     commits_us: tuple[int, ...]
+    read: Position | None = None
+    deleted: Position | None = None
 
 
 def account(rows: DataFrame) -> Account:
     """Count ``project``'s rows. Evaluates them, so cached rows are held from here on."""
     event = F.col(EVENT)
     keyed = event["op"] != TRUNCATE
-    position = F.struct(COMMIT_LSN, ORDINAL)
+    position, read = F.struct(COMMIT_LSN, ORDINAL), event["op"] == SNAPSHOT
     found = rows.agg(
         F.coalesce(F.sum(event["records"]), F.lit(0)).alias("records"),
         F.count_if(keyed).alias("keys"),
         F.count_if(keyed & ~F.col(DELETED)).alias("rows"),
         F.count_if(event["gap"]).alias("gaps"),
         F.max(F.when(~keyed, position)).alias("truncated"),
+        F.min(F.when(read, position)).alias("read"),
+        F.max(F.when(keyed & F.col(DELETED) & ~read, position)).alias("deleted"),
         _sample(F.sort_array(F.collect_list(F.when(keyed, event["oldest_us"])))).alias("commits"),
     ).collect()[0]
-    truncated = found["truncated"]
+    truncated, read_at, deleted = (
+        None if found[name] is None else Position(*found[name])
+        for name in ("truncated", "read", "deleted")
+    )
     return Account(
         found["records"],
         found["keys"],
         found["rows"],
         found["gaps"],
-        None if truncated is None else Position(*truncated),
+        truncated,
         tuple(found["commits"]),
+        read_at,
+        deleted,
     )
 
 

@@ -15,6 +15,7 @@ from jobs.account import Account, account
 from jobs.columns import columns_of
 from jobs.fold import EVENT, SNAPSHOT, TRUNCATE, Step
 from jobs.project import filled_rows_of, loaded_rows_of, rows_of
+from jobs.returning import Returning
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, Batch, Sink
 from jobs.state import ViewState
 from jobs.versions import Versions
@@ -60,7 +61,8 @@ def evaluate(model: Model, records: DataFrame) -> tuple[DataFrame, Account]:
 
 
 class Applier:
-    """Gives a view's batches to its sink. ``created``: the store was made just now.
+    """Gives a view's batches to its sink. ``created``: the store was made just now. ``returning``
+    is for a store that keeps nothing of a row that was deleted.
 
     What a generation was filled with from a snapshot is left out of its stream: all that was
     committed before it was read first, and all but deletes before it was read last.
@@ -70,8 +72,16 @@ class Applier:
     the store does not hold any more.
     """
 
-    def __init__(self, view: str, state: ViewState, sink: Sink, created: bool) -> None:
+    def __init__(
+        self,
+        view: str,
+        state: ViewState,
+        sink: Sink,
+        created: bool,
+        returning: Returning | None = None,
+    ) -> None:
         self._view, self._state, self._sink = view, state, sink
+        self._returning = returning
         self._empty = created
         beginning = state.beginning()
         self._begin = NOWHERE if beginning is None else Position(beginning.lsn, 0)
@@ -88,7 +98,10 @@ class Applier:
             self._state.remember_truncated(truncated)
             self._truncated = truncated
         if counted.keys:
-            self._sink.apply(_rows(held, self._truncated, self._whole, self._empty), batch)
+            rows = _rows(held, self._truncated, self._whole, self._empty)
+            if self._returning is not None:
+                rows = self._returning.without(rows, counted, number)
+            self._sink.apply(rows, batch)
             self._empty = False
         if truncated is not None:
             self._sink.truncate(truncated, batch)

@@ -7,6 +7,7 @@
 ``read``     all its rows are in Kafka, and where they were read is known
 ``loaded``   the store holds them, apart; the stream from the noted ends is applied there
 ``live``     readers see it, ``headwater apply`` keeps it
+``leaving``  it is being dropped, and of what it held some is gone
 ``kept``     it was live, and can be again
 
 Each phase is written when it is reached, whole or not at all, so a build that was killed goes on
@@ -33,7 +34,7 @@ from jobs.state import (
     write_document,
 )
 
-Phase = Literal["noted", "reading", "read", "loaded", "live", "kept"]
+Phase = Literal["noted", "reading", "read", "loaded", "live", "kept", "leaving"]
 BUILDING: tuple[Phase, ...] = ("noted", "reading", "read", "loaded")
 
 
@@ -94,10 +95,12 @@ class Generations:
         found = [one for one in self.of.values() if one.phase == "kept"]
         return sorted(found, key=lambda one: one.left_s, reverse=True)
 
-    def noted(self, wanted: Declaration, offsets: Offsets, now_s: float) -> Generations:
-        """A new generation begins."""
+    def noted(
+        self, wanted: Declaration, offsets: Offsets, now_s: float, above: int = 0
+    ) -> Generations:
+        """A new generation begins; its number is above those known here, and ``above``."""
         assert self.building is None, "one at a time"
-        number = max(self.of, default=0) + 1
+        number = max(above, max(self.of, default=0)) + 1
         return self._with(Generation(number, "noted", wanted, offsets, created_s=now_s))
 
     def changed(self, number: int, **fields: Any) -> Generations:
@@ -129,9 +132,10 @@ class Generations:
         return replace(self, of={n: one for n, one in self.of.items() if n != number})
 
     def expired(self, keep: int, keep_s: float, now_s: float) -> list[Generation]:
-        """Those kept beyond ``keep`` of them, or longer than ``keep_s``."""
+        """Those kept beyond ``keep`` of them, or longer than ``keep_s``, or dropped by half."""
+        half = [one for one in self.of.values() if one.phase == "leaving"]
         old = [one for one in self.kept if now_s - one.left_s > keep_s]
-        return list({one.number: one for one in [*self.kept[keep:], *old]}.values())
+        return list({one.number: one for one in [*half, *self.kept[keep:], *old]}.values())
 
     def _with(self, one: Generation) -> Generations:
         return replace(self, of={**self.of, one.number: one})

@@ -21,8 +21,9 @@ from cdc.topics import table_topic
 from jobs.account import Account
 from jobs.applying import Applier, Model, evaluate, released
 from jobs.faults import UnknownSchemaError, translate
-from jobs.loading import offsets_json
+from jobs.loading import offsets_json, read_topics
 from jobs.offsets import batch_offsets, committed_batch, is_started
+from jobs.returning import Returning
 from jobs.sinks import Batch, Sink
 from jobs.state import ViewState
 from jobs.versions import read_versions
@@ -88,7 +89,10 @@ class ViewQuery:
         self._check_topic()
         self._model = self._read_model()
         created = self._sink.prepare(self._model.columns, self._definition.key)
-        self._applier = Applier(self._definition.name, self._state, self._sink, created)
+        self._refuse_lost(created)
+        self._applier = Applier(
+            self._definition.name, self._state, self._sink, created, self._returning()
+        )
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._definition.name)
         records = (
             self._spark.readStream.format("kafka")
@@ -129,7 +133,40 @@ class ViewQuery:
                 f"view {name}: the topic's beginning is gone: {places}",
                 f"`headwater view create {name}` fills it from a snapshot"
                 if beginning is None
-                else f"drop what was begun, `headwater view drop {name}`, and begin again",
+                else f"drop what was begun: `headwater view list` tells its number N,"
+                f" `headwater view drop {name} --generation N`; then begin again",
+            )
+
+    def _returning(self) -> Returning | None:
+        """For Delta, which keeps nothing of a row that was deleted."""
+        if self._config.stores[self._definition.store].kind != "delta":
+            return None
+        begun = is_started(self._state.checkpoint)
+        return Returning(self._definition.key, self._rows_before, begun)
+
+    def _rows_before(self, number: int) -> DataFrame:
+        """What the topic's records before a batch amount to, as far as Kafka has them."""
+        assert self._model is not None
+        topic, beginning = self._topic, self._state.beginning()
+        first = {} if beginning is None else beginning.offsets.get(topic, {})
+        kept = self._broker.beginning_offsets([topic])[topic]
+        begin = {partition: max(low, first.get(partition, 0)) for partition, low in kept.items()}
+        at = batch_offsets(self._state.checkpoint, number - 1)[topic] if number else {}
+        end = {partition: max(low, at.get(partition, 0)) for partition, low in begin.items()}
+        records = read_topics(self._spark, self._config.kafka, {topic: begin}, {topic: end})
+        return self._model.rows(records)
+
+    def _refuse_lost(self, created: bool) -> None:
+        """A store that had to be made anew misses what was applied: it does not come again."""
+        begun = committed_batch(self._state.checkpoint) is not None
+        applied = begun or self._state.beginning() is not None
+        if created and applied:
+            self._state.remember_lost()
+        if self._state.lost():
+            name, store = self._definition.name, self._definition.store
+            raise ViewError(
+                f"view {name}: store {store} no longer holds what was applied to it, or is another",
+                f"`headwater view rebuild {name}` fills it, from a snapshot",
             )
 
     def _starting(self) -> str:

@@ -89,6 +89,8 @@ def settle(
     store = open_generations(config.stores[target.declared.store], name, spark, retry_s)
     try:
         live = store.live()
+        if live is not None and live.number == target.number:
+            store.switch(target.number, target.mark)  # whatever is left to do
     finally:
         store.close()
     left = settled(found, lambda: live.number if live else None, time.time())

@@ -87,6 +87,14 @@ class ViewState:
         }
         return Beginning(offsets, held["lsn"], held["upto"])
 
+    def lost(self) -> bool:
+        """Whether the store was found without what this generation had put there."""
+        return bool((read_document(self.file) or {}).get("lost"))
+
+    def remember_lost(self) -> None:
+        """Keep it: the place in the store is there again, and empty."""
+        write_document(self.file, {**(read_document(self.file) or {}), "lost": True})
+
     def truncated(self) -> Position | None:
         """The newest TRUNCATE that this generation has met in any partition."""
         held = (read_document(self.file) or {}).get("truncated")

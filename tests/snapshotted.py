@@ -68,6 +68,7 @@ class TableSnapshots:
         self.table, self.while_read = table, while_read
         self.started: list[str] = []
         self.discarded: list[str] = []
+        self.cancelled: set[str] = set()
         self._rows: dict[str, tuple[int, dict[int, Row]]] = {}
 
     def start(self, definition: ViewDefinition) -> str:
@@ -79,6 +80,9 @@ class TableSnapshots:
         with Broker(self.table.log.bootstrap) as broker:
             broker.create_topics([TopicSpec(topic, PARTITIONS) for topic in self.topics(id_)])
         return id_
+
+    def goes_on(self, snapshot: str) -> bool:
+        return snapshot not in self.cancelled
 
     def finish(self, snapshot: str) -> Taken:
         lsn, rows = self._rows[snapshot]
