@@ -8,7 +8,7 @@ two, neither is written.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
@@ -31,6 +31,9 @@ from jobs.turn import taken_over
 _POLL_S: Final = 0.05
 CLOSE_S: Final = 2.0
 """A stream that covers what came meanwhile in so little time is caught up."""
+STEADY_S: Final = 30.0
+"""So is one that takes longer, but no shorter from round to round: a batch takes what it takes."""
+_SHORTER: Final = 0.8
 ROUNDS: Final = 20
 
 log = structlog.get_logger("build")
@@ -70,14 +73,16 @@ class Follower:
         self._sink.close()
 
     def catch_up(self) -> None:
-        """Until what comes while it applies is applied in ``CLOSE_S``.
+        """Until it is as close to the end of the stream as it gets.
 
-        Raises ``RetryableError`` when it never is: more is written than it can apply.
+        Raises ``RetryableError`` when that is not close: more is written than it can apply.
         """
+        rounds: list[float] = []
         for _ in range(ROUNDS):
             began = time.monotonic()
             self._reach(self._kit.broker.end_offsets([self._topic]))
-            if time.monotonic() - began < CLOSE_S:
+            rounds.append(time.monotonic() - began)
+            if is_close(rounds):
                 return
         raise RetryableError(
             f"view {self._kit.name}: its stream comes faster than it is applied",
@@ -122,6 +127,15 @@ class Follower:
     def _check(self) -> None:
         if not self._query.active:
             raise self._query.error() or RetryableError(f"view {self._kit.name}: its stream ended")
+
+
+def is_close(rounds: Sequence[float]) -> bool:
+    """Whether the last round was short enough for a switch; each applies what came in the one
+    before, and took so many seconds. Pure."""
+    last = rounds[-1]
+    if last < CLOSE_S:
+        return True
+    return len(rounds) > 2 and last <= STEADY_S and last >= _SHORTER * rounds[-2]
 
 
 def switch(kit: Kit, number: int, follower: Follower | None = None) -> None:

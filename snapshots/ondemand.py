@@ -37,9 +37,9 @@ from snapshots.initial import lost_in_kafka
 from snapshots.job import Job, Observer, Silent, StoppedError
 from snapshots.ledger import Ledger
 from snapshots.plan import Bounds
-from snapshots.refusals import refuse_unfit
+from snapshots.refusals import refuse_bounds, refuse_unfit
 from snapshots.rounds import run as run_rounds
-from snapshots.standing import Standing, snapshot
+from snapshots.standing import Standing, snapshot, snapshots
 
 _KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
@@ -77,7 +77,9 @@ def record(
     used: Sequence[str] = (),
 ) -> int:
     """Record a snapshot; its id. One that is ``joining`` goes to the tables' own topics, of which
-    those ``used`` hold records of an earlier time."""
+    those ``used`` hold records of an earlier time. Raises ``SourceError`` for conditions that do
+    not fit a table."""
+    refuse_bounds(conn, config.source, tables, Bounds(options.where, options.key_range))
     given: dict[str, object] = {
         "tables": [_quoted(table) for table in tables],
         "where": options.where,
@@ -138,10 +140,17 @@ def topics(config: Config, snapshot_id: int) -> dict[str, str]:
     return {table.label: table.topic for table in found.tables if table.topic}
 
 
-def standing(config: Config, snapshot_id: int) -> Standing:
-    """How the snapshot stands: ``complete``, the smallest ``lsn``, its tables."""
+def standing(config: Config, snapshot_id: int | None) -> Standing:
+    """How the snapshot, or the newest one, stands: ``complete``, the smallest ``lsn``, its tables.
+
+    Raises ``SourceError`` for one that is not there.
+    """
     with connect(config.source.dsn, application_name="headwater snapshot") as conn:
-        return snapshot(conn, config.source.name, snapshot_id)
+        if snapshot_id is not None:
+            return snapshot(conn, config.source.name, snapshot_id)
+        if found := snapshots(conn, config.source.name):
+            return max(found, key=lambda one: one.id)
+        raise SourceError(f"source {config.source.name} has no snapshot", "run headwater init")
 
 
 def ask(config: Config, snapshot_id: int, what: str) -> Standing:
@@ -149,10 +158,13 @@ def ask(config: Config, snapshot_id: int, what: str) -> Standing:
     when the chunks that it reads are done. Raises ``SourceError`` for one that is over."""
     with connect(config.source.dsn, application_name="headwater snapshot") as conn:
         found = snapshot(conn, config.source.name, snapshot_id)
-        if found.kind == "initial":
-            raise SourceError(f"snapshot {snapshot_id} is headwater init's", "stop that process")
         if found.status in ("complete", "cancelled"):
             raise SourceError(f"snapshot {snapshot_id} is {found.status}", "there is nothing to do")
+        if found.kind == "initial":
+            raise SourceError(
+                f"snapshot {snapshot_id} is headwater init's",
+                "stop that process; headwater init goes on where it was",
+            )
         if state.lock(conn, snapshot_id):
             _ended(config, conn, snapshot_id, StoppedError(snapshot_id, what))
         else:

@@ -9,7 +9,9 @@ from cdc.errors import SourceError
 from cdc.source.catalog import captured_tables
 from cdc.source.postgres import Connection, translated
 from cdc.source.selection import Table
+from cdc.source.types import load_types
 from snapshots import state
+from snapshots.plan import Bounds, plan_table
 
 _SERVER = """
 select pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('wal_level'),
@@ -39,6 +41,18 @@ def refuse_unfit(conn: Connection, source: Source, names: Sequence[str]) -> list
             "add it to source.tables, then run headwater table add",
         )
     return tables
+
+
+def refuse_bounds(
+    conn: Connection, source: Source, tables: Sequence[Table], bounds: Bounds
+) -> None:
+    """Raise ``SourceError`` for bounds that PostgreSQL cannot apply to one of the tables."""
+    if bounds == Bounds():
+        return
+    with conn.transaction(force_rollback=True):
+        types = load_types(conn)
+        for table in tables:
+            plan_table(conn, table, types, source, "", bounds)
 
 
 def refuse_uninitialised(conn: Connection, source: str) -> None:

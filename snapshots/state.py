@@ -92,9 +92,14 @@ def refuse_older_schema(conn: Connection) -> None:
     """Raises ``SourceError`` where the schema headwater knows no chunks, or is not there."""
     with translated("reading headwater.snapshot"):
         made = conn.execute(_MADE).fetchone()
-    if made is None or not made[1]:
+    if made is None or not made[0]:
         raise SourceError(
-            "the schema headwater is not there, or an earlier Headwater made it",
+            "nothing is set up in this database: it has no table headwater.snapshot",
+            "run headwater init",
+        )
+    if not made[1]:
+        raise SourceError(
+            "an earlier Headwater made the schema headwater",
             "run headwater init: of what stands it only brings the schema up to date",
         )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from cdc.config import Config
+    from cdc.config import Config, View
 
 DEFAULT_CONFIG = Path("headwater.toml")
 
@@ -32,3 +32,13 @@ def configured(ctx: typer.Context) -> Config:
     from cdc.config import load_config
 
     return load_config(config_path(ctx))
+
+
+def declared(config: Config, view: str) -> View:
+    """A view's section of the configuration. Raises ``UsageError`` when there is none."""
+    from cdc.errors import UsageError
+
+    if view not in config.views:
+        known = ", ".join(config.views) or "none"
+        raise UsageError(f"no view {view!r}", f"[views] has: {known}")
+    return config.views[view]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc.cli.context import configured
+from cdc.cli.context import configured, declared
 from cdc.cli.output import err, out, print_json
 
 if TYPE_CHECKING:
@@ -19,14 +20,36 @@ group = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+TablesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[TABLE]...",
+        help="schema.table, or a pattern",
+        show_default=False,
+    ),
+]
+ViewsOption = Annotated[
+    list[str] | None,
+    typer.Option("--view", metavar="V", help="The table that a view of [views] reads; repeatable."),
+]
+NewestArgument = Annotated[
+    int | None,
+    typer.Argument(metavar="[ID]", help="As `list` shows it; the newest if none."),
+]
 IdArgument = Annotated[int, typer.Argument(metavar="ID", help="As `list` shows it.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON on stdout.")]
 WorkersOption = Annotated[
-    int | None, typer.Option("--workers", min=1, max=64, help="Processes that read.")
+    int | None,
+    typer.Option(
+        "--workers", min=1, max=64, help="Processes that read. Default: snapshot.workers."
+    ),
 ]
 RateOption = Annotated[
     str | None,
-    typer.Option("--rate", help='At most so much: "5000 rows/s", "20 MB/s" or "none".'),
+    typer.Option(
+        "--rate",
+        help='At most so much: "5000 rows/s", "20 MB/s" or "none". Default: snapshot.rate.',
+    ),
 ]
 
 
@@ -37,18 +60,20 @@ def register(app: typer.Typer) -> None:
 @group.command()
 def start(
     ctx: typer.Context,
-    tables: Annotated[list[str], typer.Argument(metavar="TABLE...", help="schema.table")],
+    tables: TablesArgument = None,
     where: Annotated[
-        str, typer.Option("--where", metavar="SQL", help="Only rows that it holds for.")
+        str, typer.Option("--where", metavar="SQL", help="Only rows for which it is true.")
     ] = "",
     key_range: Annotated[
         str | None,
         typer.Option(
             "--key-range",
             metavar="LO:HI",
-            help="Only keys from LO up to, not including, HI; either may be left out.",
+            help="Only rows whose first key column is from LO up to, not including, HI; either "
+            "may be left out.",
         ),
     ] = None,
+    views: ViewsOption = None,
     workers: WorkersOption = None,
     rate: RateOption = None,
     as_json: JsonOption = False,
@@ -56,14 +81,24 @@ def start(
     """Read tables into topics <source>.__snapshot.<id>.<schema>.<table>, until done.
 
     Ctrl-C pauses it. After a crash of anything, `headwater snapshot resume ID` goes on.
+
+    \b
+    Examples:
+      headwater snapshot start public.orders public.customers
+      headwater snapshot start public.orders --where "status = 'open'" --rate "10 MB/s"
+      headwater snapshot start public.orders --key-range 1000:2000 --workers 2
+      headwater snapshot start --view open_orders
     """
     from snapshots.ondemand import Options, create, parse_rate
 
     config = configured(ctx)
+    chosen = [*(tables or ()), *tables_of(config, views or ())]
+    if not chosen:
+        raise typer.BadParameter("name a table, or a view with --view", param_hint="TABLE")
     if rate is not None:
         parse_rate(rate)
     options = Options(where, parse_range(key_range), workers, rate)
-    snapshot_id = create(config, tables, options)
+    snapshot_id = create(config, chosen, options)
     err().print(f"snapshot {snapshot_id}")
     _run(config, snapshot_id, as_json)
 
@@ -103,11 +138,27 @@ def list_(ctx: typer.Context, as_json: JsonOption = False) -> None:
 
 
 @group.command()
-def status(ctx: typer.Context, snapshot_id: IdArgument, as_json: JsonOption = False) -> None:
+def status(
+    ctx: typer.Context, snapshot_id: NewestArgument = None, as_json: JsonOption = False
+) -> None:
     """How far a snapshot is: rows, rate and time left, per table."""
     from snapshots.ondemand import standing
 
     _show(standing(configured(ctx), snapshot_id), as_json)
+
+
+def tables_of(config: Config, views: Sequence[str]) -> list[str]:
+    """The tables that views read, each as a pattern for it alone. Raises ``UsageError`` for a view
+    that is not declared, ``ViewError`` for SQL that is none of a view."""
+    from cdc.source.postgres import identifier
+    from views.definition import parse_view
+
+    found = []
+    for name in views:
+        view = declared(config, name)
+        parsed = parse_view(name, view.store, view.key, view.sql)
+        found.append(f"{identifier(parsed.schema)}.{identifier(parsed.table)}")
+    return found
 
 
 def parse_range(text: str | None) -> tuple[str | None, str | None] | None:
@@ -153,9 +204,10 @@ def _ask(config: Config, snapshot_id: int, what: str) -> None:
     from snapshots.ondemand import ask
 
     found = ask(config, snapshot_id, what)
-    out().print(f"snapshot {snapshot_id} is {found.status}")
     if found.status == "running":
-        err().print("its process reads a chunk to its end first")
+        out().print(f"snapshot {snapshot_id}: {what} when the chunks it reads are done")
+    else:
+        out().print(f"snapshot {snapshot_id} is {found.status}")
 
 
 def _show(found: Standing, as_json: bool) -> None:

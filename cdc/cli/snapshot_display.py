@@ -59,7 +59,8 @@ def overview(found: Sequence[Standing]) -> Table:
     grid.add_column("rows", justify="right")
     grid.add_column("begun (UTC)", no_wrap=True)
     for one in found:
-        labels = [table.label for table in one.tables] or one.options.get("tables", [])
+        asked = map(_label, one.options.get("tables", []))
+        labels = [table.label for table in one.tables] or list(asked)
         grid.add_row(
             str(one.id),
             one.kind.replace("_", " "),
@@ -70,6 +71,11 @@ def overview(found: Sequence[Standing]) -> Table:
             f"{one.started_at:%Y-%m-%d %H:%M}",
         )
     return grid
+
+
+def _label(pattern: str) -> str:
+    """``schema.table`` of a pattern that is quoted to choose one table."""
+    return pattern.removeprefix('"').removesuffix('"').replace('"."', ".").replace('""', '"')
 
 
 def progress(found: Standing) -> Iterator[RenderableType]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc.cli.context import configured
+from cdc.cli.context import configured, declared
 from cdc.cli.output import err, out, print_json
-from cdc.errors import UsageError, ViewError
+from cdc.errors import ViewError
 from cdc.lsn import format_lsn
 
 if TYPE_CHECKING:
@@ -118,10 +118,7 @@ def resolved_view(config: Config, name: str, broker: Broker) -> ResolvedView:
     from views.definition import parse_view
     from views.resolve import resolve
 
-    view = config.views.get(name)
-    if view is None:
-        known = ", ".join(config.views) or "none"
-        raise UsageError(f"no view {name!r}", f"[views] has: {known}")
+    view = declared(config, name)
     parsed = parse_view(name, view.store, view.key, view.sql)
     directory = view_directory(config.apply.state, config.source.name, name)
     if (live := read_generations(directory).live) is not None:

@@ -78,6 +78,8 @@ _UNREACHABLE = "is PostgreSQL running there, and does it listen on that address?
 _RETRYABLE_STATES = ("08", "40", "53100", "53200", "53300", "55P03", "57P01", "57P02", "57P03")
 _HINTS = {
     "42501": "grant the privilege (for row-level security: BYPASSRLS), or use another role",
+    "22P02": "a value there has not the form of its type",
+    "22007": "a date or time there has not the form of its type",
     "55P03": "another session holds a lock on it; try again when that is gone",
 }
 

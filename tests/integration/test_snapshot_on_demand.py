@@ -106,9 +106,12 @@ def test_a_snapshot_is_listed_shown_and_cancelled(shop: Deployment) -> None:
         (("public.late",), "public.late is not in publication"),
         (("public.bare",), "has no replica identity"),
         (("public.item", "--where", "nonsense = 1"), 'column "nonsense" does not exist'),
-        (("public.item", "--key-range", "x:y"), "--where or --key-range"),
+        (("public.item", "--where", "id > 1; select 1"), "--where: syntax error"),
+        (("public.item", "--key-range", "x:y"), "a value there has not the form of its type"),
         (("public.item", "--key-range", "5"), "is not LO:HI"),
         (("public.item", "--rate", "fast"), "is no rate"),
+        (("--view", "itms"), "no view 'itms': [views] has: none"),
+        ((), "name a table, or a view with --view"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_the_way_out(
@@ -121,6 +124,30 @@ def test_what_cannot_be_read_is_refused_with_the_way_out(
     assert refused.returncode != 0
     assert said in refused.stderr
     assert "Traceback" not in refused.stderr
+    listed = json.loads(shop.run("snapshot", "list", "--json").stdout)
+    assert [one["kind"] for one in listed] == ["initial"], "nothing is left of what cannot be"
+
+
+def test_the_table_of_a_view_is_read_and_the_newest_snapshot_shown(shop: Deployment) -> None:
+    shop.extra = """
+[stores.cache]
+kind = "redis"
+url = "redis://127.0.0.1:1/0"
+[views.kinds]
+store = "cache"
+key = ["id"]
+sql = "select id, kind from item where id < 10"
+"""
+    found = start(shop, "--view", "kinds")
+    assert ids(rows(shop, found)) == list(range(1, 20001))
+    newest = json.loads(shop.run("snapshot", "status", "--json").stdout)
+    assert newest["id"] == found["id"]
+
+
+def test_what_is_over_says_so_whoever_began_it(shop: Deployment) -> None:
+    (initial,) = json.loads(shop.run("snapshot", "list", "--json").stdout)
+    refused = shop.run("snapshot", "pause", str(initial["id"]))
+    assert "is complete: there is nothing to do" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -139,7 +166,7 @@ def test_a_condition_is_one_condition_and_no_other_statement(shop: Deployment, w
 
 
 def test_a_cancelled_snapshot_that_failed_early_leaves_no_topic(shop: Deployment) -> None:
-    refused = shop.run("snapshot", "start", "public.item", "--where", "nonsense = 1")
+    refused = shop.run("snapshot", "start", "public.item", "--where", "1 / (id - 7) > 1")
     assert refused.returncode == 1
     assert "resume" not in refused.stderr, "it would be refused again"
     failed = json.loads(shop.run("snapshot", "list", "--json").stdout)[-1]
@@ -208,7 +235,8 @@ def test_a_paused_snapshot_goes_on_where_it_was_and_a_cancelled_one_leaves_nothi
         snapshot_id = str(found["id"])
         second = shop.run("snapshot", "resume", snapshot_id)
         assert f"another process runs snapshot {snapshot_id}" in second.stderr
-        assert shop.run("snapshot", "pause", snapshot_id).returncode == 0
+        asked = shop.run("snapshot", "pause", snapshot_id)
+        assert "pause when the chunks it reads are done" in asked.stdout
         assert process.wait() == 1
     paused = json.loads(shop.run("snapshot", "status", snapshot_id, "--json").stdout)
     assert paused["status"] == "paused"
