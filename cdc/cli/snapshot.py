@@ -23,8 +23,8 @@ group = typer.Typer(
 TablesArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[TABLE]...",
-        help="schema.table, or a pattern",
+        metavar="TABLE",
+        help="schema.table, or a pattern.",
         show_default=False,
     ),
 ]
@@ -34,7 +34,7 @@ ViewsOption = Annotated[
 ]
 NewestArgument = Annotated[
     int | None,
-    typer.Argument(metavar="[ID]", help="As `list` shows it; the newest if none."),
+    typer.Argument(metavar="ID", help="As `list` shows it; the newest if none."),
 ]
 IdArgument = Annotated[int, typer.Argument(metavar="ID", help="As `list` shows it.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON on stdout.")]
