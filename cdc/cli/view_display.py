@@ -83,7 +83,7 @@ def generations(found: dict[str, Any]) -> Table:
     grid = Table()
     for title in ("generation", "phase", "store"):
         grid.add_column(title)
-    grid.add_column("rows loaded", justify="right")
+    grid.add_column("rows read", justify="right")
     for title in ("at LSN", "live since (UTC)", "left (UTC)"):
         grid.add_column(title, no_wrap=True)
     grid.add_column("SQL", overflow="fold")
