@@ -30,13 +30,15 @@ from views.resolve import resolve
 
 @dataclass(slots=True)
 class Built:
-    """What came of a build. ``seconds`` of the steps that this run took."""
+    """What came of a build. ``seconds`` of the steps that this run took. ``dead_letters`` rows of
+    the table are missing: they were too large for Kafka."""
 
     view: str
     generation: int
     rows: int
     live: bool
     seconds: dict[str, float] = field(default_factory=dict)
+    dead_letters: int = 0
 
 
 def build(kit: Kit, hold: bool = False) -> Built:
@@ -61,7 +63,7 @@ def build(kit: Kit, hold: bool = False) -> Built:
                 one = do(kit, one)
                 built.seconds[name] = time.monotonic() - began
                 began = time.monotonic()
-        built.rows = one.rows
+        built.rows, built.dead_letters = one.rows, one.dead_letters
         discard(kit, one.number)
         _follow(kit, one, built, hold)
     return built
@@ -120,7 +122,13 @@ def _finish(kit: Kit, one: Generation) -> Generation:
     kit.step(f"snapshot {one.snapshot} of {one.declared.table}")
     taken = kit.snapshots.finish(one.snapshot)
     return _recorded(
-        kit, one, phase="read", points=taken.points, clean=taken.clean, rows=taken.rows
+        kit,
+        one,
+        phase="read",
+        points=taken.points,
+        clean=taken.clean,
+        rows=taken.rows,
+        dead_letters=taken.dead_letters,
     )
 
 

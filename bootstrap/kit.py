@@ -24,13 +24,14 @@ class Taken(NamedTuple):
     """A snapshot that is whole in Kafka.
 
     ``points`` are the LSNs it was read at, of each row one. ``clean``: one point, and no row stands
-    twice.
+    twice. ``dead_letters`` rows are not in it: they were too large for Kafka.
     """
 
     topics: tuple[str, ...]
     points: tuple[int, ...]
     rows: int
     clean: bool
+    dead_letters: int = 0
 
 
 class Snapshots(Protocol):

@@ -56,7 +56,7 @@ class TableSnapshots:
         ends = self._broker.end_offsets(topics)
         records = sum(sum(of_topic.values()) for of_topic in ends.values())
         clean = len(found.points) == 1 and records == found.rows
-        return Taken(topics, tuple(found.points), found.rows, clean)
+        return Taken(topics, tuple(found.points), found.rows, clean, found.dead_letters)
 
     def topics(self, snapshot: str) -> tuple[str, ...]:
         return tuple(ondemand.topics(self._config, int(snapshot)).values())

@@ -31,6 +31,7 @@ from jobs.state import (
     declaration,
     is_begun,
     read_document,
+    view_directory,
     write_document,
 )
 
@@ -43,6 +44,7 @@ class Generation:
     """One of a view. ``snapshot`` is empty when none was taken, or its topics are gone.
 
     ``points`` are the LSNs that rows were read at; ``clean``: each row was published once.
+    ``dead_letters`` rows were too large for Kafka, and are missing.
     ``mark`` is the store's way back to a kept one. Times are in seconds since 1970, 0: never.
     """
 
@@ -54,6 +56,7 @@ class Generation:
     points: tuple[int, ...] = ()
     clean: bool = True
     rows: int = 0
+    dead_letters: int = 0
     mark: str = ""
     created_s: float = 0.0
     live_s: float = 0.0
@@ -167,6 +170,16 @@ def read_generations(directory: Path) -> Generations:
             f"{directory / 'generations.json'} is not as Headwater writes it",
             "restore it, or drop the view and create it again",
         ) from None
+
+
+def awaited_snapshots(root: str, source: str) -> dict[str, str]:
+    """The snapshots that builds of a source's views have still to load, with the view of each."""
+    found = {}
+    for directory in sorted(view_directory(root, source, "").glob("*/")):
+        one = read_generations(directory).building
+        if one is not None and one.snapshot and one.phase != "loaded":
+            found[one.snapshot] = directory.name
+    return found
 
 
 def write_generations(directory: Path, generations: Generations) -> None:

@@ -45,6 +45,8 @@ class Round:
     plans: Mapping[str, TablePlan]
     rows_s: float = float("inf")
     bytes_s: float = float("inf")
+    dead_letters: bool = False
+    """Whether rows that are too large go to dead letters, and not into an error."""
 
 
 class Task(NamedTuple):
@@ -55,11 +57,13 @@ class Task(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What became of a chunk. ``changed``: DDL came, and nothing of it counts."""
+    """What became of a chunk: ``rows`` are in the table's topic, ``dead_letters`` were too large
+    for it. ``changed``: DDL came, and nothing of it counts."""
 
     chunk: Chunk
     rows: int
     changed: bool = False
+    dead_letters: int = 0
 
 
 def what_it_sees(text: str) -> tuple[str, int]:
@@ -135,6 +139,7 @@ class ChunkReader:
         plan = self._round.plans[task.chunk.label]
         if not self._unchanged(plan):
             return Result(task.chunk, 0, changed=True)
+        before = self._publisher.dead_letters
         try:
             rows = self._copy(plan, task)
         except HeadwaterError as error:
@@ -143,7 +148,8 @@ class ChunkReader:
             return Result(task.chunk, 0, changed=True)  # the session is closed
         if rows is None or not self._unchanged(plan):
             return Result(task.chunk, 0, changed=True)
-        return Result(task.chunk, rows)
+        dead_letters = self._publisher.dead_letters - before
+        return Result(task.chunk, rows - dead_letters, dead_letters=dead_letters)
 
     def _copy(self, plan: TablePlan, task: Task) -> int | None:
         chunk, rows = task.chunk, 0

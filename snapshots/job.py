@@ -63,6 +63,7 @@ class Job:
     something else, which a truncate has to end. Limits are those of all workers together.
 
     ``marked``: one worker reads in order, and marks first and last rows as Debezium does.
+    ``dead_letters``: rows that are too large go to their topic, which is there.
     """
 
     source: Source
@@ -81,3 +82,4 @@ class Job:
     chunk_mb: float = 64.0
     max_age_s: float = 1800.0
     marked: bool = False
+    dead_letters: bool = False

@@ -33,7 +33,7 @@ values (%s, %s, %s, %s, %s, %s)
 """
 _CHUNKS = """
 select schema_name, table_name, number, leaf::bigint, file, first_block, end_block,
-       lsn::text, row_count
+       lsn::text, row_count, dead_letters
 from headwater.snapshot_chunk where snapshot_id = %s
 order by schema_name, table_name, number
 """
@@ -44,16 +44,18 @@ values (%s, %s, %s, %s, %s, %s, %s, %s)
 """
 _DONE = """
 update headwater.snapshot_chunk
-set lsn = %s::pg_lsn, row_count = row_count + %s, finished_at = pg_catalog.now()
+set lsn = %s::pg_lsn, row_count = row_count + %s, dead_letters = dead_letters + %s,
+    finished_at = pg_catalog.now()
 where snapshot_id = %s and schema_name = %s and table_name = %s and number = %s
 """
 _OF_TABLE: Final = "where snapshot_id = %s and schema_name = %s and table_name = %s"
 _FINISHED = f"""
 update headwater.snapshot_table t
-set finished_at = pg_catalog.now(),
-    row_count = (select coalesce(sum(c.row_count), 0) from headwater.snapshot_chunk c
-                 where c.snapshot_id = t.snapshot_id and c.schema_name = t.schema_name
-                   and c.table_name = t.table_name)
+set finished_at = pg_catalog.now(), (row_count, dead_letters) =
+    (select coalesce(sum(c.row_count), 0), coalesce(sum(c.dead_letters), 0)
+     from headwater.snapshot_chunk c
+     where c.snapshot_id = t.snapshot_id and c.schema_name = t.schema_name
+       and c.table_name = t.table_name)
 {_OF_TABLE}
 """
 
@@ -61,7 +63,8 @@ set finished_at = pg_catalog.now(),
 class Chunk(NamedTuple):
     """Blocks ``[first, end)`` of the relation ``leaf`` in ``file``; ``end`` None: to the last ever.
 
-    ``lsn`` is where it was read last, None: not yet. ``rows`` were published of it so far.
+    ``lsn`` is where it was read last, None: not yet. ``rows`` were published of it so far, and
+    ``dead_letters`` as such, being too large.
     """
 
     schema: str
@@ -73,6 +76,7 @@ class Chunk(NamedTuple):
     end: int | None
     lsn: int | None = None
     rows: int = 0
+    dead_letters: int = 0
 
     @property
     def label(self) -> str:
@@ -120,7 +124,7 @@ class Ledger:
     def chunks(self) -> list[Chunk]:
         """In the order they are read."""
         return [
-            Chunk._make((*row[:7], None if row[7] is None else parse_lsn(row[7]), row[8]))
+            Chunk._make((*row[:7], None if row[7] is None else parse_lsn(row[7]), *row[8:]))
             for row in self._all(_CHUNKS)
         ]
 
@@ -143,11 +147,12 @@ class Ledger:
             )
             self._insert(chunks)
 
-    def done(self, chunk: Chunk, lsn: int, rows: int) -> None:
-        """Kafka has acknowledged the chunk as of ``lsn``; ``rows`` more were published."""
+    def done(self, chunk: Chunk, lsn: int, rows: int, dead_letters: int = 0) -> None:
+        """Kafka has acknowledged the chunk as of ``lsn``; ``rows`` more were published, and
+        ``dead_letters`` more were too large."""
         key = (self.id, chunk.schema, chunk.table, chunk.number)
         with translated("writing headwater.snapshot_chunk"):
-            self.conn.execute(_DONE, (format_lsn(lsn), rows, *key))
+            self.conn.execute(_DONE, (format_lsn(lsn), rows, dead_letters, *key))
 
     def finish(self, schema: str, table: str) -> None:
         """Every chunk of the table is done."""

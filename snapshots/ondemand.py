@@ -27,6 +27,7 @@ from cdc.errors import HeadwaterError, SourceError, UsageError
 from cdc.events.envelope import SourceContext
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.kafka.bulk import BulkProducer
+from cdc.kafka.topology import dead_letters_specs
 from cdc.source.catalog import captured_tables
 from cdc.source.postgres import Connection, connect
 from cdc.source.selection import Table
@@ -172,9 +173,9 @@ def ask(config: Config, snapshot_id: int, what: str) -> Standing:
         return snapshot(conn, config.source.name, snapshot_id)
 
 
-def discard(config: Config, snapshot_id: int) -> None:
-    """Delete the snapshot's topics, and all that is known of it. Raises ``SourceError`` while a
-    process runs it."""
+def discard(config: Config, snapshot_id: int) -> list[str]:
+    """Delete the snapshot's topics, and all that is known of it; their names. Raises
+    ``SourceError`` while a process runs it."""
     with connect(config.source.dsn, application_name="headwater snapshot") as conn:
         found = snapshot(conn, config.source.name, snapshot_id)
         if found.kind == "initial":
@@ -184,8 +185,9 @@ def discard(config: Config, snapshot_id: int) -> None:
                 f"a process runs snapshot {snapshot_id}",
                 f"headwater snapshot cancel {snapshot_id} ends it",
             )
-        _delete_topics(config, found)
+        deleted = _delete_topics(config, found)
         state.forget(conn, snapshot_id)
+        return deleted
 
 
 def parse_rate(text: str) -> tuple[float, float]:
@@ -213,7 +215,7 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
     settings = kafka.topic if found.joining else {**kafka.topic, **_KEPT}
     specs = [TopicSpec(n, kafka.partitions, kafka.replication_factor, settings) for n in names]
     with Broker(kafka.bootstrap_servers, kafka) as broker:
-        broker.create_topics(specs)
+        broker.create_topics([*specs, *dead_letters_specs(config)])
         partitions = broker.partitions(names)
         ends = {topic: sum(of.values()) for topic, of in broker.end_offsets(names).items()}
     rows_s, bytes_s = parse_rate(options["rate"])
@@ -240,6 +242,7 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
         bytes_s=bytes_s,
         chunk_mb=config.snapshot.chunk_mb,
         max_age_s=config.snapshot.max_age_s,
+        dead_letters=config.capture.oversized == "dead_letter",
     )
     producer = BulkProducer(kafka.bootstrap_servers, kafka.producer, security=kafka)
     ledger = Ledger(conn, found.id)
@@ -261,12 +264,14 @@ def _ended(config: Config, conn: Connection, snapshot_id: int, error: BaseExcept
         state.set_status(conn, snapshot_id, "failed", str(error))
 
 
-def _delete_topics(config: Config, found: Standing) -> None:
+def _delete_topics(config: Config, found: Standing) -> list[str]:
     if found.joining:
-        return  # capture streams to them
+        return []  # capture streams to them
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         # One that failed early has topics that nothing tells of yet.
-        broker.delete_topics(broker.topics(snapshot_prefix(config.source.name, found.id)))
+        topics = broker.topics(snapshot_prefix(config.source.name, found.id))
+        broker.delete_topics(topics)
+    return topics
 
 
 def _quoted(table: Table) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -22,10 +23,13 @@ from cdc.kafka.bulk import BulkProducer
 from cdc.source.postgres import connect
 from snapshots.chunk import ChunkReader, Result, Round, Task
 from snapshots.ledger import Chunk
+from snapshots.letters import Letters, Turn
 from snapshots.publish import SnapshotPublisher
 from snapshots.read import Block
 
 _WORKER_QUEUE_BYTES: Final = 24 << 20
+_LOOK_S: Final = 1.0
+"""How often a worker that waits looks for its parent."""
 _APPLICATION: Final = "headwater snapshot"
 _ERRORS: Final = {kind.__name__: kind for kind in (RetryableError, SourceError, LogError)}
 
@@ -70,7 +74,7 @@ class InlinePool:
         self._conn = connect(round_.source.dsn, application_name=_APPLICATION)
         self._producer = producer
         self._marked = marked
-        self._publisher = SnapshotPublisher(producer, round_.context, round_.lsn)
+        self._publisher = _publisher(round_, producer)
         publish = self._publisher.publish if marked else self._publisher.publish_unmarked
         self._reader = ChunkReader(round_, self._conn, self._publisher, publish, on_block)
         self._waiting: list[Result] = []
@@ -118,11 +122,12 @@ class ProcessPool:
         context = multiprocessing.get_context("spawn")
         self._workers: dict[Pipe, BaseProcess] = {}
         self._tasks: dict[Pipe, Task | None] = {}
+        self._turn = context.Lock()  # one that nobody holds is gone before a worker has it
         for number in range(workers):
             ours, theirs = context.Pipe()
             process = context.Process(
                 target=_serve,
-                args=(theirs, round_, os.getpid()),
+                args=(theirs, round_, os.getpid(), self._turn),
                 name=f"{_APPLICATION} {number + 1}",
                 daemon=True,
             )
@@ -204,14 +209,33 @@ class _Fault:
         return _ERRORS.get(self.kind, FatalError)(self.message, self.hint)
 
 
-def _serve(pipe: Any, round_: Round, parent: int) -> None:
+def _publisher(
+    round_: Round, producer: BulkProducer, turn: Turn = nullcontext
+) -> SnapshotPublisher:
+    letters = Letters(round_.source.name, producer, turn) if round_.dead_letters else None
+    return SnapshotPublisher(producer, round_.context, round_.lsn, letters)
+
+
+def _serve(pipe: Any, round_: Round, parent: int, lock: Any) -> None:
     """A worker's life: tasks come in, results go out, until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
     keep_freed_memory()
 
-    def on_block(_chunk: Chunk, _block: Block) -> None:
+    def end_with_parent() -> None:
         if os.getppid() != parent:
             os._exit(1)
+
+    def on_block(_chunk: Chunk, _block: Block) -> None:
+        end_with_parent()
+
+    @contextmanager
+    def turn() -> Iterator[None]:
+        while not lock.acquire(timeout=_LOOK_S):  # who was killed with it never lets go
+            end_with_parent()
+        try:
+            yield
+        finally:
+            lock.release()
 
     try:
         kafka = round_.kafka
@@ -219,7 +243,7 @@ def _serve(pipe: Any, round_: Round, parent: int) -> None:
             kafka.bootstrap_servers, kafka.producer, _WORKER_QUEUE_BYTES, security=kafka
         )
         with connect(round_.source.dsn, application_name=_APPLICATION) as conn:
-            publisher = SnapshotPublisher(producer, round_.context, round_.lsn)
+            publisher = _publisher(round_, producer, turn)
             reader = ChunkReader(round_, conn, publisher, publisher.publish_unmarked, on_block)
             while (task := _given(pipe)) is not None:
                 result = reader.read(task)

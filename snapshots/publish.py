@@ -2,7 +2,8 @@
 
 Marked as Debezium marks them: the first row of all, the first and the last of each table, the
 last of all. Whether a row is a last one shows only when the next comes or none does, so one row
-is always held back.
+is always held back. Rows that go to dead letters are none of these: who waits for the last row of a
+topic finds it there.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from cdc.columnar.snapshot import SnapshotEncoder
 from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction, clock
 from cdc.events.records import schema_record
 from cdc.kafka.bulk import BulkProducer
+from cdc.lsn import Position
 from cdc.protocol.relation import Relation
 from cdc.topics import schemas_topic
+from snapshots.letters import Letters
 from snapshots.read import Block
 
 _CLEARING_ORDINAL: Final = 0
@@ -38,11 +41,19 @@ class SnapshotPublisher:
     """Publishes the tables of one snapshot, one after the other.
 
     ``lsn`` is the consistent point L. Records carry the time of their table's ``start_table`` as
-    Kafka timestamp. Nothing is durable before ``finish`` has returned.
+    Kafka timestamp. Nothing is durable before ``finish`` has returned. ``letters`` takes the rows
+    that are too large; without it they are an error. ``rows`` counts the others.
     """
 
-    def __init__(self, producer: BulkProducer, context: SourceContext, lsn: int) -> None:
+    def __init__(
+        self,
+        producer: BulkProducer,
+        context: SourceContext,
+        lsn: int,
+        letters: Letters | None = None,
+    ) -> None:
         self.rows = 0
+        self._letters = letters
         self._producer = producer
         self._context = context
         self._lsn = lsn
@@ -68,6 +79,11 @@ class SnapshotPublisher:
             schemas_topic(self._context.name), [record["key"]], [record["value"]], now_us // 1000
         )
 
+    @property
+    def dead_letters(self) -> int:
+        """How many rows were too large, and are in Kafka as dead letters."""
+        return self._letters.count if self._letters else 0
+
     def flush(self) -> None:
         """Wait until Kafka has acknowledged all but a row that is held back."""
         self._producer.flush()
@@ -89,31 +105,41 @@ class SnapshotPublisher:
 
     def publish(self, block: Block) -> None:
         """Hand rows to the producer, all but the last; waits while the producer has no room."""
-        if not block.rows:
+        keys, values = self._events(block)
+        if not values:
             return
         assert self._encoder is not None, "start_table comes first"
-        keys, values = self._encoder.encode(*block)
         self._release("last_in_data_collection" if self._changed_table() else "")
-        if self._next_marker != "true" and block.rows > 1:
+        if self._next_marker != "true" and len(values) > 1:
             values[0] = self._encoder.marked(values[0], self._next_marker)
             self._next_marker = "true"
-        last = keys.pop(), values.pop()
+        last = keys[-1], values.pop()
         self._held = _Held(self._topic, self._encoder, *last, self._timestamp_ms, self._next_marker)
         self._next_marker = "true"
-        self._send(self._topic, keys, values, self._timestamp_ms)
+        self._send(self._topic, keys[:-1], values, self._timestamp_ms)
 
     def publish_unmarked(self, block: Block) -> None:
         """Hand all rows to the producer, none of them marked as first or last: the order in which
         several workers read says nothing."""
-        if block.rows:
-            assert self._encoder is not None, "start_table comes first"
-            keys, values = self._encoder.encode(*block)
+        keys, values = self._events(block)
+        if values:
             self._send(self._topic, keys, values, self._timestamp_ms)
 
     def finish(self) -> None:
         """Publish the last row and wait until Kafka has acknowledged everything."""
         self._release("last")
         self._producer.flush()
+
+    def _events(self, block: Block) -> tuple[Sequence[bytes | None], list[bytes]]:
+        """Keys and values of the rows that a record can hold."""
+        if not block.rows:
+            return [], []
+        assert self._encoder is not None, "start_table comes first"
+        keys, values = self._encoder.encode(*block)
+        if self._letters is None:
+            return keys, values
+        at = Position(self._lsn, 0)
+        return self._letters.sift(self._topic, keys, values, self._timestamp_ms, at)
 
     def _changed_table(self) -> bool:
         return self._held is not None and self._held.encoder is not self._encoder

@@ -104,7 +104,7 @@ def _exported(job: Job, ledger: Ledger) -> Iterator[tuple[Round, Connection]]:
         yield (
             Round(
                 job.source, job.kafka, job.context, lsn, name, next_xid, {},
-                job.rows_s / share, job.bytes_s / share,
+                job.rows_s / share, job.bytes_s / share, job.dead_letters,
             ),
             pin,
         )  # fmt: skip
@@ -138,10 +138,11 @@ class _Reading:
         ]
         self._tasks = [*fresh, *stale][::-1]
         self._left = Counter(task.chunk.label for task in self._tasks)
-        self._rows = Counter[str]()
+        self._rows, self._letters = Counter[str](), Counter[str]()
         self._open: set[str] = set()
         for chunk in chunks:
-            self._rows[chunk.label] += chunk.rows
+            self._rows[chunk.label] += chunk.rows + chunk.dead_letters
+            self._letters[chunk.label] += chunk.dead_letters
         job.observer.tables({label: record.estimated_rows for label, record in records.items()})
         for label, record in records.items():
             job.observer.rows(label, self._rows[label])
@@ -177,14 +178,17 @@ class _Reading:
             if result.changed:
                 why = f"{chunk.label} was altered"
                 continue
-            self._ledger.done(chunk, self._round.lsn, result.rows)
+            self._ledger.done(chunk, self._round.lsn, result.rows, result.dead_letters)
             self.chunks += 1
-            self._rows[chunk.label] += result.rows
+            rows = result.rows + result.dead_letters
+            self._rows[chunk.label] += rows
+            self._letters[chunk.label] += result.dead_letters
             if self._job.workers > 1:
-                self._job.observer.rows(chunk.label, result.rows)
+                self._job.observer.rows(chunk.label, rows)
             self._left[chunk.label] -= 1
             if not self._left[chunk.label]:
                 self._finish(chunk.schema, chunk.table)
+                self._tell(chunk.label)
         return why
 
     def _finish(self, schema: str, table: str) -> None:
@@ -192,6 +196,13 @@ class _Reading:
         self._open.discard(label)
         self._ledger.finish(schema, table)
         self._job.observer.table_read(label, self._rows[label])
+
+    def _tell(self, label: str) -> None:
+        if count := self._letters[label]:
+            self._job.observer.step(
+                f"{label}: {count:,} rows were too large for Kafka and are dead letters: "
+                "headwater dead-letters list"
+            )
 
     def _look(self) -> None:
         now = time.monotonic()

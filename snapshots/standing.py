@@ -22,10 +22,12 @@ _TABLES = """
 select t.schema_name || '.' || t.table_name, t.topic,
        case when t.finished_at is null then coalesce(c.rows, 0) else t.row_count end,
        t.estimated_rows, coalesce(c.chunks, 0), coalesce(c.done, 0), t.finished_at is not null,
+       case when t.finished_at is null then coalesce(c.dead_letters, 0) else t.dead_letters end,
        coalesce(c.lately, 0), c.newest, now()
 from headwater.snapshot_table t
 left join lateral (
     select sum(c.row_count)::bigint as rows, count(*) as chunks, count(c.lsn) as done,
+           sum(c.dead_letters)::bigint as dead_letters,
            sum(c.row_count) filter (where c.finished_at >= %(since)s)::bigint as lately,
            max(c.finished_at) as newest
     from headwater.snapshot_chunk c
@@ -36,8 +38,8 @@ where t.snapshot_id = %(id)s order by 1
 
 
 class TableStanding(NamedTuple):
-    """One table: ``rows`` are in Kafka, in ``done`` of ``chunks`` chunks. ``rows_s`` and ``left_s``
-    are of the present run, None without one."""
+    """One table: ``rows`` are in its topic, of ``done`` of ``chunks`` chunks; ``dead_letters`` were
+    too large for that. ``rows_s`` and ``left_s`` are of the present run, None without one."""
 
     label: str
     topic: str | None
@@ -46,6 +48,7 @@ class TableStanding(NamedTuple):
     chunks: int
     done: int
     finished: bool
+    dead_letters: int
     rows_s: float | None = None
     left_s: float | None = None
 
@@ -90,8 +93,13 @@ class Standing(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Rows in Kafka, of all tables."""
+        """Rows in the topics, of all tables."""
         return sum(table.rows for table in self.tables)
+
+    @property
+    def dead_letters(self) -> int:
+        """Rows that were too large for Kafka."""
+        return sum(table.dead_letters for table in self.tables)
 
 
 def snapshots(conn: Connection, source: str, snapshot_id: int | None = None) -> list[Standing]:
@@ -124,8 +132,8 @@ def _standing(conn: Connection, row: Any, alive: bool) -> Standing:
 
 
 def _table(row: Any, since: datetime | None) -> TableStanding:
-    table = TableStanding(*row[:7])
-    lately, newest, now = row[7:]
+    table = TableStanding(*row[:8])
+    lately, newest, now = row[8:]
     if since is None or table.finished or newest is None or not lately:
         return table
     rows_s = float(lately) / max(0.001, (now - since).total_seconds())

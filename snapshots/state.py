@@ -29,7 +29,10 @@ select exists (select from pg_catalog.pg_class c
                where c.oid = pg_catalog.to_regclass('headwater.snapshot')),
        exists (select from pg_catalog.pg_attribute a
                where a.attrelid = pg_catalog.to_regclass('headwater.snapshot')
-                 and a.attname = 'kind')
+                 and a.attname = 'kind'),
+       exists (select from pg_catalog.pg_attribute a
+               where a.attrelid = pg_catalog.to_regclass('headwater.snapshot_chunk')
+                 and a.attname = 'dead_letters')
 """
 _BEFORE_CHUNKS = _COLUMNS + "where s.source = %s"
 _BEGIN = """
@@ -51,6 +54,10 @@ where id = %s
 _TABLES = """
 select schema_name, table_name, row_count from headwater.snapshot_table
 where snapshot_id = %s order by schema_name, table_name
+"""
+_DEAD_LETTERS = """
+select schema_name || '.' || table_name, dead_letters from headwater.snapshot_table
+where snapshot_id = %s and dead_letters > 0 order by schema_name, table_name
 """
 _LOCK_CLASS: Final = 0x6877_736E  # "hwsn"
 _TRY_LOCK = "select pg_catalog.pg_try_advisory_lock(%s, %s)"
@@ -89,7 +96,8 @@ def read_state(conn: Connection, source: str) -> SnapshotState | None:
 
 
 def refuse_older_schema(conn: Connection) -> None:
-    """Raises ``SourceError`` where the schema headwater knows no chunks, or is not there."""
+    """Raises ``SourceError`` where the schema headwater is not there, or does not count what is
+    counted now."""
     with translated("reading headwater.snapshot"):
         made = conn.execute(_MADE).fetchone()
     if made is None or not made[0]:
@@ -97,7 +105,7 @@ def refuse_older_schema(conn: Connection) -> None:
             "nothing is set up in this database: it has no table headwater.snapshot",
             "run headwater init",
         )
-    if not made[1]:
+    if not made[2]:
         raise SourceError(
             "an earlier Headwater made the schema headwater",
             "run headwater init: of what stands it only brings the schema up to date",
@@ -158,10 +166,16 @@ def complete(conn: Connection, snapshot_id: int, consistent_point: int) -> None:
 
 
 def table_rows(conn: Connection, snapshot_id: int) -> dict[str, int]:
-    """Rows of each table that was read."""
+    """Rows of each table that are in its topic."""
     with translated("reading headwater.snapshot_table"):
         rows = conn.execute(_TABLES, (snapshot_id,)).fetchall()
     return {f"{schema}.{table}": count for schema, table, count in rows}
+
+
+def dead_letters(conn: Connection, snapshot_id: int) -> dict[str, int]:
+    """Rows of each table that were too large for Kafka; of tables without any nothing."""
+    with translated("reading headwater.snapshot_table"):
+        return dict(conn.execute(_DEAD_LETTERS, (snapshot_id,)).fetchall())
 
 
 def lock(conn: Connection, snapshot_id: int) -> bool:

@@ -7,7 +7,6 @@ goes to it: after a crash, what stands in a topic that no mark names would be pu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
 
 import structlog
 
@@ -16,14 +15,12 @@ from cdc.events.dead_letters import DeadLetters
 from cdc.events.transactions import Ledger
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.kafka.producer import Producer
+from cdc.kafka.topology import UNTIL_DELETED
 from cdc.lsn import Position, format_lsn
 from cdc.protocol.relation import Relation
 from cdc.source.asking import asking
 from cdc.source.postgres import translated
 from cdc.topics import ddl_topic, outbox_topic, table_topic
-
-# Until a person has seen to them.
-_KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 log = structlog.get_logger("capture")
 
@@ -100,7 +97,7 @@ class Topics:
     def ddl(self) -> str:
         """See ``cdc.events.outbox.Outbox``."""
         topic = ddl_topic(self._config.source.name)
-        self.open(topic, 1, _KEPT)
+        self.open(topic, 1, UNTIL_DELETED)
         return topic
 
     def passed_over(self, lsn: int) -> None:
@@ -124,7 +121,7 @@ class Topics:
             return None
         limit = self._producer.largest_record
         letters = DeadLetters(self._config.source.name, limit, _report)
-        self.open(letters.topic, 1, _KEPT)
+        self.open(letters.topic, 1, UNTIL_DELETED)
         return letters
 
     def _table_topics(self) -> set[str]:

@@ -33,7 +33,10 @@ def list_(
     ctx: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="The records as JSON.")] = False,
 ) -> None:
-    """Every record of the topic: position, table, key, size, time, cause. No other values."""
+    """Every record of the topic: position, table, key, size, time, cause. No other values.
+
+    Rows of a snapshot share their position: `show` takes --number, in the order of this list.
+    """
     from cdc.cli.dead_letters_display import described, overview
 
     config = configured(ctx)
@@ -52,6 +55,10 @@ def list_(
 def show(
     ctx: typer.Context,
     position: Annotated[str, typer.Argument(help="A position that `list` names.")],
+    number: Annotated[
+        int | None,
+        typer.Option("--number", metavar="N", min=1, help="Which of several at that position."),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object, the value in it as it was written.")
     ] = False,
@@ -70,7 +77,7 @@ def show(
     from cdc.cli.dead_letters_display import document, fields, pretty
 
     config = configured(ctx)
-    letter, source = _whole_letter(config, position), config.source.name
+    letter, source = _whole_letter(config, position, number), config.source.name
     if as_json:
         sys.stdout.write(document(letter, source))
         return
@@ -87,20 +94,30 @@ def show(
         err().print("long texts are cut: > FILE writes the value whole, --json too", style="dim")
 
 
-def _whole_letter(config: Config, position: str) -> DeadLetter:
-    """The record at a position. Raises ``LogError`` when there is none, or pieces are missing."""
+def _whole_letter(config: Config, position: str, number: int | None) -> DeadLetter:
+    """The record of a number at a position, the only one without. Raises ``LogError`` when there is
+    none, or pieces are missing."""
     from cdc.errors import LogError
 
-    for letter in read(config):
-        if letter.position.hex() != position.upper():
-            continue
-        if letter.missing:
-            raise LogError(
-                f"{letter.missing} pieces of the record at {position} are not in Kafka",
-                "they were deleted, or are still on their way: look again",
-            )
-        return letter
-    raise LogError(f"there is no dead letter at {position}", "see headwater dead-letters list")
+    chosen, count = None, 0
+    for letter in read(config):  # one value is held at most
+        if letter.position.hex() == position.upper():
+            count += 1
+            chosen = letter if count == (number or 1) else chosen
+    if number is None and count > 1:
+        raise LogError(
+            f"{count} dead letters are at {position}, as rows of a snapshot are",
+            f"--number 1 to --number {count} shows one, in the order of headwater dead-letters list",
+        )
+    if chosen is None:
+        which = f"dead letter {number}" if count else "dead letter"
+        raise LogError(f"there is no {which} at {position}", "see headwater dead-letters list")
+    if chosen.missing:
+        raise LogError(
+            f"{chosen.missing} pieces of the record at {position} are not in Kafka",
+            "they were deleted, or are still on their way: look again",
+        )
+    return chosen
 
 
 def read(config: Config) -> Iterator[DeadLetter]:

@@ -86,6 +86,7 @@ def describe(outcome: Outcome) -> dict[str, object]:
         "consistent_point": format_lsn(outcome.consistent_point),
         "topics": outcome.topics,
         "rows": outcome.rows,
+        "dead_letters": outcome.dead_letters,
     }
 
 
@@ -103,6 +104,8 @@ def show(outcome: Outcome, console: Console) -> None:
         grid.add_row("topic", topic, "")
     for table, rows in outcome.rows.items():
         grid.add_row("table", table, f"{rows:,}")
+    for table, rows in outcome.dead_letters.items():
+        grid.add_row("dead letters", table, f"{rows:,}")
     console.print(grid)
     if outcome.created:
         console.print("next: headwater capture")

@@ -24,7 +24,7 @@ from cdc.events.envelope import SourceContext
 from cdc.events.marks import Mark, decode_mark
 from cdc.kafka.broker import Broker, Offsets, last_record
 from cdc.kafka.bulk import BulkProducer
-from cdc.kafka.topology import topic_specs
+from cdc.kafka.topology import dead_letters_specs, topic_specs
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.preflight import errors_of, preflight
 from cdc.source.catalog import captured_tables
@@ -45,7 +45,8 @@ _LOCK = "select pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended(%s, 
 
 
 class Outcome(NamedTuple):
-    """What stands after a run. ``created`` is False when it stood before. ``rows`` by table."""
+    """What stands after a run. ``created`` is False when it stood before. ``rows`` by table;
+    ``dead_letters`` are those that were too large for Kafka, of tables that have any."""
 
     created: bool
     slot: str
@@ -53,6 +54,7 @@ class Outcome(NamedTuple):
     consistent_point: int
     topics: list[str]
     rows: dict[str, int]
+    dead_letters: dict[str, int]
 
 
 def initialise(
@@ -77,15 +79,14 @@ def initialise(
         changed = ensure_publication(conn, source.publication_name, tables)
         observer.step(f"publication {source.publication_name} {'set' if changed else 'fits'}")
         with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
-            specs = topic_specs(config, tables)
+            specs = [*topic_specs(config, tables), *dead_letters_specs(config)]
             created = broker.create_topics(specs)
             observer.step(f"topics: {len(created)} created, {len(specs) - len(created)} were there")
             kit = _Kit(config, conn, broker, observer, tables)
             _refuse_other_history(kit)
-            lsn, rows = _take_snapshot(kit, known, with_rows, again)
-    return Outcome(
-        True, source.slot_name, source.publication_name, lsn, [spec.name for spec in specs], rows
-    )
+            lsn, *counts = _take_snapshot(kit, known, with_rows, again)
+    topics = [spec.name for spec in specs]
+    return Outcome(True, source.slot_name, source.publication_name, lsn, topics, *counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +106,8 @@ class _Kit:
 
 def _take_snapshot(
     kit: _Kit, known: state.SnapshotState | None, with_rows: bool, again: bool
-) -> tuple[int, dict[str, int]]:
-    """Slot, rows, mark; the consistent point and the rows by table."""
+) -> tuple[int, dict[str, int], dict[str, int]]:
+    """Slot, rows, mark; the consistent point, and rows and dead letters by table."""
     config, conn, source = kit.config, kit.conn, kit.config.source
     producer = BulkProducer(
         config.kafka.bootstrap_servers, config.kafka.producer, security=config.kafka
@@ -134,7 +135,7 @@ def _take_snapshot(
     )
     _send_progress(kit, producer, mark.encode(time_ns() // 1_000_000))
     state.complete(conn, snapshot_id, lsn)
-    return lsn, state.table_rows(conn, snapshot_id)
+    return lsn, state.table_rows(conn, snapshot_id), state.dead_letters(conn, snapshot_id)
 
 
 def _resumed(kit: _Kit, known: state.SnapshotState) -> int | None:
@@ -172,6 +173,7 @@ def _job(kit: _Kit, ledger: Ledger, context: SourceContext) -> Job:
         chunk_mb=config.snapshot.chunk_mb,
         max_age_s=config.snapshot.max_age_s,
         marked=config.snapshot.workers == 1,
+        dead_letters=config.capture.oversized == "dead_letter",
     )
 
 
@@ -234,8 +236,9 @@ def _standing(
         config.source.slot_name,
         config.source.publication_name,
         known.consistent_point or 0,
-        [spec.name for spec in topic_specs(config, tables)],
+        [spec.name for spec in [*topic_specs(config, tables), *dead_letters_specs(config)]],
         state.table_rows(conn, known.id),
+        state.dead_letters(conn, known.id),
     )
 
 

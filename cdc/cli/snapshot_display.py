@@ -28,6 +28,7 @@ def describe(found: Standing) -> dict[str, Any]:
         "started_at": found.started_at.isoformat(),
         "finished_at": found.finished_at.isoformat() if found.finished_at else None,
         "rows": found.rows,
+        "dead_letters": found.dead_letters,
         "options": found.options,
         "error": found.error,
         "tables": [
@@ -35,6 +36,7 @@ def describe(found: Standing) -> dict[str, Any]:
                 "table": table.label,
                 "topic": table.topic,
                 "rows": table.rows,
+                "dead_letters": table.dead_letters,
                 "estimated_rows": table.estimated_rows,
                 "chunks": table.chunks,
                 "chunks_done": table.done,
@@ -100,6 +102,13 @@ def progress(found: Standing) -> Iterator[RenderableType]:
         bar = ProgressBar(total=1.0, completed=table.share, width=_BAR_WIDTH)
         grid.add_row(Text(table.label), bar, f"{table.share:.0%}", f"{table.rows:,}", *_pace(table))
     yield grid
+    for table in found.tables:
+        if table.dead_letters:
+            yield Text(
+                f"{table.label}: {table.dead_letters:,} rows were too large for Kafka and are dead "
+                "letters: headwater dead-letters list",
+                "yellow",
+            )
 
 
 def _pace(table: TableStanding) -> tuple[str, str]:

@@ -163,6 +163,9 @@ def _build(config: Config, views: list[str], hold: bool, as_json: bool, new: boo
     else:
         for one in built:
             out().print(said(one), soft_wrap=True)
+    for one in built:
+        if one.dead_letters:
+            err().print(lacking(one), style="yellow", soft_wrap=True)
     for fault in dict.fromkeys(str(error) for error in failed.values()):
         print_error(fault)
     if failed:
@@ -180,6 +183,15 @@ def said(built: Built) -> str:
     )
 
 
+def lacking(built: Built) -> str:
+    """One line: which rows the view does not have, and the way to them."""
+    return (
+        f"{built.view}: {built.dead_letters:,} rows of its table are missing, as they were too "
+        "large for Kafka (headwater dead-letters list): once apply keeps the view, headwater "
+        f"verify {built.view} names them, and with --repair writes them"
+    )
+
+
 def document(built: Built) -> dict[str, object]:
     """The same as JSON."""
     return {
@@ -187,5 +199,6 @@ def document(built: Built) -> dict[str, object]:
         "generation": built.generation,
         "live": built.live,
         "rows": built.rows,
+        "dead_letters": built.dead_letters,
         "seconds": {name: round(seconds, 3) for name, seconds in built.seconds.items()},
     }

@@ -42,6 +42,7 @@ def _generation(one: Generation) -> dict[str, Any]:
         "phase": one.phase,
         "store": one.declared.store,
         "rows": one.rows,
+        "dead_letters": one.dead_letters,
         "snapshot": one.snapshot or None,
         "lsn": format_lsn(min(one.points)) if one.points else None,
         "offsets": one.offsets,
@@ -92,13 +93,17 @@ def generations(found: dict[str, Any]) -> Table:
             str(one["generation"]),
             Text(one["phase"], _STYLES.get(one["phase"], "cyan")),
             one["store"],
-            f"{one['rows']:,}",
+            f"{one['rows']:,}" + _missing(one["dead_letters"]),
             one["lsn"] or "-",
             _short(one["live_at"]),
             _short(one["left_at"]),
             Text(one["sql"]),
         )
     return grid
+
+
+def _missing(dead_letters: int) -> str:
+    return f", {dead_letters:,} missing" if dead_letters else ""
 
 
 def _short(time: str | None) -> str:

@@ -8,6 +8,8 @@ https://www.postgresql.org/docs/current/sql-copy.html
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -15,11 +17,13 @@ import numpy as np
 from cdc.columnar.arrays import Bytes, Ints, Mask
 from cdc.columnar.tuples import Bounds, Column, columns_of
 from cdc.errors import ProtocolError
+from cdc.protocol.messages import Values
 
 _TAB, _NEWLINE, _BACKSLASH, _N = b"\t\n\\N"
 _MEANING: Final = np.arange(256, dtype=np.uint8)
 """What stands for a byte behind a backslash."""
 _MEANING[list(b"bfnrtv")] = list(b"\b\f\n\r\t\v")
+_ESCAPE: Final = re.compile(rb"\\(.)", re.DOTALL)
 
 
 def copied_columns(text: bytes, rows: int, width: int) -> list[Column]:
@@ -44,6 +48,22 @@ def copied_columns(text: bytes, rows: int, width: int) -> list[Column]:
     if np.count_nonzero(data == _BACKSLASH) > nulls.sum():
         data, bounds = _unescaped(data, bounds)
     return columns_of(data, bounds, present, [None] * width)
+
+
+def copied_rows(text: bytes, width: int) -> Iterator[Values]:
+    """The rows one after the other, for lines that are too long to be taken as columns.
+
+    Raises ``ProtocolError`` for a line of another width.
+    """
+    for line in text.removesuffix(b"\n").split(b"\n"):
+        fields = line.split(b"\t") if line or width else []
+        if len(fields) != width:
+            raise ProtocolError(f"COPY sent {len(fields)} fields in a row of {width} columns")
+        yield [None if field == b"\\N" else _ESCAPE.sub(_meant, field) for field in fields]
+
+
+def _meant(escape: re.Match[bytes]) -> bytes:
+    return bytes([_MEANING[escape[1][0]]])
 
 
 def _field_ends(data: Bytes) -> Ints:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from cdc.columnar.arrays import texts_of
-from cdc.columnar.copied import copied_columns
+from cdc.columnar.copied import copied_columns, copied_rows
 from cdc.columnar.objects import joined, json_object
 from cdc.columnar.values import column_to_json
-from cdc.errors import FatalError
 from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction, clock, text
 from cdc.protocol.relation import Relation
 
@@ -33,7 +32,7 @@ _ROW: Final = b"\0"
 class SnapshotEncoder:
     """Rows read in a snapshot at one LSN: ``op: r``, position ``(lsn, 0)``, marked ``true``."""
 
-    __slots__ = ("_encode", "_head", "_key", "_key_names", "_names", "_tails")
+    __slots__ = ("_encode", "_head", "_key", "_key_names", "_names", "_rows", "_tails")
 
     def __init__(self, relation: Relation, context: SourceContext, lsn: int, read_us: int) -> None:
         names = [column.name for column in relation.columns]
@@ -44,6 +43,7 @@ class SnapshotEncoder:
         self._head = b""
         self._tails: dict[str, bytes] = {}
         events = ChangeEncoder(relation, context)
+        self._rows = events.rows
         for marker in SNAPSHOT_MARKERS:
             events.begin(Transaction(lsn, read_us, None, None), marker)
             event = events.value(b"null", _ROW, b'"r"', lsn, 0, clock(read_us))
@@ -52,13 +52,10 @@ class SnapshotEncoder:
     def encode(self, copied: bytes, rows: int) -> tuple[list[bytes] | list[None], list[bytes]]:
         """Keys and values of ``rows`` rows, given as COPY's lines.
 
-        Raises ``ProtocolError`` for what COPY does not write, ``FatalError`` above ``MOST_BYTES``.
+        Raises ``ProtocolError`` for what COPY does not write.
         """
         if len(copied) > MOST_BYTES:
-            raise FatalError(
-                f"a row of {len(copied):,} bytes is more than a record can hold",
-                "leave it or its column out: a row filter or a column list of the publication",
-            )
+            return self._one_by_one(copied, rows)
         columns = copied_columns(copied, rows, len(self._encode))
         cells = [encode(column) for encode, column in zip(self._encode, columns, strict=True)]
         row = json_object(self._names, cells)
@@ -67,6 +64,15 @@ class SnapshotEncoder:
             return [None] * rows, values
         key = json_object(self._key_names, [cells[i] for i in self._key])
         return texts_of(joined(key, rows)), values
+
+    def _one_by_one(self, copied: bytes, rows: int) -> tuple[list[bytes] | list[None], list[bytes]]:
+        """The same without Arrow, for a block with a row that is too large for it."""
+        keys, values = list[bytes](), list[bytes]()
+        for row in copied_rows(copied, len(self._encode)):
+            if (key := self._rows.key(row)) is not None:
+                keys.append(key)
+            values.append(b"".join((self._head, self._rows.row(row), self._tails["true"])))
+        return keys or [None] * rows, values
 
     def marked(self, value: bytes, marker: str) -> bytes:
         """The same event, marked as one of ``SNAPSHOT_MARKERS``."""

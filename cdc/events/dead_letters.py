@@ -4,6 +4,7 @@ With ``oversized = "dead_letter"`` a record above the producer's limit is cut; l
 key still flow, and no byte of it is lost. Pieces follow each other in the topic's only partition,
 each with the record's position in a header. A record of which pieces are missing after a restart is
 written again from its first one: what is formed anew has other bytes (its clock, ``sequence``).
+Rows of snapshots stand there too, at their ``(L, 0)``, between those of the stream.
 """
 
 from __future__ import annotations
@@ -104,9 +105,18 @@ def unfinished(headers: Iterable[tuple[str, bytes | None]]) -> bool:
     return part is not None and "id" not in told and int(part[1]) < int(part[2])
 
 
+def of_snapshot(headers: Iterable[tuple[str, bytes | None]], position: Position) -> bool:
+    """Whether a record that stands at ``position`` is a piece of a snapshot's row."""
+    return not position.ordinal and any(name == PART_HEADER for name, _ in headers)
+
+
 def whole(pieces: Iterable[Piece]) -> Iterator[DeadLetter]:
-    """The records that were cut, in their order. Raises ``LogError`` for what is no piece."""
-    open_: DeadLetter | None = None
+    """The records that were cut, as they become whole, and then those that lack their last piece.
+
+    Those of one record follow each other, those of another may come between them: they are told
+    apart by position, topic and key. Raises ``LogError`` for what is no piece.
+    """
+    begun: dict[tuple[Position, str, bytes | None], DeadLetter] = {}
     for piece in pieces:
         told = {name: text for name, text in piece.headers if text is not None}
         try:
@@ -114,21 +124,16 @@ def whole(pieces: Iterable[Piece]) -> Iterator[DeadLetter]:
             position, topic = parse_position(told[POSITION_HEADER]), told["topic"].decode()
         except (KeyError, ValueError):
             raise LogError("the topic of dead letters holds a record that is none") from None
-        same = open_ is not None and (open_.position, open_.topic) == (position, topic)
-        if open_ is not None and not same:
-            yield open_
-        if not same or number == 1:
-            open_ = None  # of the same record: a restart began it again
-        if open_ is None:
+        of = position, topic, told.get("key")
+        letter = begun.pop(of, None)
+        if letter is None or number == 1:  # a restart began it again
             own = [(n[len(_ORIGINAL) :], t) for n, t in told.items() if n.startswith(_ORIGINAL)]
             cause = told.get("cause", b"").decode()
-            open_ = DeadLetter(
+            letter = DeadLetter(
                 topic, told.get("key"), b"", own, position, piece.timestamp_ms, cause, count
             )
-        value = open_.value + (piece.value or b"")
-        open_ = open_._replace(value=value, missing=open_.missing - 1)
+        value = letter.value + (piece.value or b"")
+        begun[of] = letter._replace(value=value, missing=letter.missing - 1)
         if number == count:
-            yield open_
-            open_ = None
-    if open_ is not None:
-        yield open_
+            yield begun.pop(of)
+    yield from begun.values()

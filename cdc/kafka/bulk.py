@@ -8,12 +8,13 @@ nothing waits any more and nothing failed. That spares a call into Python for ev
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
 from typing import Any, Final
 
 from cdc.errors import FatalError, LogError, RetryableError
-from cdc.kafka.client import HELD_BYTES, open_client
+from cdc.events.records import Record, weight
+from cdc.kafka.client import ENVELOPE_BYTES, HELD_BYTES, open_client
 from cdc.kafka.security import PLAINTEXT, Security
 
 _POLL_S: Final = 0.05
@@ -60,9 +61,11 @@ class BulkProducer:
         security: Security = PLAINTEXT,
     ) -> None:
         only_errors = {"delivery.report.only.error": True}
-        self._client, _ = open_client(
+        self._client, max_bytes = open_client(
             bootstrap_servers, settings, self._on_error, security, more=only_errors
         )
+        self.largest_record: Final = max_bytes - ENVELOPE_BYTES
+        """What a record may weigh (``cdc.events.records.weight``), in bytes."""
         self._queue_bytes = queue_bytes
         self._backlog = Backlog()
         self._error: FatalError | None = None
@@ -89,15 +92,25 @@ class BulkProducer:
             for key, value in zip(keys, values, strict=True):
                 produce(topic, value, key, partition, refused, None, timestamp_ms)
         except Exception as error:
-            said = error.args[0].str() if error.args and hasattr(error.args[0], "str") else error
-            raise LogError(
-                f"topic {topic} does not take a record of {len(value or b''):,} bytes, key "
-                f"{(key or b'none').decode(errors='replace')}: {said}",
-                "raise message.max.bytes in [kafka.producer] and max.message.bytes of the topic, "
-                "then run the same again",
-            ) from error
+            raise _not_taken(topic, key, value, error) from error
         size = sum(map(len, filter(None, values))) + sum(map(len, filter(None, keys)))
         self._backlog.add(len(values), size + len(values) * HELD_BYTES)
+        self._poll(0)
+
+    def send_records(self, topic: str, records: Iterable[Record]) -> None:
+        """Hand over few large records that bring partition and headers; waits for room before
+        each, raises as ``send`` does."""
+        for record in records:
+            self._wait_until(self._has_room)
+            key, value = record["key"], record["value"]
+            where, at = record.get("partition", _ANY_PARTITION), record["timestamp"]
+            try:
+                self._client.produce(
+                    topic, value, key, where, self._refused, None, at, record.get("headers")
+                )
+            except Exception as error:
+                raise _not_taken(topic, key, value, error) from error
+            self._backlog.add(1, weight(record) + HELD_BYTES)
         self._poll(0)
 
     def flush(self) -> None:
@@ -139,3 +152,14 @@ class BulkProducer:
         self._trouble = error.str()
         if error.fatal() and self._error is None:
             self._error = LogError(f"Kafka: {error.str()}", "run headwater init again")
+
+
+def _not_taken(topic: str, key: bytes | None, value: bytes | None, error: Exception) -> LogError:
+    """The client itself refuses a record, mostly for its size."""
+    said = error.args[0].str() if error.args and hasattr(error.args[0], "str") else error
+    return LogError(
+        f"topic {topic} does not take a record of {len(value or b''):,} bytes, key "
+        f"{(key or b'none').decode(errors='replace')}: {said}",
+        "raise message.max.bytes in [kafka.producer] and max.message.bytes of the topic, or set "
+        'capture.oversized = "dead_letter", then run the same again',
+    )

@@ -28,6 +28,8 @@ from cdc.kafka.settings import (
 
 HELD_BYTES: Final = 300
 """What a client holds of a record besides key and value: bookkeeping, the allocator's share."""
+ENVELOPE_BYTES: Final = 500
+"""More than Kafka's own overhead of one record."""
 _REFUSAL_S: Final = 3.0
 _REFUSED: Final = (KafkaException, TypeError, ValueError, AttributeError)
 """How the client refuses a setting: its Python part has words of its own."""

@@ -21,7 +21,7 @@ from confluent_kafka import KafkaError, KafkaException
 from cdc.capture.progress import Flight
 from cdc.errors import LogError, RetryableError
 from cdc.events.records import Block, Record, weight
-from cdc.kafka.client import open_client
+from cdc.kafka.client import ENVELOPE_BYTES, open_client
 from cdc.kafka.proving import Produce, Proving
 from cdc.kafka.security import PLAINTEXT, Security
 
@@ -38,8 +38,6 @@ _MEND: Final = (
     "mend the topic or the broker, then start capture again: nothing was confirmed past what was "
     "refused"
 )
-_ENVELOPE_BYTES: Final = 500
-"""More than Kafka's own overhead of one record."""
 
 
 class Producer:
@@ -66,7 +64,7 @@ class Producer:
     @property
     def largest_record(self) -> int:
         """What a record may weigh (``cdc.events.records.weight``), in bytes."""
-        return self._max_bytes - _ENVELOPE_BYTES
+        return self._max_bytes - ENVELOPE_BYTES
 
     @property
     def has_room(self) -> bool:

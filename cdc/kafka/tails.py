@@ -8,7 +8,8 @@ the record after it the tombstone?
 A partition is read from its end in growing stretches until a streamed event is found. A mark's
 offsets end no search by themselves: they may count acknowledged records of a transaction that the
 mark's LSN does not cover. But what stood there at a mark was written in order, snapshot before
-stream; so below these offsets a snapshot row says that nothing was streamed.
+stream; so below these offsets a snapshot row says that nothing was streamed. Only a dead letter
+of a snapshot does not: it may stand behind those of the stream.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import orjson
 
 from cdc.capture.replay import Tail
 from cdc.errors import LogError
-from cdc.events.dead_letters import unfinished
+from cdc.events.dead_letters import of_snapshot, unfinished
 from cdc.events.records import POSITION_HEADER
 from cdc.kafka.broker import Offsets, Record, windows_back
 from cdc.lsn import Position, parse_position
@@ -103,7 +104,7 @@ def scan(topic: str, records: Iterable[Record]) -> _Scan:
         if event is not None:
             last, after = event, None
             continue
-        rows = rows or record.value is not None
+        rows = rows or _is_row(record)
         if last is not None and after is None:
             after = record
     return _Scan(last, after, first, rows)
@@ -116,7 +117,10 @@ def streamed(topic: str, record: Record) -> Streamed | None:
     """
     told = dict(record.headers).get(POSITION_HEADER)
     if told is not None:
-        return Streamed(*_parsed(topic, record, told))
+        position = _parsed(topic, record, told)
+        if of_snapshot(record.headers, position):
+            return None
+        return Streamed(position, False, unfinished(record.headers))
     if record.value is None:
         return None
     try:
@@ -131,9 +135,14 @@ def streamed(topic: str, record: Record) -> Streamed | None:
     return Streamed(position, owes_tombstone=op == "d" and record.key is not None)
 
 
-def _parsed(topic: str, record: Record, position: bytes) -> tuple[Position, bool, bool]:
+def _is_row(record: Record) -> bool:
+    """Whether what is no event of the stream is a snapshot's row in its table's topic."""
+    return record.value is not None and all(name != POSITION_HEADER for name, _ in record.headers)
+
+
+def _parsed(topic: str, record: Record, position: bytes) -> Position:
     try:
-        return parse_position(position), False, unfinished(record.headers)
+        return parse_position(position)
     except ValueError:
         raise _foreign(topic, record) from None
 

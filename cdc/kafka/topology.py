@@ -8,13 +8,21 @@ from typing import Final
 from cdc.config import Config
 from cdc.kafka.broker import TopicSpec
 from cdc.source.selection import Table
-from cdc.topics import message_topic, progress_topic, schemas_topic, table_topic
+from cdc.topics import (
+    dead_letters_topic,
+    message_topic,
+    progress_topic,
+    schemas_topic,
+    table_topic,
+)
 
 _COMPACTED: Final = {
     "cleanup.policy": "compact",
     # The open segment is never compacted: a small one keeps the topic quick to read whole.
     "segment.bytes": str(16 << 20),
 }
+UNTIL_DELETED: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
+"""Of topics that wait for a person to see to them."""
 
 
 def topic_specs(config: Config, tables: Sequence[Table]) -> list[TopicSpec]:
@@ -30,4 +38,15 @@ def topic_specs(config: Config, tables: Sequence[Table]) -> list[TopicSpec]:
             TopicSpec(name, 1, kafka.replication_factor, _COMPACTED)
             for name in (schemas_topic(source), progress_topic(source))
         ),
+    ]
+
+
+def dead_letters_specs(config: Config) -> list[TopicSpec]:
+    """The topic of records that are too large, if they go to one."""
+    if config.capture.oversized == "stop":
+        return []
+    kafka = config.kafka
+    settings = {**kafka.topic, **UNTIL_DELETED}
+    return [
+        TopicSpec(dead_letters_topic(config.source.name), 1, kafka.replication_factor, settings)
     ]

@@ -50,6 +50,7 @@ SCHEMA = {
         "shape": "text",
         "estimated_rows": "bigint not null",
         "topic": "text",
+        "dead_letters": "bigint not null",
     },
     "snapshot_chunk": {
         "snapshot_id": "bigint not null",
@@ -63,6 +64,7 @@ SCHEMA = {
         "lsn": "pg_lsn",
         "row_count": "bigint not null",
         "finished_at": "timestamp with time zone",
+        "dead_letters": "bigint not null",
     },
     "signal": {
         "id": "text not null",

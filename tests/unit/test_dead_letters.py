@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from struct import pack
 
 import pytest
@@ -13,8 +14,9 @@ from cdc.events.change import Transcriber
 from cdc.events.dead_letters import DeadLetters, whole
 from cdc.events.envelope import SourceContext
 from cdc.events.records import Block, Record, weight
+from cdc.kafka.broker import Offsets
 from cdc.kafka.broker import Record as Read
-from cdc.kafka.tails import scan, streamed
+from cdc.kafka.tails import read_tails, scan, streamed
 from cdc.lsn import Position
 from tests.unit.test_change import TOPIC, begin, commit, describe, frame, insert, relation, row
 
@@ -131,3 +133,50 @@ def test_pieces_of_a_record_with_many_headers_fit() -> None:
     (letter,) = whole(read(pieces))
     assert letter.value == record["value"]
     assert letter.headers == headers
+
+
+def piece_of(key: bytes | None, position: Position, value: bytes) -> list[Record]:
+    letters = DeadLetters("s", LIMIT, lambda *_: None)
+    return letters.pieces(TOPIC, {"key": key, "value": value, "timestamp": 0}, position)
+
+
+def test_pieces_of_several_writers_are_told_apart() -> None:
+    """Workers of a snapshot share a position, and capture writes between them."""
+    at = Position(500, 0)
+    written = [
+        piece_of(b"1", at, b"a" * 9_000),
+        piece_of(b"2", at, b"b" * 9_000),
+        piece_of(b"1", Position(400, 3), b"c" * 9_000),
+    ]
+    mixed = [piece for pieces in zip(*written, strict=True) for piece in pieces]
+    letters = list(whole(read(mixed)))
+    assert [(letter.key, letter.value[:1], letter.missing) for letter in letters] == [
+        (b"1", b"a", 0), (b"2", b"b", 0), (b"1", b"c", 0),
+    ]  # fmt: skip
+    assert all(set(letter.value) == set(letter.value[:1]) for letter in letters)
+
+
+def test_rows_of_a_snapshot_without_a_key_follow_each_other() -> None:
+    at = Position(500, 0)
+    pieces = piece_of(None, at, b"a" * 9_000) + piece_of(None, at, b"b" * 9_000)
+    assert [letter.value[:1] for letter in whole(read(pieces))] == [b"a", b"b"]
+
+
+def test_a_snapshots_dead_letters_say_nothing_of_the_stream() -> None:
+    stream, snapshot = transcribed()[LETTERS], piece_of(b"1", Position(900, 0), b"a" * 9_000)
+    assert [streamed(LETTERS, piece) for piece in read(snapshot)] == [None] * len(snapshot)
+    records = read([*stream, *snapshot * 20])
+
+    class Log:
+        def beginning_offsets(self, topics: Sequence[str]) -> Offsets:
+            return {topic: {0: 0} for topic in topics}
+
+        def end_offsets(self, topics: Sequence[str]) -> Offsets:
+            return {topic: {0: len(records)} for topic in topics}
+
+        def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Read]:
+            del topic, partition
+            return iter(records[start:end])
+
+    (tail,) = read_tails(Log(), [LETTERS], {LETTERS: {0: len(records)}}).values()
+    assert tail == Tail(Position(200, 3))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cdc.columnar import snapshot
 from cdc.columnar.snapshot import SNAPSHOT_MARKERS, SnapshotEncoder
-from cdc.errors import FatalError, ProtocolError
+from cdc.errors import ProtocolError
 from cdc.events.envelope import ChangeEncoder, Transaction, clock
 from cdc.protocol.messages import Values
 from cdc.protocol.relation import Relation
@@ -94,8 +94,17 @@ def test_a_row_is_marked_after_it_was_formed(marker: str) -> None:
     assert encoder.marked(value, marker) == one_by_one(shape, rows, marker)[1][0]
 
 
-def test_a_row_that_no_record_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "MOST_BYTES", 1_000)
-    rows: list[Values] = [[b"1", b"x" * 1_000]]
-    with pytest.raises(FatalError, match="a row of 1,003 bytes is more than a record can hold"):
-        by_column(relation(1, ["text"]), rows)
+@settings(max_examples=100, deadline=None)
+@given(tables())
+@example((relation(1, ["text"]), [[b"1", b"\\\t\n\r\b\f\v\\N"], [b"2", None]]))
+def test_a_row_too_large_for_arrow_is_no_other_row(table: tuple[Relation, list[Values]]) -> None:
+    shape, rows = table
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot, "MOST_BYTES", 0)
+        assert by_column(shape, rows) == one_by_one(shape, rows)
+
+
+def test_a_large_row_of_another_width_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "MOST_BYTES", 0)
+    with pytest.raises(ProtocolError, match="3 fields in a row of 2 columns"):
+        by_column(relation(1, ["text"]), [[b"1", b"2", b"3"]])

@@ -8,14 +8,20 @@ from typing import Any, cast
 
 import pytest
 
+from cdc.events.dead_letters import whole
 from cdc.events.envelope import SourceContext
+from cdc.events.records import Record
+from cdc.kafka.broker import Record as Read
 from cdc.kafka.bulk import BulkProducer
+from cdc.lsn import Position
 from cdc.protocol.relation import Column, Relation, TypeInfo
+from snapshots.letters import Letters
 from snapshots.publish import SnapshotPublisher
 from snapshots.read import Block
 
 INT4 = TypeInfo(23, "pg_catalog", "int4", "base", "int4")
 LSN = 0x1_0000_0050
+LIMIT = 8_000
 
 
 class Kept:
@@ -24,6 +30,8 @@ class Kept:
     def __init__(self) -> None:
         self.records: list[tuple[str, bytes | None, dict[str, Any], int]] = []
         self.flushed = False
+        self.pieces: list[tuple[str, Record]] = []
+        self.largest_record = LIMIT
 
     def send(
         self,
@@ -36,6 +44,9 @@ class Kept:
         del timestamp_ms
         for key, value in zip(keys, values, strict=True):
             self.records.append((topic, key, json.loads(value), partition))
+
+    def send_records(self, topic: str, records: Sequence[Record]) -> None:
+        self.pieces += [(topic, record) for record in records]
 
     def flush(self) -> None:
         self.flushed = True
@@ -122,3 +133,73 @@ def test_clearing_truncates_every_partition_just_below_the_snapshot() -> None:
     for event in kept.of("a"):
         assert event["op"] == "t"
         assert event["source"]["commit_lsn"] == LSN - 1
+
+
+def wide(name: str, key: tuple[str, ...] = ("id",)) -> Relation:
+    text = TypeInfo(25, "pg_catalog", "text", "base", "text")
+    columns = relation(name, key).columns
+    return Relation(1, "public", name, "d", (*columns, Column("a", text, -1, False, False)), key)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "markers"),
+    [
+        (["ssL"], [FIRST, LAST]),
+        (["Lss"], [FIRST, LAST]),
+        (["s", "L", "sL"], [FIRST, LAST]),
+        (["sLs", "LL"], [FIRST, LAST]),
+        (["LsL"], [LAST]),
+        (["L", "L"], []),
+    ],
+)
+def test_a_row_that_is_too_large_is_never_the_first_or_last_of_its_topic(
+    blocks: list[str], markers: list[str]
+) -> None:
+    kept, at = Kept(), 0
+    producer = cast("BulkProducer", kept)
+    letters = Letters("shop", producer)
+    publisher = SnapshotPublisher(producer, SourceContext("1", "shop", "db"), LSN, letters)
+    publisher.start_table(wide("a"), "a", 1_000_000)
+    small, large = list[int](), list[int]()
+    for block in blocks:
+        lines = list[bytes]()
+        for size in block:
+            (large if size == "L" else small).append(at)
+            lines.append(b"%d\t%b\n" % (at, b"x" * (30_000 if size == "L" else 5)))
+            at += 1
+        publisher.publish(Block(b"".join(lines), len(lines)))
+    publisher.finish()
+    assert [event["source"]["snapshot"] for event in kept.of("a")] == markers
+    assert [event["after"]["id"] for event in kept.of("a")] == small
+    assert (publisher.rows, publisher.dead_letters) == (len(small), len(large))
+    found = list(whole(read_back(kept)))
+    assert [json.loads(letter.value)["after"]["id"] for letter in found] == large
+    for letter in found:
+        event = json.loads(letter.value)
+        assert (event["op"], event["source"]["snapshot"]) == ("r", TRUE)
+        assert (letter.topic, letter.position, letter.missing) == ("a", Position(LSN, 0), 0)
+        assert letter.key == b'{"id":%d}' % event["after"]["id"]
+        assert letter.timestamp_ms == 1_000
+
+
+def read_back(kept: Kept) -> list[Read]:
+    assert {topic for topic, _ in kept.pieces} <= {"shop.__dead_letters"}
+    return [
+        Read(record["partition"], at, record["timestamp"], record["key"], record["value"],
+             record["headers"])
+        for at, (_, record) in enumerate(kept.pieces)
+    ]  # fmt: skip
+
+
+def test_rows_below_the_limit_are_not_looked_at_one_by_one_and_others_stay() -> None:
+    """A value of more than half the limit may still fit."""
+    kept = Kept()
+    producer = cast("BulkProducer", kept)
+    publisher = SnapshotPublisher(
+        producer, SourceContext("1", "shop", "db"), LSN, Letters("shop", producer)
+    )
+    publisher.start_table(wide("a", ()), "a", 1)
+    publisher.publish_unmarked(Block(b"1\t%b\n2\tx\n" % (b"y" * 6_000), 2))
+    publisher.finish()
+    assert [event["after"]["id"] for event in kept.of("a")] == [1, 2]
+    assert (kept.pieces, publisher.dead_letters) == ([], 0)
