@@ -147,6 +147,33 @@ def status(
     _show(standing(configured(ctx), snapshot_id), as_json)
 
 
+@group.command()
+def drop(
+    ctx: typer.Context,
+    snapshot_ids: Annotated[
+        list[int], typer.Argument(metavar="ID...", help="As `list` shows them.")
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Delete snapshots that are over: their topics, and what the source remembers of them.
+
+    Rows of theirs that are dead letters stay in that topic.
+    """
+    from cdc.cli.snapshot_display import describe
+    from jobs.generations import awaited_snapshots
+    from snapshots.dropping import drop
+
+    config = configured(ctx)
+    awaited = awaited_snapshots(config.apply.state, config.source.name)
+    dropped = drop(config, snapshot_ids, awaited)
+    if as_json:
+        print_json([{**describe(one.was), "topics": one.topics} for one in dropped])
+        return
+    for one in dropped:
+        topics = "topic" if len(one.topics) == 1 else "topics"
+        out().print(f"snapshot {one.was.id} dropped: {len(one.topics)} {topics}")
+
+
 def tables_of(config: Config, views: Sequence[str]) -> list[str]:
     """The tables that views read, each as a pattern for it alone. Raises ``UsageError`` for a view
     that is not declared, ``ViewError`` for SQL that is none of a view."""
