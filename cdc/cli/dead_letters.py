@@ -107,7 +107,7 @@ def _whole_letter(config: Config, position: str, number: int | None) -> DeadLett
     if number is None and count > 1:
         raise LogError(
             f"{count} dead letters are at {position}, as rows of a snapshot are",
-            f"--number 1 to --number {count} shows one, in the order of headwater dead-letters list",
+            f"--number 1 to --number {count} shows one, as headwater dead-letters list has them",
         )
     if chosen is None:
         which = f"dead letter {number}" if count else "dead letter"
