@@ -54,7 +54,7 @@ def _refuse_needed(one: Standing, view: str | None) -> None:
             f"snapshot {one.id} brought {', '.join(one.joining)} into the stream",
             "it stays: it has no topics of its own, and says that these tables are whole",
         )
-    if view is not None:
+    if view is not None and one.complete:
         raise SourceError(
             f"view {view} is being built from snapshot {one.id}",
             f"headwater view rebuild {view} goes on, headwater view drop {view} gives it up",
