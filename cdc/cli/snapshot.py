@@ -150,9 +150,7 @@ def status(
 @group.command()
 def drop(
     ctx: typer.Context,
-    snapshot_ids: Annotated[
-        list[int], typer.Argument(metavar="ID...", help="As `list` shows them.")
-    ],
+    snapshot_ids: Annotated[list[int], typer.Argument(metavar="ID", help="As `list` shows them.")],
     as_json: JsonOption = False,
 ) -> None:
     """Delete snapshots that are over: their topics, and what the source remembers of them.
