@@ -19,15 +19,19 @@ from jobs.applying import Model
 from jobs.fold import EVENT, TRUNCATE
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
 
+_OF_TRUNCATE = f'"op":"{TRUNCATE}"'
+"""Stands in every TRUNCATE, and in few other events: those alone are parsed to find it."""
+
 
 def read_topics(spark: SparkSession, kafka: Kafka, begin: Offsets, end: Offsets) -> DataFrame:
-    """The records of topics from ``begin`` up to ``end``."""
+    """The records of topics from ``begin`` up to ``end``, for all cores however few partitions."""
     return (
         spark.read.format("kafka")
         .options(**for_spark(kafka.bootstrap_servers, kafka))
         .option("subscribe", ",".join(end))
         .option("startingOffsets", offsets_json(begin))
         .option("endingOffsets", offsets_json(end))
+        .option("minPartitions", str(spark.sparkContext.defaultParallelism))
         .option("failOnDataLoss", "true")
         .load()
     )
@@ -44,11 +48,11 @@ def loaded_rows(model: Model, records: DataFrame, clean: bool) -> DataFrame:
     """What a store is filled with: the live rows of the view."""
     if clean:
         return model.loaded_rows(records).where(~F.col(DELETED)).drop(EVENT)
-    rows = model.rows(records)
     position = F.struct(COMMIT_LSN, ORDINAL)
     truncated = F.max(F.when(F.col(EVENT)["op"] == TRUNCATE, position))
-    (at,) = rows.agg(truncated.alias("at")).collect()
-    live = rows.where(~F.col(DELETED))
+    some = records.where(F.col("value").cast("string").contains(_OF_TRUNCATE))
+    (at,) = model.rows(some).agg(truncated.alias("at")).collect()
+    live = model.rows(records).where(~F.col(DELETED))
     if at["at"] is not None:
         lsn, ordinal = at["at"]
         limit = F.struct(F.lit(lsn).cast("bigint"), F.lit(ordinal).cast("bigint"))

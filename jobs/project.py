@@ -38,7 +38,7 @@ def filled_rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> 
 
 def loaded_rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
     """As ``rows_of``, for records with a key each of their own."""
-    parsed, projected = parse(columns_read(view)), project(view, versions)
+    parsed, projected = parse(columns_read(view), streamed=False), project(view, versions)
     single = unfolded()
     return lambda records: projected(single(parsed(records)))
 

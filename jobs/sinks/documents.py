@@ -29,6 +29,7 @@ from pyspark.sql.types import (
     DecimalType,
     DoubleType,
     FloatType,
+    IntegralType,
     MapType,
     StringType,
     StructField,
@@ -113,8 +114,8 @@ def _json_type(kind: DataType) -> DataType:
 
 
 def _id(columns: StructType, key: tuple[str, ...]) -> Column:
-    if len(key) == 1 and isinstance(columns[key[0]].dataType, StringType):
-        return F.col(quoted(key[0]))
+    if len(key) == 1 and isinstance(columns[key[0]].dataType, StringType | IntegralType):
+        return F.col(quoted(key[0])).cast("string")
     elements = [_element(columns[name]) for name in key]
     if len(key) == 1:
         return F.btrim(elements[0], F.lit('"'))
