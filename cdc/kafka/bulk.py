@@ -17,7 +17,8 @@ from cdc.events.records import Record, weight
 from cdc.kafka.client import ENVELOPE_BYTES, HELD_BYTES, open_client
 from cdc.kafka.security import PLAINTEXT, Security
 
-_POLL_S: Final = 0.05
+_POLL_S: Final = 0.005
+"""A snapshot waits for the last record of each chunk."""
 _STALLED_S: Final = 120.0
 """Kafka that takes nothing for so long ends the snapshot."""
 _ANY_PARTITION: Final = -1
