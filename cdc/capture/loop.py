@@ -7,6 +7,7 @@ already is left out.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from threading import Event
 from time import monotonic
 from typing import Final, NamedTuple
@@ -29,13 +30,14 @@ from cdc.events.envelope import SourceContext
 from cdc.events.records import Replay
 from cdc.kafka.broker import Broker
 from cdc.kafka.producer import Producer
-from cdc.kafka.tails import read_tails
+from cdc.kafka.tails import read_letters, read_tails
 from cdc.lsn import Position, format_lsn
 from cdc.protocol.messages import RelationMessage, Values
 from cdc.protocol.relation import Relation
 from cdc.source.asking import asking
 from cdc.source.describing import Describer
 from cdc.source.replication import ReplicationStream, SlotInUseError
+from cdc.topics import dead_letters_topic
 
 VISIBLE_S: Final = 10.0
 """How long a transaction that is decoded may stay unseen by others."""
@@ -190,7 +192,10 @@ class Capture:
         self._recorder.identity = start.identity
         self._topics.partitions.update({topic: len(ends) for topic, ends in start.ends.items()})
         self._producer.next_offsets.update({t: dict(ends) for t, ends in start.ends.items()})
-        self._held = KafkaReplay(start.mark.lsn, tails, self._topics.partitions)
+        letters: Collection[tuple[str, Position]] = ()
+        if (topic := dead_letters_topic(self._config.source.name)) in start.ends:
+            letters = read_letters(self._broker, topic, start.mark.lsn)
+        self._held = KafkaReplay(start.mark.lsn, tails, self._topics.partitions, letters)
         return self._held
 
     def _replay(self, held: KafkaReplay) -> Replay:

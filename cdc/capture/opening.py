@@ -122,6 +122,7 @@ class Topics:
         limit = self._producer.largest_record
         letters = DeadLetters(self._config.source.name, limit, _report)
         self.open(letters.topic, 1, UNTIL_DELETED)
+        self._producer.leading = letters.topic
         return letters
 
     def _table_topics(self) -> set[str]:

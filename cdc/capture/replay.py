@@ -4,11 +4,16 @@ The server repeats every transaction that was not confirmed. Kafka may hold part
 producer is idempotent, so a partition holds a prefix of what was meant for it, and the position of
 its last streamed record tells how long that prefix is. The records that follow are published, the
 others dropped; together the partition has each exactly once.
+
+Whether an event is too large is not the same after each restart: it may hold values that were
+looked up, and says where the transaction before it ended. A dead letter is acknowledged before any
+record behind it is handed over (``cdc.kafka.producer``). So what a partition has passed is in it or
+a dead letter, whatever its size would be now; and what is a dead letter is none of its records.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from cdc.events.records import Record, Replay
@@ -27,15 +32,20 @@ class Tail(NamedTuple):
 
 
 class KafkaReplay:
-    """Held is all up to ``lsn`` (of the newest ``__progress`` record), and what the tails say."""
+    """Held is all up to ``lsn`` (of the newest ``__progress`` record), and what the tails say.
+
+    ``letters`` are the whole dead letters above ``lsn``, by the topic they were meant for.
+    """
 
     def __init__(
         self,
         lsn: int,
         tails: Mapping[tuple[str, int], Tail],
         partitions: Mapping[str, int],
+        letters: Collection[tuple[str, Position]] = (),
     ) -> None:
         self._lsn = lsn
+        self._letters = letters
         self._tails = tails
         self._partitions = partitions
         positions = [tail.position for tail in tails.values() if tail.position is not None]
@@ -61,6 +71,10 @@ class KafkaReplay:
         tombstone_lost = record["value"] is None and tail.delete_without_tombstone
         return position < tail.position or not tombstone_lost
 
+    def lettered(self, topic: str, position: Position) -> bool:
+        """See ``cdc.events.records.Replay``."""
+        return (topic, position) in self._letters
+
     def passed(self, position: Position) -> bool:
         """See ``cdc.events.records.Replay``."""
         return position > Position(self._last.commit_lsn, 2**32)
@@ -78,6 +92,10 @@ class SessionReplay:
         if position <= self._published:
             return True
         return self._before is not None and self._before.holds(topic, record, position)
+
+    def lettered(self, topic: str, position: Position) -> bool:
+        """See ``cdc.events.records.Replay``."""
+        return self._before is not None and self._before.lettered(topic, position)
 
     def passed(self, position: Position) -> bool:
         """See ``cdc.events.records.Replay``."""

@@ -110,6 +110,11 @@ def of_snapshot(headers: Iterable[tuple[str, bytes | None]], position: Position)
     return not position.ordinal and any(name == PART_HEADER for name, _ in headers)
 
 
+def meant_for(headers: Iterable[tuple[str, bytes | None]]) -> str:
+    """The topic that a piece's record was meant for."""
+    return (dict(headers).get("topic") or b"").decode()
+
+
 def whole(pieces: Iterable[Piece]) -> Iterator[DeadLetter]:
     """The records that were cut, as they become whole, and then those that lack their last piece.
 

@@ -19,7 +19,7 @@ class Outgoing:
         self._replay = replay
         self._letters = letters
         self._batch = Batch()
-        self._cut: Position | None = None
+        self._cut: tuple[str, Position] | None = None
 
     @property
     def replaying(self) -> bool:
@@ -38,14 +38,19 @@ class Outgoing:
             self._replay = None
 
     def put(self, topic: str, record: Record, size: int, position: Position) -> None:
-        """A record at a position, unless Kafka holds it; ``size`` in bytes."""
-        letters = self._letters
+        """A record at a position, unless Kafka holds it, whole or cut; ``size`` in bytes."""
+        letters, replay, place = self._letters, self._replay, (topic, position)
         if letters is None or not letters.takes(record):
-            if position == self._cut:
+            if place == self._cut:
                 record = _told(record, position)
+            elif letters is not None and replay is not None and replay.lettered(*place):
+                self._cut = place
+                return
             self._put(topic, record, size, position)
             return
-        self._cut = position
+        self._cut = place
+        if replay is not None and replay.holds(topic, record, position):
+            return
         for piece in letters.pieces(topic, record, position):
             self._put(letters.topic, piece, len(piece["value"] or b""), position)
 

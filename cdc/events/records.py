@@ -84,6 +84,10 @@ class Replay(Protocol):
     def holds(self, topic: str, record: Record, position: Position) -> bool:
         """Whether this record stands in its partition already."""
 
+    def lettered(self, topic: str, position: Position) -> bool:
+        """Whether what is meant for ``topic`` is a dead letter already, whole. The beginning of a
+        transaction has the position of its first event."""
+
     def passed(self, position: Position) -> bool:
         """Whether no position from here on can be held."""
 

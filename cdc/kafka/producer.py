@@ -11,10 +11,11 @@ move ``next_offsets``; a record that Kafka refuses for good stops all that follo
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -40,6 +41,14 @@ _MEND: Final = (
 )
 
 
+class _Parcel(NamedTuple):
+    """What ``Producer.send`` was given."""
+
+    records: Mapping[str, Sequence[Record | Block]]
+    size: int
+    flight: Flight
+
+
 class Producer:
     """One producer a process. ``queue_bytes`` bounds what is handed over but not acknowledged."""
 
@@ -60,6 +69,11 @@ class Producer:
         self.last_trouble = ""
         self.next_offsets: dict[str, dict[int, int]] = {}
         """By topic and partition, of the topics that the owner puts here with all partitions."""
+        self.leading = ""
+        """A topic whose records have to be in Kafka before what is sent with and after them."""
+        self._behind: deque[_Parcel] = deque()
+        self._leading = 0
+        """Records of that topic that are not acknowledged yet."""
 
     @property
     def largest_record(self) -> int:
@@ -79,9 +93,26 @@ class Producer:
         them are acknowledged."""
         self._bytes += size
         try:
-            self._send(records, size, flight)
+            if self._behind or self.leading in records:
+                self._behind.append(_Parcel(records, size, flight))
+                self._hand_over()
+            else:
+                self._send(records, size, flight)
         except KafkaException as error:
             raise self._not_taken(error.args[0]) from None
+
+    def _hand_over(self) -> None:
+        """What waits behind leading records, up to the next ones."""
+        while self._behind and not self._leading:
+            records, size, flight = self._behind.popleft()
+            others = {topic: batch for topic, batch in records.items() if topic != self.leading}
+            if len(others) == len(records):
+                self._send(records, size, flight)
+                continue
+            leading = {self.leading: records[self.leading]}
+            self._leading = len(records[self.leading])
+            self._behind.appendleft(_Parcel(others, size, flight))
+            self._send(leading, size, flight)
 
     def _send(
         self, records: Mapping[str, Sequence[Record | Block]], size: int, flight: Flight
@@ -116,6 +147,7 @@ class Producer:
         if self._error is None:
             try:
                 self._proving.release()
+                self._hand_over()
             except KafkaException as error:
                 self._error = self._not_taken(error.args[0])
         if self._error is not None:
@@ -124,7 +156,7 @@ class Producer:
     def flush(self, timeout_s: float) -> None:
         """Wait until every record is acknowledged; ``RetryableError`` when time runs out."""
         deadline = monotonic() + timeout_s
-        while len(self._producer):
+        while len(self._producer) or self._behind:
             self.poll(0.05)
             if monotonic() > deadline:
                 raise RetryableError(
@@ -168,6 +200,8 @@ class Producer:
                     self._misplaced(topic, partition, offset)
                     return
                 offsets[partition] = offset + 1
+            if topic == self.leading:
+                self._leading -= 1
             flight.pending -= 1
             if not flight.pending:
                 self._bytes -= size

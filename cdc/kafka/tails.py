@@ -21,7 +21,7 @@ import orjson
 
 from cdc.capture.replay import Tail
 from cdc.errors import LogError
-from cdc.events.dead_letters import of_snapshot, unfinished
+from cdc.events.dead_letters import meant_for, of_snapshot, unfinished
 from cdc.events.records import POSITION_HEADER
 from cdc.kafka.broker import Offsets, Record, windows_back
 from cdc.lsn import Position, parse_position
@@ -74,6 +74,28 @@ def read_tails(log: Log, topics: Sequence[str], floor: Offsets) -> dict[tuple[st
             stretches = windows_back(starts[topic][partition], end)
             tails[topic, partition] = _tail(log, topic, partition, stretches, kept)
     return tails
+
+
+def read_letters(log: Log, topic: str, lsn: int) -> frozenset[tuple[str, Position]]:
+    """The whole dead letters of the stream that were committed above ``lsn``: which topic each was
+    meant for, and its position.
+
+    They are in order, so what is read ends at one that was not.
+    """
+    (start,) = log.beginning_offsets([topic])[topic].values()
+    (end,) = log.end_offsets([topic])[topic].values()
+    found: set[tuple[str, Position]] = set()
+    below = False
+    for first, stop in windows_back(start, end):
+        for record in log.read(topic, 0, first, stop):
+            event = streamed(topic, record)
+            if event is None or event.unfinished:
+                continue
+            below = below or event.position.commit_lsn <= lsn
+            found.add((meant_for(record.headers), event.position))
+        if below:
+            break
+    return frozenset(found)
 
 
 def _tail(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from cdc.events.dead_letters import whole
+from cdc.events.records import POSITION_HEADER
 from cdc.kafka.broker import Record
-from cdc.topics import dead_letters_topic, progress_topic, schemas_topic
+from cdc.topics import dead_letters_topic, partition_for, progress_topic, schemas_topic
 from tests.simulation.kafka import SOURCE, Log
 
 DIFFERS: Final = "differs from its record"
@@ -28,9 +29,28 @@ def contents(log: Log) -> dict[Partition, list[object]]:
     }
 
 
-def difference(expected: Log, found: Log) -> str:
+def events(log: Log) -> dict[Partition, list[object]]:
+    """Each partition's records and the dead letters meant for it, in no order of their own."""
+    letters = dead_letters_topic(SOURCE)
+    found: dict[Partition, list[object]] = {
+        (topic, partition): [_told(r.key, r.value, r.headers) for r in held]
+        for (topic, partition), held in log.records.items()
+        if held and topic not in (*_WITHOUT_PLACE, letters)
+    }
+    for letter in whole(log.records.get((letters, 0), [])):
+        if not letter.missing:
+            count = len(log.partitions_of(letter.topic))
+            place = letter.topic, partition_for(letter.key, count)
+            told = _told(letter.key, letter.value, letter.headers)
+            found.setdefault(place, []).append(told)
+    return {at: sorted(held, key=repr) for at, held in found.items()}
+
+
+def difference(
+    expected: Log, found: Log, of: Callable[[Log], dict[Partition, list[object]]] = contents
+) -> str:
     """Where two runs first differ, in words; empty when they do not."""
-    wanted, got = contents(expected), contents(found)
+    wanted, got = of(expected), of(found)
     for at in sorted(wanted.keys() | got.keys()):
         want, have = wanted.get(at, []), got.get(at, [])
         if want != have:
@@ -46,6 +66,13 @@ def difference(expected: Log, found: Log) -> str:
 
 def _plain(held: Sequence[Record]) -> list[object]:
     return [(record.key, _lasting(record.value), tuple(record.headers)) for record in held]
+
+
+def _told(
+    key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
+) -> object:
+    """A tombstone says its position or not, as its delete was too large or not."""
+    return key, _lasting(value), tuple(h for h in headers if h[0] != POSITION_HEADER)
 
 
 def _letters(held: Sequence[Record]) -> list[object]:

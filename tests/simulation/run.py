@@ -7,7 +7,7 @@ of Kafka, the connection to PostgreSQL and the clock. Threads do not run.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import Final, NamedTuple
@@ -42,9 +42,10 @@ class Outcome(NamedTuple):
     sessions: int
 
 
-def run(seed: int, *, troubled: bool) -> Outcome:
-    """The seed's workload, captured in a calm or a troubled world."""
-    config = _config(seed)
+def run(seed: int, *, troubled: bool, limits: Sequence[int] = (_LARGEST_BATCH,)) -> Outcome:
+    """The seed's workload, captured in a calm or a troubled world. ``limits`` are those of the
+    lives, in turn."""
+    config = _config(seed, limits[0])
     rng = random.Random(seed)
     wal = workload(rng, rng.choice((10, 40, 80)), large=config.capture.oversized != "stop")
     log = _initialised(config)
@@ -57,7 +58,7 @@ def run(seed: int, *, troubled: bool) -> Outcome:
             chance.faults = CALM
         client = Client(log, chance)
         with _wired(source, log, client, chance), suppress(CrashError):
-            _live(config, source, chance)
+            _live(_config(seed, limits[lives % len(limits)]), source, chance)
         client.die()
     return Outcome(log, lives, source.sessions)
 
@@ -83,7 +84,7 @@ def _live(config: Config, source: Source, chance: Chance) -> None:
             return
 
 
-def _config(seed: int) -> Config:
+def _config(seed: int, limit: int) -> Config:
     """Dead letters with every second seed, transaction metadata with every third."""
     dead_letters = seed % 2 == 0
     return Config.model_validate(
@@ -92,7 +93,7 @@ def _config(seed: int) -> Config:
             "kafka": {
                 "bootstrap_servers": "simulated:9092",
                 "partitions": PARTITIONS,
-                "producer": {"message.max.bytes": _LARGEST_BATCH} if dead_letters else {},
+                "producer": {"message.max.bytes": limit} if dead_letters else {},
             },
             "capture": {
                 "feedback_s": 0.01,

@@ -16,7 +16,8 @@ from cdc.errors import HeadwaterError
 from cdc.events.change import Transcriber
 from cdc.kafka import tails
 from cdc.kafka.broker import Offsets, windows_back
-from tests.simulation.contents import DIFFERS, difference
+from cdc.kafka.producer import Producer
+from tests.simulation.contents import DIFFERS, difference, events
 from tests.simulation.kafka import Log
 from tests.simulation.run import run
 from tests.simulation.stream import AHEAD
@@ -24,6 +25,7 @@ from tests.simulation.stream import AHEAD
 SEEDS = range(40)
 SEEDS_FOR_A_BUG = range(20)
 SEED_OF_MANY_LIVES = 11
+LIMITS = (3_100, 1_000_000, 2_000, 8_000)
 
 
 def fault(seed: int) -> str:
@@ -40,6 +42,23 @@ def fault(seed: int) -> str:
 def test_every_partition_is_as_after_a_calm_run(seed: int) -> None:
     found = fault(seed)
     assert not found, f"seed {seed}: {found}"
+
+
+@pytest.mark.parametrize("seed", [seed for seed in SEEDS if seed % 2 == 0])
+def test_what_is_too_large_in_one_life_and_not_in_the_next_stands_once(seed: int) -> None:
+    """As a value that is looked up, which the source may have changed since."""
+    found = flipped(seed)
+    assert not found, f"seed {seed}: {found}"
+
+
+def flipped(seed: int) -> str:
+    """What is wrong with a run of the seed in which each life has another limit."""
+    calm = run(seed, troubled=False)
+    try:
+        troubled = run(seed, troubled=True, limits=LIMITS)
+    except (AssertionError, HeadwaterError) as error:
+        return f"{type(error).__name__}: {error}"
+    return difference(calm.log, troubled.log, events)
 
 
 def test_one_seed_is_one_history() -> None:
@@ -131,3 +150,22 @@ def test_a_topic_that_no_mark_names_before_its_first_record_is_caught(
 ) -> None:
     monkeypatch.setattr(Recorder, "record_topics", lambda *_: None)
     assert_caught()
+
+
+def test_a_dead_letter_that_what_follows_overtakes_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Producer, "_hand_over", _all_at_once)
+    assert any(DIFFERS in flipped(seed) for seed in SEEDS)
+
+
+def _all_at_once(producer: Producer) -> None:
+    while producer._behind:
+        producer._send(*producer._behind.popleft())
+
+
+def test_a_dead_letter_that_is_not_known_by_its_position_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(capture, "read_letters", lambda *_: frozenset())
+    assert any(DIFFERS in flipped(seed) for seed in SEEDS)
