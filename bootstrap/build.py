@@ -18,11 +18,12 @@ from bootstrap.keep import discard, remove
 from bootstrap.kit import Kit
 from bootstrap.switch import Follower, settle_left, stopped, switch
 from cdc.errors import ViewError
+from cdc.kafka.broker import Offsets
 from jobs.applying import Model
 from jobs.generations import Generation
 from jobs.loading import loaded_rows, read_topics
 from jobs.state import Declaration, declared, open_state, state_directory
-from jobs.turn import BUSY_S, turn
+from jobs.turn import BUSY_S, taken_over, turn
 from jobs.versions import read_versions
 from views.definition import ViewDefinition
 from views.resolve import resolve
@@ -89,13 +90,23 @@ def _begun(kit: Kit) -> Generation:
         )
     _model(kit, definition)  # what can be refused is refused before anything is read
     offsets = kit.broker.end_offsets([topic])
-    shown = _shown(kit, declared(definition))
+    if found.of:
+        begun = noted(kit, declared(definition), offsets)
+    else:  # whoever applies the view may be about to make its first generation, unheard of yet
+        with taken_over(kit.directory, kit.config.apply.retry_s):
+            begun = noted(kit, declared(definition), offsets)
+    kit.step(f"generation {begun.number} begun")
+    return begun
+
+
+def noted(kit: Kit, wanted: Declaration, offsets: Offsets) -> Generation:
+    """A new generation, written down: above those that are known and what the store shows."""
+    found, shown = kit.read(), _shown(kit, wanted)
     if shown and shown not in found.of:
         kit.step(f"what people read, generation {shown}, is not known here: it stays as it is")
-    found = kit.write(found.noted(declared(definition), offsets, kit.now_s(), shown))
-    assert found.building is not None
-    kit.step(f"generation {found.building.number} begun")
-    return found.building
+    begun = kit.write(found.noted(wanted, offsets, kit.now_s(), shown)).building
+    assert begun is not None
+    return begun
 
 
 def _shown(kit: Kit, wanted: Declaration) -> int:
