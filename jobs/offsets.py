@@ -39,7 +39,8 @@ def batch_offsets(checkpoint: Path, number: int) -> Offsets:
         found = json.loads(lines[2])
     except (OSError, ValueError, IndexError):
         raise ViewError(
-            f"{file} cannot be read", "the checkpoint is damaged: delete the view's state directory"
+            f"{file} cannot be read",
+            "the checkpoint is damaged: `headwater view rebuild` makes the view anew",
         ) from None
     return {
         topic: {int(partition): offset for partition, offset in ends.items()}

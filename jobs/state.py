@@ -136,7 +136,7 @@ def open_state(
         if changed := differing(declaration(held), wanted):
             raise ViewError(
                 f"{directory.name}: {changed} changed since it was last applied",
-                f"delete {directory}, or rebuild the view",
+                f"`headwater view rebuild {directory.name}` builds it anew",
             )
         return ViewState(directory, held["generation"])
     directory.mkdir(parents=True, exist_ok=True)
