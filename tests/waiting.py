@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -32,6 +34,15 @@ def wait_until(condition: Callable[[], T], what: str, timeout_s: float = 120) ->
         except AssertionError as error:
             last = str(error)
         if time.monotonic() > deadline:
+            _show_threads()
             raise AssertionError(f"waited {timeout_s:.0f} s for: {what} ({last})")
         pause.wait(pause_s)
         pause_s = min(1.2 * pause_s, _LONGEST_S)
+
+
+def _show_threads() -> None:
+    """Where each thread stands: one of them is what is waited for."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for ident, frame in sys._current_frames().items():
+        print(f"--- thread {names.get(ident, ident)}", file=sys.stderr)
+        print("".join(traceback.format_stack(frame, 12)), file=sys.stderr)
