@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from bootstrap.keep import discard, remove
@@ -90,16 +91,15 @@ def _begun(kit: Kit) -> Generation:
         )
     _model(kit, definition)  # what can be refused is refused before anything is read
     offsets = kit.broker.end_offsets([topic])
-    if found.of:
-        begun = noted(kit, declared(definition), offsets)
-    else:  # whoever applies the view may be about to make its first generation, unheard of yet
-        with taken_over(kit.directory, kit.config.apply.retry_s):
-            begun = noted(kit, declared(definition), offsets)
+    # Where none is known, whoever applies the view may be about to make the first one.
+    alone = nullcontext() if found.of else taken_over(kit.directory, kit.config.apply.retry_s)
+    with alone:
+        begun = _noted(kit, declared(definition), offsets)
     kit.step(f"generation {begun.number} begun")
     return begun
 
 
-def noted(kit: Kit, wanted: Declaration, offsets: Offsets) -> Generation:
+def _noted(kit: Kit, wanted: Declaration, offsets: Offsets) -> Generation:
     """A new generation, written down: above those that are known and what the store shows."""
     found, shown = kit.read(), _shown(kit, wanted)
     if shown and shown not in found.of:

@@ -24,7 +24,7 @@ from cdc.events.envelope import SourceContext
 from cdc.events.marks import Mark, decode_mark
 from cdc.kafka.broker import Broker, Offsets, last_record
 from cdc.kafka.bulk import BulkProducer
-from cdc.kafka.topology import dead_letters_specs, topic_specs
+from cdc.kafka.topology import all_specs, topic_specs
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.preflight import errors_of, preflight
 from cdc.source.catalog import captured_tables
@@ -79,7 +79,7 @@ def initialise(
         changed = ensure_publication(conn, source.publication_name, tables)
         observer.step(f"publication {source.publication_name} {'set' if changed else 'fits'}")
         with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
-            specs = [*topic_specs(config, tables), *dead_letters_specs(config)]
+            specs = all_specs(config, tables)
             created = broker.create_topics(specs)
             observer.step(f"topics: {len(created)} created, {len(specs) - len(created)} were there")
             kit = _Kit(config, conn, broker, observer, tables)
@@ -236,7 +236,7 @@ def _standing(
         config.source.slot_name,
         config.source.publication_name,
         known.consistent_point or 0,
-        [spec.name for spec in [*topic_specs(config, tables), *dead_letters_specs(config)]],
+        [spec.name for spec in all_specs(config, tables)],
         state.table_rows(conn, known.id),
         state.dead_letters(conn, known.id),
     )

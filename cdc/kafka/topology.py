@@ -41,6 +41,11 @@ def topic_specs(config: Config, tables: Sequence[Table]) -> list[TopicSpec]:
     ]
 
 
+def all_specs(config: Config, tables: Sequence[Table]) -> list[TopicSpec]:
+    """What ``headwater init`` makes: these, and the topic of records that are too large."""
+    return [*topic_specs(config, tables), *dead_letters_specs(config)]
+
+
 def dead_letters_specs(config: Config) -> list[TopicSpec]:
     """The topic of records that are too large, if they go to one."""
     if config.capture.oversized == "stop":
