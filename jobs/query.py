@@ -77,6 +77,7 @@ class ViewQuery:
         self._query: StreamingQuery | None = None
         self._error: HeadwaterError | None = None
         self._in_batch = threading.Lock()
+        self._available_now = False
         self._stopping = False
         self._abandoned = False
         self._applied = -1
@@ -86,6 +87,7 @@ class ViewQuery:
 
         Raises ``RetryableError`` when capture has not described the table yet.
         """
+        self._available_now = available_now
         self._check_topic()
         self._model = self._read_model()
         created = self._sink.prepare(self._model.columns, self._definition.key)
@@ -261,14 +263,18 @@ class ViewQuery:
         return self._query is not None and self._query.isActive
 
     def error(self) -> HeadwaterError | None:
-        """Why the stream ended, None if it was to."""
-        if self._error is not None or self._query is None or self._stopping:
-            return self._error
-        cause = self._query.exception()
-        return None if cause is None else translate(cause, self._definition.name)
+        """Why the stream ended, None if ``stop`` ended it."""
+        if self._error is None and not (self._stopping or self._query is None or self.active):
+            name, cause = self._definition.name, self._query.exception()
+            if cause is not None:
+                self._error = translate(cause, name)
+            elif not self._available_now:
+                self._error = RetryableError(f"view {name}: something else ended its stream")
+        return self._error
 
     def stop(self) -> None:
         """End the stream after the batch it is in, committed if that takes but a moment."""
+        self.error()  # one that has ended says why; of ours it would say an interruption
         self._stopping = True
         if self._query is None:
             return
