@@ -165,7 +165,7 @@ class OpenSearchSink:
             self._call(lambda client: client.clear_scroll(body=done, ignore=404))
 
     def close(self) -> None:
-        self._server.client.close()
+        """Nothing to let go: the process has one client, and other views write through it."""
 
     def _refresh(self) -> None:
         self._call(lambda client: client.indices.refresh(index=self._alias))

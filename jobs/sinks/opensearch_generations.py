@@ -75,7 +75,7 @@ class OpenSearchGenerations:
         self._call(lambda client: client.indices.delete(index=index, ignore=404))
 
     def close(self) -> None:
-        self._server.client.close()
+        """Nothing to let go: the process has one client, and other views write through it."""
 
     def _refuse_foreign(self) -> None:
         """The name that people read must not be an index, or a foreign alias."""
