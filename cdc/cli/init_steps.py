@@ -12,27 +12,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.metadata import version
 from time import time_ns
 from typing import NamedTuple
 
-from cdc.capture.reconcile import newest_event
+from cdc.cli.init_topics import (
+    Kit,
+    dirty,
+    ends,
+    refuse_other_history,
+    send_progress,
+    table_topics,
+    withdraw,
+)
 from cdc.config import Config
-from cdc.errors import FatalError, LogError, SourceError
+from cdc.errors import FatalError, SourceError
 from cdc.events.envelope import SourceContext
-from cdc.events.marks import Mark, decode_mark
-from cdc.kafka.broker import Broker, Offsets, last_record
+from cdc.events.marks import Mark
+from cdc.kafka.broker import Broker
 from cdc.kafka.bulk import BulkProducer
-from cdc.kafka.topology import all_specs, topic_specs
-from cdc.lsn import format_lsn, parse_lsn
+from cdc.kafka.topology import all_specs
+from cdc.lsn import format_lsn
 from cdc.preflight import errors_of, preflight
 from cdc.source.catalog import captured_tables
 from cdc.source.postgres import Connection, connect, translated
 from cdc.source.publication import ensure_publication, read_publication, unpublished
-from cdc.source.selection import Table
 from cdc.source.slot import ExportedSlot, create_slot, drop_slot, identify, slot_state
-from cdc.topics import progress_topic, schemas_topic, table_topic
+from cdc.topics import table_topic
 from migrations.runner import migrate
 from snapshots import state
 from snapshots.initial import cannot_go_on, lost_in_kafka, publish_descriptions
@@ -82,30 +88,15 @@ def initialise(
             specs = all_specs(config, tables)
             created = broker.create_topics(specs)
             observer.step(f"topics: {len(created)} created, {len(specs) - len(created)} were there")
-            kit = _Kit(config, conn, broker, observer, tables)
-            _refuse_other_history(kit)
+            kit = Kit(config, conn, broker, observer, tables)
+            refuse_other_history(kit)
             lsn, *counts = _take_snapshot(kit, known, with_rows, again)
     topics = [spec.name for spec in specs]
     return Outcome(True, source.slot_name, source.publication_name, lsn, topics, *counts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kit:
-    """What the steps share."""
-
-    config: Config
-    conn: Connection
-    broker: Broker
-    observer: Observer
-    tables: list[Table]
-
-    @property
-    def progress(self) -> str:
-        return progress_topic(self.config.source.name)
-
-
 def _take_snapshot(
-    kit: _Kit, known: state.SnapshotState | None, with_rows: bool, again: bool
+    kit: Kit, known: state.SnapshotState | None, with_rows: bool, again: bool
 ) -> tuple[int, dict[str, int], dict[str, int]]:
     """Slot, rows, mark; the consistent point, and rows and dead letters by table."""
     config, conn, source = kit.config, kit.conn, kit.config.source
@@ -117,7 +108,7 @@ def _take_snapshot(
         for name in {source.slot_name, known.slot if known else source.slot_name}:
             if drop_slot(conn, name):
                 kit.observer.step(f"slot {name} of an earlier run dropped: starting over")
-        _withdraw(kit, producer)
+        withdraw(kit, producer)
         snapshot_id = state.begin(conn, source.name, source.slot_name)
     ledger = Ledger(conn, snapshot_id)
     identity = identify(conn)
@@ -131,14 +122,14 @@ def _take_snapshot(
             publisher = SnapshotPublisher(producer, context, lsn)
             publish_descriptions(source, kit.tables, publisher, slot.snapshot_name)
     mark = Mark(
-        lsn, _ends(kit), identity.system_id, identity.timeline, identity.database, source.slot_name
+        lsn, ends(kit), identity.system_id, identity.timeline, identity.database, source.slot_name
     )
-    _send_progress(kit, producer, mark.encode(time_ns() // 1_000_000))
+    send_progress(kit, producer, mark.encode(time_ns() // 1_000_000))
     state.complete(conn, snapshot_id, lsn)
     return lsn, state.table_rows(conn, snapshot_id), state.dead_letters(conn, snapshot_id)
 
 
-def _resumed(kit: _Kit, known: state.SnapshotState) -> int | None:
+def _resumed(kit: Kit, known: state.SnapshotState) -> int | None:
     """The interrupted snapshot to go on with; None when there is none, or it must start over."""
     if known.complete:
         return None
@@ -146,8 +137,8 @@ def _resumed(kit: _Kit, known: state.SnapshotState) -> int | None:
         kit.observer.step(f"an interrupted snapshot cannot go on: {why}")
         return None
     ledger = Ledger(kit.conn, known.id)
-    ends = kit.broker.end_offsets(_table_topics(kit))
-    sums = {topic: sum(of_topic.values()) for topic, of_topic in ends.items()}
+    held = kit.broker.end_offsets(table_topics(kit))
+    sums = {topic: sum(of_topic.values()) for topic, of_topic in held.items()}
     for label in lost_in_kafka(ledger, sums):
         kit.observer.step(f"Kafka holds less of {label} than it had: reading it anew")
     chunks = ledger.chunks()
@@ -156,9 +147,9 @@ def _resumed(kit: _Kit, known: state.SnapshotState) -> int | None:
     return known.id
 
 
-def _job(kit: _Kit, ledger: Ledger, context: SourceContext) -> Job:
+def _job(kit: Kit, ledger: Ledger, context: SourceContext) -> Job:
     config, source = kit.config, kit.config.source
-    topics = _table_topics(kit)
+    topics = table_topics(kit)
     return Job(
         source=source,
         kafka=config.kafka,
@@ -168,7 +159,7 @@ def _job(kit: _Kit, ledger: Ledger, context: SourceContext) -> Job:
         slot=lambda: _slot(kit, ledger),
         partitions=kit.broker.partitions(topics),
         observer=kit.observer,
-        dirty=_dirty(kit),
+        dirty=dirty(kit),
         workers=config.snapshot.workers,
         chunk_mb=config.snapshot.chunk_mb,
         max_age_s=config.snapshot.max_age_s,
@@ -178,7 +169,7 @@ def _job(kit: _Kit, ledger: Ledger, context: SourceContext) -> Job:
 
 
 @contextmanager
-def _slot(kit: _Kit, ledger: Ledger | None = None) -> Iterator[ExportedSlot]:
+def _slot(kit: Kit, ledger: Ledger | None = None) -> Iterator[ExportedSlot]:
     """Capture's own slot first, after that temporary ones."""
     source, rounds = kit.config.source, len(ledger.points()) if ledger else 0
     with create_slot(
@@ -240,62 +231,3 @@ def _standing(
         state.table_rows(conn, known.id),
         state.dead_letters(conn, known.id),
     )
-
-
-def _refuse_other_history(kit: _Kit) -> None:
-    """Positions of this source must be higher than any that the topics already hold."""
-    record = last_record(kit.broker, kit.progress)
-    if record is None or record.value is None:
-        return
-    mark = decode_mark(record.value, kit.progress)
-    held = max(mark.lsn, newest_event(kit.broker, _still_there(kit, mark)))
-    with translated("reading the WAL position"):
-        row = kit.conn.execute("select pg_catalog.pg_current_wal_insert_lsn()::text").fetchone()
-    assert row is not None
-    if mark.system_id != identify(kit.conn).system_id or parse_lsn(row[0]) <= held:
-        raise LogError(
-            f"the topics of source {kit.config.source.name} were filled from another history of a "
-            f"database (cluster {mark.system_id}, up to {format_lsn(held)})",
-            "give this source a name of its own, or delete those topics; of a server that was "
-            "promoted or restored, wait until its WAL is past that",
-        )
-
-
-def _still_there(kit: _Kit, mark: Mark) -> Offsets:
-    """The mark's offsets, of what was not deleted since."""
-    ends = kit.broker.end_offsets(sorted(kit.broker.partitions(sorted(mark.offsets))))
-    return {
-        topic: {p: min(end, mark.offsets[topic].get(p, 0)) for p, end in of_topic.items()}
-        for topic, of_topic in ends.items()
-    }
-
-
-def _table_topics(kit: _Kit) -> list[str]:
-    source = kit.config.source.name
-    return [table_topic(source, table.schema, table.name) for table in kit.tables]
-
-
-def _dirty(kit: _Kit) -> frozenset[str]:
-    """Table topics that hold records."""
-    ends = kit.broker.end_offsets(_table_topics(kit))
-    return frozenset(topic for topic, of_topic in ends.items() if any(of_topic.values()))
-
-
-def _ends(kit: _Kit) -> dict[str, dict[int, int]]:
-    """Next offsets of the topics that carry changes."""
-    own = {kit.progress, schemas_topic(kit.config.source.name)}
-    specs = topic_specs(kit.config, kit.tables)
-    return kit.broker.end_offsets([spec.name for spec in specs if spec.name not in own])
-
-
-def _withdraw(kit: _Kit, producer: BulkProducer) -> None:
-    """No mark of an earlier run may let capture start before this one is done."""
-    record = last_record(kit.broker, kit.progress)
-    if record is not None and record.value is not None:
-        _send_progress(kit, producer, None)
-
-
-def _send_progress(kit: _Kit, producer: BulkProducer, value: bytes | None) -> None:
-    key = kit.config.source.name.encode()
-    producer.send(kit.progress, [key], [value], time_ns() // 1_000_000)
-    producer.flush()

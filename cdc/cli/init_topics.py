@@ -1,0 +1,96 @@
+"""What ``headwater init`` finds of a source in Kafka, from earlier runs too, and its mark there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import time_ns
+
+from cdc.capture.reconcile import newest_event
+from cdc.config import Config
+from cdc.errors import LogError
+from cdc.events.marks import Mark, decode_mark
+from cdc.kafka.broker import Broker, Offsets, last_record
+from cdc.kafka.bulk import BulkProducer
+from cdc.kafka.topology import topic_specs
+from cdc.lsn import format_lsn, parse_lsn
+from cdc.source.postgres import Connection, translated
+from cdc.source.selection import Table
+from cdc.source.slot import identify
+from cdc.topics import progress_topic, schemas_topic, table_topic
+from snapshots.job import Observer
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """What the steps of ``headwater init`` share."""
+
+    config: Config
+    conn: Connection
+    broker: Broker
+    observer: Observer
+    tables: list[Table]
+
+    @property
+    def progress(self) -> str:
+        return progress_topic(self.config.source.name)
+
+
+def refuse_other_history(kit: Kit) -> None:
+    """Positions of this source must be higher than any that the topics already hold."""
+    record = last_record(kit.broker, kit.progress)
+    if record is None or record.value is None:
+        return
+    mark = decode_mark(record.value, kit.progress)
+    held = max(mark.lsn, newest_event(kit.broker, _still_there(kit, mark)))
+    with translated("reading the WAL position"):
+        row = kit.conn.execute("select pg_catalog.pg_current_wal_insert_lsn()::text").fetchone()
+    assert row is not None
+    if mark.system_id != identify(kit.conn).system_id or parse_lsn(row[0]) <= held:
+        raise LogError(
+            f"the topics of source {kit.config.source.name} were filled from another history of a "
+            f"database (cluster {mark.system_id}, up to {format_lsn(held)})",
+            "give this source a name of its own, or delete those topics; of a server that was "
+            "promoted or restored, wait until its WAL is past that",
+        )
+
+
+def _still_there(kit: Kit, mark: Mark) -> Offsets:
+    """The mark's offsets, of what was not deleted since."""
+    held = kit.broker.end_offsets(sorted(kit.broker.partitions(sorted(mark.offsets))))
+    return {
+        topic: {p: min(end, mark.offsets[topic].get(p, 0)) for p, end in of_topic.items()}
+        for topic, of_topic in held.items()
+    }
+
+
+def table_topics(kit: Kit) -> list[str]:
+    """The main topics of the tables."""
+    source = kit.config.source.name
+    return [table_topic(source, table.schema, table.name) for table in kit.tables]
+
+
+def dirty(kit: Kit) -> frozenset[str]:
+    """Table topics that hold records."""
+    held = kit.broker.end_offsets(table_topics(kit))
+    return frozenset(topic for topic, of_topic in held.items() if any(of_topic.values()))
+
+
+def ends(kit: Kit) -> dict[str, dict[int, int]]:
+    """Next offsets of the topics that carry changes."""
+    own = {kit.progress, schemas_topic(kit.config.source.name)}
+    specs = topic_specs(kit.config, kit.tables)
+    return kit.broker.end_offsets([spec.name for spec in specs if spec.name not in own])
+
+
+def withdraw(kit: Kit, producer: BulkProducer) -> None:
+    """No mark of an earlier run may let capture start before this one is done."""
+    record = last_record(kit.broker, kit.progress)
+    if record is not None and record.value is not None:
+        send_progress(kit, producer, None)
+
+
+def send_progress(kit: Kit, producer: BulkProducer, value: bytes | None) -> None:
+    """Write the mark that lets capture start, or take it away."""
+    key = kit.config.source.name.encode()
+    producer.send(kit.progress, [key], [value], time_ns() // 1_000_000)
+    producer.flush()
