@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,7 @@ SEEDS: Final[Mapping[str, int]] = {"chaos": 200, "snapshot-seeds": 50}
 """By measurement: so many are wanted."""
 _MODULES: Final[Mapping[str, str]] = {"chaos": "chaos", "snapshot-seeds": "snapshots"}
 """Of ``tests``."""
+_CHECKOUT: Final = Path(__file__).resolve().parents[1]
 _LIMIT_S: Final = 240.0
 """A seed takes far less."""
 _STOP_S: Final = 60.0
@@ -28,16 +28,18 @@ _SEED_DONE: Final = re.compile(rb"^seed \d+: ", re.MULTILINE)
 
 def measure_seeds(name: str, home: Path, seeds: int, watch: Watch) -> dict[str, float]:
     """Run the seeds from 1 on, on servers of their own. What fails is told by the log."""
-    if find_spec("tests") is None:
-        raise UsageError(f"{name} is part of the tests, which are not here", "use a checkout")
     module = _MODULES[name]
+    if not (_CHECKOUT / "tests" / module).is_dir():
+        raise UsageError(f"{name} is part of the tests, which are not here", "use a checkout")
     log = (home / "logs" / f"{module}.log").resolve()
     log.parent.mkdir(parents=True, exist_ok=True)
     answer = log.with_suffix(".json")
     command = [sys.executable, "-m", f"tests.{module}", "--json", "--seeds", str(seeds)]
     command += ["--home", str(home.resolve() / module)]
     with answer.open("wb") as output, log.open("wb") as errors:
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, cwd=_CHECKOUT
+        )
         try:
             _follow(child, log, seeds, watch)
         finally:

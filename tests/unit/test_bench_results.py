@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 
@@ -194,6 +196,16 @@ def test_chaos_is_counted_from_what_it_prints() -> None:
     assert seeds.figures("snapshot-seeds", printed).keys() == {
         figure.name for figure in MEASUREMENTS["snapshot-seeds"]
     }
+
+
+def test_seeds_are_found_wherever_the_bench_is_run_from(tmp_path: Path) -> None:
+    """The installed command has neither the checkout nor its tests on its path."""
+    run = "from pathlib import Path; from benchmarks.seeds import measure_seeds as run; "
+    run += "run('snapshot-seeds', Path('home'), 1.5, print)"  # refused by the tests' own command
+    command = [sys.executable, "-P", "-c", run]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert "exit code 2" in found.stderr
+    assert "invalid int value: '1.5'" in found.stderr
 
 
 def test_the_tables_show_every_race_and_every_figure_with_its_target() -> None:
