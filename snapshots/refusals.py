@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cdc.config import Source
 from cdc.errors import SourceError
 from cdc.source.catalog import captured_tables
-from cdc.source.postgres import Connection, translated
+from cdc.source.postgres import Connection, identifier, literal, translated
 from cdc.source.selection import Table
 from cdc.source.types import load_types
 from snapshots import state
@@ -52,7 +52,32 @@ def refuse_bounds(
     with conn.transaction(force_rollback=True):
         types = load_types(conn)
         for table in tables:
-            plan_table(conn, table, types, source, "", bounds)
+            plan = plan_table(conn, table, types, source, "", bounds)
+            if bounds.key_range is not None:
+                _refuse_empty_range(conn, table, plan.relation.key[0], bounds.key_range)
+
+
+def _refuse_empty_range(
+    conn: Connection, table: Table, column: str, key_range: tuple[str | None, str | None]
+) -> None:
+    """No row is in it. The union gives both ends the column's type, and its collation."""
+    low, high = key_range
+    if low is None or high is None:
+        return
+    name = f"{identifier(table.schema)}.{identifier(table.name)}"
+    ends = [
+        f"(select c from (select {identifier(column)} as c from {name} where false"
+        f" union all select {literal(end)}) one)"
+        for end in (low, high)
+    ]
+    with translated("looking at --key-range"):
+        row = conn.execute(f"select {ends[0]} >= {ends[1]}".encode()).fetchone()
+    if row == (True,):
+        raise SourceError(
+            f"--key-range {low}:{high} has no key of {table.label} in it: rows from LO to below HI "
+            f"are read, and {low} is not below {high}",
+            "name the lower end first",
+        )
 
 
 def refuse_uninitialised(conn: Connection, source: str) -> None:

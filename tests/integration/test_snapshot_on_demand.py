@@ -109,6 +109,7 @@ def test_a_snapshot_is_listed_shown_and_cancelled(shop: Deployment) -> None:
         (("public.item", "--where", "id > 1; select 1"), "--where: syntax error"),
         (("public.item", "--key-range", "x:y"), "a value there has not the form of its type"),
         (("public.item", "--key-range", "5"), "is not LO:HI"),
+        (("public.item", "--key-range", "10:5"), "10 is not below 5"),
         (("public.item", "--rate", "fast"), "is no rate"),
         (("--view", "itms"), "no view 'itms': [views] has: none"),
         ((), "name a table, or a view with --view"),
