@@ -38,6 +38,9 @@ class Teller(Protocol):
     def reading(self, view: str, rows: int, expected: int) -> None:
         """So many rows of its snapshot were read, of about ``expected`` (0: nobody knows)."""
 
+    def done(self, view: str) -> None:
+        """Nothing more is done with it, for better or worse."""
+
 
 def build_views(
     config: Config, names: Sequence[str], hold: bool, new: bool, teller: Teller
@@ -61,6 +64,8 @@ def build_views(
             except Exception as error:
                 found = translate(error, name)
                 failed[name] = stopped(name) if stopping.is_set() else found
+            finally:
+                teller.done(name)
 
         for number in (signal.SIGTERM, signal.SIGINT):  # after Spark, which takes SIGINT for itself
             signal.signal(number, lambda *_: stopping.set())

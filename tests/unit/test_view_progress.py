@@ -1,48 +1,39 @@
-"""What a person sees of builds."""
+"""What is seen of a view's build while it runs."""
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from cdc.cli.view_progress import Progress
 
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
-def test_a_bar_shows_how_much_is_read_until_the_next_step() -> None:
-    console = Console(file=StringIO(), force_terminal=True, width=100)
-    progress = Progress(console)
-    progress.step("a", "snapshot 1 of public.orders")
-    progress.reading("a", 2_500, 10_000)
-    progress.reading("b", 10, 0)
-    progress._bars.refresh()
-    assert isinstance(console.file, StringIO)
-    shown = console.file.getvalue()
-    assert "25%" in shown
-    assert "2,500 rows" in shown
-    progress.step("a", "loading 10,000 rows into delta")
-    console.file.truncate(0)
-    progress._bars.refresh()
-    assert "2,500 rows" not in console.file.getvalue()
-    assert "10 rows" in console.file.getvalue()
+
+def _said(terminal: bool, *, done: bool) -> str:
+    output = StringIO()
+    progress = Progress(Console(file=output, force_terminal=terminal, width=100))
+    progress.step("orders", "snapshot 2 of shop.public.orders")
+    progress.reading("orders", 540_000, 1_000_000)
+    if done:
+        progress.done("orders")
+    progress.step("items", "loading 1,000 rows into lake")
     progress.close()
+    return _CONTROL.sub("", output.getvalue())
 
 
-def test_more_rows_than_expected_are_no_more_than_all() -> None:
-    console = Console(file=StringIO(), force_terminal=True, width=100)
-    progress = Progress(console)
-    progress.reading("a", 300, 100)
-    progress._bars.refresh()
-    progress.close()
-    assert isinstance(console.file, StringIO)
-    assert "100%" in console.file.getvalue()
+def test_a_log_gets_one_line_for_each_step_and_no_bars() -> None:
+    assert _said(False, done=True).splitlines() == [
+        "orders: snapshot 2 of shop.public.orders",
+        "items: loading 1,000 rows into lake",
+    ]
 
 
-def test_a_pipe_gets_lines_alone() -> None:
-    console = Console(file=StringIO(), width=100)
-    progress = Progress(console)
-    progress.reading("a", 300, 1_000)
-    progress.step("a", "generation 1 is live")
-    progress.close()
-    assert isinstance(console.file, StringIO)
-    assert console.file.getvalue() == "a: generation 1 is live\n"
+@pytest.mark.parametrize("done", [True, False])
+def test_a_terminal_has_a_bar_for_what_is_at_work(done: bool) -> None:
+    said = _said(True, done=done)
+    assert re.search(r"items +━", said), "a step that cannot be counted, too"
+    assert ("54% 540,000 rows" in said) == (not done), "nothing is left of a view that is done"
