@@ -46,7 +46,7 @@ def measure_seeds(name: str, home: Path, seeds: int, watch: Watch) -> dict[str, 
             if child.poll() is None:
                 child.terminate()  # it has servers of its own to stop
                 child.wait(_STOP_S)
-    if child.returncode not in (0, 1):
+    if child.returncode not in (0, 1) or not answer.stat().st_size:  # a traceback has code 1, too
         raise FatalError(f"{name} ended with exit code {child.returncode}\n{tail(log)}")
     return figures(name, answer.read_text(encoding="utf-8"))
 
