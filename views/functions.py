@@ -249,7 +249,4 @@ def element(node: exp.Expr, scope: Scope) -> Term:
     if term.type.name != "array" or len(node.expressions) != 1:
         scope.refuse(node, f"a subscript of {term.type}")
     index = _count(node, scope, node.expressions[0], 0) + 1  # sqlglot counts from 0
-    kind = TEXT._replace(
-        name=term.type.element, precision=term.type.precision, scale=term.type.scale
-    )
-    return Term(f"try_element_at({term.sql}, {index})", kind)
+    return Term(f"try_element_at({term.sql}, {index})", term.type.item)

@@ -20,7 +20,7 @@ COMPARED: dict[type[exp.Expr], str] = {
     exp.GTE: ">=",
 }
 _ORDERED = ("number", "bool", "date", "timestamp", "timestamptz")
-_EQUAL = (*_ORDERED, "text", "uuid", "enum", "bytea")
+EQUAL = (*_ORDERED, "text", "uuid", "enum", "bytea")
 
 
 def literal(node: exp.Expr, scope: Scope) -> Term:
@@ -134,7 +134,7 @@ def compared(node: exp.Expr, scope: Scope, *parts: exp.Expr) -> list[Term]:
         numbers = all(family(term.type) == "number" for term in terms)
         terms = [cast(term, FLOAT8) for term in terms] if floats and numbers else terms
     terms = common(node, scope, terms)
-    if family(terms[0].type) not in _EQUAL:
+    if family(terms[0].type) not in EQUAL:
         scope.refuse(node, f"{terms[0].type} values cannot be compared here")
     return terms
 

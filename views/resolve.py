@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -11,9 +11,9 @@ from cdc.errors import ViewError
 from views.definition import ViewDefinition
 from views.operators import condition
 from views.tables import TableVersion
-from views.terms import Scope, Term
+from views.terms import Scope, identifier, settled, unqualified
 from views.translate import compile_node
-from views.types import TEXT, UNKNOWN, PgType
+from views.types import PgType
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +50,40 @@ class ResolvedView:
 
     def ddl(self) -> str:
         """The view's columns as a Spark schema string."""
-        return ", ".join(f"{_quote(output.name)} {output.type.spark}" for output in self.outputs)
+        return ddl(self.outputs)
 
     def describe(self) -> str:
-        return ", ".join(f"{output.name} {output.type}" for output in self.outputs)
+        return describe(self.outputs)
+
+
+def ddl(outputs: Sequence[Output]) -> str:
+    """Columns as a Spark schema string."""
+    return ", ".join(f"{identifier(output.name)} {output.type.spark}" for output in outputs)
+
+
+def describe(outputs: Sequence[Output]) -> str:
+    """Columns for messages."""
+    return ", ".join(f"{output.name} {output.type}" for output in outputs)
 
 
 def resolve(definition: ViewDefinition, table: TableVersion) -> ResolvedView:
     """Check the view against the table. Raises ``ViewError`` with place and reason."""
-    scope = Scope(definition.name, table, definition.alias, compile_node)
-    outputs = tuple(_outputs(definition, scope))
-    _check_names(definition, outputs)
+    scope = _scope(definition, table)
+    outputs = tuple(_outputs(definition, table, scope))
+    check_names(definition.name, [output.name for output in outputs])
     clause = definition.statement.args.get("where")
     where = condition(clause.this, scope).sql if clause is not None else None
-    view = ResolvedView(definition, table, outputs, where, frozenset(scope.reads))
+    computed_from = frozenset(read.column for read in scope.reads)
+    view = ResolvedView(definition, table, outputs, where, computed_from)
     _check_key(view)
     return view
 
 
-def _outputs(definition: ViewDefinition, scope: Scope) -> Iterator[Output]:
+def _scope(definition: ViewDefinition, table: TableVersion) -> Scope:
+    return Scope(definition.name, {definition.alias: table}, compile_node, unqualified)
+
+
+def _outputs(definition: ViewDefinition, table: TableVersion, scope: Scope) -> Iterator[Output]:
     for item in definition.statement.expressions:
         node = item.this if isinstance(item, exp.Alias) else item
         if _is_star(node):
@@ -77,14 +92,13 @@ def _outputs(definition: ViewDefinition, scope: Scope) -> Iterator[Output]:
                 scope.refuse(node, f"no table {qualifier.name!r} here")
             if isinstance(node, exp.Star) and any(node.args.values()):
                 scope.refuse(node, "* takes no modifiers in PostgreSQL")
-            for column in scope.table.columns:
-                yield Output(column.name, column.type, _quote(column.name), column.name)
+            for column in table.columns:
+                yield Output(column.name, column.type, identifier(column.name), column.name)
         elif isinstance(node, exp.Column):
-            plain = Scope(scope.view, scope.table, scope.alias, compile_node)
-            term = plain.compile(node)
+            term = _scope(definition, table).compile(node)
             yield Output(item.alias_or_name, term.type, term.sql, node.name)
         elif isinstance(item, exp.Alias):
-            term = _settled(scope.compile(node))
+            term = settled(scope.compile(node))
             yield Output(item.alias, term.type, term.sql, None)
         else:
             scope.refuse(node, "an expression needs a name", "write … AS name")
@@ -96,31 +110,19 @@ def _is_star(node: exp.Expr) -> bool:
     )
 
 
-def _settled(term: Term) -> Term:
-    """A literal that nothing gave a type is text."""
-    if term.type != UNKNOWN:
-        return term
-    return Term(f"CAST({term.sql} AS string)", TEXT)
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _check_names(definition: ViewDefinition, outputs: tuple[Output, ...]) -> None:
+def check_names(view: str, names: Sequence[str]) -> None:
+    """Names of columns are there once, and not among those that rows carry beside them."""
     seen: set[str] = set()
-    for output in outputs:
-        if output.name in seen:
+    for name in names:
+        if name in seen:
             raise ViewError(
-                f"views.{definition.name}.sql: two columns are called {output.name!r}",
-                "rename one with AS",
+                f"views.{view}.sql: two columns are called {name!r}", "rename one with AS"
             )
-        if output.name.startswith("__"):
+        if name.startswith("__"):
             raise ViewError(
-                f"views.{definition.name}.sql: the column name {output.name!r} is reserved",
-                "rename it with AS",
+                f"views.{view}.sql: the column name {name!r} is reserved", "rename it with AS"
             )
-        seen.add(output.name)
+        seen.add(name)
 
 
 def _check_key(view: ResolvedView) -> None:

@@ -11,10 +11,11 @@ from views.types import PgType, from_typmod
 
 
 class TableColumn(NamedTuple):
-    """A captured column."""
+    """A captured column. ``nullable`` unless the table says NOT NULL."""
 
     name: str
     type: PgType
+    nullable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ def parse_version(record: Mapping[str, Any]) -> TableVersion:
             TableColumn(
                 column["name"],
                 from_typmod(column["base"], column["typmod"], column["element"]),
+                column.get("nullable", True),
             )
             for column in record["columns"]
         )

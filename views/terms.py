@@ -8,7 +8,7 @@ a real PostgreSQL (``tests/integration/test_expressions.py``); anything else is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
 
@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from cdc.errors import ViewError
 from views.tables import TableVersion
-from views.types import BOOL, FLOATS, INTEGERS, STRINGS, UNKNOWN, PgType, numeric
+from views.types import BOOL, FLOATS, INTEGERS, STRINGS, TEXT, UNKNOWN, PgType, numeric
 
 
 class Term(NamedTuple):
@@ -34,15 +34,25 @@ class Term(NamedTuple):
         return self.sql == "NULL"
 
 
+class ColumnRef(NamedTuple):
+    """A column of an occurrence: of what the SQL calls ``alias``."""
+
+    alias: str
+    column: str
+
+
 @dataclass(slots=True)
 class Scope:
-    """What names mean inside one view, and which columns its expressions were found to read."""
+    """What names mean inside one view, and which columns its expressions were found to read.
+
+    ``tables`` are the occurrences by alias. ``named`` is how Spark SQL is to name a column.
+    """
 
     view: str
-    table: TableVersion
-    alias: str
+    tables: Mapping[str, TableVersion]
     compile_node: Callable[[exp.Expr, Scope], Term]
-    reads: set[str] = field(default_factory=set)
+    named: Callable[[ColumnRef], str]
+    reads: set[ColumnRef] = field(default_factory=set)
 
     def compile(self, node: exp.Expr) -> Term:
         return self.compile_node(node, self)
@@ -66,6 +76,16 @@ def excerpt(node: exp.Expr) -> str:
     """The node as PostgreSQL would write it, cut to one short line."""
     text = " ".join(node.sql("postgres").split())
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def unqualified(column: ColumnRef) -> str:
+    """The column's name where only one table is read."""
+    return identifier(column.column)
+
+
+def qualified(column: ColumnRef) -> str:
+    """The column's name among those of several tables."""
+    return f"{identifier(column.alias)}.{identifier(column.column)}"
 
 
 def quote(text: str) -> str:
@@ -133,6 +153,13 @@ def adopt(term: Term, target: PgType, node: exp.Expr, scope: Scope) -> Term:
 def replace_type(term: Term, target: PgType) -> Term:
     """The same expression, known to have another type of the same representation."""
     return term._replace(type=target)
+
+
+def settled(term: Term) -> Term:
+    """A literal that nothing gave a type is text."""
+    if term.type != UNKNOWN:
+        return term
+    return Term(f"CAST({term.sql} AS string)", TEXT)
 
 
 def number(text: str, node: exp.Expr, scope: Scope) -> Term:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from views import casts, functions, operators
 from views.functions import Handler, text_function
-from views.terms import Scope, Term, identifier
+from views.terms import ColumnRef, Scope, Term
 from views.types import BOOL, INT4
 
 
@@ -75,16 +75,20 @@ _HARMLESS = {"safe", "typed", "coalesce", "ignore_nulls", "is_string", "_type", 
 
 
 def column(node: exp.Expr, scope: Scope) -> Term:
-    """A column of the view's table."""
-    table = node.args.get("table")
-    if table is not None and table.name != scope.alias:
-        scope.refuse(node, f"no table {table.name!r} here", f"its name is {scope.alias!r}")
-    found = scope.table.column(node.name)
+    """A column of one of the view's tables."""
+    qualifier = node.args.get("table")
+    alias = next(iter(scope.tables)) if qualifier is None else qualifier.name
+    table = scope.tables.get(alias)
+    if table is None:
+        names = " and ".join(repr(name) for name in scope.tables)
+        hint = f"its name is {names}" if len(scope.tables) == 1 else f"there are {names}"
+        scope.refuse(node, f"no table {alias!r} here", hint)
+    found = table.column(node.name)
     if found is None:
-        known = scope.table.describe()
-        scope.refuse(node, f"{scope.table.name} has no such column", f"it has {known}")
-    scope.reads.add(found.name)
-    return Term(identifier(found.name), found.type)
+        scope.refuse(node, f"{table.name} has no such column", f"it has {table.describe()}")
+    reference = ColumnRef(alias, found.name)
+    scope.reads.add(reference)
+    return Term(scope.named(reference), found.type)
 
 
 _BINARY = {"this", "expression"}

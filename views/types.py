@@ -31,13 +31,15 @@ class PgType(NamedTuple):
     """``name`` is the base ``typname`` ("array", "enum" as in ``TypeInfo.base``).
 
     ``precision`` and ``scale`` are those of a numeric, or -1. ``element`` names the base type of
-    an array's elements. ``unknown`` is the type of a quoted literal and of NULL.
+    an array's elements. ``unknown`` is the type of a quoted literal and of NULL. ``struct`` is an
+    object that a view nests, with its ``fields`` by name; an array of them has their fields.
     """
 
     name: str
     precision: int = -1
     scale: int = 0
     element: str = ""
+    fields: tuple[tuple[str, PgType], ...] = ()
 
     @property
     def exact(self) -> bool:
@@ -45,17 +47,27 @@ class PgType(NamedTuple):
         return self.name == "numeric" and 0 <= self.scale <= self.precision <= _MAX_PRECISION > 0
 
     @property
+    def item(self) -> PgType:
+        """The type of an array's elements."""
+        return PgType(self.element, self.precision, self.scale, fields=self.fields)
+
+    @property
     def spark(self) -> str:
         """The Spark SQL type that holds the values."""
         if self.name == "array":
-            return f"array<{PgType(self.element, self.precision, self.scale).spark}>"
+            return f"array<{self.item.spark}>"
+        if self.name == "struct":
+            fields = (f"`{name.replace('`', '``')}`: {kind.spark}" for name, kind in self.fields)
+            return f"struct<{', '.join(fields)}>"
         if self.exact:
             return f"decimal({self.precision},{self.scale})"
         return _SPARK.get(self.name, "string")
 
     def __str__(self) -> str:
         if self.name == "array":
-            return f"{PgType(self.element, self.precision, self.scale)}[]"
+            return f"{self.item}[]"
+        if self.name == "struct":
+            return f"({', '.join(f'{name} {kind}' for name, kind in self.fields)})"
         if self.name == "numeric" and self.precision >= 0:
             return f"numeric({self.precision},{self.scale})"
         return self.name
@@ -75,6 +87,11 @@ TIMESTAMPTZ = PgType("timestamptz")
 def numeric(precision: int, scale: int) -> PgType:
     """A numeric with limits."""
     return PgType("numeric", precision, scale)
+
+
+def array_of(item: PgType) -> PgType:
+    """The type of an array with such elements, which are no arrays themselves."""
+    return PgType("array", item.precision, item.scale, item.name, item.fields)
 
 
 def from_typmod(base: str, typmod: int, element: str | None) -> PgType:

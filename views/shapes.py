@@ -1,0 +1,71 @@
+"""Questions about parts of a view's SQL that need no types. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from views.terms import ColumnRef
+
+# A node's meta says under this name how PostgreSQL is to read it, where not as it was declared.
+POSTGRES = "postgres"
+
+
+def shape(node: exp.Expr) -> str:
+    """Equal for expressions that are written alike."""
+    return unwrapped(node).sql("postgres", identify=True, comments=False)
+
+
+def unwrapped(node: exp.Expr) -> exp.Expr:
+    """The node without parentheses around it."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def plain(node: exp.Expr) -> ColumnRef | None:
+    """The qualified column that a node is, or None."""
+    node = unwrapped(node)
+    return ColumnRef(node.table, node.name) if isinstance(node, exp.Column) else None
+
+
+def columns(node: exp.Expr) -> frozenset[ColumnRef]:
+    """The qualified columns that a node reads."""
+    return frozenset(ColumnRef(part.table, part.name) for part in node.find_all(exp.Column))
+
+
+def conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
+    """What AND puts together."""
+    node = unwrapped(node)
+    if isinstance(node, exp.And):
+        yield from conjuncts(node.this)
+        yield from conjuncts(node.expression)
+    else:
+        yield node
+
+
+def in_postgres(node: exp.Expr) -> str:
+    """The node in PostgreSQL's words, names quoted, marked nodes as they are marked."""
+
+    def written(part: exp.Expr) -> exp.Expr:
+        text = part.meta.get(POSTGRES)
+        return part if text is None else exp.Var(this=text)
+
+    marked = node.copy().transform(written, copy=False)
+    return marked.sql("postgres", identify=True, comments=False)
+
+
+_AGGREGATES = ("every", "jsonb_agg", "collect_list", "collect_set")
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether the function makes one value of many rows, also one that is not maintained."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower() in _AGGREGATES
+    return isinstance(node, exp.AggFunc | exp.JSONArrayAgg | exp.WithinGroup)
+
+
+def aggregates(root: exp.Expr) -> Iterator[exp.Expr]:
+    """The aggregates below ``root``."""
+    return (node for node in root.walk() if is_aggregate(node))
