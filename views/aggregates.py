@@ -24,7 +24,7 @@ from views.nested import (
 from views.operators import EQUAL, condition
 from views.shapes import POSTGRES, in_postgres
 from views.terms import Scope, Term, cast, family, quote, readable
-from views.types import BOOL, INT8, INTEGERS, TEXT, numeric
+from views.types import BOOL, INT8, INTEGERS, TEXT, PgType, numeric
 
 _SPARK_DIGITS = 38
 _ROWS_DIGITS = 10  # by which Spark widens a sum
@@ -110,7 +110,7 @@ def _avg(node: Any, filtered: str, scope: Scope) -> Term:
     scale = term.type.scale if term.type.name == "numeric" else 0
     wide = total if total.type.exact else cast(total, numeric(19, 0))
     counted = f"count({word}{term.sql}){filtered}"
-    return Term(divided(wide.sql, counted, scale), numeric(-1, 0))
+    return Term(divided(wide.sql, counted, scale), PgType("numeric"))
 
 
 def _extreme(word: str) -> _Handler:

@@ -15,13 +15,15 @@ def settled_by(
     joins: Sequence[Join],
     where: Sequence[Clause],
     tables: Mapping[str, TableVersion],
+    certain: Iterable[str] = (),
 ) -> frozenset[ColumnRef]:
     """The columns that have one value in all rows of the join where those of ``start`` have.
 
+    Only those count where the occurrences of ``certain`` are not missing.
     A key settles its row; an equality that holds settles one side by the other; a row that a LEFT
     JOIN looks up by its key is settled, or missing, by what ON compares it with.
     """
-    there = present(joins, where)
+    there = present(joins, where, certain)
     always = list(equalities([*holding(joins, there), *where], tables))
     found = set(start)
     while True:

@@ -167,8 +167,12 @@ def exact_number(name: str) -> Handler:
 
 
 def round_(node: exp.Expr, scope: Scope) -> Term:
-    (term,) = operands(node, scope, node.this)
     decimals = node.args.get("decimals")
+    unlimited = scope.compile(node.this)
+    if unlimited.type.name == "numeric" and not unlimited.type.exact:  # from its text
+        places = 0 if decimals is None else _count(node, scope, decimals, 0)
+        return cast(unlimited, numeric(38, min(places, 38)))
+    (term,) = operands(node, scope, node.this)
     if term.type.name == "float8" and decimals is None:
         return Term(f"rint({term.sql})", term.type)
     if term.type.name != "numeric":

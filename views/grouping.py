@@ -21,6 +21,8 @@ def grouped_by(items: Iterable[exp.Expr], scope: Scope) -> tuple[Clause, ...]:
     found: dict[str, Clause] = {}
     for item in items:
         made = clause(item, scope)
+        if not made.reads:
+            scope.refuse(item, "a constant groups nothing", "leave it out of GROUP BY")
         if made.type.name != "bpchar":
             readable(Term(made.sql, made.type), item, scope)
             if family(made.type) not in EQUAL:

@@ -69,7 +69,8 @@ def _key(definition: ViewDefinition, name: str, node: exp.Expr, body: Body) -> C
 
 def _check_unique(definition: ViewDefinition, keys: Sequence[Clause], body: Body) -> None:
     start = {made.column for made in keys if made.column is not None}
-    settled = settled_by(start, body.joins, body.where, body.tables)
+    certain = {column.alias for column in start}  # a key that can be NULL is refused
+    settled = settled_by(start, body.joins, body.where, body.tables, certain)
     said = f"views.{definition.name}.key: ({', '.join(definition.key)})"
     if body.group is None:
         if missing := untold(settled, body.tables):

@@ -166,12 +166,18 @@ def _hidden_while_missing(view: MaintainedView, alias: str) -> bool:
 
 
 def _beside(view: MaintainedView, alias: str) -> KeyQuery:
+    needed = {alias, *(name for made in view.keys for name in made.aliases)}
+    while (
+        more := {name for j in view.body.joins if j.alias in needed for name in j.beside} - needed
+    ):
+        needed |= more
     joins: list[Join] = []
     for join in view.body.joins:
         if join.alias == alias:
             on = on_renamed(view.name, join, CHANGED, view.tables)
             joins.append(Join(CHANGED, False, on))
-        joins.append(join)
+        if join.alias in needed:
+            joins.append(join)
     tables = {**view.tables, CHANGED: view.tables[alias]}
     return _query(view, alias, tuple(joins), view.keys, tables, CHANGED)
 

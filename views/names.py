@@ -116,7 +116,7 @@ class _Names:
             self._ambiguous(node, node.name)
         if not owners:
             self._unknown(node)
-        node.set("table", exp.to_identifier(owners[0], quoted=True))
+        node.set("table", exp.to_identifier(owners[0]))
 
     def _check(self, node: exp.Column) -> None:
         alias = node.table
@@ -170,7 +170,7 @@ class _Names:
             for column in self._tables[alias].columns:
                 if qualifier is None and (alias, column.name) in self._hidden:
                     continue
-                name = exp.to_identifier(column.name, quoted=True)
+                name = exp.to_identifier(column.name)
                 name.meta.update(_place(node))
                 yield _column(alias, name)
 
@@ -204,6 +204,6 @@ def _place(node: exp.Expr) -> dict[str, Any]:
 
 
 def _column(alias: str, name: exp.Expr) -> exp.Column:
-    identifier = exp.to_identifier(name.name, quoted=True)
+    identifier = exp.to_identifier(name.name)
     identifier.meta.update(_place(name))
-    return exp.Column(this=identifier, table=exp.to_identifier(alias, quoted=True))
+    return exp.Column(this=identifier, table=exp.to_identifier(alias))

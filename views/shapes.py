@@ -67,5 +67,9 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def aggregates(root: exp.Expr) -> Iterator[exp.Expr]:
-    """The aggregates below ``root``."""
-    return (node for node in root.walk() if is_aggregate(node))
+    """The aggregates below ``root``, those over windows left out."""
+    return (
+        node
+        for node in root.walk()
+        if is_aggregate(node) and not isinstance(node.parent, exp.Window)
+    )

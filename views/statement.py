@@ -75,6 +75,7 @@ _UNSUPPORTED = {
     "locks": "row locks have no place in a view",
     "sample": "TABLESAMPLE cannot be maintained from changes",
 }
+_SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 _READ = {"expressions", "from_", "joins", "where", "group", "having", "kind"}
 
 
@@ -86,8 +87,10 @@ def _check_clauses(name: str, statement: exp.Select) -> None:
         reason = _UNSUPPORTED.get(part, f"the clause {part} is not known here")
         refuse(name, node if isinstance(node, exp.Expr) else statement, reason)
     group = statement.args.get("group")
-    if group is not None and any(group.args[part] for part in group.args if part != "expressions"):
-        refuse(name, group, "only plain GROUP BY is maintained", "name the columns")
+    if group is not None:
+        sets = any(isinstance(item, _SETS) for item in group.expressions)
+        if sets or any(group.args[part] for part in group.args if part != "expressions"):
+            refuse(name, group, "only plain GROUP BY is maintained", "name the columns")
 
 
 def occurrences(name: str, statement: exp.Select) -> tuple[Occurrence, ...]:

@@ -23,6 +23,7 @@ from jobs.project import project
 from tests.events import event, kafka_frame
 from views.definition import parse_view
 from views.resolve import resolve
+from views.shapes import in_postgres as written
 from views.tables import TableColumn, TableVersion
 from views.types import from_typmod
 
@@ -40,6 +41,8 @@ _COLUMNS: list[tuple[str, str, str, int, str | None, list[Any]]] = [
      ["12.50", "-12.50", "0.05", None, "99999999.99", "1.45"]),
     ("m", "numeric(6,3)", "numeric", (6 << 16 | 3) + 4, None,
      ["1.250", "-0.125", "2.000", None, "999.999", "3.005"]),
+    ("x", "numeric", "numeric", -1, None,
+     ["1.005", "-0.125", "12345678901234567890.55", None, "0", "2.5"]),
     ("t", "text", "text", -1, None,
      ["Hello, World", "  pad  ", "", None, "a-b-c", "naïve Ünïcödé"]),
     ("u", "varchar(20)", "varchar", 24, None, ["l", "xyx", "o", "z", None, "é"]),
@@ -69,7 +72,7 @@ EXPRESSIONS = [
     "n + m", "n - 1", "n * m", "n * 2", "n % 1.5", "n % m", "n + i", "-n", "1.50 + n", "i + 1.5",
     "2147483647 + b", "-2147483648", "-9223372036854775808", "abs(i)", "abs(n)", "abs(f)",
     "ceil(n)", "floor(n)", "ceil(m)", "floor(m)", "round(n)", "round(n, 1)", "round(m, 2)",
-    "round(n, 5)", "round(f)",
+    "round(n, 5)", "round(f)", "round(x, 2)", "round(x)",
     # comparison and logic
     "i = 17", "i <> 17", "i != 17", "i < b", "n > m", "n >= 12.5", "f <= 0.5", "r = 1.5",
     "i = '17'", "t = 'a-b-c'", "t <> ''", "o = true", "o = 't'", "not o", "o and i > 0",
@@ -208,6 +211,21 @@ def test_spark_computes_what_postgresql_computes(
     single = answer.description[0].type_code == _FLOAT4
     expected = [_comparable(row[0], single) for row in answer.fetchall()]
     assert [_comparable(value) for value in in_spark[text]] == expected
+
+
+def test_postgresql_is_given_its_own_words_back(
+    in_postgres: psycopg.Connection[tuple[Any, ...]],
+) -> None:
+    differ = []
+    for text in EXPRESSIONS:
+        statement = parse_view("v", "s", ["id"], f"select {text} as e from samples").statement
+        words = written(statement.expressions[0].this)
+        answer = in_postgres.execute(f"select {text}, {words} from samples".encode())
+        assert answer.description is not None
+        one, other = answer.description
+        same = all(a == b for a, b in answer.fetchall()) and one.type_code == other.type_code
+        differ += [] if same else [(text, words)]
+    assert not differ
 
 
 _FLOAT4 = 700

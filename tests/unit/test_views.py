@@ -77,6 +77,11 @@ def test_the_types_of_results_are_postgresqls() -> None:
     ]
 
 
+def test_a_numeric_without_limits_may_be_rounded_from_its_text() -> None:
+    output = view("select id, round(amount, 2) as n from orders").outputs[1]
+    assert (str(output.type), output.sql) == ("numeric(38,2)", "CAST(`amount` AS decimal(38,2))")
+
+
 def test_layout_does_not_make_another_view() -> None:
     one = parse_view("v", "s", ["id"], "select id from orders where id > 1")
     two = parse_view("v", "s", ["id"], "SELECT id\n  FROM orders -- all\n WHERE id > 1")

@@ -1,0 +1,161 @@
+"""Which keys a change touches, what is made anew, and what has to be read for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.shop import TABLES
+from views.definition import parse_declaration
+from views.dialects import POSTGRES
+from views.maintained import MaintainedView, resolve_maintained
+from views.maintenance import CHANGED, KeyQuery, key_queries, recomputation, whole
+from views.narrowing import Narrowing
+from views.selecting import KEYS
+
+
+def view(sql: str, *key: str) -> MaintainedView:
+    return resolve_maintained(parse_declaration("v", "store", key or ("id",), sql), TABLES)
+
+
+def queries(sql: str, *key: str) -> dict[str, KeyQuery]:
+    return {query.occurrence: query for query in key_queries(view(sql, *key))}
+
+
+def text(query: KeyQuery) -> str:
+    return query.sql({name: f"the_{name}" for name in query.reads}, "changed", POSTGRES)
+
+
+ORPHANS = (
+    "select o.id from orders o left join customers c on c.id = o.customer_id where c.id is null"
+)
+
+
+def test_the_changed_rows_alone_have_a_key_that_is_their_own() -> None:
+    found = queries(ORPHANS)["o"]
+    assert found.reads == ()
+    assert text(found) == (
+        'SELECT DISTINCT "o"."id" AS "id"\nFROM changed AS "o"\nWHERE ("o"."id" IS NOT NULL)'
+    )
+
+
+def test_a_left_join_is_inner_for_its_own_changes_and_where_is_dropped() -> None:
+    assert text(queries(ORPHANS)["c"]) == (
+        'SELECT DISTINCT "o"."id" AS "id"\nFROM the_o AS "o"\n'
+        'JOIN changed AS "c" ON ("c"."id" = "o"."customer_id")\nWHERE ("o"."id" IS NOT NULL)'
+    )
+
+
+def test_conditions_on_rows_that_are_always_there_stay() -> None:
+    sql = ORPHANS + " and o.paid and coalesce(c.name, o.note) = 'x'"
+    assert text(queries(sql)["c"]).endswith('WHERE ("o"."id" IS NOT NULL) AND ("o"."paid")')
+
+
+def test_a_key_that_equals_a_changed_column_is_read_from_the_changed_rows() -> None:
+    sql = (
+        "select o.id, count(l.no) as n from orders o left join lines l on l.order_id = o.id "
+        "join customers c on c.id = o.customer_id group by o.id"
+    )
+    assert text(queries(sql)["l"]) == (
+        'SELECT DISTINCT "l"."order_id" AS "id"\nFROM changed AS "l"\n'
+        'WHERE ("l"."order_id" IS NOT NULL)'
+    )
+
+
+def test_a_key_of_another_type_is_not_read_from_the_changed_rows() -> None:
+    found = queries("select o.id from orders o left join customers c on c.id = o.big")["c"]
+    assert found.reads == ("o",)
+
+
+COUNTRIES = (
+    "select coalesce(c.region, 'none') as region, count(*) as n "
+    "from orders o left join customers c on c.id = o.customer_id group by 1"
+)
+
+
+def test_a_key_that_differs_without_a_match_is_looked_up_beside_the_changed_rows() -> None:
+    found = queries(COUNTRIES, "region")
+    assert not found["o"].beside
+    assert found["c"].beside
+    assert found["c"].reads == ("o", "c")
+    assert text(found["c"]) == (
+        """SELECT DISTINCT COALESCE("c"."region", 'none') AS "region"\n"""
+        'FROM the_o AS "o"\n'
+        'JOIN changed AS "__changed" ON ("__changed"."id" = "o"."customer_id")\n'
+        'LEFT JOIN the_c AS "c" ON ("c"."id" = "o"."customer_id")\n'
+        """WHERE (COALESCE("c"."region", 'none') IS NOT NULL)"""
+    )
+
+
+def test_what_no_key_can_be_read_without_is_not_looked_up_beside() -> None:
+    sql = (
+        "select o.id, l.no from orders o left join lines l on l.order_id = o.id "
+        "where l.no is not null"
+    )
+    assert not queries(sql, "id", "no")["l"].beside
+
+
+def test_each_occurrence_of_a_table_has_a_query_of_its_own() -> None:
+    sql = "select c.id, p.name from customers c left join customers p on p.id = c.parent_id"
+    found = queries(sql)
+    assert [(q.occurrence, q.table, q.reads) for q in found.values()] == [
+        ("c", "public.customers", ()),
+        ("p", "public.customers", ("c",)),
+    ]
+
+
+def test_mirrors_are_narrowed_from_the_keys_through_the_equalities() -> None:
+    sql = (
+        "select o.id, r.name, count(l.no) as n from orders o "
+        "left join lines l on l.order_id = o.id "
+        "join customers c on c.id = o.customer_id left join regions r on r.code = c.region "
+        "group by o.id, r.name"
+    )
+    assert recomputation(view(sql, "id")).narrowing == (
+        Narrowing("o", KEYS, (("id", "id"),)),
+        Narrowing("l", KEYS, (("order_id", "id"),)),
+        Narrowing("c", "o", (("id", "customer_id"),)),
+        Narrowing("r", "c", (("code", "region"),)),
+    )
+
+
+def test_a_left_join_does_not_narrow_the_rows_before_it() -> None:
+    sql = (
+        "select coalesce(c.region, 'none') as region, count(*) as n from orders o "
+        "left join customers c on c.id = o.customer_id and c.region = 'x' group by 1"
+    )
+    assert recomputation(view(sql, "region")).narrowing == ()
+    narrowing = queries(sql, "region")["c"].narrowing
+    assert narrowing[0] == Narrowing("o", CHANGED, (("customer_id", "id"),))
+
+
+def test_a_key_that_cannot_be_null_narrows_through_a_left_join() -> None:
+    sql = (
+        "select c.id, count(*) as n from orders o left join customers c on c.id = o.customer_id "
+        "where c.id is not null group by c.id"
+    )
+    assert recomputation(view(sql)).narrowing == (
+        Narrowing("o", KEYS, (("customer_id", "id"),)),
+        Narrowing("c", KEYS, (("id", "id"),)),
+    )
+
+
+@pytest.mark.parametrize("on", ["o.score = c.id", "o.id + 1 = c.id"])
+def test_what_is_not_the_same_value_does_not_narrow(on: str) -> None:
+    found = queries(f"select o.id, c.id as c from orders o join customers c on {on}", "id", "c")
+    assert found["c"].narrowing == ()
+
+
+def test_spark_is_told_the_keys_as_a_semi_join() -> None:
+    sql = (
+        "select o.id, o.total, count(l.no) as n from orders o join lines l on l.order_id = o.id "
+        "where o.paid group by o.id having count(*) > 1"
+    )
+    made = recomputation(view(sql)).sql({"o": "m1", "l": "m2"}, "touched")
+    assert made == (
+        "SELECT `o`.`id` AS `id`, `o`.`total` AS `total`, count(`l`.`no`) AS `n`\n"
+        "FROM m1 AS `o`\nJOIN m2 AS `l` ON ((`l`.`order_id` = `o`.`id`))\n"
+        "LEFT SEMI JOIN touched AS `__keys` ON `o`.`id` = `__keys`.`id`\n"
+        "WHERE (`o`.`paid`)\nGROUP BY `o`.`id`, `o`.`total`\n"
+        "HAVING (count(*) > CAST(CAST(1 AS int) AS bigint))"
+    )
+    assert "SEMI" not in whole(view(sql), {"o": "m1", "l": "m2"})
