@@ -50,15 +50,21 @@ def row(random: Random, table: TableVersion) -> Row:
     return {column.name: random.choice(_VALUES[column.name]) for column in table.columns}
 
 
+def rows(random: Random, table: TableVersion) -> Rows:
+    """Some rows to begin with, by key."""
+    made = [row(random, table) for _ in range(random.choice((0, 5, 12)))]
+    return {tuple(new[name] for name in table.key): new for new in made}
+
+
 def change(random: Random, table: TableVersion, rows: Rows) -> None:
     """Insert, replace, update one column of, move or delete a random row."""
     new = row(random, table)
     key = tuple(new[name] for name in table.key)
     kind = random.random()
-    if rows and kind < 0.7:
+    if rows and kind < 0.65:
         key = random.choice(sorted(rows))
         old = rows[key]
-        if kind < 0.25:
+        if kind < 0.2:
             del rows[key]
         else:
             name = random.choice(table.columns).name

@@ -48,16 +48,21 @@ class Kept:
     """Tables, their mirrors before and after a batch, and a view that is kept by queries."""
 
     def __init__(
-        self, conn: Connection, view: MaintainedView, tables: Mapping[str, TableVersion]
+        self,
+        conn: Connection,
+        view: MaintainedView,
+        tables: Mapping[str, TableVersion],
+        random: Random,
     ) -> None:
         self.conn, self.view, self.tables = conn, view, tables
-        self.rows: dict[str, declared.Rows] = {name: {} for name in tables}
+        self.rows = {name: declared.rows(random, table) for name, table in tables.items()}
         self._run("drop schema if exists kept cascade", "create schema kept")
         self._run("set local search_path to kept")
         for name, table in tables.items():
             columns = ", ".join(f"{c.name} {_sql_type(str(c.type))}" for c in table.columns)
             self._run(f"create table {name} ({columns}, primary key ({', '.join(table.key)}))")
             self._run(*(f"create table {part}_{name} ({columns})" for part in _PARTS))
+            self._fill(name, list(self.rows[name].values()))
         relations = {alias: table.table for alias, table in view.tables.items()}
         self._run(f"create table v as {whole(view, relations, POSTGRES)}")
 
@@ -175,7 +180,7 @@ def _history(conn: Connection, seed: int, queries: Queries = key_queries) -> Non
     random = Random(seed)
     tables = declared.tables(random)
     view = declared.view(random, tables)
-    _keep(Kept(conn, view, tables), random, f"seed {seed}", queries)
+    _keep(Kept(conn, view, tables, random), random, f"seed {seed}", queries)
 
 
 def _keep(kept: Kept, random: Random, said: str, queries: Queries, batches: int = _BATCHES) -> None:
@@ -242,16 +247,18 @@ def test_a_wrong_rule_is_found(
     connection: Connection, wrong: Queries, key: tuple[str, ...], sql: str
 ) -> None:
     view, tables = _declared(sql, *key)
-    _keep(Kept(connection, view, tables), Random(1), "the rule", key_queries, 20)
+    kept = Kept(connection, view, tables, Random(1))
+    _keep(kept, Random(1), "the rule", key_queries, 20)
+    kept = Kept(connection, view, tables, Random(1))
     with pytest.raises(AssertionError, match="the wrong rule"):
-        _keep(Kept(connection, view, tables), Random(1), "the wrong rule", wrong, 20)
+        _keep(kept, Random(1), "the wrong rule", wrong, 20)
 
 
 def test_only_the_keys_of_what_changed_are_made_anew(connection: Connection) -> None:
     sql = "select o.id, o.no, c.t from two o join one c on c.id = o.a"
     view, tables = _declared(sql, "id", "no")
-    kept = Kept(connection, view, tables)
     random = Random(3)
+    kept = Kept(connection, view, tables, random)
     for _ in range(5):
         kept.batch(random, key_queries)
     before = {name: dict(rows) for name, rows in kept.rows.items()}
