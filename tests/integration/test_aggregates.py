@@ -179,16 +179,17 @@ def _text(value: Any, kind: PgType) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Decimal):
-        return _decimal(str(format(value, "f")))
+        return _decimal(format(value, "f"), kind)
     if isinstance(value, datetime):
         return value.replace(tzinfo=None).isoformat(sep=" ")
     if kind.name in ("timestamp", "timestamptz"):
         return datetime.fromisoformat(value).replace(tzinfo=None).isoformat(sep=" ")
-    return _decimal(str(value)) if kind.name == "numeric" and kind.exact else str(value)
+    return _decimal(str(value), kind)
 
 
-def _decimal(text: str) -> str:
-    return text.rstrip("0").rstrip(".") if "." in text else text
+def _decimal(text: str, kind: PgType) -> str:
+    """A decimal without zeros at its end; what is held as text is the same text."""
+    return text.rstrip("0").rstrip(".") if kind.exact and "." in text else text
 
 
 def test_aggregates_are_postgresqls(

@@ -1,0 +1,1 @@
+"""The rule of maintenance, tried with random views and histories: see ``kept``."""
