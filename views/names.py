@@ -24,7 +24,9 @@ def qualify(definition: ViewDefinition, tables: Mapping[str, TableVersion]) -> e
     statement = definition.statement.copy()
     for nested in statement.find_all(exp.Subquery, exp.Query):
         if nested is not statement:
-            refuse(definition.name, nested, "subqueries are not supported in views")
+            refuse(
+                definition.name, nested, "subqueries are not supported in views", "join the table"
+            )
     names = _Names(definition.name, tables, definition.occurrences)
     for join, occurrence in zip(
         statement.args.get("joins") or [], definition.occurrences[1:], strict=True

@@ -16,9 +16,9 @@ from views.types import BOOL, INT4
 
 def compile_node(node: exp.Expr, scope: Scope) -> Term:
     """Translate an expression. Raises ``ViewError`` naming what is refused, and where."""
-    for kind in (exp.AggFunc, exp.Window, exp.Subquery, exp.Select):
+    for kind in _NOT_ROWS:
         if isinstance(node, kind):
-            scope.refuse(node, _NOT_YET[kind], "aggregates and joins are not maintained yet")
+            scope.refuse(node, *_NOT_ROWS[kind])
     entry = _ALLOWED.get(type(node))
     if entry is None:
         scope.refuse(node, _why(node))
@@ -33,11 +33,15 @@ def compile_node(node: exp.Expr, scope: Scope) -> Term:
     return handler(node, scope)
 
 
-_NOT_YET: dict[type[exp.Expr], str] = {
-    exp.AggFunc: "aggregates are not supported in views yet",
-    exp.Window: "window functions are not supported in views",
-    exp.Subquery: "subqueries are not supported in views",
-    exp.Select: "subqueries are not supported in views",
+_SUBQUERIES = ("subqueries are not supported in views", "join the table")
+_NOT_ROWS: dict[type[exp.Expr], tuple[str, str]] = {
+    exp.AggFunc: ("an aggregate has no place here", "write GROUP BY"),
+    exp.Window: (
+        "window functions are not supported in views",
+        "use GROUP BY in a view of its own",
+    ),
+    exp.Subquery: _SUBQUERIES,
+    exp.Select: _SUBQUERIES,
 }
 _VOLATILE = (
     exp.CurrentTimestamp,

@@ -123,7 +123,10 @@ def _joins(random: Random, names: Mapping[str, TableVersion]) -> Iterator[str]:
             kind = random.choice(
                 ("join", "inner join", "left join", "left outer join", "left join")
             )
-            yield f"{kind} {table.table} {alias} on {' and '.join(_on(random, names, seen, alias))}"
+            condition = f"on {' and '.join(_on(random, names, seen, alias))}"
+            if len(seen) == 1 and random.random() < 0.1:
+                condition = f"using ({random.choice(('a', 'id', 't, a'))})"
+            yield f"{kind} {table.table} {alias} {condition}"
         seen.append(alias)
 
 
@@ -134,9 +137,12 @@ def _on(
     columns = list(names[alias].key) if random.random() < 0.75 else [random.choice("ab")]
     if len(columns) == 2 and random.random() < 0.4:
         columns = columns[:1]
+    if random.random() < 0.1:
+        columns = [random.choice("td")]
     for column in columns:
-        sides = [f"{alias}.{column}", f"{other}.{random.choice(('a', 'b', 'id'))}"]
-        if random.random() < 0.1:
+        twin = column if column in "td" else random.choice(("a", "b", "id"))
+        sides = [f"{alias}.{column}", f"{other}.{twin}"]
+        if column not in "td" and random.random() < 0.1:
             sides[1] += " + 1"
         random.shuffle(sides)
         yield " = ".join(sides)
