@@ -25,10 +25,10 @@ _PLAIN = (
 )
 _KEYS = (("id",), ("id",), ("id", "no"))
 _VALUES: dict[str, tuple[Any, ...]] = {
-    "id": tuple(range(6)),
+    "id": tuple(range(10)),
     "no": tuple(range(3)),
-    "a": (*range(6), None),
-    "b": (*range(6), None, 2**40),
+    "a": (*range(8), None),
+    "b": (*range(8), None, 2**40),
     "t": ("u", "v", "é", "", None),
     "n": ("1.50", "-2.25", "0.10", "99999.99", None),
     "d": ("2024-02-29", "1999-12-31", None),
@@ -52,7 +52,7 @@ def row(random: Random, table: TableVersion) -> Row:
 
 def rows(random: Random, table: TableVersion) -> Rows:
     """Some rows to begin with, by key."""
-    made = [row(random, table) for _ in range(random.choice((0, 5, 12)))]
+    made = [row(random, table) for _ in range(random.choice((3, 12, 24)))]
     return {tuple(new[name] for name in table.key): new for new in made}
 
 
@@ -61,10 +61,10 @@ def change(random: Random, table: TableVersion, rows: Rows) -> None:
     new = row(random, table)
     key = tuple(new[name] for name in table.key)
     kind = random.random()
-    if rows and kind < 0.65:
+    if rows and kind < 0.5:
         key = random.choice(sorted(rows))
         old = rows[key]
-        if kind < 0.2:
+        if kind < 0.15:
             del rows[key]
         else:
             name = random.choice(table.columns).name
@@ -84,8 +84,9 @@ class Candidate:
 def view(random: Random, versions: Mapping[str, TableVersion]) -> MaintainedView:
     """A view that is accepted, of random candidates."""
     by_name = {table.name: table for table in versions.values()}
-    for _ in range(400):
-        candidate = _candidate(random, versions)
+    grouped = random.random() < 0.5
+    for _ in range(2000):
+        candidate = _candidate(random, versions, grouped)
         try:
             definition = parse_declaration("v", "s", candidate.key, candidate.sql)
             return resolve_maintained(definition, by_name)
@@ -102,12 +103,13 @@ def _expected(message: str) -> bool:
     return any(part in message for part in _EXPECTED)
 
 
-def _candidate(random: Random, versions: Mapping[str, TableVersion]) -> Candidate:
-    grouped = random.random() < 0.55
+def _candidate(random: Random, versions: Mapping[str, TableVersion], grouped: bool) -> Candidate:
     count = random.choice((1, 2, 2, 3, 3, 4)) if grouped else random.choice((2, 2, 3, 4))
     names = {f"x{i}": versions[random.choice(sorted(versions))] for i in range(count)}
-    source = "\n".join(_joins(random, names))
-    where = _where(random, names)
+    joins = list(_joins(random, names))
+    left = [alias for alias, join in zip(names, joins, strict=True) if join.startswith("left")]
+    where = _where(random, names, left)
+    source = "\n".join(joins)
     clause = f"\nwhere {' and '.join(where)}" if where else ""
     if grouped:
         return _grouped(random, names, source, clause)
@@ -152,15 +154,14 @@ def _on(
         yield f"{alias}.b >= {random.choice(seen)}.a"
 
 
-def _where(random: Random, names: Mapping[str, TableVersion]) -> list[str]:
-    found = []
+def _where(random: Random, names: Mapping[str, TableVersion], left: list[str]) -> list[str]:
+    found = [f"{alias}.id is null" for alias in left if random.random() < 0.1]
     for alias in names:
-        if random.random() < 0.35:
+        if random.random() < 0.25:
             other = random.choice(sorted(names))
             found.append(
                 random.choice(
                     (
-                        f"{alias}.id is null",
                         f"{alias}.id is not null",
                         f"not {alias}.a is null",
                         f"{alias}.a > 1",
