@@ -21,6 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from views.maintained import MaintainedView
 from views.resolve import ResolvedView
 from views.types import PgType
 
@@ -39,7 +40,7 @@ _BY_NAME: dict[str, type[DataType]] = {
 }
 
 
-def columns_of(view: ResolvedView) -> StructType:
+def columns_of(view: ResolvedView | MaintainedView) -> StructType:
     """The same type that Spark parses ``view.ddl()`` to."""
     return StructType(
         [StructField(output.name, spark_type(output.type)) for output in view.outputs]
@@ -49,7 +50,9 @@ def columns_of(view: ResolvedView) -> StructType:
 def spark_type(kind: PgType) -> DataType:
     """The Spark type that ``kind.spark`` names."""
     if kind.name == "array":
-        return ArrayType(spark_type(PgType(kind.element, kind.precision, kind.scale)))
+        return ArrayType(spark_type(kind.item))
+    if kind.name == "struct":
+        return StructType([StructField(name, spark_type(of)) for name, of in kind.fields])
     if kind.exact:
         return DecimalType(kind.precision, kind.scale)
     return _BY_NAME[kind.spark]()

@@ -1,0 +1,173 @@
+"""What a batch changes in a mirror: the rows as they were, and as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.lsn import Position
+from jobs.fold import EVENT, TRUNCATE
+from jobs.mirrors.attempts import Attempts
+from jobs.mirrors.mirror import Mirror
+from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
+from jobs.sinks.documents import unknown_values
+
+Key = tuple[Any, ...]
+
+
+class Changed(NamedTuple):
+    """Images of the rows that are not as they were: ``before`` and ``after`` lack those that were
+    not there, or are not any more."""
+
+    before: pa.Table
+    after: pa.Table
+
+
+def write_changes(
+    view: str, mirror: Mirror, rows: pa.Table, before: Attempts, now: Attempts, truncated: Position
+) -> Changed:
+    """Append what is news in ``rows`` (folded, as for a store) to the mirror as attempt ``now``.
+
+    ``before`` is what was known when the batch began: what attempts after its settled one left in
+    the mirror counts as changed too. ``truncated`` is the newest TRUNCATE: what is older is not
+    news. Raises ``ViewError`` for a row that keeps a large value which the mirror does not have.
+    """
+    left = keyed(mirror.unsettled(before.settled), mirror.key) if _is_left(before) else []
+    fallen = _truncate(mirror, rows, now, truncated)
+    rows = rows.filter(_wanted(rows, truncated))
+    keys = keyed(rows, mirror.key)
+    held = mirror.find(rows.select(mirror.key))
+    known = positions(held, mirror.key)
+    fresh = [i for i, (key, new) in enumerate(zip(keys, at(rows), strict=True))
+             if key not in known or known[key] < new]  # fmt: skip
+    news = _filled(view, rows.take(pa.array(fresh, pa.int64())), held, mirror)
+    if len(news):
+        mirror.append(news, now.last)
+    touched = dict.fromkeys([*(keys[i] for i in fresh), *fallen, *left])
+    return _images(mirror, touched, before.settled)
+
+
+def _is_left(attempts: Attempts) -> bool:
+    return attempts.last > attempts.settled
+
+
+def _wanted(rows: pa.Table, truncated: Position) -> pa.Array:
+    """Changes of rows, and not from before the newest TRUNCATE."""
+    lsn, ordinal = rows.column(COMMIT_LSN), rows.column(ORDINAL)
+    same = pc.and_(
+        pc.equal(lsn, truncated.commit_lsn), pc.greater_equal(ordinal, truncated.ordinal)
+    )
+    later = pc.or_(pc.greater(lsn, truncated.commit_lsn), same)
+    return pc.and_(pc.not_equal(pc.struct_field(rows.column(EVENT), "op"), TRUNCATE), later)
+
+
+def _truncate(mirror: Mirror, rows: pa.Table, now: Attempts, truncated: Position) -> list[Key]:
+    """Delete what is older than a TRUNCATE that the batch holds; the keys of that."""
+    ops = pc.struct_field(rows.column(EVENT), "op")
+    if not pc.any(pc.equal(ops, TRUNCATE)).as_py():
+        return []
+    held = mirror.all()
+    older = [
+        i
+        for i, (gone, place) in enumerate(
+            zip(held.column(DELETED).to_pylist(), at(held), strict=True)
+        )
+        if not gone and place < truncated
+    ]
+    fallen = held.take(pa.array(older, pa.int64()))
+    if older:
+        mirror.append(_deletions(fallen, mirror.key, truncated), now.last)
+    return keyed(fallen, mirror.key)
+
+
+def _deletions(rows: pa.Table, key: Sequence[str], where: Position) -> pa.Table:
+    count = len(rows)
+    fixed = {DELETED: True, COMMIT_LSN: where.commit_lsn, ORDINAL: where.ordinal}
+    columns = []
+    for field in rows.schema:
+        if field.name in fixed:
+            columns.append(pa.array([fixed[field.name]] * count, field.type))
+        elif field.name in key:
+            columns.append(rows.column(field.name))
+        else:
+            columns.append(pa.nulls(count, field.type))
+    return pa.table(columns, schema=rows.schema)
+
+
+def _filled(view: str, rows: pa.Table, held: pa.Table, mirror: Mirror) -> pa.Table:
+    """With the values that an UPDATE left out taken from the mirror."""
+    versions = rows.select(mirror.version_columns.names)
+    lacking = {i: names for i, names in enumerate(rows.column(UNCHANGED).to_pylist()) if names}
+    if not lacking:
+        return versions
+    stood = {key: i for i, key in enumerate(keyed(held, mirror.key))}
+    gone, keys = held.column(DELETED).to_pylist(), keyed(rows, mirror.key)
+    missing = [i for i in lacking if keys[i] not in stood or gone[stood[keys[i]]]]
+    if missing:
+        raise unknown_values(view, len(missing))
+    for name in dict.fromkeys(name for names in lacking.values() for name in names):
+        number = versions.schema.get_field_index(name)
+        values, old = versions.column(name).to_pylist(), held.column(name).to_pylist()
+        for i, names in lacking.items():
+            if name in names:
+                values[i] = old[stood[keys[i]]]
+        field = versions.schema.field(number)
+        versions = versions.set_column(
+            number, field, pa.array(values, held.schema.field(name).type)
+        )
+    return versions
+
+
+def _images(mirror: Mirror, touched: dict[Key, None], settled: int) -> Changed:
+    wanted = _table(mirror, touched)
+    before, after = mirror.rows(wanted, settled), mirror.rows(wanted)
+    old, new = _by_key(before, mirror.key), _by_key(after, mirror.key)
+    same = {key for key, row in old.items() if new.get(key) == row}
+    return Changed(_without(before, same, mirror.key), _without(after, same, mirror.key))
+
+
+def _table(mirror: Mirror, keys: dict[Key, None]) -> pa.Table:
+    fields = [mirror.arrow.field(name) for name in mirror.key]
+    columns = list(zip(*keys, strict=True)) if keys else [()] * len(fields)
+    arrays = [
+        pa.array(list(column), field.type) for column, field in zip(columns, fields, strict=True)
+    ]
+    return pa.table(arrays, schema=pa.schema(fields))
+
+
+def _by_key(rows: pa.Table, key: Sequence[str]) -> dict[Key, tuple[Any, ...]]:
+    values = zip(*(column.to_pylist() for column in rows.columns), strict=True)
+    return {
+        one: tuple(map(_comparable, row)) for one, row in zip(keyed(rows, key), values, strict=True)
+    }
+
+
+def _comparable(value: Any) -> Any:
+    """Equal only to what every store would show as the same: 0.0 is not -0.0, NaN is NaN."""
+    return repr(value) if isinstance(value, float) else value
+
+
+def _without(rows: pa.Table, keys: set[Key], key: Sequence[str]) -> pa.Table:
+    if not keys:
+        return rows
+    kept = [i for i, one in enumerate(keyed(rows, key)) if one not in keys]
+    return rows.take(pa.array(kept, pa.int64()))
+
+
+def keyed(rows: pa.Table, key: Sequence[str]) -> list[Key]:
+    """The key of each row."""
+    return list(zip(*(rows.column(name).to_pylist() for name in key), strict=True))
+
+
+def positions(rows: pa.Table, key: Sequence[str]) -> dict[Key, Position]:
+    """The position of each row, by key."""
+    return dict(zip(keyed(rows, key), at(rows), strict=True))
+
+
+def at(rows: pa.Table) -> Iterator[Position]:
+    """The position of each row."""
+    pairs = zip(rows.column(COMMIT_LSN).to_pylist(), rows.column(ORDINAL).to_pylist(), strict=True)
+    return (Position(lsn, ordinal) for lsn, ordinal in pairs)

@@ -1,0 +1,85 @@
+"""What is asked of a mirror, as SQL of the engine inside delta-rs (DataFusion). Pure.
+
+The mirror is called ``m``; a relation of wanted values, if there is one, ``w``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from jobs.sinks import COMMIT_LSN, ORDINAL
+
+ATTEMPT = "__attempt"
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def versions(
+    columns: Sequence[str], key: Sequence[str], upto: int | None, wanted: str, of_key: bool
+) -> str:
+    """The newest version of each key, deletions among them, where the condition ``wanted`` holds.
+
+    ``upto`` leaves out what later attempts wrote. ``of_key``: the condition reads the key alone,
+    which all versions of a row share; else rows are found by any version of theirs first, and what
+    is newest is for the caller to hold against the condition again.
+    """
+    conditions = [] if upto is None else [f"{quoted(ATTEMPT)} <= {upto}"]
+    keys = ", ".join(map(quoted, key))
+    found = wanted
+    if not of_key:
+        limited = " AND ".join([*conditions, wanted])
+        matching = " AND ".join(f"h.{quoted(name)} = m.{quoted(name)}" for name in key)
+        found = f"EXISTS (SELECT 1 FROM (SELECT {keys} FROM m WHERE {limited}) h WHERE {matching})"
+    order = ", ".join(f"{quoted(name)} DESC" for name in (COMMIT_LSN, ORDINAL, ATTEMPT))
+    shown = ", ".join(map(quoted, columns))
+    return (
+        f"SELECT {shown} FROM (SELECT *, row_number() OVER (PARTITION BY {keys} ORDER BY {order})"
+        f" AS __nth FROM m WHERE {' AND '.join([*conditions, found])}) n WHERE __nth = 1"
+    )
+
+
+def unsettled(key: Sequence[str], settled: int) -> str:
+    """The keys that attempts after ``settled`` wrote."""
+    keys = ", ".join(map(quoted, key))
+    return f"SELECT DISTINCT {keys} FROM m WHERE {quoted(ATTEMPT)} > {settled}"
+
+
+def is_one_of(column: str, values: Sequence[Any]) -> str | None:
+    """A condition on a column; None where a value cannot be written down exactly."""
+    literals = [_literal(value) for value in values]
+    if any(literal is None for literal in literals):
+        return None
+    return f"{quoted(column)} IN ({', '.join(filter(None, literals))})"
+
+
+def is_in(columns: Sequence[str]) -> str:
+    """A condition: the columns are together a row of ``w``."""
+    same = " AND ".join(f"w.{quoted(name)} = m.{quoted(name)}" for name in columns)
+    return f"EXISTS (SELECT 1 FROM w WHERE {same})"
+
+
+def _literal(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return None if "\x00" in value else "'" + value.replace("'", "''") + "'"
+    if isinstance(value, datetime):
+        kind = "Timestamp(Microsecond, None)"
+        if value.tzinfo is not None:
+            kind = 'Timestamp(Microsecond, Some("UTC"))'
+        return f"arrow_cast('{value.isoformat()}', '{kind}')"
+    if isinstance(value, date):
+        return f"DATE '{value.isoformat()}'"
+    if isinstance(value, Decimal):
+        digits = value.as_tuple()
+        scale = max(-int(digits.exponent), 0)
+        precision = max(len(digits.digits), scale + 1)
+        return f"arrow_cast('{value:f}', 'Decimal128({precision}, {scale})')"
+    return None

@@ -1,0 +1,158 @@
+"""Mirrors: what a batch changes in them, also late, again, and after an attempt that was killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+from cdc.errors import ViewError
+from cdc.lsn import Position
+from jobs.applying import NOWHERE
+from jobs.fold import EVENT
+from jobs.mirrors.attempts import Attempts, read_attempts, write_attempts
+from jobs.mirrors.changes import Changed, write_changes
+from jobs.mirrors.mirror import Mirror
+from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
+
+COLUMNS = StructType(
+    [
+        StructField("id", IntegerType()),
+        StructField("a b,c", IntegerType()),
+        StructField("note", StringType()),
+    ]
+)
+
+
+def mirror_in(path: Path) -> Mirror:
+    mirror = Mirror(cast("Any", None), path, COLUMNS, ("id",))
+    mirror.prepare()
+    return mirror
+
+
+def change(
+    lsn: int, id_: int | None, a: int | None = None, note: str | None = None, **more: Any
+) -> dict[str, Any]:
+    op = more.pop("op", "u")
+    return {
+        "id": id_, "a b,c": a, "note": note, DELETED: op == "d", COMMIT_LSN: lsn, ORDINAL: 1,
+        UNCHANGED: more.pop("unchanged", []), EVENT: {"op": op, "oldest_us": 1},
+    }  # fmt: skip
+
+
+def rows(*changes: dict[str, Any]) -> pa.Table:
+    schema = pa.schema(
+        [
+            ("id", pa.int32()), ("a b,c", pa.int32()), ("note", pa.string()), (DELETED, pa.bool_()),
+            (COMMIT_LSN, pa.int64()), (ORDINAL, pa.int64()), (UNCHANGED, pa.list_(pa.string())),
+            (EVENT, pa.struct([("op", pa.string()), ("oldest_us", pa.int64())])),
+        ]
+    )  # fmt: skip
+    return pa.Table.from_pylist(list(changes), schema)
+
+
+class Table:
+    """A mirror and its attempts."""
+
+    def __init__(self, path: Path) -> None:
+        self.mirror, self.attempts = mirror_in(path), Attempts()
+
+    def write(self, *changes: dict[str, Any], settles: bool = True) -> dict[int, tuple[Any, Any]]:
+        """The images of what changed, by id."""
+        before = self.attempts
+        truncated = {
+            "t": Position(c[COMMIT_LSN], c[ORDINAL]) for c in changes if c[EVENT]["op"] == "t"
+        }
+        now = before.begun(max(c[COMMIT_LSN] for c in changes), truncated)
+        found = write_changes(
+            "v", self.mirror, rows(*changes), before, now, now.truncated.get("t", NOWHERE)
+        )
+        self.attempts = now.done() if settles else now
+        return images(found)
+
+    def held(self) -> dict[int, Any]:
+        found = self.mirror.all().to_pylist()
+        return {row["id"]: (row["a b,c"], row["note"]) for row in found if not row[DELETED]}
+
+
+def images(found: Changed) -> dict[int, tuple[Any, Any]]:
+    sides: list[dict[int, Any]] = [
+        {row["id"]: (row["a b,c"], row["note"]) for row in side.to_pylist()}
+        for side in (found.before, found.after)
+    ]
+    old, new = sides
+    return {key: (old.get(key), new.get(key)) for key in {**old, **new}}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table(tmp_path / "public.t")
+
+
+def test_images_of_rows_that_come_change_and_go(table: Table) -> None:
+    assert table.write(change(1, 1, 5, "x"), change(1, 2, 6, "y")) == {
+        1: (None, (5, "x")),
+        2: (None, (6, "y")),
+    }
+    found = table.write(change(2, 1, 7, "x"), change(2, 2, op="d"), change(2, 3, 8, "it's"))
+    assert found == {1: ((5, "x"), (7, "x")), 2: ((6, "y"), None), 3: (None, (8, "it's"))}
+    assert table.held() == {1: (7, "x"), 3: (8, "it's")}
+
+
+def test_what_is_older_or_the_same_changes_nothing(table: Table) -> None:
+    table.write(change(5, 1, 5, "x"), change(6, 2, op="d"))
+    assert table.write(change(5, 1, 9, "y"), change(4, 2, 1, "late"), change(7, 3, 1, "z")) == {
+        3: (None, (1, "z"))
+    }
+    assert table.write(change(8, 1, 5, "x")) == {}  # newer, and as it was
+
+
+def test_what_a_killed_attempt_wrote_counts_as_changed(table: Table) -> None:
+    table.write(change(1, 1, 5, "x"))
+    table.write(change(2, 1, 6, "y"), change(2, 2, 1, "new"), settles=False)
+    again = table.write(change(2, 1, 6, "y"), change(2, 2, 1, "new"), change(3, 3, 2, "more"))
+    assert again == {
+        1: ((5, "x"), (6, "y")),
+        2: (None, (1, "new")),
+        3: (None, (2, "more")),
+    }
+
+
+def test_truncate_takes_what_is_older_whenever_it_comes(table: Table) -> None:
+    table.write(change(1, 1, 5, "x"), change(9, 2, 6, "y"))
+    found = table.write(change(5, None, op="t"), change(6, 3, 7, "z"))
+    assert found == {1: ((5, "x"), None), 3: (None, (7, "z"))}
+    assert table.write(change(4, 4, 1, "late")) == {}
+    assert table.held() == {2: (6, "y"), 3: (7, "z")}
+
+
+def test_a_value_that_was_left_out_is_taken_from_the_mirror(table: Table) -> None:
+    table.write(change(1, 1, 5, "large"))
+    assert table.write(change(2, 1, 6, unchanged=["note"])) == {1: ((5, "large"), (6, "large"))}
+    with pytest.raises(ViewError, match="neither the change nor the store"):
+        table.write(change(3, 2, 6, unchanged=["note"]))
+
+
+def test_many_values_are_looked_up_as_few_are(table: Table) -> None:
+    table.write(*(change(1, i, i % 7, "x") for i in range(2000)))
+    few = pa.table({"a b,c": pa.array([3], pa.int64())})
+    assert len(table.mirror.rows(few)) == 286
+    many = pa.table({"id": pa.array(range(1000, 5000), pa.int64())})
+    assert len(table.mirror.rows(many)) == 1000
+    nothing = pa.table({"id": pa.array([2**40], pa.int64())})
+    assert len(table.mirror.rows(nothing)) == 0
+
+
+def test_attempts_are_kept_whole(tmp_path: Path) -> None:
+    assert read_attempts(tmp_path) == Attempts()
+    begun = (
+        Attempts().begun(70, {"public.t": Position(9, 2)}).begun(60, {"public.t": Position(8, 1)})
+    )
+    assert (begun.position, begun.settled) == (Position(70, 2), 0)
+    assert begun.truncated == {"public.t": Position(9, 2)}
+    write_attempts(tmp_path, begun.done())
+    assert read_attempts(tmp_path) == begun.done()
+    assert begun.done().settled == 2
