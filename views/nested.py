@@ -160,10 +160,11 @@ def order_by(sorts: Sequence[Sort]) -> str:
 def array(listed: Listing, where: str) -> str:
     """Spark SQL of the array; ``where`` is a condition for the rows that go in, or nothing."""
     fields: list[str] = []
+    value = f"'v', {listed.value.sql}"
     for i, sort in enumerate(listed.sorts):
         word = "IS NOT NULL" if sort.nulls_first else "IS NULL"
         fields += [f"'n{i}', ({sort.sql} {word})", f"'k{i}', {sort.sql}"]
-    row = f"named_struct({', '.join(fields)}, 'v', {listed.value.sql})"
+    row = f"named_struct({', '.join([*fields, value])})"
     rows = f"collect_list({row})" + (f" FILTER (WHERE {where})" if where else "")
     if any(sort.descending for sort in listed.sorts):
         return f"transform(array_sort({rows}, {_comparator(listed.sorts)}), r -> r.v)"

@@ -7,7 +7,8 @@ what follows makes good for them.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -20,12 +21,14 @@ from pyspark.sql.types import StructField, StructType
 
 from jobs.columns import columns_of, spark_type
 from jobs.fold import EVENT
-from jobs.maintaining import Maintainer, relations_of
+from jobs.mirrors.attempts import write_attempts
+from jobs.mirrors.maintainer import Maintainer
 from jobs.mirrors.mirror import Mirror
+from jobs.mirrors.queries import relations_of
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
-from tests import declared
+from tests.maintenance import declared
 from tests.recording import RecordingSink
-from views.maintained import MaintainedView
+from views.maintenance import whole
 from views.tables import TableVersion
 
 if TYPE_CHECKING:
@@ -89,8 +92,6 @@ class Kept:
                 alias: relations.named(self._frame(table))
                 for alias, table in self.view.tables.items()
             }
-            from views.maintenance import whole
-
             wanted = {
                 tuple(row[name] for name in self.view.key): row.asDict(recursive=True)
                 for row in self.spark.sql(whole(self.view, names)).collect()
@@ -147,27 +148,83 @@ def _folded(table: TableVersion, mirror: Mirror, changes: list[dict[str, Any]]) 
     gone = [change["gone"] for change in changes]
     lsns = [change["lsn"] for change in changes]
     events = [{"op": "d" if one else "u", "oldest_us": 1} for one in gone]
-    for name, values, kind in (
+    added: tuple[tuple[str, list[Any], pa.DataType], ...] = (
         (DELETED, gone, pa.bool_()),
         (COMMIT_LSN, lsns, pa.int64()),
         (ORDINAL, [1] * len(changes), pa.int64()),
         (UNCHANGED, [[] for _ in changes], pa.list_(pa.string())),
         (EVENT, events, _EVENT),
-    ):
-        made = made.append_column(name, pa.array(values, kind))
+    )
+    for name, column, kind in added:
+        made = made.append_column(name, pa.array(column, kind))
     return made
 
 
+Changes = dict[str, list[dict[str, Any]]]
+
+
+def _together(tables: dict[str, TableVersion], parts: list[Changes]) -> Changes:
+    """Several batches' changes as one batch: the last one of each row."""
+    found: Changes = {}
+    for name, table in tables.items():
+        last: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for part in parts:
+            for change in part.get(name, []):
+                key = tuple(change["row"][column] for column in table.key)
+                if key not in last or last[key]["lsn"] <= change["lsn"]:
+                    last[key] = change
+        found[name] = list(last.values())
+    return found
+
+
 @pytest.fixture(params=range(_SEEDS))
-def kept(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Kept]:
+def kept(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Kept:
     print(f"seed {request.param}")
-    yield Kept(spark, tmp_path, request.param)
+    return Kept(spark, tmp_path, request.param)
 
 
 def test_a_view_is_what_its_sql_says_after_every_batch(kept: Kept) -> None:
-    assert isinstance(kept.view, MaintainedView)
     kept.begin()
     kept.check()
     for _ in range(_BATCHES):
         kept.apply(kept.batch())
         kept.check()
+
+
+def test_whatever_was_killed_or_comes_again_the_view_is_what_its_sql_says(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.begin()
+    history: list[Changes] = []
+    for _ in range(_BATCHES):
+        history.append(kept.batch())
+        if kept.random.random() < 0.7:
+            with monkeypatch.context() as patched, suppress(KilledError):
+                _kill_at(kept, patched)
+                kept.apply(history[-1])
+        # The same batch again, or from an older checkpoint more than that, in one.
+        again = kept.random.randint(1, min(3, len(history)))
+        kept.apply(_together(kept.tables, history[-again:]))
+        kept.check()
+
+
+def _kill_at(kept: Kept, patched: pytest.MonkeyPatch) -> None:
+    """The process ends before or behind one of the writes of the next attempt."""
+    left, behind = kept.random.randint(1, 5), kept.random.random() < 0.5
+
+    def dying(real: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **more: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left == 0 and not behind:
+                raise KilledError
+            answer = real(*args, **more)
+            if left == 0:
+                raise KilledError
+            return answer
+
+        return run
+
+    patched.setattr(Mirror, "append", dying(Mirror.append))
+    patched.setattr(kept.sink, "apply", dying(kept.sink.apply))
+    patched.setattr(f"{Maintainer.__module__}.write_attempts", dying(write_attempts))

@@ -63,9 +63,8 @@ class Table:
     def write(self, *changes: dict[str, Any], settles: bool = True) -> dict[int, tuple[Any, Any]]:
         """The images of what changed, by id."""
         before = self.attempts
-        truncated = {
-            "t": Position(c[COMMIT_LSN], c[ORDINAL]) for c in changes if c[EVENT]["op"] == "t"
-        }
+        cut = [Position(c[COMMIT_LSN], c[ORDINAL]) for c in changes if c[EVENT]["op"] == "t"]
+        truncated = {"t": max(cut)} if cut else {}
         now = before.begun(max(c[COMMIT_LSN] for c in changes), truncated)
         found = write_changes(
             "v", self.mirror, rows(*changes), before, now, now.truncated.get("t", NOWHERE)

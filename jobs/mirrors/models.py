@@ -1,0 +1,79 @@
+"""A mirror is fed like a store: by a view of its table that selects the needed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
+
+from jobs.account import SAMPLE, Account
+from jobs.applying import Model
+from jobs.fold import EVENT, TRUNCATE
+from jobs.mirrors.mirror import Mirror
+from jobs.sinks import DELETED
+from jobs.versions import Versions
+from views.definition import parse_view
+from views.maintained import MaintainedView
+from views.resolve import resolve
+
+
+def models_of(view: MaintainedView, versions: Mapping[str, Versions]) -> dict[str, Model]:
+    """What makes rows of events, by ``schema.table``, as are all ``versions`` of each."""
+    found = {}
+    for name, columns in view.mirrored().items():
+        newest = list(versions[name].values())[-1]
+        selected = exp.select(*(exp.column(column, quoted=True) for column in columns))
+        selected = selected.from_(exp.table_(newest.table, newest.schema, quoted=True))
+        store = view.definition.store
+        definition = parse_view(view.name, store, newest.key, selected.sql("postgres"))
+        found[name] = Model(resolve(definition, newest), versions[name])
+    return found
+
+
+def open_mirrors(
+    spark: SparkSession, models: Mapping[str, Model], directory: Path
+) -> dict[str, Mirror]:
+    """The mirrors in a directory, created where they are not there yet."""
+    mirrors = {
+        name: Mirror(spark, directory / name, model.columns, model.view.key)
+        for name, model in models.items()
+    }
+    for mirror in mirrors.values():
+        mirror.prepare()
+    return mirrors
+
+
+def folded(model: Model, records: DataFrame) -> pa.Table:
+    """The last change of each row, with the values that the batch itself has for it."""
+    rows = model.rows(records).toArrow()
+    if pc.any(_of_event(rows, "gap")).as_py():
+        return model.filled_rows(records).toArrow()
+    return rows
+
+
+def account_of(rows: Mapping[str, pa.Table], keys: int) -> Account:
+    """What a batch held, of all its tables; ``keys`` of the view it touched."""
+    records = changed = 0
+    commits: list[int] = []
+    for table in rows.values():
+        records += pc.sum(_of_event(table, "records")).as_py() or 0
+        keyed = table.filter(pc.not_equal(_of_event(table, "op"), TRUNCATE))
+        changed += len(keyed) - (pc.sum(keyed.column(DELETED)).as_py() or 0)
+        commits += [at for at in _of_event(keyed, "oldest_us").to_pylist() if at is not None]
+    return Account(records, keys, changed, 0, None, _spread(sorted(commits)))
+
+
+def _spread(ordered: list[int]) -> tuple[int, ...]:
+    """At most ``SAMPLE`` values, evenly spread over their ranks."""
+    if len(ordered) <= SAMPLE:
+        return tuple(ordered)
+    last = len(ordered) - 1
+    return tuple(ordered[rank * last // (SAMPLE - 1)] for rank in range(SAMPLE))
+
+
+def _of_event(rows: pa.Table, name: str) -> pa.ChunkedArray:
+    return pc.struct_field(rows.column(EVENT), name)
