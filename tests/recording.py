@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from cdc.errors import ViewError
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, CONTROL_COLUMNS, DELETED, ORDINAL, UNCHANGED, Batch, ViewRow
+from jobs.sinks.refusing import RowsError, raise_together, unknown_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,11 +36,13 @@ class RecordingSink:
     def apply(self, rows: DataFrame, batch: Batch) -> None:
         self._before_apply(batch)
         with self._lock:
+            errors: list[RowsError] = []
             for row in rows.collect():
-                self._put(row.asDict(recursive=True))
+                self._put(row.asDict(recursive=True), batch.view, errors)
+            raise_together(errors)
             self.batches.append(batch)
 
-    def _put(self, row: dict[str, Any]) -> None:
+    def _put(self, row: dict[str, Any], view: str, errors: list[RowsError]) -> None:
         key = tuple(row[name] for name in self._key)
         position = Position(row[COMMIT_LSN], row[ORDINAL])
         held = self.rows.get(key)
@@ -48,7 +51,9 @@ class RecordingSink:
         values = {name: value for name, value in row.items() if name not in CONTROL_COLUMNS}
         for name in row[UNCHANGED]:
             if held is None or held[1] is None:
-                raise ViewError(f"no stored value for unchanged {name!r}")
+                id_ = str(key[0]) if len(key) == 1 else json.dumps(key)
+                errors.append(unknown_values(view, [(id_, position)], 1))
+                return
             values[name] = held[1][name]
         self.rows[key] = (position, None if row[DELETED] else values)
 

@@ -11,10 +11,13 @@ are one per touched key, with the view's columns (typed) and
 ``__committed_at``  timestamp: when the source committed it
 
 A row that is newer than what the store holds, names ``__unchanged`` columns and has no live row
-there to take them from (its WHERE let it in only now) is a ``ViewError``: the value is unknown.
+there to take them from (its WHERE let it in only now) is refused: the value is unknown. So is one
+whose key is null, and one that the store will never take. A sink writes the others, or none of the
+batch, and raises a ``refusing.RowsError`` that names the refused: whoever gave it the batch parks
+them and gives it the others again.
 
 A store that is down is retried by the sink, up to ``config.apply.retry_s``; then
-``RetryableError`` ends the view. What a store refuses for good is a ``SinkError``.
+``RetryableError`` ends the view. A batch that a store refuses for good is a ``SinkError``.
 """
 
 from __future__ import annotations

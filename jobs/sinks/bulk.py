@@ -14,6 +14,7 @@ from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, ORDINAL
 from jobs.sinks.documents import Document, Stored
 from jobs.sinks.mapping import DELETED_AT
+from jobs.sinks.refusing import TOLD, Refused, RowsRefusedError
 from jobs.sinks.schema import REBUILD
 
 BODY_BYTES = 2 << 20
@@ -38,6 +39,16 @@ class Refusal(NamedTuple):
     status: int
     reason: str
     id_hash: str
+    document: Document
+
+    @property
+    def of_document(self) -> bool:
+        """Whether it is this document that cannot be taken, not the index or the user."""
+        return self.status in (400, 413)
+
+    @property
+    def cause(self) -> str:
+        return f"OpenSearch refused it: HTTP {self.status} {self.reason}"
 
 
 class Answer(NamedTuple):
@@ -98,18 +109,23 @@ def read_answer(request: Request, response: dict[str, Any]) -> Answer:
             answer = answer._replace(busy=f"{status} {error.get('type', '')}")
         elif status >= 300:
             digest = hashlib.sha256(document.id.encode()).hexdigest()[:12]
-            answer.refused.append(Refusal(status, reason(error), digest))
+            answer.refused.append(Refusal(status, reason(error), digest, document))
     return answer
 
 
 def refusal(index: str, place: str, refused: Sequence[Refusal]) -> SinkError:
-    """The error of a batch some of whose documents were refused."""
-    first = refused[0]
-    return SinkError(
+    """The error of a batch some of whose documents were refused; a ``RowsRefusedError`` when it is
+    only these that cannot be taken."""
+    of_batch = [one for one in refused if not one.of_document]
+    first = (of_batch or refused)[0]
+    message = (
         f"index {index}: {place} refused {len(refused)} document(s), the first"
-        f" (SHA-256 of its key {first.id_hash}): HTTP {first.status} {first.reason}",
-        REBUILD,
+        f" (SHA-256 of its key {first.id_hash}): HTTP {first.status} {first.reason}"
     )
+    if of_batch:
+        return SinkError(message, REBUILD)
+    rows = [Refused(one.document.id, one.document.position, one.cause) for one in refused[:TOLD]]
+    return RowsRefusedError(message, REBUILD, rows)
 
 
 def stored(item: dict[str, Any]) -> Stored | None:

@@ -22,7 +22,7 @@ from operator import and_
 from typing import TypeVar
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     LongType,
@@ -35,7 +35,7 @@ from cdc.errors import ViewError
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED, Batch, ViewRow
 from jobs.sinks.arrow import stream_columns
-from jobs.sinks.documents import unknown_values
+from jobs.sinks.documents import key_text
 from jobs.sinks.lake import (
     KEY_PROPERTY,
     apart_path,
@@ -48,6 +48,7 @@ from jobs.sinks.lake import (
     table_properties,
 )
 from jobs.sinks.merge import bounds, match, newer, of, updated
+from jobs.sinks.refusing import TOLD, unkeyed, unknown_values
 from jobs.sinks.schema import check_key, evolved, quoted
 from jobs.sinks.writing import kept
 
@@ -145,12 +146,12 @@ class DeltaSink:
             if not facts["rows"]:
                 return
             if facts["unkeyed"]:
-                raise ViewError(f"view {self._view}: a row's key is null", "choose other columns")
+                self._refuse_unkeyed(held)
+            if facts["partial"]:
+                self._run(lambda: self._check_unchanged(held))
             if self._is_empty():
                 self._run(lambda: self._append(held, batch))
             else:
-                if facts["partial"]:
-                    self._run(lambda: self._check_unchanged(held))
                 self._run(lambda: self._merge(held, facts, batch))
         self._empty = False
         self._batches += 1
@@ -190,8 +191,7 @@ class DeltaSink:
 
     def _facts(self, rows: DataFrame) -> Row:
         """What the write has to know of the whole batch, in one pass."""
-        keys = [F.col(quoted(name)) for name in self._key]
-        keyed = reduce(and_, (key.isNotNull() for key in keys))
+        keyed = self._keyed()
         facts: Row = rows.agg(
             F.count("*").alias("rows"),
             F.count_if(~keyed).alias("unkeyed"),
@@ -199,6 +199,14 @@ class DeltaSink:
             *bounds(self._columns, self._key),
         ).collect()[0]
         return facts
+
+    def _keyed(self) -> Column:
+        return reduce(and_, (F.col(quoted(name)).isNotNull() for name in self._key))
+
+    def _refuse_unkeyed(self, rows: DataFrame) -> None:
+        """Nothing of a batch with such rows is written."""
+        found = rows.where(~self._keyed()).select(COMMIT_LSN, ORDINAL).limit(TOLD).collect()
+        raise unkeyed(self._view, (Position(*row) for row in found))
 
     def _append(self, rows: DataFrame, batch: Batch) -> None:
         """The first rows of an empty table: nothing to merge with."""
@@ -209,11 +217,16 @@ class DeltaSink:
         writer.save(self._path)
 
     def _check_unchanged(self, rows: DataFrame) -> None:
+        """Nothing of a batch is written when the table lacks rows to take values from."""
         keys = [F.col(quoted(name)) for name in self._key]
-        lacking = rows.where((F.size(UNCHANGED) > 0) & ~F.col(DELETED)).select(*keys)
+        lacking = rows.where((F.size(UNCHANGED) > 0) & ~F.col(DELETED))
         held = self._table(rows.sparkSession).toDF().select(*keys)
-        if missing := lacking.join(held, list(self._key), "left_anti").count():
-            raise unknown_values(self._view, missing)
+        missing = lacking.join(held, list(self._key), "left_anti")
+        if count := missing.count():
+            told = (key_text(self._columns, self._key), F.col(COMMIT_LSN), F.col(ORDINAL))
+            found = missing.select(*told).limit(TOLD).collect()
+            of = [(key, Position(lsn, ordinal)) for key, lsn, ordinal in found]
+            raise unknown_values(self._view, of, count)
 
     def _merge(self, rows: DataFrame, facts: Row, batch: Batch) -> None:
         session = rows.sparkSession

@@ -38,9 +38,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from cdc.errors import ViewError
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED, ViewRow
+from jobs.sinks.refusing import RowsError, unknown_values
 from jobs.sinks.schema import quoted
 
 _JSON_OPTIONS = {
@@ -87,7 +87,7 @@ def document_rows(columns: StructType, key: tuple[str, ...]) -> Documents:
     fields = [_as_json(field).alias(field.name) for field in columns]
     body = F.to_json(F.struct(*fields), _JSON_OPTIONS)
     parts = [
-        _id(columns, key).alias("id"),
+        key_text(columns, key).alias("id"),
         F.when(~F.col(DELETED), body).alias("body"),
         F.col(COMMIT_LSN).alias("commit_lsn"),
         F.col(ORDINAL).alias("ordinal"),
@@ -113,7 +113,8 @@ def _json_type(kind: DataType) -> DataType:
     return kind
 
 
-def _id(columns: StructType, key: tuple[str, ...]) -> Column:
+def key_text(columns: StructType, key: tuple[str, ...]) -> Column:
+    """A row's key as text: a single column's value, or a JSON array of several."""
     if len(key) == 1 and isinstance(columns[key[0]].dataType, StringType | IntegralType):
         return F.col(quoted(key[0])).cast("string")
     elements = [_element(columns[name]) for name in key]
@@ -133,36 +134,30 @@ def _element(field: StructField) -> Column:
 
 
 def filled(
-    view: str, documents: Sequence[Document], stored: Sequence[Stored | None]
+    view: str,
+    documents: Sequence[Document],
+    stored: Sequence[Stored | None],
+    errors: list[RowsError],
 ) -> list[Document]:
     """``documents`` with their unchanged fields taken from what the store holds of each.
 
-    One that is not newer than the store is left out: the store would refuse it. Raises
-    ``ViewError`` when the store has no row to take a value from. Loading and dumping keeps
-    every value: the numbers in a document are integers or doubles.
+    One that is not newer than the store is left out: the store would refuse it. So are those for
+    which the store has no row to take a value from: ``errors`` tells of them. Loading and dumping
+    keeps every value: the numbers in a document are integers or doubles.
     """
-    whole, missing = [], 0
+    whole, missing = [], []
     for document, held in zip(documents, stored, strict=True):
         if held is not None and held.position >= document.position:
             continue
         if held is None or held.body is None or document.body is None:
-            missing += 1
+            missing.append((document.id, document.position))
             continue
         body = orjson.loads(document.body)
         body |= {name: held.body.get(name) for name in document.unchanged}
         whole.append(document._replace(body=orjson.dumps(body).decode(), unchanged=()))
     if missing:
-        raise unknown_values(view, missing)
+        errors.append(unknown_values(view, missing, len(missing)))
     return whole
-
-
-def unknown_values(view: str, count: int) -> ViewError:
-    """Rows that keep large values which the store never had, or has no longer."""
-    return ViewError(
-        f"view {view}: {count} changed row(s) keep a large (TOAST) value that neither the change"
-        " nor the store holds",
-        "rebuild the view; REPLICA IDENTITY FULL on its table prevents this",
-    )
 
 
 def row_decoder(

@@ -40,6 +40,10 @@ class _RefusingError(RetryableError):
     """The server answers, but takes no writes for now (memory, replica, loading)."""
 
 
+class HeldByOtherError(SinkError):
+    """One of the keys of a command is something else than a row."""
+
+
 def connect(url: str) -> Client:
     """A client that never retries by itself: ``call`` decides what may be tried again."""
     try:
@@ -95,7 +99,7 @@ def _refused(answer: str, url: str) -> RetryableError | SinkError:
         )
     code = answer.partition(" ")[0]
     if "WRONGTYPE" in answer:
-        return SinkError(
+        return HeldByOtherError(
             f"Redis at {_place(url)}: a key of the view is held by something else ({code})",
             "use a database of its own for the view, or rename the view",
         )

@@ -28,12 +28,21 @@ from cdc.config import OpenSearch
 from cdc.errors import RetryableError, ViewError
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, ORDINAL, Batch, ViewRow
-from jobs.sinks.bulk import Request, document_id, read_answer, refusal, requests, stored
+from jobs.sinks.bulk import (
+    Refusal,
+    Request,
+    document_id,
+    read_answer,
+    refusal,
+    requests,
+    stored,
+)
 from jobs.sinks.cluster import Action, Client, Server
 from jobs.sinks.documents import Document, Documents, Stored, document_rows, filled, row_decoder
 from jobs.sinks.mapping import DELETED_AT, LIVE, below, index_body, metadata, properties
+from jobs.sinks.refusing import RowsError, RowsRefusedError, raise_together
 from jobs.sinks.schema import check_key, columns_from_json, evolved
-from jobs.sinks.writing import check_keys, write_documents
+from jobs.sinks.writing import with_keys, write_documents
 
 TOMBSTONE_S = 24 * 3600
 PURGE_BATCHES = 1_000
@@ -194,20 +203,34 @@ class OpenSearchWriter:
     alias: str
 
     def __call__(self, documents: list[Document]) -> None:
-        check_keys(self.view, documents)
-        if any(document.unchanged for document in documents):
-            documents = self._filled(documents)
-        ties = self._write(documents, "external")
-        self._write(self._later(ties), "external_gte")
+        errors: list[RowsError] = []
+        whole = with_keys(self.view, documents, errors)
+        if any(document.unchanged for document in whole):
+            whole = self._filled(whole, errors)
+        refused: dict[Document, Refusal] = {}
+        ties = self._write(whole, "external", refused)
+        self._write(self._later(ties), "external_gte", refused)
+        if refused:
+            found = refusal(self.alias, self.server.place, list(refused.values()))
+            if not isinstance(found, RowsRefusedError):
+                raise found
+            errors.insert(0, found)
+        raise_together(errors)
 
-    def _write(self, documents: Sequence[Document], version_type: str) -> list[Document]:
+    def _write(
+        self, documents: Sequence[Document], version_type: str, refused: dict[Document, Refusal]
+    ) -> list[Document]:
         """Send documents; gives back those whose version is the stored one's."""
         ties: list[Document] = []
         for request in requests(documents, version_type, _now_ms()):
-            ties += self.server.call(partial(self._send, request))
+            ties += self.server.call(partial(self._send, request, refused))
+            if any(not one.of_document for one in refused.values()):
+                break
         return ties
 
-    def _send(self, request: Request, client: Client) -> list[Document]:
+    def _send(
+        self, request: Request, refused: dict[Document, Refusal], client: Client
+    ) -> list[Document]:
         # require_alias: an index that was removed must not come back with guessed types
         response = client.bulk(
             body=request.body,
@@ -215,8 +238,7 @@ class OpenSearchWriter:
             params={"require_alias": "true", "filter_path": _ITEMS},
         )
         answer = read_answer(request, response)
-        if answer.refused:
-            raise refusal(self.alias, self.server.place, answer.refused)
+        refused.update((one.document, one) for one in answer.refused)  # again, where it was busy
         if answer.busy:
             raise RetryableError(f"{self.server.place} is busy ({answer.busy})")
         return answer.ties
@@ -230,10 +252,10 @@ class OpenSearchWriter:
             if other is not None and other.position < document.position
         ]
 
-    def _filled(self, documents: Sequence[Document]) -> list[Document]:
+    def _filled(self, documents: Sequence[Document], errors: list[RowsError]) -> list[Document]:
         lacking = [document for document in documents if document.unchanged]
         whole = [document for document in documents if not document.unchanged]
-        return whole + filled(self.view, lacking, self._read(lacking, "*"))
+        return whole + filled(self.view, lacking, self._read(lacking, "*"), errors)
 
     def _read(self, documents: Sequence[Document], fields: str) -> list[Stored | None]:
         found: list[Stored | None] = []

@@ -34,9 +34,18 @@ from jobs.sinks.documents import (
     parse_position,
     row_decoder,
 )
-from jobs.sinks.keyspace import Action, Client, call, connect, evaluate, shared_client
+from jobs.sinks.keyspace import (
+    Action,
+    Client,
+    HeldByOtherError,
+    call,
+    connect,
+    evaluate,
+    shared_client,
+)
+from jobs.sinks.refusing import Refused, RowsError, RowsRefusedError, raise_together
 from jobs.sinks.schema import check_key, columns_from_json, columns_json, evolved
-from jobs.sinks.writing import check_keys, write_documents
+from jobs.sinks.writing import with_keys, write_documents
 
 TOMBSTONE_S = 24 * 3600
 CALL_ROWS = 500
@@ -158,25 +167,41 @@ class RedisWriter:
     retry_s: float
 
     def __call__(self, documents: list[Document]) -> None:
-        check_keys(self.view, documents)
-        for part in _parts(documents, CALL_ROWS):
-            self._write(part)
+        errors: list[RowsError] = []
+        for part in _parts(with_keys(self.view, documents, errors), CALL_ROWS):
+            self._write(part, errors)
+        raise_together(errors)
 
-    def _write(self, documents: Sequence[Document]) -> None:
+    def _write(self, documents: Sequence[Document], errors: list[RowsError]) -> None:
+        """Write a part, or its halves where one of its keys is held by something else."""
+        try:
+            self._put(documents, errors)
+        except HeldByOtherError as error:
+            if len(documents) > 1:
+                half = len(documents) // 2
+                self._write(documents[:half], errors)
+                self._write(documents[half:], errors)
+                return
+            row = Refused(documents[0].id, documents[0].position, "its key in Redis is taken")
+            errors.append(RowsRefusedError(error.message, error.hint, [row]))
+
+    def _put(self, documents: Sequence[Document], errors: list[RowsError]) -> None:
+        filling: list[RowsError] = []
         if any(document.unchanged for document in documents):
-            documents = self._fill(documents)
+            documents = self._fill(documents, filling)
         names = [self._name(document.id) for document in documents]
         arguments: list[str | int] = [TOMBSTONE_S]
         for document in documents:
             arguments += (document.position.hex(), document.body or "")
         self._call(partial(evaluate, script="apply.lua", names=names, arguments=arguments))
+        errors += filling  # not before: halves are filled again
 
-    def _fill(self, documents: Sequence[Document]) -> list[Document]:
+    def _fill(self, documents: Sequence[Document], errors: list[RowsError]) -> list[Document]:
         lacking = [document for document in documents if document.unchanged]
         names = [self._name(document.id) for document in lacking]
         stored = self._call(partial(_read, names=names))
         whole = [document for document in documents if not document.unchanged]
-        return whole + filled(self.view, lacking, stored)
+        return whole + filled(self.view, lacking, stored, errors)
 
     def _name(self, key: str) -> str:
         return f"{self.prefix}:{key}"

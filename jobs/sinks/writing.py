@@ -7,7 +7,7 @@ task or batch is simply run again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -18,16 +18,31 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 
 from cdc.errors import FatalError, HeadwaterError, RetryableError, SinkError, ViewError
 from jobs.sinks.documents import Document, document_list
+from jobs.sinks.refusing import (
+    RowsError,
+    RowsRefusedError,
+    RowsUnfitError,
+    packed_rows,
+    raise_together,
+    unkeyed,
+    unpacked_rows,
+)
 
 DRIVER_ROWS = 5_000
 Writer = Callable[[list[Document]], None]
-"""Writes documents, in one process; must be picklable and bring its own connection."""
+"""Writes documents, in one process; must be picklable and bring its own connection. Raises a
+``RowsError`` when it has written all but some."""
 
 _T = TypeVar("_T")
 _FAULTS: dict[str, type[HeadwaterError]] = {
     error.__name__: error for error in (SinkError, ViewError, FatalError, RetryableError)
 }
-_OUTCOME = pa.schema([(name, pa.string()) for name in ("fault", "message", "hint")])
+_OF_ROWS: dict[str, type[RowsError]] = {
+    error.__name__: error for error in (RowsRefusedError, RowsUnfitError)
+}
+_OUTCOME_FIELDS = ("fault", "message", "hint", "rows")
+_OUTCOME = pa.schema([(name, pa.string()) for name in _OUTCOME_FIELDS])
+_OUTCOME_DDL = ", ".join(f"{name} string" for name in _OUTCOME_FIELDS)
 
 
 @contextmanager
@@ -48,11 +63,13 @@ def write_documents(rows: DataFrame, at_most: int, write: Writer) -> None:
     if at_most <= DRIVER_ROWS:
         write(document_list(rows.toArrow()))
         return
+    of_rows: list[RowsError] = []
     for outcome in rows.mapInArrow(_partition(write), _OUTCOME_DDL).collect():
-        raise _FAULTS.get(outcome.fault, FatalError)(outcome.message, outcome.hint)
-
-
-_OUTCOME_DDL = "fault string, message string, hint string"
+        kind = _OF_ROWS.get(outcome.fault)
+        if kind is None:
+            raise _FAULTS.get(outcome.fault, FatalError)(outcome.message, outcome.hint)
+        of_rows.append(kind(outcome.message, outcome.hint, unpacked_rows(outcome.rows)))
+    raise_together(of_rows)
 
 
 def _partition(
@@ -61,20 +78,31 @@ def _partition(
     """A partition's writer. Faults come back as rows: raised, Spark would bury them in its own."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        of_rows: list[RowsError] = []
         try:
             for batch in batches:
-                write(document_list(batch))
+                try:
+                    write(document_list(batch))
+                except (RowsRefusedError, RowsUnfitError) as error:
+                    of_rows.append(error)
+            raise_together(of_rows)
         except HeadwaterError as error:
             fault = {"fault": type(error).__name__, "message": error.message, "hint": error.hint}
+            fault["rows"] = packed_rows(getattr(error, "rows", ()))
             yield pa.RecordBatch.from_pylist([fault], schema=_OUTCOME)
 
     return run
 
 
-def check_keys(view: str, documents: Iterable[Document]) -> None:
-    """Raise ``ViewError`` for a row that nothing identifies."""
-    if any(document.id is None for document in documents):
-        raise ViewError(f"view {view}: a row's key is null", "choose key columns that are not")
+def with_keys(
+    view: str, documents: Sequence[Document], errors: list[RowsError]
+) -> Sequence[Document]:
+    """``documents`` without those that nothing identifies: ``errors`` tells of them."""
+    lacking = [document.position for document in documents if document.id is None]
+    if not lacking:
+        return documents
+    errors.append(unkeyed(view, lacking))
+    return [document for document in documents if document.id is not None]
 
 
 def until(retry_s: float, attempt: Callable[[], _T]) -> _T:

@@ -25,9 +25,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from cdc.errors import ViewError
 from cdc.lsn import Position
 from jobs.sinks.documents import Document, Stored, filled, parse_position, row_decoder
+from jobs.sinks.refusing import RowsError, RowsUnfitError, raise_together
 
 DECODED: list[tuple[DataType, str, Any]] = [
     (LongType(), "9007199254740993", 9007199254740993),
@@ -77,7 +77,7 @@ def _document(lsn: int, body: str = '{"id":1,"big":null,"n":2}') -> Document:
 
 def test_unchanged_fields_are_taken_from_the_store() -> None:
     stored = Stored(Position(4, 1), {"id": 1, "big": 'x"\U0001f600', "n": 1})
-    [document] = filled("v", [_document(5)], [stored])
+    [document] = filled("v", [_document(5)], [stored], [])
     assert orjson.loads(document.body or "") == {"id": 1, "big": 'x"\U0001f600', "n": 2}
     assert document.unchanged == ()
 
@@ -87,10 +87,15 @@ def test_unchanged_fields_are_taken_from_the_store() -> None:
 def test_documents_that_are_not_newer_need_no_filling(
     held: Position, body: dict[str, Any] | None
 ) -> None:
-    assert filled("v", [_document(5)], [Stored(held, body)]) == []
+    assert filled("v", [_document(5)], [Stored(held, body)], []) == []
 
 
 @pytest.mark.parametrize("stored", [None, Stored(Position(4, 1), None)])
-def test_an_unchanged_field_that_nobody_has_is_an_error(stored: Stored | None) -> None:
-    with pytest.raises(ViewError, match="view v: 1 changed row"):
-        filled("v", [_document(5)], [stored])
+def test_a_document_with_an_unchanged_field_that_nobody_has_is_named(
+    stored: Stored | None,
+) -> None:
+    errors: list[RowsError] = []
+    assert filled("v", [_document(5)], [stored], errors) == []
+    with pytest.raises(RowsUnfitError, match="view v: 1 changed row") as told:
+        raise_together(errors)
+    assert [(row.id, row.position) for row in told.value.rows] == [("1", Position(5, 1))]
