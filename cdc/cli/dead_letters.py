@@ -74,7 +74,8 @@ def show(
       headwater dead-letters show 000000000231E2A800000001 > event.json
       headwater dead-letters show 000000000231E2A800000001 --json | jq .value.after
     """
-    from cdc.cli.dead_letters_display import document, fields, pretty
+    from cdc.cli.dead_letters_display import document, fields
+    from cdc.cli.record_display import pretty
 
     config = configured(ctx)
     letter, source = _whole_letter(config, position, number), config.source.name

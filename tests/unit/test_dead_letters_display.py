@@ -8,7 +8,8 @@ from io import StringIO
 import pytest
 from rich.console import Console, RenderableType
 
-from cdc.cli.dead_letters_display import described, document, fields, overview, pretty
+from cdc.cli.dead_letters_display import described, document, fields, overview
+from cdc.cli.record_display import pretty
 from cdc.events.dead_letters import DeadLetter
 from cdc.lsn import Position
 
