@@ -142,6 +142,7 @@ class Apply(_Section):
     retry_s: float = Field(default=60.0, ge=0)
     keep_generations: int = Field(default=1, ge=0)
     keep_days: float = Field(default=7.0, ge=0)
+    dlq_limit: int = Field(default=100, ge=0, le=1000)
     spark: dict[str, str] = {}
 
 

@@ -48,6 +48,11 @@ def dead_letters_topic(source: str) -> str:
     return f"{source}.__dead_letters"
 
 
+def view_dead_letters_topic(view: str) -> str:
+    """One partition, compacted: events that a view could not apply, and those behind them."""
+    return f"{view}.dlq"
+
+
 def ddl_topic(source: str) -> str:
     """One partition: what DDL made of tables, where the event trigger is installed."""
     return f"{source}.__ddl"

@@ -209,6 +209,8 @@ def report(applied: Applied) -> None:
         "offsets": applied.offsets,
         "fresh_ms": fresh,
     }
+    if applied.parked:
+        line["parked"] = applied.parked
     if counted.truncated is not None:
         line["truncated"] = counted.truncated.hex()
     log.info("batch_applied", **line)

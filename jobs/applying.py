@@ -32,18 +32,18 @@ class Model:
     """
 
     def __init__(self, view: ResolvedView, versions: Versions) -> None:
-        self.view, self._versions = view, versions
+        self.view, self.versions = view, versions
         self.rows = rows_of(view, versions)
 
     @cached_property
     def filled_rows(self) -> Step:
         """Built when a batch first has gaps: most views never meet one."""
-        return filled_rows_of(self.view, self._versions)
+        return filled_rows_of(self.view, self.versions)
 
     @cached_property
     def loaded_rows(self) -> Step:
         """For records with a key each of their own, as a snapshot has them."""
-        return loaded_rows_of(self.view, self._versions)
+        return loaded_rows_of(self.view, self.versions)
 
     @property
     def columns(self) -> StructType:
@@ -87,6 +87,11 @@ class Applier:
         self._begin = NOWHERE if beginning is None else Position(beginning.lsn, 0)
         self._whole = self._begin if beginning is None else Position(beginning.upto, 0)
         self._truncated = max(state.truncated() or self._begin, self._begin)
+
+    def is_news(self, position: Position, deletes: bool) -> bool:
+        """Whether an event is not left out anyway: ``_rows`` has the same rule."""
+        begin = max(self._truncated, self._begin)
+        return position >= begin and (deletes or position >= self._whole)
 
     def apply(self, held: DataFrame, counted: Account, number: int) -> Batch:
         """Make the store equal to what ``evaluate`` gave for batch ``number``."""

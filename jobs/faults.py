@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import secrets
 
-from pyspark.errors import PySparkException
+from pyspark.errors import ArithmeticException, DateTimeException, PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -22,11 +22,30 @@ from cdc.errors import FatalError, HeadwaterError, LogError, RetryableError, Vie
 UNKNOWN_SCHEMA = "UnknownSchema"
 _TOKEN = secrets.token_hex(8)
 _MARK = re.compile(rf"<{_TOKEN}:(\w+)\x1f(.*?)\x1f(.*?)\x1f>", re.DOTALL)
-_KINDS: dict[str, type[HeadwaterError]] = {"ViewError": ViewError, "LogError": LogError}
+
+
+class UnfitValueError(ViewError):
+    """A value of one row that the view cannot hold, or that its SQL cannot compute with."""
+
+
+class ForeignRecordError(LogError):
+    """A record that is no event of Headwater."""
 
 
 class UnknownSchemaError(LogError):
     """An event names a schema that was not in ``<source>.__schemas`` when it was last read."""
+
+
+UNFIT_VALUE, FOREIGN_RECORD = "UnfitValue", "ForeignRecord"
+_KINDS: dict[str, type[HeadwaterError]] = {
+    "ViewError": ViewError,
+    "LogError": LogError,
+    UNFIT_VALUE: UnfitValueError,
+    FOREIGN_RECORD: ForeignRecordError,
+    UNKNOWN_SCHEMA: UnknownSchemaError,
+}
+POISON = (UnfitValueError, ForeignRecordError, UnknownSchemaError)
+"""Faults of single events: the others can be applied without them."""
 
 
 def fault(kind: str, message: str, record: Column, hint: str = "") -> Column:
@@ -43,13 +62,12 @@ def translate(error: BaseException, view: str) -> HeadwaterError:
     found = _MARK.search(str(error))
     if found:
         kind, message, hint = found.groups()
-        if kind == UNKNOWN_SCHEMA:
-            return UnknownSchemaError(message, hint)
         return _KINDS[kind](message, hint)
     text = str(error)
     condition = _condition(error) if isinstance(error, PySparkException) else ""
-    if condition in _HINTS:
-        return _stopped(view, condition)
+    if _is_data(error) or condition in _HINTS:
+        said = condition or type(error).__name__
+        return UnfitValueError(f"view {view}: Spark stopped with {said}", _HINTS.get(condition, ""))
     if "KAFKA_DATA_LOSS" in text:
         return LogError(
             f"view {view}: Kafka no longer holds what the checkpoint reads next",
@@ -57,16 +75,19 @@ def translate(error: BaseException, view: str) -> HeadwaterError:
         )
     if away := _AWAY.search(text):
         return RetryableError(f"view {view}: Kafka does not answer ({away[1]})", "is Kafka up?")
-    if condition:
-        return _stopped(view, condition)
+    if condition:  # Spark's own text may quote values: its name for the condition does not
+        return ViewError(f"view {view}: Spark stopped with {condition}")
     if classes := list(dict.fromkeys(_JAVA.findall(text))):
         return FatalError(f"view {view}: Spark stopped with {', from '.join(classes[:3])}")
     return FatalError(f"view {view}: {type(error).__name__}: {_first_line(error)}")
 
 
-def _stopped(view: str, condition: str) -> ViewError:
-    """Spark's own text may quote values: its name for the condition does not."""
-    return ViewError(f"view {view}: Spark stopped with {condition}", _HINTS.get(condition, ""))
+def _is_data(error: BaseException) -> bool:
+    """Whether an expression met a value that it does not take: SQLSTATE's class 22 is that of data
+    exceptions. Java's own, as of an overflow, have none."""
+    if isinstance(error, ArithmeticException | DateTimeException):
+        return True
+    return isinstance(error, PySparkException) and (error.getSqlState() or "").startswith("22")
 
 
 _JAVA = re.compile(r"^(?:Caused)?(?: by)?: ((?:[a-z]\w*\.)+\w+)", re.MULTILINE)

@@ -16,11 +16,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 
-from jobs.faults import fault
+from jobs.faults import FOREIGN_RECORD, fault
 from jobs.schema import JSON_OPTIONS, PLACEHOLDER, left_out
 
 Step = Callable[[DataFrame], DataFrame]
 EVENT = "__event"
+NO_EVENT = "not an event of Headwater"
 DELETE, SNAPSHOT, TRUNCATE, UPDATE = "d", "r", "t", "u"
 _FILLED = "map<string, string>"
 _VALUE = "struct<text string, schema_id string>"
@@ -52,9 +53,7 @@ def parse(columns: Sequence[str], *, streamed: bool = True) -> Step:
         (text.contains(PLACEHOLDER) if streamed else F.lit(False)).alias("partial"),
     ]
     source = F.col("event.source")
-    foreign = fault(
-        "LogError", "not an event of Headwater", F.col("record"), "what else writes to this topic?"
-    )
+    foreign = fault(FOREIGN_RECORD, NO_EVENT, F.col("record"), "what else writes to this topic?")
     known = F.col("event.op").isNotNull() & source["ordinal"].isNotNull()
     lsn = F.when(known, source["commit_lsn"]).otherwise(foreign.cast("bigint"))
     change = F.struct(

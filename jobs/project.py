@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from jobs.faults import UNKNOWN_SCHEMA, fault
+from jobs.faults import UNFIT_VALUE, UNKNOWN_SCHEMA, fault
 from jobs.fold import DELETE, EVENT, TRUNCATE, Step, fold, fold_filling, parse, unfolded
 from jobs.schema import ColumnReader, toastable
 from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
@@ -15,7 +15,6 @@ from views.resolve import Output, ResolvedView
 from views.tables import TableVersion
 
 _KEEP = "__keep"
-_ACCOUNTED = ("op", "gap", "records", "oldest_us")
 _NOTHING_UNCHANGED = "cast(array() as array<string>)"
 
 
@@ -27,13 +26,8 @@ def rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
 
 def filled_rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
     """As ``rows_of``, for a batch with gaps, which may be filled from the batch itself."""
-    columns = columns_read(view)
-    large = large_columns(columns, versions)
-    if not large:
-        return rows_of(view, versions)
-    parsed, folded = parse(columns), fold_filling(columns, large)
-    projected = project(view, versions)
-    return lambda records: projected(folded(parsed(records)))
+    folded, projected = filled_events_of(view, versions), project(view, versions)
+    return lambda records: projected(folded(records))
 
 
 def loaded_rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
@@ -60,11 +54,23 @@ def large_columns(columns: Sequence[str], versions: Mapping[str, TableVersion]) 
     return [name for name in columns if name in held]
 
 
-def project(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
+def filled_events_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
+    """The part of ``filled_rows_of`` that ``project`` follows."""
+    columns = columns_read(view)
+    large = large_columns(columns, versions)
+    parsed, folded = parse(columns), fold_filling(columns, large) if large else fold()
+    return lambda records: folded(parsed(records))
+
+
+def project(
+    view: ResolvedView,
+    versions: Mapping[str, TableVersion],
+    told: Sequence[str] = ("op", "gap", "records", "oldest_us"),
+) -> Step:
     """Folded changes to the view's columns, the control columns and ``__event``.
 
-    ``__event`` is what the batch's account needs of it. ``versions`` are all versions of the table
-    by ``schema_id``. A row that WHERE does not let through is deleted. Raises, when read:
+    ``__event`` is ``told`` of it: what the batch's account needs. ``versions`` are all versions of
+    the table by ``schema_id``. A row that WHERE does not let through is deleted. Raises, when read:
     ``ViewError`` for a value that cannot be held or an unchanged TOAST value an expression needs,
     ``UnknownSchemaError`` for a version not given.
     """
@@ -83,7 +89,7 @@ def project(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
         event["ordinal"].alias(ORDINAL),
         _unchanged(reader, view).alias(UNCHANGED),
         F.timestamp_micros(event["committed_us"]).alias(COMMITTED_AT),
-        F.struct(*(event[name] for name in _ACCOUNTED)).alias(EVENT),
+        F.struct(*(event[name] for name in told)).alias(EVENT),
     ]
     return lambda folded: (
         folded.select(EVENT, *computed).select("*", keep.alias(_KEEP)).select(*outputs)
@@ -102,7 +108,7 @@ def _computed(reader: ColumnReader, view: ResolvedView, name: str) -> Column:
         f"UPDATE that left it alone does not carry its TOASTed value:"
     )
     hint = f"ALTER TABLE {view.table.name} REPLICA IDENTITY FULL, or select the column as it is"
-    missing = fault("ViewError", message, reader.record, hint).cast(column.type.spark)
+    missing = fault(UNFIT_VALUE, message, reader.record, hint).cast(column.type.spark)
     gap = F.when(~reader.event["gap"], missing)
     return F.when(reader.left_out(name), gap).otherwise(value)
 

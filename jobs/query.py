@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.config import Config
-from cdc.errors import HeadwaterError, LogError, RetryableError, ViewError
+from cdc.errors import HeadwaterError, RetryableError, ViewError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.security import for_spark
 from cdc.topics import table_topic
 from jobs.account import Account
 from jobs.applying import Applier, Model, evaluate, released
 from jobs.faults import UnknownSchemaError, translate
+from jobs.isolating import Poison, isolate
+from jobs.letters import LetterBox
 from jobs.loading import offsets_json, read_topics
 from jobs.offsets import batch_offsets, committed_batch, is_started
+from jobs.parking import Parking
 from jobs.returning import Returning
 from jobs.sinks import Batch, Sink
 from jobs.state import ViewState
@@ -49,6 +52,8 @@ class Applied(NamedTuple):
     seconds: float
     at_us: int
     """When the sink returned, microseconds since the epoch."""
+    parked: int = 0
+    """Keys whose events wait as dead letters."""
 
 
 class ViewQuery:
@@ -74,6 +79,8 @@ class ViewQuery:
         self._topic = table_topic(config.source.name, definition.schema, definition.table)
         self._model: Model | None = None
         self._applier: Applier | None = None
+        limit = config.apply.dlq_limit
+        self._parking = Parking(definition.name, LetterBox(config, definition.name, state), limit)
         self._query: StreamingQuery | None = None
         self._error: HeadwaterError | None = None
         self._in_batch = threading.Lock()
@@ -95,6 +102,8 @@ class ViewQuery:
         self._applier = Applier(
             self._definition.name, self._state, self._sink, created, self._returning()
         )
+        done = self.committed()
+        self._parking.open({} if done is None else done[1])
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._definition.name)
         records = (
             self._spark.readStream.format("kafka")
@@ -156,7 +165,7 @@ class ViewQuery:
         at = batch_offsets(self._state.checkpoint, number - 1)[topic] if number else {}
         end = {partition: max(low, at.get(partition, 0)) for partition, low in begin.items()}
         records = read_topics(self._spark, self._config.kafka, {topic: begin}, {topic: end})
-        return self._model.rows(records)
+        return self._model.rows(self._parking.history(records))
 
     def _refuse_lost(self, created: bool) -> None:
         """A store that had to be made anew misses what was applied: it does not come again."""
@@ -212,14 +221,25 @@ class ViewQuery:
             self._applied = number
 
     def _run(self, records: DataFrame, number: int) -> None:
-        assert self._applier is not None
+        applier = self._applier
+        assert applier is not None
         started = time.monotonic()
-        held, counted = self._evaluated(records)
-        with released(held):
-            batch = self._applier.apply(held, counted, number)
-        offsets = batch_offsets(self._state.checkpoint, batch.number)
-        seconds = time.monotonic() - started
-        self._report(Applied(batch, counted, offsets, seconds, time.time_ns() // 1000))
+        offsets = batch_offsets(self._state.checkpoint, number)
+
+        def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
+            held, counted = self._evaluated(flowing)
+            with released(held):
+                return applier.apply(held, counted, number), counted
+
+        batch, counted = self._parking.through(
+            records, offsets, attempt, self._isolate, applier.is_news
+        )
+        seconds, at_us = time.monotonic() - started, time.time_ns() // 1000
+        self._report(Applied(batch, counted, offsets, seconds, at_us, self._parking.parked))
+
+    def _isolate(self, flowing: DataFrame, error: BaseException, at_most: int) -> list[Poison]:
+        assert self._model is not None
+        return isolate(self._model, flowing, error, at_most)
 
     def _evaluated(self, records: DataFrame) -> tuple[DataFrame, Account]:
         """The batch's rows, cached; once more if an event names a version not read yet."""
@@ -235,7 +255,7 @@ class ViewQuery:
             fault = translate(error, self._definition.name)
             if not isinstance(fault, UnknownSchemaError):
                 raise
-            raise LogError(
+            raise UnknownSchemaError(
                 f"{fault.message}, which {self._config.source.name}.__schemas does not hold",
                 "what else writes to this topic?",
             ) from None
@@ -277,6 +297,7 @@ class ViewQuery:
         self.error()  # one that has ended says why; of ours it would say an interruption
         self._stopping = True
         if self._query is None:
+            self._parking.close()
             return
         if self._in_batch.acquire(timeout=_DRAIN_S):
             self._in_batch.release()
@@ -288,3 +309,5 @@ class ViewQuery:
                 break
             time.sleep(_POLL_S)
         self._query.stop()
+        if not self._abandoned:
+            self._parking.close()

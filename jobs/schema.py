@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from jobs.faults import fault
+from jobs.faults import UNFIT_VALUE, fault
 from views.tables import TableVersion
 from views.types import INTEGERS, STRINGS, PgType
 
@@ -138,7 +138,7 @@ class ColumnReader:
     def _unfit(self, name: str, kind: PgType) -> Column:
         message = f"view {self.view}: column {name!r}: a value that {kind.spark} cannot hold"
         hint = "leave the column out, or turn it into text in the source"
-        return fault("ViewError", message, self.record, hint)
+        return fault(UNFIT_VALUE, message, self.record, hint)
 
 
 def _replaced(kind: PgType) -> bool:

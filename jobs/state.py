@@ -95,6 +95,16 @@ class ViewState:
         """Keep it: the place in the store is there again, and empty."""
         write_document(self.file, {**(read_document(self.file) or {}), "lost": True})
 
+    def letters(self) -> tuple[int, int]:
+        """Where the topic of dead letters ended when this generation last wrote to it, 0 before;
+        and how many keys are parked since."""
+        held = (read_document(self.file) or {}).get("letters", [0, 0])
+        return held[0], held[1]
+
+    def remember_letters(self, end: int, parked: int) -> None:
+        """Keep it: letters that are gone would be missed by nobody."""
+        write_document(self.file, {**(read_document(self.file) or {}), "letters": [end, parked]})
+
     def truncated(self) -> Position | None:
         """The newest TRUNCATE that this generation has met in any partition."""
         held = (read_document(self.file) or {}).get("truncated")
@@ -121,6 +131,12 @@ def state_directory(directory: Path, number: int) -> Path:
 def is_begun(directory: Path) -> bool:
     """Whether a generation was ever applied: what it holds depends on what was declared."""
     return (directory / "checkpoint").is_dir()
+
+
+def generation_id(directory: Path) -> str | None:
+    """Of the generation in a directory, None if there is none."""
+    held = read_document(directory / "view.json")
+    return None if held is None else str(held["generation"])
 
 
 def open_state(

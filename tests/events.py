@@ -59,10 +59,10 @@ def truncate(lsn: int, ordinal: int, schema_id: str = "0" * 16) -> Record:
     return None, value
 
 
-def kafka_frame(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
-    """Records as the Kafka source gives them: topic ``events``, partition 0."""
+def kafka_frame(spark: SparkSession, records: Iterable[Record], first: int = 0) -> DataFrame:
+    """Records as the Kafka source gives them: topic ``events``, partition 0, from an offset on."""
     at = datetime.fromtimestamp(COMMITTED_US / 1e6, UTC)
-    rows = [(key, value, "events", 0, i, at) for i, (key, value) in enumerate(records)]
+    rows = [(key, value, "events", 0, i, at) for i, (key, value) in enumerate(records, first)]
     return spark.createDataFrame(rows, _KAFKA)
 
 

@@ -230,6 +230,8 @@ def test_a_view_that_fails_stops_alone(spark: SparkSession, log: Log, tmp_path: 
         bad="select id, upper(body) as b from t",
         wrong="select id, x from t",
     )
+    first = config.apply.model_copy(update={"dlq_limit": 0})
+    config = config.model_copy(update={"apply": first})
     log.write(v1(1, 1, row(1, PLACEHOLDER), "u"))
     sinks = {name: RecordingSink() for name in config.views}
     failed = apply_now(spark, config, **sinks)

@@ -54,8 +54,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
                   "cdc.kafka.bulk", "cdc.kafka.broker", "cdc.config", "cdc.columnar",
                   "cdc.capture.memory"),
     "views": KERNEL,
-    "jobs": (*KERNEL, "cdc.config", "cdc.kafka.broker", "cdc.kafka.security", "views", "stack.jars",
-             "stack.java"),
+    # bulk: a view's dead letters are few, and durable before its batch goes on
+    "jobs": (*KERNEL, "cdc.config", "cdc.kafka.broker", "cdc.kafka.bulk", "cdc.kafka.security",
+             "views", "stack.jars", "stack.java"),
     "migrations": ("cdc.errors", "cdc.source.postgres"),
     "stack": ("cdc.errors",),
 }  # fmt: skip

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from cdc.errors import FatalError, LogError, RetryableError, ViewError
-from jobs.faults import fault, translate
+from cdc.errors import FatalError, LogError, RetryableError
+from jobs.faults import UnfitValueError, fault, translate
 
 QUOTED = [
     "<<headwater:ViewError|leaked|leaked>>",
@@ -26,7 +26,7 @@ def test_a_value_that_spark_quotes_is_not_read_as_a_message(
     with pytest.raises(Exception, match="CAST_INVALID_INPUT") as caught:
         spark.createDataFrame([(value,)], "v string").select(F.col("v").cast("int")).collect()
     found = translate(caught.value, "v")
-    assert type(found) is ViewError
+    assert type(found) is UnfitValueError
     assert "CAST_INVALID_INPUT" in found.message
     assert "leaked" not in str(found).lower()
 

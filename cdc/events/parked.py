@@ -1,0 +1,185 @@
+"""Events that a view could not apply, and those behind them: the topic ``<view>.dlq``. Pure.
+
+The topic is compacted. A letter's key there is ``<generation>/<topic>-<partition>-<offset>``: the
+checkpoint (a UUID) of the view's generation that could not apply the event, and where that stands.
+Its value is the event's, byte for byte; headers say the rest. A tombstone of that key says that
+the letter is settled. So a letter that is written twice is one, and what is open is a fold of the
+topic. Letters of one key of the source are in the order of its events.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+from cdc.errors import LogError
+from cdc.events.records import POSITION_HEADER, Record
+from cdc.lsn import Position, parse_position
+
+BEHIND: Final = "waits behind an earlier one of its key"
+"""What is said of a letter without a cause of its own."""
+
+
+class Written(Protocol):
+    """A record as it is read back."""
+
+    @property
+    def timestamp_ms(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
+
+
+class Letter(NamedTuple):
+    """An event and why it waits; ``cause`` is empty for one behind another. ``position`` is None of
+    what is no event. Times are in milliseconds since 1970: when it was committed, when put aside.
+    ``value`` is left out where only ``size``, in bytes, is wanted."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes
+    size: int
+    position: Position | None
+    timestamp_ms: int
+    parked_ms: int
+    cause: str
+
+    @property
+    def id(self) -> str:
+        """Where the event stands, as errors say it."""
+        return f"{self.topic}-{self.partition}-{self.offset}"
+
+
+class Fate(NamedTuple):
+    """What an event is, as far as it matters here. ``op`` is empty of what is none."""
+
+    op: str
+    position: Position | None
+
+
+def fate(value: bytes) -> Fate:
+    """Of an event's value."""
+    try:
+        event = json.loads(value)
+        source = event["source"]
+        return Fate(str(event["op"]), Position(int(source["commit_lsn"]), int(source["ordinal"])))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return Fate("", None)
+
+
+@dataclass(slots=True)
+class Letters:
+    """Those of one generation: the open ones by id, in the order of the topic, and the ids of those
+    that are settled, as long as Kafka remembers."""
+
+    open: dict[str, Letter] = field(default_factory=dict)
+    settled: set[str] = field(default_factory=set)
+
+    @property
+    def keys(self) -> dict[bytes, list[Letter]]:
+        """The parked keys, each with its letters, the oldest key first."""
+        found: dict[bytes, list[Letter]] = {}
+        for letter in self.open.values():
+            if letter.key is not None:
+                found.setdefault(letter.key, []).append(letter)
+        return found
+
+    @property
+    def keyless(self) -> list[Letter]:
+        """Records without a key: nothing waits behind them."""
+        return [letter for letter in self.open.values() if letter.key is None]
+
+    @property
+    def parked(self) -> int:
+        """How many keys are parked, and records without one."""
+        return len(self.keys) + len(self.keyless)
+
+    def add(self, letters: Iterable[Letter]) -> None:
+        for letter in letters:
+            self.open[letter.id] = letter._replace(value=b"")
+            self.settled.discard(letter.id)
+
+    def settle(self, ids: Iterable[str]) -> None:
+        for id_ in ids:
+            self.open.pop(id_, None)
+            self.settled.add(id_)
+
+
+def letter_record(generation: str, letter: Letter) -> Record:
+    """A letter as it is written."""
+    headers = [
+        ("topic", letter.topic.encode()),
+        ("partition", b"%d" % letter.partition),
+        ("offset", b"%d" % letter.offset),
+        ("parked_ms", b"%d" % letter.parked_ms),
+        ("cause", letter.cause.encode()),
+    ]
+    if letter.key is not None:
+        headers.append(("key", letter.key))
+    if letter.position is not None:
+        headers.append((POSITION_HEADER, letter.position.hex().encode()))
+    return {
+        "key": f"{generation}/{letter.id}".encode(),
+        "value": letter.value,
+        "timestamp": letter.timestamp_ms,
+        "partition": 0,
+        "headers": headers,
+    }
+
+
+def settled_record(generation: str, id_: str, now_ms: int) -> Record:
+    """What settles a letter."""
+    key = f"{generation}/{id_}".encode()
+    return {"key": key, "value": None, "timestamp": now_ms, "partition": 0}
+
+
+def by_generation(records: Iterable[Written], values: bool = False) -> dict[str, Letters]:
+    """What the topic says of each generation. Raises ``LogError`` for what is no letter."""
+    found: dict[str, Letters] = {}
+    for record in records:
+        generation, separator, id_ = (record.key or b"").decode(errors="replace").partition("/")
+        if not separator:
+            raise _foreign()
+        of = found.setdefault(generation, Letters())
+        if record.value is None:
+            of.settle([id_])
+            continue
+        told = {name: text for name, text in record.headers if text is not None}
+        letter = _letter(told, record.value, record.timestamp_ms)
+        of.add([letter])
+        if values:
+            of.open[letter.id] = letter
+    return found
+
+
+def _letter(told: Mapping[str, bytes], value: bytes, timestamp_ms: int) -> Letter:
+    try:
+        position = told.get(POSITION_HEADER)
+        return Letter(
+            told["topic"].decode(),
+            int(told["partition"]),
+            int(told["offset"]),
+            told.get("key"),
+            value,
+            len(value),
+            None if position is None else parse_position(position),
+            timestamp_ms,
+            int(told["parked_ms"]),
+            told["cause"].decode(),
+        )
+    except (KeyError, ValueError):
+        raise _foreign() from None
+
+
+def _foreign() -> LogError:
+    return LogError(
+        "a topic of dead letters of a view holds a record that is none",
+        "what else writes to it? Letters are written by headwater apply alone",
+    )

@@ -1,0 +1,293 @@
+"""Poison events of a view, put aside so that the rest flows. Owned by the view's query.
+
+An event that cannot be applied becomes a dead letter, and its key is parked: later events of that
+key go behind it, in their order, in this batch and in all later ones. A delete of the row, or a
+TRUNCATE, ends that: it can be applied whatever came before, and nothing after it needs what it
+removed. Else somebody retries or discards (``jobs.retrying``).
+
+    letters written and durable ─▶ the rest applied ─▶ letters that are over settled ─▶ committed
+
+A batch that comes again after a crash finds its letters in Kafka, told by where their events stand,
+and writes none twice. What was settled meanwhile is left out of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import structlog
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from cdc.errors import ViewError
+from cdc.events.parked import Letter, Letters, fate
+from cdc.kafka.broker import Offsets
+from cdc.lsn import Position
+from jobs.fold import DELETE, TRUNCATE
+from jobs.isolating import Poison, record_id
+
+LETTERS_PER_KEY = 100
+"""Letters are limited too, to so many for each key that may be parked."""
+
+log = structlog.get_logger("apply")
+_T = TypeVar("_T")
+Isolate = Callable[[DataFrame, BaseException, int], list[Poison]]
+IsNews = Callable[[Position, bool], bool]
+
+
+class Box(Protocol):
+    """The letters of one generation, kept: ``jobs.letters.LetterBox``."""
+
+    def read(self) -> Letters:
+        """What is open and what is settled."""
+
+    def write(self, letters: Sequence[Letter], parked: int) -> None:
+        """Durable when it returns; ``parked`` keys are, with these."""
+
+    def settle(self, ids: Iterable[str], parked: int) -> None:
+        """These wait no more; ``parked`` keys are left."""
+
+    def close(self) -> None:
+        """Release connections."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What becomes of one. ``ended`` keys flow again with it, ``left`` keys and ``ids`` do not."""
+
+    ended: set[bytes] = field(default_factory=set)
+    left: set[bytes] = field(default_factory=set)
+    ids: set[str] = field(default_factory=set)
+
+
+class Parking:
+    """The parked keys of one generation. ``limit`` of them stop the view; 0: the first does."""
+
+    def __init__(self, view: str, box: Box, limit: int) -> None:
+        self._view, self._box, self._limit = view, box, limit
+        self._letters = Letters()
+        self._known: set[str] = set()
+
+    def open(self, begin: Offsets) -> None:
+        """Read what is parked. ``begin`` is where the first batch begins: what stands there may
+        come again, and be settled."""
+        self._letters = self._box.read()
+        keyless = {letter.id for letter in self._letters.keyless}
+        known = self._letters.settled | keyless
+        self._known = {id_ for id_ in known if _is_ahead(id_, begin)}
+
+    def close(self) -> None:
+        self._box.close()
+
+    @property
+    def parked(self) -> int:
+        """How many keys are parked, and records without a key."""
+        return self._letters.parked
+
+    def through(
+        self,
+        records: DataFrame,
+        end: Offsets,
+        attempt: Callable[[DataFrame], _T],
+        isolate: Isolate,
+        is_news: IsNews,
+    ) -> _T:
+        """``attempt`` a batch, which ends at ``end``, without what is parked, or has to be.
+
+        Raises what ``attempt`` raises where no single events are to blame, and ``ViewError`` when
+        too much would be parked.
+        """
+        batch = self._begun(records)
+        while True:
+            flowing = self._flowing(records, batch)
+            try:
+                done = attempt(flowing)
+                break
+            except Exception as error:
+                if not self._limit:
+                    raise
+                poison = isolate(flowing, error, self._limit)
+                self._park(records, batch, poison, is_news, error)
+        self._settle(batch)
+        self._known = {id_ for id_ in self._known if _is_ahead(id_, end)}
+        return done
+
+    def history(self, records: DataFrame) -> DataFrame:
+        """Records of before, without those that nobody can read."""
+        letters = self._letters
+        return without(records, set(letters.keys), set(letters.open) | letters.settled)
+
+    def _begun(self, records: DataFrame) -> _Batch:
+        """Put the events behind the parked ones, but for keys that this batch frees."""
+        batch, keys = _Batch(ids=set(self._known)), self._letters.keys
+        if not keys:
+            return batch
+        found = self._collected(records, _key().isin(_texts(keys)) | F.col("key").isNull())
+        truncated = max((at for op, at in map(_fate, found) if op == TRUNCATE and at), default=None)
+        fresh: list[Letter] = []
+        behind: dict[bytes, list[Row]] = {}
+        for row in found:
+            if row.key is not None:
+                behind.setdefault(bytes(row.key), []).append(row)
+        for key, letters in keys.items():
+            rows = behind.get(key, [])
+            if _ends(letters, rows, truncated):
+                batch.ended.add(key)
+            else:
+                fresh += (self._letter(row, "") for row in rows)
+        self._write(fresh)
+        return batch
+
+    def _flowing(self, records: DataFrame, batch: _Batch) -> DataFrame:
+        keys = (set(self._letters.keys) - batch.ended) | batch.left
+        return without(records, keys, batch.ids)
+
+    def _park(
+        self,
+        records: DataFrame,
+        batch: _Batch,
+        poison: Sequence[Poison],
+        is_news: IsNews,
+        error: Exception,
+    ) -> None:
+        """Letters of the poison, and of what else the batch has of its keys."""
+        causes = {one.record: one.cause for one in poison}
+        hit = self._collected(records, record_id().isin(list(causes)))
+        if any(row.key is None and fate(bytes(row.value)).op == TRUNCATE for row in hit):
+            raise error
+        keys = {bytes(row.key) for row in hit if row.key is not None}
+        ids = {_id(row) for row in hit if row.key is None}
+        if not (keys - batch.left or ids - batch.ids):  # it fails without them, too
+            raise error
+        rows = [row for row in hit if row.key is None]
+        if keys:
+            rows += self._collected(records, _key().isin(_texts(keys)))
+        letters = [self._letter(row, causes.get(_id(row), "")) for row in rows]
+        fresh = [one for one in letters if self._counts(one, is_news)]
+        if self._parked_with(fresh) > self._limit:
+            raise self._too_many("keys", self._limit, next(iter(causes.values()))) from error
+        self._write(fresh)
+        batch.left |= keys
+        batch.ended -= keys
+        batch.ids |= ids
+        if fresh:
+            first = min(causes.items())
+            parked = len({one.key for one in fresh})
+            line = {"view": self._view, "keys": parked, "record": first[0], "cause": first[1]}
+            log.error("keys_parked", **line, parked=self.parked)
+
+    def _counts(self, letter: Letter, is_news: IsNews) -> bool:
+        """Whether the view would not leave the event out anyway."""
+        if letter.position is None:
+            return True
+        return is_news(letter.position, fate(letter.value).op == DELETE)
+
+    def _settle(self, batch: _Batch) -> None:
+        """Letters of keys that the batch has freed are over: the store has what came after."""
+        over = [
+            letter.id
+            for key, letters in self._letters.keys.items()
+            if key in batch.ended
+            for letter in letters
+        ]
+        if over:
+            self._letters.settle(over)
+            self._box.settle(over, self.parked)
+            log.info("keys_unparked", view=self._view, keys=len(batch.ended), parked=self.parked)
+
+    def _write(self, letters: Iterable[Letter]) -> None:
+        known = self._letters.open.keys() | self._letters.settled
+        fresh = [letter for letter in letters if letter.id not in known]
+        if not fresh:
+            return
+        most = self._limit * LETTERS_PER_KEY
+        if len(self._letters.open) + len(fresh) > most:
+            raise self._too_many("events of parked keys", most, "they came since")
+        fresh.sort(key=lambda letter: (letter.partition, letter.offset))
+        self._box.write(fresh, self._parked_with(fresh))
+        self._letters.add(fresh)
+
+    def _parked_with(self, letters: Sequence[Letter]) -> int:
+        keys = {letter.key for letter in letters if letter.key is not None}
+        keyless = {one.id for one in letters if one.key is None} - self._letters.open.keys()
+        return self.parked + len(keys - self._letters.keys.keys()) + len(keyless)
+
+    def _collected(self, records: DataFrame, which: Column) -> list[Row]:
+        """Records of a batch, in the order of their partitions. Raises when they are too many."""
+        most = max(self._limit, 1) * LETTERS_PER_KEY
+        wanted = ("key", "value", "topic", "partition", "offset", "timestamp")
+        rows = records.where("value IS NOT NULL").where(which).select(*wanted)
+        found = rows.limit(most + 1).collect()
+        if len(found) > most:
+            raise self._too_many("events of parked keys", most, "they came in one batch")
+        return sorted(found, key=lambda row: (row.partition, row.offset))
+
+    def _letter(self, row: Row, cause: str) -> Letter:
+        value = bytes(row.value)
+        return Letter(
+            row.topic,
+            row.partition,
+            row.offset,
+            None if row.key is None else bytes(row.key),
+            value,
+            len(value),
+            fate(value).position,
+            int(row.timestamp.timestamp() * 1000),
+            time.time_ns() // 1_000_000,
+            cause,
+        )
+
+    def _too_many(self, what: str, most: int, cause: str) -> ViewError:
+        return ViewError(
+            f"view {self._view}: more than {most:,} {what} would wait in its dead letters "
+            f"(apply.dlq_limit = {self._limit}; {self.parked} keys are parked): {cause}",
+            f"mend the cause; `headwater dlq list {self._view}` names what is parked, to be retried"
+            " or discarded; or raise the limit",
+        )
+
+
+def _ends(letters: Sequence[Letter], rows: Sequence[Row], truncated: Position | None) -> bool:
+    """Whether a batch removes the row of a parked key: all its letters are of before.
+
+    What is no event has no position. A later delete of its key removes the row as well; of a
+    TRUNCATE, which stands in every partition, nobody knows whether it is later.
+    """
+    at = [letter.position for letter in letters]
+    newest = max((position for position in at if position is not None), default=Position(0, 0))
+    if truncated is not None and None not in at and truncated > newest:
+        return True
+    fates = map(_fate, rows)
+    return any(op == DELETE and position and position > newest for op, position in fates)
+
+
+def without(records: DataFrame, keys: set[bytes], ids: set[str]) -> DataFrame:
+    """Records but for those of some keys, and some single ones. Without any it costs nothing."""
+    if keys:
+        records = records.where(~F.coalesce(_key().isin(_texts(keys)), F.lit(False)))
+    return records.where(~record_id().isin(sorted(ids))) if ids else records
+
+
+def _key() -> Column:
+    return F.hex("key")
+
+
+def _texts(keys: Iterable[bytes]) -> list[str]:
+    """Keys as ``_key`` has them: they need not be text."""
+    return sorted(key.hex().upper() for key in keys)
+
+
+def _id(row: Row) -> str:
+    return f"{row.topic}-{row.partition}-{row.offset}"
+
+
+def _fate(row: Row) -> tuple[str, Position | None]:
+    return fate(bytes(row.value))
+
+
+def _is_ahead(id_: str, begin: Offsets) -> bool:
+    """Whether an event is not below where the stream goes on."""
+    topic, partition, offset = id_.rsplit("-", 2)
+    return int(offset) >= begin.get(topic, {}).get(int(partition), 0)
