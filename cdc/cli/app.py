@@ -36,6 +36,7 @@ VERBS: tuple[str, ...] = (
     "health",
     "lag",
     "dead-letters",
+    "dlq",
     "verify",
     "demo",
     "bench",
@@ -63,6 +64,7 @@ On your own servers:
   headwater view rebuild VIEW     a view anew, beside what is read
   headwater health                whether capture is alive, for a probe
   headwater lag                   how far behind each view is
+  headwater dlq list              events that views could not apply
   headwater verify VIEW           source and view, row by row
 
 Exit codes: 0 fine, 1 fault, 2 wrong usage or configuration.

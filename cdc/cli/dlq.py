@@ -1,0 +1,212 @@
+"""``headwater dlq``: events that a view could not apply, and those that wait behind them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc.cli.context import configured, declared
+from cdc.cli.output import err, out, print_json
+from cdc.errors import LogError, UsageError
+
+if TYPE_CHECKING:
+    from cdc.config import Config
+    from cdc.events.parked import Letter, Letters
+    from jobs.retrying import Outcome
+
+group = typer.Typer(
+    name="dlq",
+    help="Events that views could not apply, and what waits behind them (apply.dlq_limit).",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+ViewArgument = Annotated[str, typer.Argument(metavar="VIEW")]
+JsonOption = Annotated[bool, typer.Option("--json", help="As JSON on stdout.")]
+KeysOption = Annotated[
+    list[str] | None,
+    typer.Option("--key", metavar="KEY", help="As `list` shows it; may be given several times."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(group)
+
+
+@group.command(name="list")
+def list_(
+    ctx: typer.Context,
+    views: Annotated[
+        list[str] | None, typer.Argument(metavar="[VIEW]...", help="All views by default.")
+    ] = None,
+    events: Annotated[bool, typer.Option("--events", help="A line for every event.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """The parked keys of views: how many events wait, since when, and why. No other values."""
+    from cdc.cli.dlq_display import described, of_events, of_keys
+
+    config = configured(ctx)
+    found = {name: letters(config, name) for name in views or config.views}
+    if as_json:
+        print_json([described(name, of) for name, of in found.items()])
+        return
+    grid = of_events(found) if events else of_keys(found)
+    if grid.row_count:
+        out().print(grid)
+    else:
+        err().print("no dead letters: every event was applied")
+
+
+@group.command()
+def show(
+    ctx: typer.Context,
+    view: ViewArgument,
+    event: Annotated[
+        str, typer.Argument(metavar="EVENT", help="TOPIC-PARTITION-OFFSET, or its position.")
+    ],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object, the value in it as it was written.")
+    ] = False,
+) -> None:
+    """An event that waits: what it is, why, and its value. `list --events` names them.
+
+    On a terminal the value is laid out, and long texts in it are cut. Elsewhere it is written to
+    stdout byte for byte, and what it is to stderr.
+    """
+    from cdc.cli.dlq_display import document, fields
+    from cdc.cli.record_display import pretty
+
+    letter = _letter(configured(ctx), view, event)
+    if as_json:
+        sys.stdout.write(document(view, letter))
+        return
+    if not sys.stdout.isatty():
+        err().print(fields(view, letter))
+        sys.stdout.buffer.write(letter.value)
+        return
+    console = out()
+    console.print(fields(view, letter))
+    text, cut = pretty(letter.value)
+    console.print()
+    console.print(text, markup=False, soft_wrap=True)
+    if cut:
+        err().print("long texts are cut: > FILE writes the value whole, --json too", style="dim")
+
+
+@group.command()
+def retry(
+    ctx: typer.Context, view: ViewArgument, key: KeysOption = None, as_json: JsonOption = False
+) -> None:
+    """Apply the events of parked keys, in order, and let the keys flow again; all by default.
+
+    For when what refused them was mended: the store, its mapping, the schema, the row in the
+    source. A key of which something is still refused stays parked, whole: exit code 1. A running
+    `headwater apply` lets go of the view for that moment.
+    """
+    from cdc.cli.dlq_display import outcome
+    from jobs.retrying import retry as again
+    from jobs.session import spark_session
+
+    config = configured(ctx)
+    wanted = _wanted(config, view, key)
+    if wanted == []:
+        _tell_nothing(view, as_json)
+        return
+    with spark_session(config) as spark:
+        done = again(spark, config, view, wanted)
+    _tell(view, done, as_json, outcome(view, "applied", done))
+
+
+@group.command()
+def discard(
+    ctx: typer.Context,
+    view: ViewArgument,
+    key: KeysOption = None,
+    everything: Annotated[bool, typer.Option("--all", help="Of every parked key.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Give up the events of parked keys: each row stays as it is until its next event.
+
+    What they held is then missing from the view; `headwater verify VIEW --repair` sets the rows
+    right. A running `headwater apply` lets go of the view for that moment.
+    """
+    from cdc.cli.dlq_display import outcome
+    from jobs.retrying import discard as give_up
+
+    if bool(key) == everything:
+        raise UsageError("discard takes --key KEY or --all", "`headwater dlq list` names the keys")
+    config = configured(ctx)
+    wanted = _wanted(config, view, key)
+    if wanted == []:
+        _tell_nothing(view, as_json)
+        return
+    done = give_up(config, view, wanted)
+    _tell(view, done, as_json, outcome(view, "discarded", done))
+    if done.settled and not as_json:
+        err().print(
+            f"{view}: what these events held is missing until their rows change again: "
+            f"headwater verify {view} --repair sets them right",
+            style="yellow",
+            soft_wrap=True,
+        )
+
+
+def letters(config: Config, view: str, values: bool = False) -> Letters:
+    """The dead letters of what people read of a view. Raises ``UsageError`` for no such view."""
+    from cdc.kafka.broker import Broker
+    from jobs.retrying import waiting
+
+    declared(config, view)
+    with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
+        return waiting(config, broker, view, values)
+
+
+def _letter(config: Config, view: str, event: str) -> Letter:
+    for letter in letters(config, view, values=True).open.values():
+        position = "" if letter.position is None else letter.position.hex()
+        if event == letter.id or event.upper() == position:
+            return letter
+    raise LogError(
+        f"there is no dead letter {event} of view {view}", "see headwater dlq list --events"
+    )
+
+
+def _wanted(config: Config, view: str, given: list[str] | None) -> list[str] | None:
+    """The keys that are meant, as events have them; None for all, empty if nothing is parked."""
+    from cdc.cli.record_display import key_text
+    from jobs.retrying import names
+
+    found = {}
+    for letter in letters(config, view).open.values():
+        found[names(letter)] = found[key_text(letter.key)] = names(letter)
+    if not found:
+        return []
+    if given is None:
+        return None
+    if unknown := [key for key in given if key not in found]:
+        raise UsageError(
+            f"view {view}: {', '.join(unknown)} is not parked", f"see headwater dlq list {view}"
+        )
+    return [found[key] for key in given]
+
+
+def _tell_nothing(view: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"view": view, "events": 0, "keys": 0, "left": []})
+    else:
+        err().print(f"{view}: no dead letters")
+
+
+def _tell(view: str, done: Outcome, as_json: bool, lines: list[str]) -> None:
+    from jobs.retrying import names
+
+    if as_json:
+        left = [{"key": key, "cause": cause} for key, cause in done.left.items()]
+        keys = len({names(letter) for letter in done.settled})
+        print_json({"view": view, "events": len(done.settled), "keys": keys, "left": left})
+    else:
+        for line in lines:
+            out().print(line, soft_wrap=True, markup=False)
+    if done.left:
+        raise typer.Exit(1)

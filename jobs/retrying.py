@@ -1,0 +1,204 @@
+"""Dead letters of a view that somebody looked at: applied after all, or given up.
+
+Both hold the view's stream meanwhile: a running apply lets go of it, and reads what is parked when
+it goes on. Letters are settled when the store has what came of them, so after a crash in between
+they are applied once more, which changes nothing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from cdc.config import Config
+from cdc.errors import ViewError
+from cdc.events.parked import Letter, Letters
+from cdc.kafka.broker import Broker
+from jobs.applying import Applier, Model, evaluate, released
+from jobs.generations import read_generations
+from jobs.isolating import Poison, isolate
+from jobs.letters import LetterBox, read_letters
+from jobs.parking import without
+from jobs.sinks import open_sink
+from jobs.standing import Standing, standing
+from jobs.state import ViewState, generation_id, state_directory, view_directory
+from jobs.turn import BUSY_S, taken_over, turn
+from jobs.versions import read_versions
+from views.resolve import resolve
+
+_RECORD = (
+    StructType()
+    .add("key", BinaryType())
+    .add("value", BinaryType())
+    .add("topic", StringType())
+    .add("partition", IntegerType())
+    .add("offset", LongType())
+    .add("timestamp", TimestampType())
+)
+
+
+class Outcome(NamedTuple):
+    """``settled`` letters wait no more; ``left`` are still refused, with the cause."""
+
+    settled: list[Letter]
+    left: dict[str, str]
+
+
+def waiting(config: Config, broker: Broker, name: str, values: bool = False) -> Letters:
+    """The dead letters of the generation that people read.
+
+    Where this machine does not have the view's state, those of all its generations.
+    """
+    found = read_letters(broker, name, values)
+    directory = view_directory(config.apply.state, config.source.name, name)
+    number = read_generations(directory).live_number
+    generation = generation_id(state_directory(directory, number))
+    if generation is not None:
+        return found.get(generation, Letters())
+    letters = Letters()
+    for one in found.values():
+        letters.open.update(one.open)
+    return letters
+
+
+def names(letter: Letter) -> str:
+    """What a letter is chosen by: its key, or where it stands if it has none."""
+    return letter.id if letter.key is None else letter.key.decode(errors="replace")
+
+
+def discard(config: Config, name: str, wanted: Collection[str] | None) -> Outcome:
+    """Give up the letters of some keys (None: of all): the next event of each is applied."""
+    with _held(config, name) as live, closing(LetterBox(config, name, live.state)) as box:
+        letters = box.read()
+        chosen = _chosen(letters, wanted)
+        _settle(box, letters, chosen)
+    return Outcome(chosen, {})
+
+
+def retry(
+    spark: SparkSession, config: Config, name: str, wanted: Collection[str] | None
+) -> Outcome:
+    """Apply the letters of some keys (None: of all), each key's in order, as the stream would.
+
+    What is still refused stays parked, whole keys at a time.
+    """
+    with _held(config, name) as live, closing(LetterBox(config, name, live.state)) as box:
+        letters = box.read(values=True)
+        chosen = _chosen(letters, wanted)
+        if not chosen:
+            return Outcome([], {})
+        left = _applied(spark, config, live, chosen)
+        done = [letter for letter in chosen if names(letter) not in left]
+        _settle(box, letters, done)
+    return Outcome(done, left)
+
+
+@contextmanager
+def _held(config: Config, name: str) -> Iterator[Standing]:
+    """The live generation, which nobody else writes until the block ends."""
+    directory = view_directory(config.apply.state, config.source.name, name)
+    if read_generations(directory).live is None:
+        raise ViewError(f"view {name}: nothing was applied to it here", "run `headwater apply`")
+    with turn(directory, "build", BUSY_S), taken_over(directory, config.apply.retry_s):
+        if read_generations(directory).switching is not None:
+            raise ViewError(
+                f"view {name}: a switch was interrupted",
+                "`headwater apply` or `headwater view rebuild` ends it; then try again",
+            )
+        live = standing(None, config, name, True)
+        assert live is not None, "it was there before the locks were taken"
+        yield live
+
+
+def _chosen(letters: Letters, wanted: Collection[str] | None) -> list[Letter]:
+    found = [one for one in letters.open.values() if wanted is None or names(one) in wanted]
+    if wanted is not None and (unknown := set(wanted) - {names(one) for one in found}):
+        raise ViewError(
+            f"{len(unknown)} of the keys are not parked", "see `headwater dlq list VIEW`"
+        )
+    return found
+
+
+def _settle(box: LetterBox, letters: Letters, done: list[Letter]) -> None:
+    ids = [letter.id for letter in done]
+    letters.settle(ids)
+    if ids:
+        box.settle(ids, letters.parked)
+
+
+def _applied(
+    spark: SparkSession, config: Config, live: Standing, chosen: list[Letter]
+) -> dict[str, str]:
+    """Give letters to the store; those that are still refused, with the cause."""
+    name, definition = live.definition.name, live.definition
+    with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
+        versions = read_versions(broker, config.source.name, definition.schema, definition.table)
+    if not versions:
+        raise ViewError(f"view {name}: {config.source.name}.__schemas does not have its table")
+    model = Model(resolve(definition, list(versions.values())[-1]), versions)
+    store, retry_s = config.stores[definition.store], config.apply.retry_s
+    with closing(open_sink(store, name, spark, retry_s, live.number)) as sink:
+        if sink.prepare(model.columns, definition.key):
+            live.state.remember_lost()
+            raise ViewError(
+                f"view {name}: store {definition.store} no longer holds what was applied to it",
+                f"`headwater view rebuild {name}` fills it, from a snapshot",
+            )
+        # Of no checkpoint: Delta would take the batch for one that it has.
+        state = ViewState(live.state.directory, str(uuid.uuid4()))
+        return _attempts(model, Applier(name, state, sink, False), _frame(spark, chosen), chosen)
+
+
+def _attempts(
+    model: Model, applier: Applier, records: DataFrame, chosen: list[Letter]
+) -> dict[str, str]:
+    by_id = {letter.id: names(letter) for letter in chosen}
+    left: dict[str, str] = {}
+    while len(left) < len(set(by_id.values())):
+        refused = [letter for letter in chosen if names(letter) in left]
+        keys = {letter.key for letter in refused if letter.key is not None}
+        flowing = without(records, keys, {one.id for one in refused if one.key is None})
+        try:
+            held, counted = evaluate(model, flowing)
+            with released(held):
+                applier.apply(held, counted, 0)
+            break
+        except Exception as error:
+            found = {by_id[one.record]: one.cause for one in _poison(model, flowing, error)}
+            if found.keys() <= left.keys():
+                raise
+            left |= found
+    return left
+
+
+def _poison(model: Model, flowing: DataFrame, error: Exception) -> list[Poison]:
+    return isolate(model, flowing, error, 1_000)
+
+
+def _frame(spark: SparkSession, letters: list[Letter]) -> DataFrame:
+    """Letters as the Kafka source gives records."""
+    rows = [
+        (
+            None if one.key is None else bytearray(one.key),
+            bytearray(one.value),
+            one.topic,
+            one.partition,
+            one.offset,
+            datetime.fromtimestamp(one.timestamp_ms / 1000, UTC),
+        )
+        for one in letters
+    ]
+    return spark.createDataFrame(rows, _RECORD)

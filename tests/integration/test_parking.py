@@ -1,0 +1,294 @@
+"""Dead letters of views: a real Kafka, real stores, events written by hand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import opensearchpy
+import pytest
+import redis
+
+from bootstrap.build import build
+from bootstrap.keep import clear
+from bootstrap.switch import switch
+from cdc.config import OpenSearch, Redis
+from cdc.errors import HeadwaterError, ViewError
+from cdc.events.parked import Letter
+from cdc.topics import view_dead_letters_topic
+from jobs.apply import apply_views
+from jobs.letters import LetterBox
+from jobs.retrying import discard, names, retry, waiting
+from jobs.schema import PLACEHOLDER
+from tests.events import delete, event
+from tests.waiting import wait_until
+from tests.written import V1, row, v1
+
+if TYPE_CHECKING:
+    from tests.bootstraps import Setting
+
+LOUD = "select id, body, upper(body) as loud from t"
+"""What an UPDATE leaves out of ``body`` is poison here."""
+ONE, TWO = '{"id":1}', '{"id":2}'
+
+
+def applied(setting: Setting) -> dict[str, HeadwaterError]:
+    return apply_views(setting.spark, setting.config, [setting.view], threading.Event(), True)
+
+
+def parked(setting: Setting) -> dict[str, int]:
+    """How many events wait, by key."""
+    letters = waiting(setting.config, setting.broker, setting.view)
+    found = {key.decode(): len(of) for key, of in letters.keys.items()}
+    return found | {letter.id: 1 for letter in letters.keyless}
+
+
+def written(setting: Setting) -> list[str]:
+    """The ids of all letters that were ever written, tombstones left out."""
+    topic = view_dead_letters_topic(setting.view)
+    end = setting.broker.end_offsets([topic])[topic][0]
+    records = setting.broker.read(topic, 0, 0, end)
+    return [(one.key or b"").decode().partition("/")[2] for one in records if one.value is not None]
+
+
+def lacking(lsn: int, id_: int) -> tuple[bytes | None, bytes | None]:
+    """An UPDATE that leaves out a value that no store has."""
+    return v1(lsn, 1, row(id_, PLACEHOLDER), "u")
+
+
+def test_what_a_store_cannot_be_given_waits_and_the_rest_flows(setting: Setting) -> None:
+    log = setting.table.log
+    log.write(v1(1, 1, row(1, "a")), lacking(2, 2), v1(3, 1, row(3, "c")))
+    assert applied(setting) == {}
+    assert setting.shown() == {1: "a", 3: "c"}
+    log.write(v1(4, 1, row(2, "later"), "u"), v1(5, 1, row(3, "d"), "u"))
+    assert applied(setting) == {}
+    assert setting.shown() == {1: "a", 3: "d"}
+    assert parked(setting) == {TWO: 2}
+    outcome = retry(setting.spark, setting.config, setting.view, None)
+    assert ([names(one) for one in outcome.settled], outcome.left) == ([TWO, TWO], {})
+    assert setting.shown() == {1: "a", 2: "later", 3: "d"}
+    log.write(v1(6, 1, row(2, "flows"), "u"))
+    assert applied(setting) == {}
+    assert setting.shown() == {1: "a", 2: "flows", 3: "d"}
+
+
+def test_what_is_still_refused_stays_and_a_delete_frees_it(setting: Setting) -> None:
+    log = setting.table.log
+    log.write(v1(1, 1, row(1, "a")), lacking(2, 2), (ONE.encode(), b"odd"), (None, b"odd too"))
+    assert applied(setting) == {}
+    outcome = retry(setting.spark, setting.config, setting.view, None)
+    assert outcome.settled == []
+    assert outcome.left[ONE] == "not an event of Headwater"
+    assert "neither the change nor the store" in outcome.left[TWO]
+    assert len(outcome.left) == 4  # without a key it went to both partitions
+    log.write(*delete(5, 1, row(2, None), V1.schema_id()), v1(6, 1, row(2, "new life")))
+    assert applied(setting) == {}
+    assert setting.shown()[2] == "new life"
+    assert TWO not in parked(setting)
+
+
+def test_what_is_discarded_is_missing_and_the_next_event_of_the_key_wins(cached: Setting) -> None:
+    log = cached.table.log
+    cached.declare(LOUD)
+    log.write(v1(1, 1, row(1, "a")), v1(1, 2, row(2, "b")))
+    assert applied(cached) == {}
+    log.write(lacking(2, 1), lacking(3, 2))
+    assert applied(cached) == {}
+    with pytest.raises(ViewError, match="1 of the keys are not parked"):
+        discard(cached.config, cached.view, ['{"id":9}'])
+    outcome = discard(cached.config, cached.view, [ONE])
+    assert [names(letter) for letter in outcome.settled] == [ONE]
+    assert parked(cached) == {TWO: 1}
+    log.write(v1(4, 1, row(1, "next"), "u"), v1(5, 1, row(2, "behind"), "u"))
+    assert applied(cached) == {}
+    assert cached.shown() == {1: "next", 2: "b"}
+    assert parked(cached) == {TWO: 2}
+
+
+def test_a_batch_that_comes_again_writes_no_letter_twice(setting: Setting) -> None:
+    log = setting.table.log
+    log.write(v1(1, 1, row(1, "a")), lacking(2, 2), v1(3, 1, row(3, "c")), (None, b"odd"))
+    assert applied(setting) == {}
+    uncommit(setting)
+    assert applied(setting) == {}
+    assert len(written(setting)) == len(set(written(setting))) == 3
+    discard(setting.config, setting.view, None)
+    uncommit(setting)
+    assert applied(setting) == {}
+    assert parked(setting) == {}
+    assert setting.shown() == {1: "a", 3: "c"}
+
+
+def uncommit(setting: Setting) -> None:
+    """As a kill before the commit of the newest batch leaves the checkpoint."""
+    config = setting.config
+    commits = Path(config.apply.state) / config.source.name / setting.view / "checkpoint/commits"
+    newest = max(commits.glob("[0-9]*"), key=lambda file: int(file.name))
+    newest.unlink()
+    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("step", ["write", "wrote", "apply", "applied", "settle", "settled"])
+def test_killed_between_any_two_steps_nothing_is_lost_or_doubled(
+    cached: Setting, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    log = cached.table.log
+    cached.declare(LOUD)
+    log.write(v1(1, 1, row(1, "a")), v1(1, 2, row(2, "b")), v1(1, 3, row(3, "c")))
+    assert applied(cached) == {}
+    log.write(lacking(2, 1))
+    assert applied(cached) == {}
+    log.write(
+        *delete(3, 1, row(1, None), V1.schema_id()), lacking(4, 2), v1(5, 1, row(3, "d"), "u")
+    )
+    with monkeypatch.context() as patched:
+        kill_at(patched, step)
+        assert "killed" in str(applied(cached)[cached.view])
+    assert applied(cached) == {}
+    assert cached.shown() == {2: "b", 3: "d"}
+    assert parked(cached) == {TWO: 1}
+    assert len(written(cached)) == len(set(written(cached))) == 2
+
+
+def kill_at(patched: pytest.MonkeyPatch, step: str) -> None:
+    from jobs.applying import Applier
+
+    of: dict[str, tuple[Any, str, bool]] = {
+        "write": (LetterBox, "write", False),
+        "wrote": (LetterBox, "write", True),
+        "apply": (Applier, "apply", False),
+        "applied": (Applier, "apply", True),
+        "settle": (LetterBox, "settle", False),
+        "settled": (LetterBox, "settle", True),
+    }
+    owner, name, after = of[step]
+    held: Callable[..., Any] = getattr(owner, name)
+
+    def killed(*arguments: Any) -> None:
+        if after:
+            held(*arguments)
+        raise ViewError("killed")
+
+    patched.setattr(owner, name, killed)
+
+
+def test_letters_are_settled_while_apply_runs_and_it_goes_on(cached: Setting) -> None:
+    log, stopping = cached.table.log, threading.Event()
+    failed: dict[str, HeadwaterError] = {}
+    cached.declare(LOUD)
+
+    def run() -> None:
+        failed.update(apply_views(cached.spark, cached.config, [cached.view], stopping))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        log.write(v1(1, 1, row(1, "a")), lacking(2, 2))
+        wait_until(lambda: parked(cached) == {TWO: 1}, "the event to be parked")
+        log.write(v1(3, 1, row(2, "mended"), "u"))
+        wait_until(lambda: parked(cached) == {TWO: 2}, "the next event behind it")
+        retry(cached.spark, cached.config, cached.view, None)
+        log.write(v1(4, 1, row(2, "flows"), "u"))
+        wait_until(lambda: cached.shown().get(2) == "flows", "the key to flow again")
+    finally:
+        stopping.set()
+        thread.join(120)
+    assert failed == {}
+    assert parked(cached) == {}
+
+
+def test_more_than_the_limit_stops_the_view_until_somebody_looked(cached: Setting) -> None:
+    log = cached.table.log
+    cached.declare(LOUD, dlq_limit=2)
+    log.write(lacking(1, 1), lacking(2, 2))
+    assert applied(cached) == {}
+    log.write(lacking(3, 3), v1(4, 1, row(4, "d")))
+    assert "more than 2 keys would wait" in str(applied(cached)[cached.view])
+    assert parked(cached) == {ONE: 1, TWO: 1}
+    discard(cached.config, cached.view, [ONE])
+    assert applied(cached) == {}
+    assert cached.shown() == {4: "d"}
+    assert parked(cached) == {TWO: 1, '{"id":3}': 1}
+
+
+def test_letters_that_kafka_no_longer_has_are_missed(cached: Setting) -> None:
+    cached.declare(LOUD)
+    cached.table.log.write(lacking(1, 1))
+    assert applied(cached) == {}
+    topic = view_dead_letters_topic(cached.view)
+    cached.broker.delete_topics([topic])
+    wait_until(lambda: topic not in cached.broker.partitions([topic]), "the topic to be gone")
+    said = str(applied(cached)[cached.view])
+    assert "no longer holds its dead letters, 1 keys were parked" in said
+
+
+def test_an_index_that_does_not_take_a_document_keeps_the_others(
+    cached: Setting, opensearch: str
+) -> None:
+    store = OpenSearch(kind="opensearch", url=opensearch)
+    cached.config = cached.config.model_copy(update={"stores": {"s": store}})
+    log, index = cached.table.log, f"{cached.view}-1"
+    log.write(v1(1, 1, row(1, "1")))
+    assert applied(cached) == {}
+    with opensearchpy.OpenSearch([opensearch]) as client:
+        mapping = client.indices.get(index=index)[index]["mappings"]
+        client.indices.delete(index=index)
+        mapping["properties"]["body"] = {"type": "long"}
+        aliases: dict[str, Any] = {f"{index}.rows": {}, cached.view: {}}
+        client.indices.create(index=index, body={"mappings": mapping, "aliases": aliases})
+        log.write(v1(2, 1, row(2, "two")), v1(3, 1, row(3, "3")))
+        assert applied(cached) == {}
+        (cause,) = {one.cause for one in letters_of(cached)}
+        assert cause == "OpenSearch refused it: HTTP 400 mapper_parsing_exception in field body"
+        client.indices.refresh(index=index)
+        found = client.search(index=cached.view)["hits"]["hits"]
+    assert [hit["_id"] for hit in found] == ["3"]
+
+
+def letters_of(setting: Setting) -> Iterable[Letter]:
+    return waiting(setting.config, setting.broker, setting.view).open.values()
+
+
+def test_a_key_in_redis_that_is_something_else_parks_that_row_alone(cached: Setting) -> None:
+    log = cached.table.log
+    log.write(v1(1, 1, row(1, "a")))
+    assert applied(cached) == {}
+    store = cached.config.stores["s"]
+    assert isinstance(store, Redis)
+    with redis.Redis.from_url(store.url) as client:
+        client.set(f"{cached.view}@1:2", "mine")
+        log.write(v1(2, 1, row(2, "b")), *(v1(3, i, row(i, "c")) for i in range(3, 9)))
+        assert applied(cached) == {}
+        assert parked(cached) == {TWO: 1}
+        client.delete(f"{cached.view}@1:2")
+    assert retry(cached.spark, cached.config, cached.view, None).left == {}
+    assert cached.shown() == {1: "a", 2: "b"} | dict.fromkeys(range(3, 9), "c")
+
+
+def test_an_event_of_a_version_that_nobody_described_waits(cached: Setting) -> None:
+    cached.table.log.write(event(1, 1, row(1, "a"), schema_id="f" * 16), v1(2, 1, row(2, "b")))
+    assert applied(cached) == {}
+    assert cached.shown() == {2: "b"}
+    (letter,) = letters_of(cached)
+    assert letter.cause == "an unknown schema_id"
+    assert (letter.topic, letter.key) == (cached.table.log.topic, ONE.encode())
+
+
+def test_a_rebuild_begins_without_letters_and_a_rollback_finds_its_own(cached: Setting) -> None:
+    cached.declare(LOUD)
+    cached.table.write(row(1, "a"), row(2, "b"))
+    assert applied(cached) == {}
+    cached.table.touch(2)
+    assert applied(cached) == {}
+    assert parked(cached) == {TWO: 1}
+    build(cached.kit())
+    assert parked(cached) == {}
+    assert cached.shown() == {1: "a", 2: "b"}
+    switch(cached.kit(), 1)
+    assert parked(cached) == {TWO: 1}
+    clear(cached.kit())
+    topic = view_dead_letters_topic(cached.view)
+    wait_until(lambda: topic not in cached.broker.partitions([topic]), "the topic to be gone")
