@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bootstrap.kit import Kit
 from cdc.errors import HeadwaterError
+from jobs.letters import drop_letters, forget_letters
 from jobs.state import state_directory
 
 _DAY_S = 24 * 3600.0
@@ -44,7 +45,9 @@ def remove(kit: Kit, number: int) -> None:
         stored.drop(number)
     finally:
         stored.close()
-    _forget(state_directory(kit.directory, number))
+    directory = state_directory(kit.directory, number)
+    forget_letters(kit.config, kit.name, directory, kit.broker)
+    _forget(directory)
     kit.write(kit.read().without(number))
 
 
@@ -54,6 +57,7 @@ def clear(kit: Kit) -> list[int]:
     numbers = sorted(found.of, key=lambda number: found.of[number].phase == "live")
     for number in numbers:
         remove(kit, number)
+    drop_letters(kit.broker, kit.name)
     (kit.directory / "generations.json").unlink(missing_ok=True)
     return numbers
 

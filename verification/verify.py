@@ -15,7 +15,7 @@ from verification.compare import Outcome, Row, StoredRow, compare, differing_col
 from verification.reach import wait_until_applied
 from verification.repair import Repair
 from verification.source import SourceSnapshot, source_at_new_lsn
-from verification.touched import touched_keys
+from verification.touched import key_reader, touched_keys
 from views.resolve import ResolvedView
 
 MAX_ROUNDS = 6
@@ -24,7 +24,7 @@ MAX_ROUNDS = 6
 class Difference(NamedTuple):
     """A row that is not what it should be. ``columns`` holds source's and view's values."""
 
-    kind: Literal["missing", "extra", "different"]
+    kind: Literal["missing", "extra", "different", "parked"]
     key: dict[str, Canonical]
     columns: dict[str, tuple[Canonical, Canonical]]
 
@@ -44,6 +44,8 @@ class Report:
     """Of these, those that are equal now."""
     undecided: int = 0
     """Rows that were changed during every round."""
+    parked: int = 0
+    """Rows that are not as in the source and whose events wait as dead letters."""
     rounds: int = 0
     seconds: float = 0.0
     differences: list[Difference] = field(default_factory=list)
@@ -56,7 +58,7 @@ class Report:
     @property
     def equal(self) -> bool:
         """Every row was decided, and none differs any more."""
-        return self.wrong == self.repaired and not self.undecided
+        return self.wrong == self.repaired and not self.undecided and not self.parked
 
 
 class Verification:
@@ -75,7 +77,9 @@ class Verification:
         limit: int,
         on_step: Callable[[str], None] = lambda _: None,
         repair: Repair | None = None,
+        parked: Callable[[], Iterable[bytes]] = tuple,
     ) -> None:
+        """``parked`` gives the keys, as events have them, whose events wait as dead letters."""
         self._dsn, self._source, self._view = dsn, source, view
         self._publication = publication
         self._broker, self._scan = broker, scan
@@ -86,7 +90,9 @@ class Verification:
         self._canonical = row_canonicalizer([canonicalizer(o.type) for o in view.outputs])
         self._key = [self._names.index(name) for name in view.key]
         self._report = Report(view.name)
-        self._repair = repair
+        self._repair, self._parked = repair, parked
+        self._row_of = key_reader(view)
+        self._waiting: set[bytes] = set()
         self._found: set[bytes] = set()
         self._wrong: set[bytes] = set()
 
@@ -126,7 +132,9 @@ class Verification:
             self._wait_for(source.lsn)
             self._on_step("reading the view")
             room = max(0, self._limit - len(report.differences))
+            waiting = self._parked_rows()
             outcome = compare(expected, self._stored(), source.lsn, room, only)
+            self._set_aside(outcome, waiting | self._parked_rows())
             if only is None:
                 report.view_rows = outcome.view_rows
             missing = self._never_touched(outcome.missing, before)
@@ -152,6 +160,25 @@ class Verification:
             deadline,
             lambda what: self._on_step(f"waiting for {what}"),
         )
+
+    def _parked_rows(self) -> set[bytes]:
+        """The packed keys of rows whose events wait."""
+        found = (self._row_of(key, "a dead letter") for key in self._parked() if key[:1] == b"{")
+        return {key for key in found if key is not None}
+
+    def _set_aside(self, outcome: Outcome, parked: set[bytes]) -> None:
+        """Rows whose events wait are told as that, once, and neither judged nor repaired."""
+        report = self._report
+        found = parked & (outcome.missing | outcome.different.keys() | outcome.extra.keys())
+        outcome.missing -= found
+        for key in found:
+            outcome.different.pop(key, None)
+            outcome.extra.pop(key, None)
+        new = sorted(found - self._waiting)
+        described = [Difference("parked", self._named(key), {}) for key in new]
+        report.differences += described[: max(0, self._limit - len(report.differences))]
+        self._waiting |= found
+        report.parked = len(self._waiting)
 
     def _stored(self) -> Iterator[StoredRow]:
         names, key, canonical = self._names, self._key, self._canonical

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from cdc.config import Config
+    from cdc.kafka.broker import Broker, Offsets
     from cdc.lag import Lag, PartitionLag
 
+Document = dict[str, Any]
 _EVERY_S = 1.0
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -49,17 +52,18 @@ def lag(
         connect(config.source.dsn) as conn,
         Broker(config.kafka.bootstrap_servers, config.kafka) as broker,
     ):
+        parked = ParkedKeys(config, broker, list(topics))
 
         def now() -> Lag:
             source = config.source
             return measure(conn, broker, source.name, source.slot_name, topics, time.time())
 
         if as_json:
-            print_json(document(now()))
+            print_json(document(now(), parked.now()))
         elif watch:
-            _watch(lambda: table(now()))
+            _watch(lambda: table(now(), parked.now()))
         else:
-            out().print(table(now()))
+            out().print(table(now(), parked.now()))
 
 
 def view_topics(config: Config, names: Sequence[str]) -> dict[str, list[str]]:
@@ -87,7 +91,33 @@ def _watch(draw: Any) -> None:
             live.update(draw(), refresh=True)
 
 
-def document(lag: Lag) -> dict[str, Any]:
+class ParkedKeys:
+    """How many keys wait as dead letters, by view and the partition they are of. A topic of them
+    is read again when something was written to it."""
+
+    def __init__(self, config: Config, broker: Broker, views: Sequence[str]) -> None:
+        self._config, self._broker, self._views = config, broker, views
+        self._ends: Offsets = {}
+        self._found: dict[tuple[str, int], int] = {}
+
+    def now(self) -> dict[tuple[str, int], int]:
+        from cdc.topics import view_dead_letters_topic
+        from jobs.retrying import waiting
+
+        topics = {view_dead_letters_topic(view): view for view in self._views}
+        ends = self._broker.end_offsets(list(self._broker.partitions(list(topics))))
+        if ends != self._ends:
+            self._ends, self._found = ends, {}
+            for topic in ends:
+                letters = waiting(self._config, self._broker, topics[topic])
+                firsts = [*(of[0] for of in letters.keys.values()), *letters.keyless]
+                for letter in firsts:
+                    place = topics[topic], letter.partition
+                    self._found[place] = self._found.get(place, 0) + 1
+        return self._found
+
+
+def document(lag: Lag, parked: Mapping[tuple[str, int], int] = MappingProxyType({})) -> Document:
     """The same as JSON: LSNs as PostgreSQL writes them, sizes in bytes."""
     progress = None if lag.progress_lsn is None else format_lsn(lag.progress_lsn)
     return {
@@ -111,13 +141,14 @@ def document(lag: Lag) -> dict[str, Any]:
                 "behind_bytes": item.behind_bytes,
                 "behind_s": round(item.behind_s, 3),
                 "lost_records": item.lost_records,
+                "parked_keys": parked.get((item.view, item.partition), 0),
             }
             for item in lag.views
         ],
     }
 
 
-def table(lag: Lag) -> Table:
+def table(lag: Lag, parked: Mapping[tuple[str, int], int] = MappingProxyType({})) -> Table:
     """Capture first, then a line for every view and partition."""
     from rich.table import Table
 
@@ -144,7 +175,7 @@ def table(lag: Lag) -> Table:
             f"{item.behind_records:,}",
             size(item.behind_bytes),
             f"{item.behind_s:,.1f}",
-            _styled(item),
+            _styled(item, parked.get((item.view, item.partition), 0)),
         )
         shown = item.view
     return grid
@@ -161,12 +192,15 @@ def _state(item: PartitionLag) -> str:
 _STYLES: Mapping[str, str] = {"not started": "yellow", "lost": "bold red", "up to date": "green"}
 
 
-def _styled(item: PartitionLag) -> Text:
+def _styled(item: PartitionLag, parked: int) -> Text:
     from rich.text import Text
 
     state = _state(item)
     said = f"{item.lost_records:,} records lost to retention" if state == "lost" else state
-    return Text(said, style=_STYLES.get(state, ""))
+    text = Text(said, style=_STYLES.get(state, ""))
+    if parked:
+        text.append(f", {parked:,} key{'s' * (parked > 1)} parked: headwater dlq list", "red")
+    return text
 
 
 def size(size: int | None) -> str:

@@ -67,6 +67,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
     """The verification's report."""
     from cdc.kafka.broker import Broker
     from jobs.generations import read_generations
+    from jobs.retrying import waiting
     from jobs.state import view_directory
     from verification.repair import Repair
     from verification.verify import Verification
@@ -104,6 +105,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
             limit=limit,
             on_step=on_step,
             repair=Repair(config.source, broker, live) if repair else None,
+            parked=lambda: waiting(config, broker, view).keys,
         ).run()
 
 
@@ -172,6 +174,7 @@ def document(report: Report) -> dict[str, Any]:
         "different": report.different,
         "repaired": report.repaired,
         "undecided": report.undecided,
+        "parked": report.parked,
         "rounds": report.rounds,
         "seconds": round(report.seconds, 3),
         "differences": [_difference(item) for item in report.differences],
@@ -219,8 +222,16 @@ def show(report: Report, console: Console) -> None:
             "when less changes, or rebuild the view when nothing does",
             style="yellow",
         )
+    if report.parked:
+        console.print(
+            f"{report.parked:,} rows are parked: events that could not be applied wait in the "
+            f"view's dead letters: headwater dlq list {report.view}",
+            style="yellow",
+        )
     left = found - report.repaired
     verdict = f"{left:,} rows differ" if left else "not decided"
+    if report.parked and not left and not report.undecided:
+        verdict = f"{report.parked:,} rows parked, the others equal"
     if report.equal:
         verdict = "repaired" if found else "equal"
     repaired = f", repaired {report.repaired:,}" if report.repaired else ""

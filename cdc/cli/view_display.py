@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -30,19 +31,22 @@ def described(config: Config, name: str) -> dict[str, Any]:
         "building": building.number if building else None,
         "switching": found.switching,
         "kept": [one.number for one in found.kept],
-        "generations": [_generation(one) for one in found.of.values()],
+        "generations": [_generation(one, directory) for one in found.of.values()],
     }
 
 
-def _generation(one: Generation) -> dict[str, Any]:
+def _generation(one: Generation, directory: Path) -> dict[str, Any]:
     from cdc.lsn import format_lsn
+    from jobs.state import ViewState, state_directory
 
+    _, parked = ViewState(state_directory(directory, one.number), "").letters()
     return {
         "generation": one.number,
         "phase": one.phase,
         "store": one.declared.store,
         "rows": one.rows,
         "dead_letters": one.dead_letters,
+        "parked_keys": parked,
         "snapshot": one.snapshot or None,
         "lsn": format_lsn(min(one.points)) if one.points else None,
         "offsets": one.offsets,
@@ -69,7 +73,7 @@ def overview(found: Sequence[dict[str, Any]]) -> Table:
         grid.add_row(
             one["view"],
             one["store"],
-            str(one["live"] or "-"),
+            _live(one),
             f"{building}: {phases[building]}" if building else "-",
             ", ".join(map(str, one["kept"])) or "-",
         )
@@ -91,7 +95,7 @@ def generations(found: dict[str, Any]) -> Table:
     for one in reversed(found["generations"]):
         grid.add_row(
             str(one["generation"]),
-            Text(one["phase"], _STYLES.get(one["phase"], "cyan")),
+            Text(one["phase"] + _parked(one), _STYLES.get(one["phase"], "cyan")),
             one["store"],
             f"{one['rows']:,}" + _missing(one["dead_letters"]),
             one["lsn"] or "-",
@@ -100,6 +104,17 @@ def generations(found: dict[str, Any]) -> Table:
             Text(one["sql"]),
         )
     return grid
+
+
+def _live(one: dict[str, Any]) -> str:
+    """The live generation, and what it does not hold."""
+    live = next((of for of in one["generations"] if of["generation"] == one["live"]), None)
+    return "-" if live is None else f"{one['live']}{_parked(live)}"
+
+
+def _parked(generation: dict[str, Any]) -> str:
+    parked = generation["parked_keys"]
+    return f", {parked:,} key{'s' * (parked > 1)} parked" if parked else ""
 
 
 def _missing(dead_letters: int) -> str:
