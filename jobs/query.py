@@ -238,6 +238,7 @@ class ViewQuery:
         self._report(Applied(batch, counted, offsets, seconds, at_us, self._parking.parked))
 
     def _isolate(self, flowing: DataFrame, error: BaseException, at_most: int) -> list[Poison]:
+        self._learn()  # else events of a version that is described since would be poison, too
         assert self._model is not None
         return isolate(self._model, flowing, error, at_most)
 

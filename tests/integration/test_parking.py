@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from jobs.retrying import discard, names, retry, waiting
 from jobs.schema import PLACEHOLDER
 from tests.events import delete, event
 from tests.waiting import wait_until
-from tests.written import V1, row, v1
+from tests.written import V1, V2, row, v1, v2
 
 if TYPE_CHECKING:
     from tests.bootstraps import Setting
@@ -175,17 +176,28 @@ def kill_at(patched: pytest.MonkeyPatch, step: str) -> None:
     patched.setattr(owner, name, killed)
 
 
-def test_letters_are_settled_while_apply_runs_and_it_goes_on(cached: Setting) -> None:
-    log, stopping = cached.table.log, threading.Event()
-    failed: dict[str, HeadwaterError] = {}
-    cached.declare(LOUD)
+@contextmanager
+def applying(setting: Setting) -> Iterator[None]:
+    """The view is applied until the block ends, and does not fail."""
+    stopping, failed = threading.Event(), dict[str, HeadwaterError]()
 
     def run() -> None:
-        failed.update(apply_views(cached.spark, cached.config, [cached.view], stopping))
+        failed.update(apply_views(setting.spark, setting.config, [setting.view], stopping))
 
     thread = threading.Thread(target=run)
     thread.start()
     try:
+        yield
+    finally:
+        stopping.set()
+        thread.join(120)
+    assert failed == {}
+
+
+def test_letters_are_settled_while_apply_runs_and_it_goes_on(cached: Setting) -> None:
+    log = cached.table.log
+    cached.declare(LOUD)
+    with applying(cached):
         log.write(v1(1, 1, row(1, "a")), lacking(2, 2))
         wait_until(lambda: parked(cached) == {TWO: 1}, "the event to be parked")
         log.write(v1(3, 1, row(2, "mended"), "u"))
@@ -193,11 +205,20 @@ def test_letters_are_settled_while_apply_runs_and_it_goes_on(cached: Setting) ->
         retry(cached.spark, cached.config, cached.view, None)
         log.write(v1(4, 1, row(2, "flows"), "u"))
         wait_until(lambda: cached.shown().get(2) == "flows", "the key to flow again")
-    finally:
-        stopping.set()
-        thread.join(120)
-    assert failed == {}
     assert parked(cached) == {}
+
+
+def test_an_event_of_a_version_described_since_is_no_poison(cached: Setting) -> None:
+    log = cached.table.log
+    cached.declare(LOUD)
+    with applying(cached):
+        log.write(v1(1, 1, row(1, "a")))
+        wait_until(lambda: cached.shown() == {1: "a"}, "the first row")
+        log.describe(V2)
+        log.write(lacking(2, 2), *(v2(3, i, row(i, "new", n=i)) for i in range(3, 9)))
+        wait_until(lambda: len(cached.shown()) == 7, "the rows of the new version")
+    assert parked(cached) == {TWO: 1}
+    assert "does not carry its TOASTed value" in letters_of(cached)[0].cause
 
 
 def test_more_than_the_limit_stops_the_view_until_somebody_looked(cached: Setting) -> None:
@@ -248,8 +269,8 @@ def test_an_index_that_does_not_take_a_document_keeps_the_others(
     assert [hit["_id"] for hit in found] == ["3"]
 
 
-def letters_of(setting: Setting) -> Iterable[Letter]:
-    return waiting(setting.config, setting.broker, setting.view).open.values()
+def letters_of(setting: Setting) -> list[Letter]:
+    return list(waiting(setting.config, setting.broker, setting.view).open.values())
 
 
 def test_a_key_in_redis_that_is_something_else_parks_that_row_alone(cached: Setting) -> None:
