@@ -1,4 +1,4 @@
-"""One view's Structured Streaming query: read, parse, fold, project, apply.
+"""One view's Structured Streaming query, from its start to its end.
 
 The query's checkpoint is its memory. A batch that was applied and not committed is applied again
 with the same number; the sink's position guard makes that change nothing.
@@ -19,19 +19,13 @@ from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.security import for_spark
 from cdc.topics import table_topic
 from jobs.account import Account
-from jobs.applying import Applier, Model, evaluate, released
-from jobs.faults import UnknownSchemaError, translate
-from jobs.isolating import Poison, isolate
-from jobs.letters import LetterBox
-from jobs.loading import offsets_json, read_topics
+from jobs.faults import translate
+from jobs.keeping import open_keeper
+from jobs.loading import offsets_json
 from jobs.offsets import batch_offsets, committed_batch, is_started
-from jobs.parking import Parking
-from jobs.returning import Returning
 from jobs.sinks import Batch, Sink
 from jobs.state import ViewState
-from jobs.versions import read_versions
 from views.definition import ViewDefinition
-from views.resolve import resolve
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -76,11 +70,11 @@ class ViewQuery:
         self._sink = sink
         self._broker = broker
         self._report = report
-        self._topic = table_topic(config.source.name, definition.schema, definition.table)
-        self._model: Model | None = None
-        self._applier: Applier | None = None
-        limit = config.apply.dlq_limit
-        self._parking = Parking(definition.name, LetterBox(config, definition.name, state), limit)
+        self._topics = {
+            table_topic(config.source.name, one.schema, one.table): one.table_name
+            for one in definition.occurrences
+        }
+        self._keeper = open_keeper(spark, config, definition, state, sink, broker)
         self._query: StreamingQuery | None = None
         self._error: HeadwaterError | None = None
         self._in_batch = threading.Lock()
@@ -95,20 +89,18 @@ class ViewQuery:
         Raises ``RetryableError`` when capture has not described the table yet.
         """
         self._available_now = available_now
-        self._check_topic()
-        self._model = self._read_model()
-        created = self._sink.prepare(self._model.columns, self._definition.key)
+        for topic, table in self._topics.items():
+            self._check_topic(topic, table)
+        columns = self._keeper.read()
+        created = self._sink.prepare(columns, self._definition.key)
         self._refuse_lost(created)
-        self._applier = Applier(
-            self._definition.name, self._state, self._sink, created, self._returning()
-        )
         done = self.committed()
-        self._parking.open({} if done is None else done[1])
+        self._keeper.open(created, {} if done is None else done[1])
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._definition.name)
         records = (
             self._spark.readStream.format("kafka")
             .options(**for_spark(self._config.kafka.bootstrap_servers, self._config.kafka))
-            .option("subscribe", self._topic)
+            .option("subscribe", ",".join(self._topics))
             .option("startingOffsets", self._starting())
             .option("failOnDataLoss", "true")
             .option("maxOffsetsPerTrigger", self._config.apply.max_offsets_per_trigger)
@@ -124,22 +116,21 @@ class ViewQuery:
             writer = writer.trigger(availableNow=True)
         self._query = writer.start()
 
-    def _check_topic(self) -> None:
+    def _check_topic(self, topic: str, table: str) -> None:
         name = self._definition.name
-        if self._topic not in self._broker.partitions([self._topic]):
+        if topic not in self._broker.partitions([topic]):
             raise ViewError(
-                f"view {name}: {self._definition.table_name} is not captured: Kafka has no topic "
-                f"{self._topic}",
+                f"view {name}: {table} is not captured: Kafka has no topic {topic}",
                 "run `headwater init`, with the table in source.tables",
             )
         if is_started(self._state.checkpoint):
             return
         beginning = self._state.beginning()
-        wanted = {} if beginning is None else beginning.offsets.get(self._topic, {})
-        kept = self._broker.beginning_offsets([self._topic])[self._topic]
+        wanted = {} if beginning is None else beginning.offsets.get(topic, {})
+        kept = self._broker.beginning_offsets([topic])[topic]
         trimmed = {partition: at for partition, at in kept.items() if at > wanted.get(partition, 0)}
         if trimmed:
-            places = ", ".join(f"{self._topic}-{p} begins at {o}" for p, o in trimmed.items())
+            places = ", ".join(f"{topic}-{p} begins at {o}" for p, o in trimmed.items())
             raise ViewError(
                 f"view {name}: the topic's beginning is gone: {places}",
                 f"`headwater view create {name}` fills it from a snapshot"
@@ -147,25 +138,6 @@ class ViewQuery:
                 else f"drop what was begun: `headwater view list` tells its number N,"
                 f" `headwater view drop {name} --generation N`; then begin again",
             )
-
-    def _returning(self) -> Returning | None:
-        """For Delta, which keeps nothing of a row that was deleted."""
-        if self._config.stores[self._definition.store].kind != "delta":
-            return None
-        begun = is_started(self._state.checkpoint)
-        return Returning(self._definition.key, self._rows_before, begun)
-
-    def _rows_before(self, number: int) -> DataFrame:
-        """What the topic's records before a batch amount to, as far as Kafka has them."""
-        assert self._model is not None
-        topic, beginning = self._topic, self._state.beginning()
-        first = {} if beginning is None else beginning.offsets.get(topic, {})
-        kept = self._broker.beginning_offsets([topic])[topic]
-        begin = {partition: max(low, first.get(partition, 0)) for partition, low in kept.items()}
-        at = batch_offsets(self._state.checkpoint, number - 1)[topic] if number else {}
-        end = {partition: max(low, at.get(partition, 0)) for partition, low in begin.items()}
-        records = read_topics(self._spark, self._config.kafka, {topic: begin}, {topic: end})
-        return self._model.rows(self._parking.history(records))
 
     def _refuse_lost(self, created: bool) -> None:
         """A store that had to be made anew misses what was applied: it does not come again."""
@@ -185,28 +157,6 @@ class ViewQuery:
         beginning = self._state.beginning()
         return "earliest" if beginning is None else offsets_json(beginning.offsets)
 
-    def _read_model(self) -> Model:
-        definition, before = self._definition, self._model
-        versions = read_versions(
-            self._broker, self._config.source.name, definition.schema, definition.table
-        )
-        if not versions:
-            raise RetryableError(
-                f"view {definition.name}: capture has not described {definition.table_name} yet",
-                "is `headwater capture` running?",
-            )
-        newest = list(versions.values())[-1]
-        try:
-            return Model(resolve(definition, newest), versions)
-        except ViewError as error:
-            if before is None:
-                raise
-            raise ViewError(
-                f"{error.message}; {newest.name} was ({before.view.table.describe()}), is "
-                f"({newest.describe()})",
-                f"adapt the view's SQL and run `headwater view rebuild {definition.name}`",
-            ) from None
-
     def _batch(self, records: DataFrame, number: int) -> None:
         """Called by Spark for each micro-batch, on a thread of its own."""
         with self._in_batch:
@@ -221,57 +171,11 @@ class ViewQuery:
             self._applied = number
 
     def _run(self, records: DataFrame, number: int) -> None:
-        applier = self._applier
-        assert applier is not None
         started = time.monotonic()
         offsets = batch_offsets(self._state.checkpoint, number)
-
-        def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
-            held, counted = self._evaluated(flowing)
-            with released(held):
-                return applier.apply(held, counted, number), counted
-
-        batch, counted = self._parking.through(
-            records, offsets, attempt, self._isolate, applier.is_news
-        )
+        batch, counted = self._keeper.apply(records, number, offsets)
         seconds, at_us = time.monotonic() - started, time.time_ns() // 1000
-        self._report(Applied(batch, counted, offsets, seconds, at_us, self._parking.parked))
-
-    def _isolate(self, flowing: DataFrame, error: BaseException, at_most: int) -> list[Poison]:
-        self._learn()  # else events of a version that is described since would be poison, too
-        assert self._model is not None
-        return isolate(self._model, flowing, error, at_most)
-
-    def _evaluated(self, records: DataFrame) -> tuple[DataFrame, Account]:
-        """The batch's rows, cached; once more if an event names a version not read yet."""
-        try:
-            return self._evaluate(records)
-        except Exception as error:
-            if not isinstance(translate(error, self._definition.name), UnknownSchemaError):
-                raise
-        self._learn()
-        try:
-            return self._evaluate(records)
-        except Exception as error:
-            fault = translate(error, self._definition.name)
-            if not isinstance(fault, UnknownSchemaError):
-                raise
-            raise UnknownSchemaError(
-                f"{fault.message}, which {self._config.source.name}.__schemas does not hold",
-                "what else writes to this topic?",
-            ) from None
-
-    def _evaluate(self, records: DataFrame) -> tuple[DataFrame, Account]:
-        assert self._model is not None
-        return evaluate(self._model, records)
-
-    def _learn(self) -> None:
-        """Read the table's versions again; the view may have gained columns."""
-        assert self._model is not None
-        columns = self._model.columns
-        self._model = self._read_model()
-        if self._model.columns != columns:
-            self._sink.prepare(self._model.columns, self._definition.key)
+        self._report(Applied(batch, counted, offsets, seconds, at_us, self._keeper.parked))
 
     def committed(self) -> tuple[int, Offsets] | None:
         """The last committed batch and where it ends, None before the first."""
@@ -298,7 +202,7 @@ class ViewQuery:
         self.error()  # one that has ended says why; of ours it would say an interruption
         self._stopping = True
         if self._query is None:
-            self._parking.close()
+            self._keeper.close()
             return
         if self._in_batch.acquire(timeout=_DRAIN_S):
             self._in_batch.release()
@@ -311,4 +215,4 @@ class ViewQuery:
             time.sleep(_POLL_S)
         self._query.stop()
         if not self._abandoned:
-            self._parking.close()
+            self._keeper.close()

@@ -4,7 +4,8 @@
 <apply.state>/<source>/<view>/view.json          of the first generation: what was declared, the
                                                  id of its checkpoint, the newest TRUNCATE
 <apply.state>/<source>/<view>/checkpoint/        Spark's own
-<apply.state>/<source>/<view>/<n>/...            the same two of generation n
+<apply.state>/<source>/<view>/mirrors/           of the tables of a view of several rows
+<apply.state>/<source>/<view>/<n>/...            the same three of generation n
 """
 
 from __future__ import annotations
@@ -71,6 +72,10 @@ class ViewState:
     @property
     def checkpoint(self) -> Path:
         return self.directory / "checkpoint"
+
+    @property
+    def mirrors(self) -> Path:
+        return self.directory / "mirrors"
 
     @property
     def file(self) -> Path:

@@ -1,4 +1,4 @@
-"""The topics of a source whose one table is written by hand, for views over a real Kafka."""
+"""The topics of a source that is written by hand, for views over a real Kafka."""
 
 from __future__ import annotations
 
@@ -22,21 +22,19 @@ V2 = Relation(1, "public", "t", "d", (*V1.columns, Column("n", INT8, -1, False))
 
 
 class Log:
-    """The topics of one source, written to as capture would."""
+    """The topics of one table and its source, written to as capture would."""
 
-    def __init__(self, bootstrap: str, source: str) -> None:
+    def __init__(self, bootstrap: str, source: str, table: str = "t") -> None:
         from confluent_kafka import Producer
 
         self.bootstrap, self.source = bootstrap, source
-        self.topic = table_topic(source, "public", "t")
+        self.topic = table_topic(source, "public", table)
         self._producer = Producer({"bootstrap.servers": bootstrap})
         with Broker(bootstrap) as broker:
-            broker.create_topics(
-                [
-                    TopicSpec(self.topic, PARTITIONS),
-                    TopicSpec(schemas_topic(source), 1, config={"cleanup.policy": "compact"}),
-                ]
-            )
+            schemas = TopicSpec(schemas_topic(source), 1, config={"cleanup.policy": "compact"})
+            there = broker.partitions([schemas.name])
+            specs = [TopicSpec(self.topic, PARTITIONS), *([] if there else [schemas])]
+            broker.create_topics(specs)
 
     def describe(self, relation: Relation) -> None:
         document = json.dumps(relation.describe()).encode()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from views.shapes import aggregates
-from views.statement import Occurrence, occurrences, parse_statement, refuse
+from views.statement import Occurrence, occurrences, parse_statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +75,8 @@ def parse_view(name: str, store: str, key: Sequence[str], sql: str) -> ViewDefin
     """Parse ``[views.name]``. Raises ``ViewError`` with the place and the reason.
 
     A table that is not qualified is in ``public``. What needs the tables' columns (names, types,
-    keys) is checked by ``views.resolve.resolve``.
-    """
-    definition = parse_declaration(name, store, key, sql)
-    if (node := _several(definition)) is not None:
-        refuse(name, node, _NOT_YET)
-    return definition
-
-
-# To be removed when views are kept over mirrors: then ``parse_view`` is ``parse_declaration``.
-_NOT_YET = "views over several tables, GROUP BY and aggregates are not supported yet"
-
-
-def parse_declaration(name: str, store: str, key: Sequence[str], sql: str) -> ViewDefinition:
-    """``parse_view``, which also takes views that are maintained over mirrors.
-
-    These are checked further by ``views.maintained.resolve_maintained``.
+    keys) is checked by ``views.resolve.resolve``, or by ``views.maintained.resolve_maintained`` if
+    it is ``maintained``.
     """
     statement = parse_statement(name, sql)
     found = occurrences(name, statement)

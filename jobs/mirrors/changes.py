@@ -13,7 +13,7 @@ from jobs.fold import EVENT, TRUNCATE
 from jobs.mirrors.attempts import Attempts
 from jobs.mirrors.mirror import Mirror
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
-from jobs.sinks.documents import unknown_values
+from jobs.sinks.refusing import unknown_values
 
 Key = tuple[Any, ...]
 
@@ -107,7 +107,7 @@ def _filled(view: str, rows: pa.Table, held: pa.Table, mirror: Mirror) -> pa.Tab
     gone, keys = held.column(DELETED).to_pylist(), keyed(rows, mirror.key)
     missing = [i for i in lacking if keys[i] not in stood or gone[stood[keys[i]]]]
     if missing:
-        raise unknown_values(view, len(missing))
+        raise unknown_values(view, [], len(missing))
     for name in dict.fromkeys(name for names in lacking.values() for name in names):
         number = versions.schema.get_field_index(name)
         values, old = versions.column(name).to_pylist(), held.column(name).to_pylist()

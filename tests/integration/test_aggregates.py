@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from views.average import divided
-from views.definition import parse_declaration
+from views.definition import parse_view
 from views.maintained import MaintainedView, resolve_maintained
 from views.maintenance import key_queries, recomputation, whole
 from views.tables import TableColumn, TableVersion
@@ -140,7 +140,7 @@ def _mirror(spark: SparkSession, connection: Connection, table: TableVersion) ->
 
 
 def _view(tables: dict[str, TableVersion], sql: str, *key: str) -> MaintainedView:
-    definition = parse_declaration("v", "s", key or ("k",), sql)
+    definition = parse_view("v", "s", key or ("k",), sql)
     return resolve_maintained(definition, tables)
 
 

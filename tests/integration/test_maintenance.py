@@ -12,7 +12,7 @@ import pytest
 
 from tests.maintenance import declared
 from tests.maintenance.kept import Connection, Kept, Queries, history, keep
-from views.definition import parse_declaration
+from views.definition import parse_view
 from views.maintained import MaintainedView, resolve_maintained
 from views.maintenance import KeyQuery, key_queries
 from views.tables import TableVersion
@@ -45,7 +45,7 @@ def _declared(sql: str, *key: str) -> tuple[MaintainedView, dict[str, TableVersi
         tables = declared.tables(random)
     one, two = (next(t for t in tables.values() if t.key == key) for key in (("id",), ("id", "no")))
     tables = {"one": replace(one, table="one"), "two": replace(two, table="two")}
-    definition = parse_declaration("v", "s", key, sql)
+    definition = parse_view("v", "s", key, sql)
     return resolve_maintained(definition, {t.name: t for t in tables.values()}), tables
 
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from cdc.errors import ViewError
-from views.definition import parse_declaration
+from views.definition import parse_view
 from views.maintained import MaintainedView, resolve_maintained
 from views.tables import TableColumn, TableVersion
 from views.types import BOOL, DATE, INT4, INT8, TEXT, numeric
@@ -88,7 +88,7 @@ def view(random: Random, versions: Mapping[str, TableVersion]) -> MaintainedView
     for _ in range(2000):
         candidate = _candidate(random, versions, grouped)
         try:
-            definition = parse_declaration("v", "s", candidate.key, candidate.sql)
+            definition = parse_view("v", "s", candidate.key, candidate.sql)
             return resolve_maintained(definition, by_name)
         except ViewError as error:
             if not _expected(str(error)):

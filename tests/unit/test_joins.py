@@ -6,13 +6,13 @@ import pytest
 
 from cdc.errors import ViewError
 from tests.shop import TABLES
-from views.definition import parse_declaration, parse_view
+from views.definition import parse_view
 from views.maintained import MaintainedView, resolve_maintained
 from views.tables import TableVersion, parse_version
 
 
 def view(sql: str, *key: str, tables: dict[str, TableVersion] = TABLES) -> MaintainedView:
-    return resolve_maintained(parse_declaration("v", "store", key or ("id",), sql), tables)
+    return resolve_maintained(parse_view("v", "store", key or ("id",), sql), tables)
 
 
 O_C = "from orders o join customers c on c.id = o.customer_id"
@@ -43,10 +43,9 @@ def test_joins_by_equality_and_groups_are_understood(sql: str) -> None:
     assert view(sql).key == ("id",)
 
 
-def test_the_runtime_still_takes_one_table_only() -> None:
+def test_which_views_are_maintained_over_mirrors() -> None:
     for sql in (f"select o.id {O_C}", "select count(*) as id from orders group by id"):
-        with pytest.raises(ViewError, match="not supported yet"):
-            parse_view("v", "s", ["id"], sql)
+        assert parse_view("v", "s", ["id"], sql).maintained
     assert not parse_view("v", "s", ["id"], "select id from orders").maintained
 
 
@@ -100,7 +99,7 @@ def test_the_source_is_read_with_fixed_orders_and_its_own_words() -> None:
 
 def test_the_words_of_the_declaration_are_kept_for_several_tables() -> None:
     sql = "select o.id from orders o -- all\n join orders on orders.id = o.id"
-    read = parse_declaration("v", "s", ["id"], sql).reading(lambda s, t: f"select 1 from {s}.{t}")
+    read = parse_view("v", "s", ["id"], sql).reading(lambda s, t: f"select 1 from {s}.{t}")
     assert read == (
         "select o.id from (select 1 from public.orders) o -- all\n"
         ' join (select 1 from public.orders) as "orders" on orders.id = o.id'

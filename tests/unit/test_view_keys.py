@@ -6,12 +6,12 @@ import pytest
 
 from cdc.errors import ViewError
 from tests.shop import TABLES
-from views.definition import parse_declaration
+from views.definition import parse_view
 from views.maintained import MaintainedView, resolve_maintained
 
 
 def view(sql: str, *key: str) -> MaintainedView:
-    return resolve_maintained(parse_declaration("v", "store", key, sql), TABLES)
+    return resolve_maintained(parse_view("v", "store", key, sql), TABLES)
 
 
 @pytest.mark.parametrize(

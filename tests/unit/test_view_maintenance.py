@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.shop import TABLES
-from views.definition import parse_declaration
+from views.definition import parse_view
 from views.dialects import POSTGRES
 from views.maintained import MaintainedView, resolve_maintained
 from views.maintenance import CHANGED, KeyQuery, key_queries, recomputation, whole
@@ -14,7 +14,7 @@ from views.selecting import KEYS
 
 
 def view(sql: str, *key: str) -> MaintainedView:
-    return resolve_maintained(parse_declaration("v", "store", key or ("id",), sql), TABLES)
+    return resolve_maintained(parse_view("v", "store", key or ("id",), sql), TABLES)
 
 
 def queries(sql: str, *key: str) -> dict[str, KeyQuery]:

@@ -1,0 +1,151 @@
+"""A view of one table: its rows are the last changes of the table's, folded and projected."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from cdc.config import Config
+from cdc.errors import RetryableError, ViewError
+from cdc.kafka.broker import Broker, Offsets
+from cdc.topics import table_topic
+from jobs.account import Account
+from jobs.applying import Applier, Model, evaluate, released
+from jobs.faults import UnknownSchemaError, translate
+from jobs.isolating import Poison, isolate
+from jobs.letters import LetterBox
+from jobs.loading import read_topics
+from jobs.offsets import batch_offsets, is_started
+from jobs.parking import Parking
+from jobs.returning import Returning
+from jobs.sinks import Batch, Sink
+from jobs.state import ViewState
+from jobs.versions import read_versions
+from views.definition import ViewDefinition
+from views.resolve import resolve
+
+
+class FoldedKeeper:
+    """A ``jobs.keeping.Keeper``. The store's own guard, each row's position, is all its memory."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        config: Config,
+        definition: ViewDefinition,
+        state: ViewState,
+        sink: Sink,
+        broker: Broker,
+    ) -> None:
+        self._spark, self._config, self._definition = spark, config, definition
+        self._state, self._sink, self._broker = state, sink, broker
+        self._topic = table_topic(config.source.name, definition.schema, definition.table)
+        self._model: Model | None = None
+        self._applier: Applier | None = None
+        limit = config.apply.dlq_limit
+        self._parking = Parking(definition.name, LetterBox(config, definition.name, state), limit)
+
+    def read(self) -> StructType:
+        self._model = self._read_model()
+        return self._model.columns
+
+    def open(self, created: bool, begin: Offsets) -> None:
+        self._applier = Applier(
+            self._definition.name, self._state, self._sink, created, self._returning()
+        )
+        self._parking.open(begin)
+
+    def apply(self, records: DataFrame, number: int, end: Offsets) -> tuple[Batch, Account]:
+        applier = self._applier
+        assert applier is not None, "open comes first"
+
+        def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
+            held, counted = self._evaluated(flowing)
+            with released(held):
+                return applier.apply(held, counted, number), counted
+
+        return self._parking.through(records, end, attempt, self._isolate, applier.is_news)
+
+    @property
+    def parked(self) -> int:
+        return self._parking.parked
+
+    def close(self) -> None:
+        self._parking.close()
+
+    def _read_model(self) -> Model:
+        definition, before = self._definition, self._model
+        versions = read_versions(
+            self._broker, self._config.source.name, definition.schema, definition.table
+        )
+        if not versions:
+            raise RetryableError(
+                f"view {definition.name}: capture has not described {definition.table_name} yet",
+                "is `headwater capture` running?",
+            )
+        newest = list(versions.values())[-1]
+        try:
+            return Model(resolve(definition, newest), versions)
+        except ViewError as error:
+            if before is None:
+                raise
+            raise ViewError(
+                f"{error.message}; {newest.name} was ({before.view.table.describe()}), is "
+                f"({newest.describe()})",
+                f"adapt the view's SQL and run `headwater view rebuild {definition.name}`",
+            ) from None
+
+    def _returning(self) -> Returning | None:
+        """For Delta, which keeps nothing of a row that was deleted."""
+        if self._config.stores[self._definition.store].kind != "delta":
+            return None
+        begun = is_started(self._state.checkpoint)
+        return Returning(self._definition.key, self._rows_before, begun)
+
+    def _rows_before(self, number: int) -> DataFrame:
+        """What the topic's records before a batch amount to, as far as Kafka has them."""
+        assert self._model is not None
+        topic, beginning = self._topic, self._state.beginning()
+        first = {} if beginning is None else beginning.offsets.get(topic, {})
+        kept = self._broker.beginning_offsets([topic])[topic]
+        begin = {partition: max(low, first.get(partition, 0)) for partition, low in kept.items()}
+        at = batch_offsets(self._state.checkpoint, number - 1)[topic] if number else {}
+        end = {partition: max(low, at.get(partition, 0)) for partition, low in begin.items()}
+        records = read_topics(self._spark, self._config.kafka, {topic: begin}, {topic: end})
+        return self._model.rows(self._parking.history(records))
+
+    def _isolate(self, flowing: DataFrame, error: BaseException, at_most: int) -> list[Poison]:
+        self._learn()  # else events of a version that is described since would be poison, too
+        assert self._model is not None
+        return isolate(self._model, flowing, error, at_most)
+
+    def _evaluated(self, records: DataFrame) -> tuple[DataFrame, Account]:
+        """The batch's rows, cached; once more if an event names a version not read yet."""
+        try:
+            return self._evaluate(records)
+        except Exception as error:
+            if not isinstance(translate(error, self._definition.name), UnknownSchemaError):
+                raise
+        self._learn()
+        try:
+            return self._evaluate(records)
+        except Exception as error:
+            fault = translate(error, self._definition.name)
+            if not isinstance(fault, UnknownSchemaError):
+                raise
+            raise UnknownSchemaError(
+                f"{fault.message}, which {self._config.source.name}.__schemas does not hold",
+                "what else writes to this topic?",
+            ) from None
+
+    def _evaluate(self, records: DataFrame) -> tuple[DataFrame, Account]:
+        assert self._model is not None
+        return evaluate(self._model, records)
+
+    def _learn(self) -> None:
+        """Read the table's versions again; the view may have gained columns."""
+        assert self._model is not None
+        columns = self._model.columns
+        self._model = self._read_model()
+        if self._model.columns != columns:
+            self._sink.prepare(self._model.columns, self._definition.key)

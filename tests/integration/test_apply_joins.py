@@ -1,0 +1,165 @@
+"""Views over several tables: real Kafka, events written by hand, a sink that records."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cdc.config import Config
+from cdc.errors import HeadwaterError
+from cdc.protocol.relation import Column, Relation
+from jobs.apply import apply_views
+from jobs.schema import PLACEHOLDER
+from jobs.state import view_directory
+from tests.events import delete, event, truncate
+from tests.recording import RecordingSink
+from tests.waiting import wait_until
+from tests.written import INT4, TEXT, Log
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CUSTOMERS = Relation(
+    1, "public", "customers", "d",
+    (Column("id", INT4, -1, True), Column("name", TEXT, -1, False)), ("id",),
+)  # fmt: skip
+ORDERS = Relation(
+    2, "public", "orders", "d",
+    (
+        Column("id", INT4, -1, True), Column("customer_id", INT4, -1, False),
+        Column("total", INT4, -1, False), Column("note", TEXT, -1, False),
+    ), ("id",),
+)  # fmt: skip
+JOINED = """
+    select o.id, o.total, o.note, c.name from orders o left join customers c on c.id = o.customer_id
+"""
+GROUPED = """
+    select c.id, c.name, count(o.id) as orders, sum(o.total) as total
+    from customers c join orders o on o.customer_id = c.id group by c.id
+"""
+
+
+class Shop:
+    """Two tables, and a view of them."""
+
+    def __init__(self, spark: SparkSession, kafka: str, source: str, state: Path) -> None:
+        self.spark, self.source, self.state = spark, source, state
+        self.customers = Log(kafka, source, "customers")
+        self.orders = Log(kafka, source, "orders")
+        self.customers.describe(CUSTOMERS)
+        self.orders.describe(ORDERS)
+        self.sink = RecordingSink()
+        self.declare(JOINED)
+
+    def declare(self, sql: str) -> None:
+        self.config = Config.model_validate(
+            {
+                "source": {"name": self.source, "dsn": "dbname=unused", "tables": ["public.*"]},
+                "kafka": {"bootstrap_servers": self.orders.bootstrap},
+                "stores": {"memory": {"kind": "redis", "url": "redis://localhost:1/0"}},
+                "views": {"v": {"store": "memory", "key": ["id"], "sql": sql}},
+                "apply": {"state": str(self.state), "retry_s": 20},
+            }
+        )
+
+    @property
+    def checkpoint(self) -> Path:
+        return view_directory(str(self.state), self.source, "v") / "checkpoint"
+
+    def customer(self, lsn: int, id_: int, name: str, op: str = "c") -> None:
+        values = {"id": id_, "name": name}
+        self.customers.write(event(lsn, 1, values, op, schema_id=CUSTOMERS.schema_id()))
+
+    def order(self, lsn: int, id_: int, customer: int | None, op: str = "c", **more: Any) -> None:
+        values = {"id": id_, "customer_id": customer, "total": 10, "note": None} | more
+        self.orders.write(event(lsn, 1, values, op, schema_id=ORDERS.schema_id()))
+
+    def apply_now(self) -> dict[str, HeadwaterError]:
+        sinks = {"v": self.sink}
+        return apply_views(self.spark, self.config, ["v"], threading.Event(), True, sinks)
+
+    def shown(self, *names: str) -> dict[int, tuple[Any, ...]]:
+        return {id_: tuple(row[name] for name in names) for id_, row in self.sink.values().items()}
+
+    def shows(self, id_: int, name: str) -> bool:
+        return self.shown("name").get(id_) == (name,)
+
+
+@pytest.fixture
+def shop(spark: SparkSession, kafka: str, source_name: str, tmp_path: Path) -> Shop:
+    return Shop(spark, kafka, source_name, tmp_path)
+
+
+def test_changes_of_either_table_reach_a_joined_view(shop: Shop) -> None:
+    shop.customer(1, 1, "Ada")
+    shop.order(2, 10, 1, note="first")
+    shop.order(3, 11, 2)
+    assert shop.apply_now() == {}
+    assert shop.shown("name", "note") == {10: ("Ada", "first"), 11: (None, None)}
+    shop.customer(4, 1, "Ada L.", "u")
+    shop.customer(5, 2, "Bob")
+    shop.order(6, 10, 2, "u", note=PLACEHOLDER)
+    assert shop.apply_now() == {}
+    assert shop.shown("name", "note") == {10: ("Bob", "first"), 11: ("Bob", None)}
+    shop.orders.write(*delete(7, 1, {"id": 11}, ORDERS.schema_id()))
+    shop.customers.write(truncate(8, 1, CUSTOMERS.schema_id()))
+    assert shop.apply_now() == {}
+    assert shop.shown("name") == {10: (None,)}
+
+
+def test_groups_follow_their_rows(shop: Shop) -> None:
+    shop.declare(GROUPED)
+    shop.customer(1, 1, "Ada")
+    shop.customer(1, 2, "Bob")
+    for id_ in range(10, 14):
+        shop.order(2, id_, 1, total=id_)
+    assert shop.apply_now() == {}
+    assert shop.shown("name", "orders", "total") == {1: ("Ada", 4, 46)}
+    shop.order(3, 10, 2, "u", total=5)
+    shop.orders.write(*delete(4, 1, {"id": 11}, ORDERS.schema_id()))
+    assert shop.apply_now() == {}
+    assert shop.shown("name", "orders", "total") == {1: ("Ada", 2, 25), 2: ("Bob", 1, 5)}
+
+
+def test_an_older_checkpoint_changes_nothing(shop: Shop, tmp_path: Path) -> None:
+    shop.customer(1, 1, "Ada")
+    shop.order(2, 10, 1)
+    assert shop.apply_now() == {}
+    shutil.copytree(shop.checkpoint, tmp_path / "kept")
+    shop.order(3, 10, 2, "u")
+    shop.customer(4, 2, "Bob")
+    assert shop.apply_now() == {}
+    shop.customer(5, 2, "Bobby", "u")
+    assert shop.apply_now() == {}
+    shutil.rmtree(shop.checkpoint)
+    shutil.copytree(tmp_path / "kept", shop.checkpoint)
+    shop.order(6, 11, 2)
+    assert shop.apply_now() == {}
+    assert shop.shown("name") == {10: ("Bobby",), 11: ("Bobby",)}
+
+
+def test_a_running_joined_view_is_fresh(shop: Shop) -> None:
+    stopping = threading.Event()
+    failed: dict[str, HeadwaterError] = {}
+
+    def run() -> None:
+        sinks = {"v": shop.sink}
+        failed.update(apply_views(shop.spark, shop.config, ["v"], stopping, sinks=sinks))
+
+    applying = threading.Thread(target=run)
+    applying.start()
+    try:
+        for i in range(1, 6):
+            shop.customer(2 * i, i, f"c{i}")
+            shop.order(2 * i + 1, i, i)
+            wait_until(partial(shop.shows, i, f"c{i}"), f"order {i}")
+    finally:
+        stopping.set()
+        applying.join(120)
+    assert not applying.is_alive()
+    assert failed == {}
