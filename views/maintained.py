@@ -74,6 +74,17 @@ class MaintainedView:
             held.update(dict.fromkeys(c.name for c in table.columns if c.name in names))
         return {name: tuple(held) for name, held in found.items()}
 
+    def mirror_sql(self) -> dict[str, str]:
+        """By ``schema.table``: the view of that table alone which is its mirror."""
+        found = {}
+        tables = {table.name: table for table in self.tables.values()}
+        for name, columns in self.mirrored().items():
+            table = tables[name]
+            selected = exp.select(*(exp.column(column, quoted=True) for column in columns))
+            selected = selected.from_(exp.table_(table.table, table.schema, quoted=True))
+            found[name] = selected.sql("postgres")
+        return found
+
     def _reads(self) -> set[ColumnRef]:
         parts = [*self.shown, *self.body.where, *(self.body.group or ())]
         parts += [part for join in self.body.joins for part in join.on]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from sqlglot import exp
 
 from jobs.account import SAMPLE, Account
 from jobs.applying import Model
@@ -24,12 +23,9 @@ from views.resolve import resolve
 def models_of(view: MaintainedView, versions: Mapping[str, Versions]) -> dict[str, Model]:
     """What makes rows of events, by ``schema.table``, as are all ``versions`` of each."""
     found = {}
-    for name, columns in view.mirrored().items():
+    for name, sql in view.mirror_sql().items():
         newest = list(versions[name].values())[-1]
-        selected = exp.select(*(exp.column(column, quoted=True) for column in columns))
-        selected = selected.from_(exp.table_(newest.table, newest.schema, quoted=True))
-        store = view.definition.store
-        definition = parse_view(view.name, store, newest.key, selected.sql("postgres"))
+        definition = parse_view(view.name, view.definition.store, newest.key, sql)
         found[name] = Model(resolve(definition, newest), versions[name])
     return found
 

@@ -44,7 +44,8 @@ CLIENTS = {
     "redis": ("jobs.sinks", "stack.redis"),
     "sqlglot": ("views",),
     "numpy": ("cdc.columnar",),
-    "pyarrow": ("cdc.columnar", "jobs.sinks"),
+    "pyarrow": ("cdc.columnar", "jobs.sinks", "jobs.mirrors"),
+    "deltalake": ("jobs.mirrors",),
 }
 # What each folder may import of ours besides itself.
 ALLOWED: dict[str, tuple[str, ...]] = {

@@ -97,12 +97,10 @@ def test_layout_does_not_make_another_view() -> None:
         ("select 1; select 2", "2 statements"),
         ("delete from orders", "is not a SELECT"),
         ("select 1 as id", "reads no table"),
-        ("select o.id from orders o join lines l on l.id = o.id", "several tables"),
-        ("select o.id from orders o, lines l", "several tables"),
+        ("select o.id from orders o, lines l", "JOIN"),
         ("select id from (select 1 as id) x", "subqueries"),
         ("select id from orders union select id from orders", "UNION"),
         ("with x as (select 1) select id from x", "WITH"),
-        ("select id from orders group by id", "GROUP BY"),
         ("select distinct id from orders", "DISTINCT"),
         ("select id from orders order by id", "ORDER BY"),
         ("select id from orders limit 1", "LIMIT"),
@@ -111,7 +109,7 @@ def test_layout_does_not_make_another_view() -> None:
         ("select id from other.public.orders", "database"),
     ],
 )
-def test_what_is_not_a_view_of_one_table_is_refused(sql: str, reason: str) -> None:
+def test_what_is_no_view_is_refused(sql: str, reason: str) -> None:
     with pytest.raises(ViewError, match=reason):
         parse_view("v", "s", ["id"], sql)
 
@@ -129,7 +127,7 @@ def test_what_is_not_a_view_of_one_table_is_refused(sql: str, reason: str) -> No
         ("select id, random() as t from orders", "without a change of the row"),
         ("select id, clock_timestamp() as t from orders", "without a change of the row"),
         ("select id, gen_random_uuid() as t from orders", "without a change of the row"),
-        ("select id, count(*) as n from orders", "aggregates"),
+        ("select id, count(*) as n from orders", "an aggregate"),
         ("select id, sum(id) over () as n from orders", "window functions|aggregates"),
         ("select id, (select 1) as n from orders", "subqueries"),
         ("select id from orders where id in (select 1)", "not known here"),
