@@ -12,21 +12,29 @@ from __future__ import annotations
 
 import shutil
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from bootstrap.keep import discard, remove
 from bootstrap.kit import Kit
 from bootstrap.switch import Follower, settle_left, stopped, switch
-from cdc.errors import ViewError
+from cdc.errors import RetryableError, ViewError
 from cdc.kafka.broker import Offsets
 from jobs.applying import Model
+from jobs.columns import columns_of
+from jobs.described import described, newest
 from jobs.generations import Generation
 from jobs.loading import loaded_rows, read_topics
-from jobs.state import Declaration, declared, open_state, state_directory
+from jobs.mirrors.filling import filled
+from jobs.state import Declaration, ViewState, declared, open_state, state_directory
 from jobs.turn import BUSY_S, taken_over, turn
-from jobs.versions import read_versions
+from jobs.versions import Versions
 from views.definition import ViewDefinition
+from views.maintained import resolve_maintained
 from views.resolve import resolve
 
 
@@ -83,14 +91,16 @@ def _begun(kit: Kit) -> Generation:
         kit.step(f"going on with generation {one.number}: {one.phase}")
         return one
     definition = kit.definition
-    topic = kit.topic(definition)
-    if topic not in kit.broker.partitions([topic]):
-        raise ViewError(
-            f"view {kit.name}: {definition.table_name} is not captured: Kafka has no topic {topic}",
-            "run `headwater init`, with the table in source.tables",
-        )
-    _model(kit, definition)  # what can be refused is refused before anything is read
-    offsets = kit.broker.end_offsets([topic])
+    topics = kit.topics(definition)
+    held = kit.broker.partitions(list(topics.values()))
+    for table, topic in topics.items():
+        if topic not in held:
+            raise ViewError(
+                f"view {kit.name}: {table} is not captured: Kafka has no topic {topic}",
+                "run `headwater init`, with the table in source.tables",
+            )
+    _check(kit, definition)  # what can be refused is refused before anything is read
+    offsets = kit.broker.end_offsets(list(topics.values()))
     # Where none is known, whoever applies the view may be about to make the first one.
     alone = nullcontext() if found.of else taken_over(kit.directory, kit.config.apply.retry_s)
     with alone:
@@ -130,7 +140,8 @@ def _finish(kit: Kit, one: Generation) -> Generation:
         kit.step(f"snapshot {one.snapshot} was cancelled: another one is taken")
         discard(kit, one.number)
         return _start(kit, one)
-    kit.step(f"snapshot {one.snapshot} of {one.declared.table}")
+    tables = ", ".join(one.declared.parsed(kit.name).table_names)
+    kit.step(f"snapshot {one.snapshot} of {tables}")
     taken = kit.snapshots.finish(one.snapshot)
     return _recorded(
         kit,
@@ -147,19 +158,15 @@ def _load(kit: Kit, one: Generation) -> Generation:
     """Fill the store, and set up the stream's state; a stream of an earlier load is forgotten."""
     definition = one.declared.parsed(kit.name)
     kit.step(f"loading {one.rows:,} rows into {one.declared.store}")
-    topics = kit.snapshots.topics(one.snapshot)
-    begin, end = kit.broker.beginning_offsets(topics), kit.broker.end_offsets(topics)
-    records = read_topics(kit.session, kit.config.kafka, begin, end)
-    model = _model(kit, definition)
-    stored = kit.stored(one)
-    try:
-        rows = loaded_rows(model, records, one.clean)
-        stored.load(one.number, rows, model.columns, definition.key)
-    finally:
-        stored.close()
     directory = state_directory(kit.directory, one.number)
     shutil.rmtree(directory / "checkpoint", ignore_errors=True)
-    open_state(directory, one.declared, one.beginning)
+    state = open_state(directory, one.declared, one.beginning)
+    stored = kit.stored(one)
+    try:
+        with _rows(kit, one, definition, state) as (rows, columns):
+            stored.load(one.number, rows, columns, definition.key)
+    finally:
+        stored.close()
     return _recorded(kit, one, phase="loaded")
 
 
@@ -180,16 +187,45 @@ def _follow(kit: Kit, one: Generation, built: Built, hold: bool) -> None:
     built.seconds["switch"] = time.monotonic() - began
 
 
-def _model(kit: Kit, definition: ViewDefinition) -> Model:
-    versions = read_versions(
-        kit.broker, kit.config.source.name, definition.schema, definition.table
-    )
-    if not versions:
-        raise ViewError(
-            f"view {kit.name}: capture has not described {definition.table_name} yet",
-            "run `headwater init`, then `headwater capture`",
+@contextmanager
+def _rows(
+    kit: Kit, one: Generation, definition: ViewDefinition, state: ViewState
+) -> Iterator[tuple[DataFrame, StructType]]:
+    """What the store is to be filled with, and its columns."""
+    topics, versions = kit.snapshots.topics(one.snapshot), _versions(kit, definition)
+
+    def records_of(table: str) -> DataFrame:
+        topic = [topics[table]]
+        begin, end = kit.broker.beginning_offsets(topic), kit.broker.end_offsets(topic)
+        return read_topics(kit.session, kit.config.kafka, begin, end)
+
+    if definition.maintained:
+        view = resolve_maintained(definition, newest(versions))
+        filling = filled(
+            kit.session, view, versions, records_of, state.mirrors, one.beginning, one.clean
         )
-    return Model(resolve(definition, list(versions.values())[-1]), versions)
+        with filling as rows:
+            yield rows, columns_of(view)
+        return
+    (table,) = versions
+    model = Model(resolve(definition, newest(versions)[table]), versions[table])
+    yield loaded_rows(model, records_of(table), one.clean), model.columns
+
+
+def _check(kit: Kit, definition: ViewDefinition) -> None:
+    """Raises ``ViewError`` for a view that does not fit its tables."""
+    tables = newest(_versions(kit, definition))
+    if definition.maintained:
+        resolve_maintained(definition, tables)
+    else:
+        resolve(definition, tables[definition.table_name])
+
+
+def _versions(kit: Kit, definition: ViewDefinition) -> dict[str, Versions]:
+    try:
+        return described(kit.broker, kit.config.source.name, definition)
+    except RetryableError as error:
+        raise ViewError(error.message, "run `headwater init`, then `headwater capture`") from None
 
 
 def _recorded(kit: Kit, one: Generation, **fields: object) -> Generation:

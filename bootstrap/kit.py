@@ -35,7 +35,7 @@ class Taken(NamedTuple):
 
 
 class Snapshots(Protocol):
-    """Snapshots of single tables, each into topics of its own."""
+    """Snapshots of a view's tables, each into topics of its own."""
 
     def start(self, definition: ViewDefinition) -> str:
         """Begin one of the view's tables; its id."""
@@ -46,8 +46,8 @@ class Snapshots(Protocol):
     def finish(self, snapshot: str) -> Taken:
         """Read it to its end, from wherever it is."""
 
-    def topics(self, snapshot: str) -> tuple[str, ...]:
-        """Where its rows are."""
+    def topics(self, snapshot: str) -> dict[str, str]:
+        """Where its rows are, by ``schema.table``."""
 
     def discard(self, snapshot: str) -> None:
         """Remove its topics and what is remembered of it; nothing if that was done."""
@@ -86,9 +86,12 @@ class Kit:
         view = self.config.views[self.name]
         return parse_view(self.name, view.store, view.key, view.sql)
 
-    def topic(self, definition: ViewDefinition) -> str:
-        """The main topic of the view's table."""
-        return table_topic(self.config.source.name, definition.schema, definition.table)
+    def topics(self, definition: ViewDefinition) -> dict[str, str]:
+        """The main topics of the view's tables, by ``schema.table``."""
+        return {
+            one.table_name: table_topic(self.config.source.name, one.schema, one.table)
+            for one in definition.occurrences
+        }
 
     def stored(self, one: Generation) -> StoredGenerations:
         """The view's generations in the store that ``one`` is in."""

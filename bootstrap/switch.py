@@ -45,7 +45,7 @@ class Follower:
     def __init__(self, kit: Kit, one: Generation) -> None:
         self._kit = kit
         self._definition = one.declared.parsed(kit.name)
-        self._topic = kit.topic(self._definition)
+        self._topics = list(kit.topics(self._definition).values())
         self._group = view_group(kit.name)
         self._begin = one.offsets
         state = open_state(state_directory(kit.directory, one.number), one.declared)
@@ -80,7 +80,7 @@ class Follower:
         rounds: list[float] = []
         for _ in range(ROUNDS):
             began = time.monotonic()
-            self._reach(self._kit.broker.end_offsets([self._topic]))
+            self._reach(self._kit.broker.end_offsets(self._topics))
             rounds.append(time.monotonic() - began)
             if is_close(rounds):
                 return
@@ -95,7 +95,7 @@ class Follower:
         assert live is not None, "there is one to be left"
         directory = state_directory(self._kit.directory, live.number)
         self._reach(planned_offsets(directory / "checkpoint"))
-        self._reach(self._kit.broker.committed(self._group, [self._topic]))
+        self._reach(self._kit.broker.committed(self._group, self._topics))
 
     def until_stopped(self) -> None:
         """Go on, beside the live generation."""
@@ -115,10 +115,14 @@ class Follower:
         return self._begin if found is None else found[1]
 
     def _reach(self, goal: Offsets) -> None:
-        wanted = goal.get(self._topic, {})
         while True:
-            at = self._at().get(self._topic, {})
-            if all(at.get(partition, 0) >= end for partition, end in wanted.items()):
+            at = self._at()
+            if all(
+                at.get(topic, {}).get(partition, 0) >= end
+                for topic, ends in goal.items()
+                for partition, end in ends.items()
+                if topic in self._topics
+            ):
                 return
             self._check()
             if self._kit.stopping.wait(_POLL_S):

@@ -35,7 +35,7 @@ class TableSnapshots:
         Only if nothing was read for it yet: its LSN has to be above what Kafka holds now.
         """
         purpose = f"view {self._view}"
-        source, tables = self._config.source, [_exactly(definition)]
+        source, tables = self._config.source, _exactly(definition)
         with connect(source.dsn, application_name="headwater view") as conn:
             for one in snapshots(conn, source.name):
                 ours = one.options.get("purpose") == purpose and not one.points
@@ -58,8 +58,8 @@ class TableSnapshots:
         clean = len(found.points) == 1 and records == found.rows
         return Taken(topics, tuple(found.points), found.rows, clean, found.dead_letters)
 
-    def topics(self, snapshot: str) -> tuple[str, ...]:
-        return tuple(ondemand.topics(self._config, int(snapshot)).values())
+    def topics(self, snapshot: str) -> dict[str, str]:
+        return ondemand.topics(self._config, int(snapshot))
 
     def discard(self, snapshot: str) -> None:
         source = self._config.source
@@ -86,8 +86,7 @@ class _Observer(Silent):
         self._reading(self._rows, self._expected)
 
 
-def _exactly(definition: ViewDefinition) -> str:
-    """A pattern of ``source.tables`` for exactly one table."""
-    return ".".join(
-        '"' + part.replace('"', '""') + '"' for part in (definition.schema, definition.table)
-    )
+def _exactly(definition: ViewDefinition) -> list[str]:
+    """Patterns of ``source.tables`` for exactly the view's tables."""
+    tables = sorted({(one.schema, one.table) for one in definition.occurrences})
+    return [".".join('"' + part.replace('"', '""') + '"' for part in table) for table in tables]

@@ -6,11 +6,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from cdc.config import Config
-from cdc.errors import RetryableError, ViewError
+from cdc.errors import ViewError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.topics import table_topic
 from jobs.account import Account
 from jobs.applying import Applier, Model, evaluate, released
+from jobs.described import described
 from jobs.faults import UnknownSchemaError, translate
 from jobs.isolating import Poison, isolate
 from jobs.letters import LetterBox
@@ -20,7 +21,6 @@ from jobs.parking import Parking
 from jobs.returning import Returning
 from jobs.sinks import Batch, Sink
 from jobs.state import ViewState
-from jobs.versions import read_versions
 from views.definition import ViewDefinition
 from views.resolve import resolve
 
@@ -75,14 +75,7 @@ class FoldedKeeper:
 
     def _read_model(self) -> Model:
         definition, before = self._definition, self._model
-        versions = read_versions(
-            self._broker, self._config.source.name, definition.schema, definition.table
-        )
-        if not versions:
-            raise RetryableError(
-                f"view {definition.name}: capture has not described {definition.table_name} yet",
-                "is `headwater capture` running?",
-            )
+        (versions,) = described(self._broker, self._config.source.name, definition).values()
         newest = list(versions.values())[-1]
         try:
             return Model(resolve(definition, newest), versions)

@@ -78,7 +78,9 @@ class TableSnapshots:
         self.started.append(id_)
         self._rows[id_] = self.table.lsn, dict(self.table.rows)
         with Broker(self.table.log.bootstrap) as broker:
-            broker.create_topics([TopicSpec(topic, PARTITIONS) for topic in self.topics(id_)])
+            broker.create_topics(
+                [TopicSpec(topic, PARTITIONS) for topic in self.topics(id_).values()]
+            )
         return id_
 
     def goes_on(self, snapshot: str) -> bool:
@@ -86,7 +88,7 @@ class TableSnapshots:
 
     def finish(self, snapshot: str) -> Taken:
         lsn, rows = self._rows[snapshot]
-        (topic,) = self.topics(snapshot)
+        (topic,) = self.topics(snapshot).values()
         for row in rows.values():
             _, value = event(lsn, 0, row, "r", schema_id=V1.schema_id())
             key = json.dumps({"id": row["id"]}, separators=(",", ":")).encode()
@@ -94,10 +96,10 @@ class TableSnapshots:
         self.while_read()
         return Taken((topic,), (lsn,), len(rows), True)
 
-    def topics(self, snapshot: str) -> tuple[str, ...]:
-        return (f"{self.table.log.source}.__snapshot.{snapshot}.public.t",)
+    def topics(self, snapshot: str) -> dict[str, str]:
+        return {"public.t": f"{self.table.log.source}.__snapshot.{snapshot}.public.t"}
 
     def discard(self, snapshot: str) -> None:
         with Broker(self.table.log.bootstrap) as broker:
-            broker.delete_topics(list(self.topics(snapshot)))
+            broker.delete_topics(list(self.topics(snapshot).values()))
         self.discarded.append(snapshot)

@@ -13,18 +13,18 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from cdc.config import Config
-from cdc.errors import RetryableError, ViewError
+from cdc.errors import ViewError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.topics import table_topic
 from jobs.account import Account
 from jobs.applying import released
 from jobs.columns import columns_of
+from jobs.described import described, newest
 from jobs.faults import UnknownSchemaError, translate
 from jobs.mirrors.maintainer import Maintainer
 from jobs.mirrors.models import account_of, folded, models_of, open_mirrors
 from jobs.sinks import COMMIT_LSN, DELETED, Batch, Sink
 from jobs.state import ViewState
-from jobs.versions import Versions, read_versions
 from views.definition import ViewDefinition
 from views.maintained import MaintainedView, resolve_maintained
 
@@ -49,42 +49,28 @@ class MirroredKeeper:
         self._spark, self._config, self._definition = spark, config, definition
         self._state, self._sink, self._broker = state, sink, broker
         self._view: MaintainedView | None = None
-        self._versions: dict[str, Versions] = {}
         self._topics = {
             one.table_name: table_topic(config.source.name, one.schema, one.table)
             for one in definition.occurrences
         }
 
     def read(self) -> StructType:
-        self._versions = {
-            one.table_name: self._read_versions(one.schema, one.table)
-            for one in self._definition.occurrences
-        }
-        newest = {name: list(found.values())[-1] for name, found in self._versions.items()}
-        before = self._view
+        versions = described(self._broker, self._config.source.name, self._definition)
+        tables, before = newest(versions), self._view
         try:
-            self._view = resolve_maintained(self._definition, newest)
+            self._view = resolve_maintained(self._definition, tables)
         except ViewError as error:
             if before is None:
                 raise
             were = "; ".join(f"{t.name} was ({t.describe()})" for t in before.tables.values())
-            are = "; ".join(f"{table.name} is ({table.describe()})" for table in newest.values())
+            are = "; ".join(f"{table.name} is ({table.describe()})" for table in tables.values())
             raise ViewError(
                 f"{error.message}; {were}; {are}",
                 "adapt the view's SQL and run `headwater view rebuild "
                 + f"{self._definition.name}`",
             ) from None
-        self._models = models_of(self._view, self._versions)
+        self._models = models_of(self._view, versions)
         return columns_of(self._view)
-
-    def _read_versions(self, schema: str, table: str) -> Versions:
-        versions = read_versions(self._broker, self._config.source.name, schema, table)
-        if not versions:
-            raise RetryableError(
-                f"view {self._definition.name}: capture has not described {schema}.{table} yet",
-                "is `headwater capture` running?",
-            )
-        return versions
 
     def open(self, created: bool, begin: Offsets) -> None:
         del created, begin

@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -113,8 +112,8 @@ def _made_anew(
             .alias(field.name)
             for field in columns
         ]
-        controls = _controls(position, committed_us)
-        held = joined.select(*shown, F.col(f"r.{_THERE}").isNull().alias(DELETED), *controls)
+        gone = F.col(f"r.{_THERE}").isNull()
+        held = joined.select(*shown, *controls(position, committed_us, gone))
         held = held.persist()
         try:
             yield held
@@ -122,13 +121,13 @@ def _made_anew(
             held.unpersist()
 
 
-def _controls(position: Position, committed_us: int | None) -> list[Any]:
-    at = (
-        F.lit(None).cast("timestamp")
-        if committed_us is None
-        else F.timestamp_micros(F.lit(committed_us))
-    )
+def controls(position: Position, committed_us: int | None, deleted: Column) -> list[Column]:
+    """What a sink needs beside the view's columns, the same of all rows but for ``deleted``."""
+    at = F.lit(None).cast("timestamp")
+    if committed_us is not None:
+        at = F.timestamp_micros(F.lit(committed_us))
     return [
+        deleted.alias(DELETED),
         F.lit(position.commit_lsn).cast("bigint").alias(COMMIT_LSN),
         F.lit(position.ordinal).cast("bigint").alias(ORDINAL),
         F.expr("cast(array() as array<string>)").alias(UNCHANGED),

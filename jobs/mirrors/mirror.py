@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -145,15 +144,18 @@ class Mirror:
 
     def rewrite(self) -> None:
         """One version of each row, in the order of the key."""
-        keys = [F.col(quoted(name)) for name in self._key]
-        rows = self.frame().toDF(*self._names).withColumn(ATTEMPT, F.lit(0).cast("bigint"))
-        ordered = rows.repartitionByRange(*keys).sortWithinPartitions(*keys)
-        ordered.write.format("delta").mode("overwrite").save(str(self._path))
-        self._rows = DeltaTable(self._path).count()
+        self._write(self.frame(), "overwrite")
 
-    def drop(self) -> None:
-        """Remove it."""
-        shutil.rmtree(self._path, ignore_errors=True)
+    def fill(self, rows: DataFrame) -> None:
+        """The rows of an empty mirror, each once, as for a store."""
+        self._write(rows.select(*(F.col(quoted(name)) for name in self.arrow.names)), "append")
+
+    def _write(self, rows: DataFrame, mode: str) -> None:
+        keys = [F.col(quoted(name)) for name in self._key]
+        versions = rows.toDF(*self._names).withColumn(ATTEMPT, F.lit(0).cast("bigint"))
+        ordered = versions.repartitionByRange(*keys).sortWithinPartitions(*keys)
+        ordered.write.format("delta").mode(mode).save(str(self._path))
+        self._rows = DeltaTable(self._path).count()
 
     def _asked(self, builder: QueryBuilder, text: str) -> pa.Table:
         found = pa.table(builder.execute(text).read_all())

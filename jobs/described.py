@@ -1,0 +1,35 @@
+"""How the tables of a view are described in the log: what it is resolved against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cdc.errors import RetryableError
+from cdc.kafka.broker import Broker
+from jobs.versions import Versions, read_versions
+from views.definition import ViewDefinition
+from views.tables import TableVersion
+
+
+def described(broker: Broker, source: str, definition: ViewDefinition) -> dict[str, Versions]:
+    """All versions of each of the view's tables, by ``schema.table``.
+
+    Raises ``RetryableError`` when capture has not described one of them yet.
+    """
+    found = {}
+    for one in definition.occurrences:
+        if one.table_name in found:
+            continue
+        versions = read_versions(broker, source, one.schema, one.table)
+        if not versions:
+            raise RetryableError(
+                f"view {definition.name}: capture has not described {one.table_name} yet",
+                "is `headwater capture` running?",
+            )
+        found[one.table_name] = versions
+    return found
+
+
+def newest(versions: Mapping[str, Versions]) -> dict[str, TableVersion]:
+    """The newest version of each table."""
+    return {name: list(of_table.values())[-1] for name, of_table in versions.items()}
