@@ -34,8 +34,7 @@ from jobs.state import Declaration, ViewState, declared, open_state, state_direc
 from jobs.turn import BUSY_S, taken_over, turn
 from jobs.versions import Versions
 from views.definition import ViewDefinition
-from views.maintained import resolve_maintained
-from views.resolve import resolve
+from views.maintained import MaintainedView, resolve_view
 
 
 @dataclass(slots=True)
@@ -199,8 +198,8 @@ def _rows(
         begin, end = kit.broker.beginning_offsets(topic), kit.broker.end_offsets(topic)
         return read_topics(kit.session, kit.config.kafka, begin, end)
 
-    if definition.maintained:
-        view = resolve_maintained(definition, newest(versions))
+    view = resolve_view(definition, newest(versions))
+    if isinstance(view, MaintainedView):
         filling = filled(
             kit.session, view, versions, records_of, state.mirrors, one.beginning, one.clean
         )
@@ -208,17 +207,13 @@ def _rows(
             yield rows, columns_of(view)
         return
     (table,) = versions
-    model = Model(resolve(definition, newest(versions)[table]), versions[table])
+    model = Model(view, versions[table])
     yield loaded_rows(model, records_of(table), one.clean), model.columns
 
 
 def _check(kit: Kit, definition: ViewDefinition) -> None:
     """Raises ``ViewError`` for a view that does not fit its tables."""
-    tables = newest(_versions(kit, definition))
-    if definition.maintained:
-        resolve_maintained(definition, tables)
-    else:
-        resolve(definition, tables[definition.table_name])
+    resolve_view(definition, newest(_versions(kit, definition)))
 
 
 def _versions(kit: Kit, definition: ViewDefinition) -> dict[str, Versions]:

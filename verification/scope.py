@@ -10,7 +10,7 @@ from cdc.errors import SourceError
 from cdc.source.catalog import relation, select_rows
 from cdc.source.postgres import Connection, translated
 from cdc.source.types import load_types
-from views.definition import ViewDefinition
+from views.maintained import View
 
 _TABLE = """
 select c.oid::bigint, c.relkind from pg_catalog.pg_class c
@@ -19,7 +19,7 @@ where n.nspname = %s and c.relname = %s
 """
 
 
-def published_sql(conn: Connection, definition: ViewDefinition, publication: str) -> str:
+def published_sql(conn: Connection, view: View, publication: str) -> str:
     """The SQL as it was written but for its tables. Raises ``SourceError`` if one is gone."""
     types = load_types(conn)
 
@@ -27,7 +27,7 @@ def published_sql(conn: Connection, definition: ViewDefinition, publication: str
         oid, kind = table_of(conn, schema, table)
         return select_rows(conn, relation(conn, oid, types, publication), kind, publication)
 
-    return definition.reading(rows)
+    return view.reading(rows)
 
 
 def table_of(conn: Connection, schema: str, table: str) -> tuple[int, str]:

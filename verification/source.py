@@ -33,7 +33,7 @@ from verification.canonical import (
 )
 from verification.compare import Row
 from verification.scope import published_sql, table_of
-from views.resolve import ResolvedView
+from views.maintained import View
 from views.types import PgType
 
 _FETCH_ROWS = 5_000
@@ -63,7 +63,7 @@ class SourceSnapshot:
     ``conn`` is in a transaction there; ``key_types`` are SQL's names of its key's types.
     """
 
-    def __init__(self, conn: Connection, lsn: int, view: ResolvedView, publication: str) -> None:
+    def __init__(self, conn: Connection, lsn: int, view: View, publication: str) -> None:
         self.lsn = lsn
         self.conn = conn
         self._names = [output.name for output in view.outputs]
@@ -71,7 +71,7 @@ class SourceSnapshot:
         self._as_text: dict[int, Any] = {}
         self._key = [self._names.index(name) for name in view.key]
         columns = ", ".join(identifier(name) for name in self._names)
-        sql = published_sql(conn, view.definition, publication)
+        sql = published_sql(conn, view, publication)
         self._query = f"select {columns} from (\n{_END.sub('', sql)}\n) as v"
         self._doing = f"running the SQL of view {view.name} on the source"
         kinds = [output.type for output in view.outputs]
@@ -172,7 +172,7 @@ class SourceSnapshot:
 @contextmanager
 def source_at_new_lsn(
     dsn: str,
-    view: ResolvedView,
+    view: View,
     publication: str,
     timeout_s: float,
     on_wait: Callable[[str], None],
@@ -195,15 +195,15 @@ def source_at_new_lsn(
         yield source
 
 
-def _refuse_rewritten(conn: Connection, view: ResolvedView) -> None:
+def _refuse_rewritten(conn: Connection, view: View) -> None:
     """To an older snapshot a table that was rewritten looks empty. From here on it is locked."""
-    definition = view.definition
-    oid, _ = table_of(conn, definition.schema, definition.table)
-    then, now = table_files(conn, oid)
-    if then != now:
-        raise RetryableError(
-            f"{definition.table_name} was rewritten while its snapshot was taken", "verify it again"
-        )
+    for one in view.definition.occurrences:
+        oid, _ = table_of(conn, one.schema, one.table)
+        then, now = table_files(conn, oid)
+        if then != now:
+            raise RetryableError(
+                f"{one.table_name} was rewritten while its snapshot was taken", "verify it again"
+            )
 
 
 def _event_form(kind: PgType, encode: Encoder | None) -> Callable[[str], Any] | None:

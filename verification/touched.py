@@ -15,12 +15,10 @@ import orjson
 from cdc.errors import LogError
 from cdc.kafka.broker import Broker, Offsets
 from verification.canonical import canonicalizer, packed, row_canonicalizer
-from views.resolve import ResolvedView
+from views.maintained import View
 
 
-def touched_keys(
-    broker: Broker, view: ResolvedView, before: Offsets, after: Offsets
-) -> set[bytes] | None:
+def touched_keys(broker: Broker, view: View, before: Offsets, after: Offsets) -> set[bytes] | None:
     """The packed view keys of the records from ``before`` to ``after``; None stands for all
     (a TRUNCATE, or a key that does not say which row)."""
     packed_key = key_reader(view)
@@ -38,7 +36,7 @@ def touched_keys(
     return keys
 
 
-def key_reader(view: ResolvedView) -> Callable[[bytes, str], bytes | None]:
+def key_reader(view: View) -> Callable[[bytes, str], bytes | None]:
     """From an event's key, and where it stands, to the packed key of the view's row; None when it
     does not say which row. Raises ``LogError`` for what is no event's key."""
     by_name = {output.name: output for output in view.outputs}

@@ -16,6 +16,7 @@ from verification.reach import wait_until_applied
 from verification.repair import Repair
 from verification.source import SourceSnapshot, source_at_new_lsn
 from verification.touched import key_reader, touched_keys
+from views.maintained import View
 from views.resolve import ResolvedView
 
 MAX_ROUNDS = 6
@@ -69,7 +70,7 @@ class Verification:
         dsn: str,
         source: str,
         publication: str,
-        view: ResolvedView,
+        view: View,
         broker: Broker,
         scan: Callable[[], Iterable[ViewRow]],
         *,
@@ -85,7 +86,8 @@ class Verification:
         self._broker, self._scan = broker, scan
         self._timeout_s, self._limit, self._on_step = timeout_s, limit, on_step
         definition = view.definition
-        self._topics = [table_topic(source, definition.schema, definition.table)]
+        topics = (table_topic(source, o.schema, o.table) for o in definition.occurrences)
+        self._topics = list(dict.fromkeys(topics))
         self._names = [output.name for output in view.outputs]
         self._canonical = row_canonicalizer([canonicalizer(o.type) for o in view.outputs])
         self._key = [self._names.index(name) for name in view.key]
@@ -145,6 +147,7 @@ class Verification:
             if self._repair is None or not wrong or report.rounds == MAX_ROUNDS:
                 return undecided
             self._on_step(f"repairing {len(wrong):,} rows")
+            assert isinstance(self._view, ResolvedView), "others are not repaired row by row"
             present = [*outcome.different, *missing]
             self._repair.write(source, self._view, present, outcome.extra, before)
         return undecided | wrong

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -20,7 +21,7 @@ from views.joins import joined, type_of
 from views.keys import Body, proven_key
 from views.names import qualify
 from views.nested import Sort, key_sort
-from views.resolve import Output, check_names, ddl, describe
+from views.resolve import Output, ResolvedView, check_names, ddl, describe, resolve
 from views.selecting import selecting
 from views.shapes import aggregates, conjuncts
 from views.statement import refuse
@@ -101,6 +102,16 @@ class MaintainedView:
             alias: f"({rows(table.schema, table.table)})" for alias, table in self.tables.items()
         }
         return selecting(self, POSTGRES, relations)
+
+
+View: TypeAlias = ResolvedView | MaintainedView
+
+
+def resolve_view(definition: ViewDefinition, tables: Mapping[str, TableVersion]) -> View:
+    """Check a view of either kind against its tables, given by ``schema.table``."""
+    if definition.maintained:
+        return resolve_maintained(definition, tables)
+    return resolve(definition, tables[definition.table_name])
 
 
 def resolve_maintained(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -47,6 +47,10 @@ class ResolvedView:
     @property
     def key(self) -> tuple[str, ...]:
         return self.definition.key
+
+    def reading(self, rows: Callable[[str, str], str]) -> str:
+        """The view's SQL for PostgreSQL, reading ``rows(schema, table)`` for its table."""
+        return self.definition.reading(rows)
 
     def ddl(self) -> str:
         """The view's columns as a Spark schema string."""

@@ -11,7 +11,7 @@ import typer
 
 from cdc.cli.context import configured, declared
 from cdc.cli.output import err, out, print_json
-from cdc.errors import ViewError
+from cdc.errors import RetryableError, UsageError, ViewError
 from cdc.lsn import format_lsn
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jobs.repairing import LiveView
     from jobs.sinks import Sink
     from verification.verify import Difference, Report
-    from views.resolve import ResolvedView
+    from views.maintained import View
 
 
 def register(app: typer.Typer) -> None:
@@ -71,12 +71,18 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
     from jobs.state import view_directory
     from verification.repair import Repair
     from verification.verify import Verification
+    from views.resolve import ResolvedView
 
     with ExitStack() as stack:
         broker = stack.enter_context(Broker(config.kafka.bootstrap_servers, config.kafka))
         directory = view_directory(config.apply.state, config.source.name, view)
         number = read_generations(directory).live_number
         resolved = resolved_view(config, view, broker)
+        if repair and not isinstance(resolved, ResolvedView):
+            raise UsageError(
+                f"view {view} is made of several rows of its tables: single ones are not repaired",
+                f"`headwater view rebuild {view}` makes it anew, beside the old one",
+            )
         on_step = stack.enter_context(_steps(err()))
 
         @cache
@@ -92,6 +98,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
         def live() -> LiveView:
             from jobs.repairing import LiveView
 
+            assert isinstance(resolved, ResolvedView), "refused above"
             return LiveView(session(), config, resolved, sink(), number)
 
         return Verification(
@@ -109,16 +116,16 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
         ).run()
 
 
-def resolved_view(config: Config, name: str, broker: Broker) -> ResolvedView:
+def resolved_view(config: Config, name: str, broker: Broker) -> View:
     """The view against the newest version of its table, as ``headwater apply`` has it.
 
     What people read may have been built as it was declared before.
     """
+    from jobs.described import described, newest
     from jobs.generations import read_generations
     from jobs.state import view_directory
-    from jobs.versions import read_versions
     from views.definition import parse_view
-    from views.resolve import resolve
+    from views.maintained import resolve_view
 
     view = declared(config, name)
     parsed = parse_view(name, view.store, view.key, view.sql)
@@ -126,17 +133,16 @@ def resolved_view(config: Config, name: str, broker: Broker) -> ResolvedView:
     if (live := read_generations(directory).live) is not None:
         built = live.declared.parsed(name)
         parsed = parsed if built.normalized == parsed.normalized else built
-    versions = read_versions(broker, config.source.name, parsed.schema, parsed.table)
-    if not versions:
-        raise ViewError(
-            f"view {name}: capture has not described {parsed.table_name} yet",
-            "run `headwater init`, then `headwater capture`",
-        )
-    return resolve(parsed, list(versions.values())[-1])
+    try:
+        versions = described(broker, config.source.name, parsed)
+    except RetryableError as error:
+        hint = "run `headwater init`, then `headwater capture`"
+        raise ViewError(error.message, hint) from None
+    return resolve_view(parsed, newest(versions))
 
 
 @contextmanager
-def stored_view(config: Config, view: ResolvedView, session: Callable[[], Any]) -> Iterator[Sink]:
+def stored_view(config: Config, view: View, session: Callable[[], Any]) -> Iterator[Sink]:
     """The view in its store, ready to be read. Spark runs for a Delta view only."""
     from jobs.columns import columns_of
     from jobs.sinks import open_sink

@@ -1,0 +1,73 @@
+"""A view of several tables on the whole path, as a user calls it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.test_views import done
+from tests.deployment import Deployment
+
+TABLES = (
+    "create table customers (id int primary key, name text not null, country text)",
+    "create table orders (id bigint primary key, customer_id int, total numeric(12,2), note text)",
+    "insert into customers select i, 'customer ' || i, 'c' || i % 5 from generate_series(1, 100) i",
+    """insert into orders select i, 1 + i % 120, i * 1.1, repeat('note ' || i, i % 400)
+       from generate_series(1, 1000) i""",
+)
+JOINED = """select o.id, o.total, o.note, c.name, coalesce(c.country, 'nowhere') as country
+from orders o left join customers c on c.id = o.customer_id where o.total > 2"""
+GROUPED = """select c.id, c.name, count(o.id) as orders, sum(o.total) as total
+from customers c left join orders o on o.customer_id = c.id group by c.id"""
+CHANGES = (
+    "update customers set name = 'new ' || id where id % 10 = 0",
+    "update orders set customer_id = 5 where id % 50 = 0",
+    "begin; insert into customers values (110, 'late', null); delete from orders where id > 990; "
+    "insert into orders values (2000, 110, 7, 'x'); commit",
+    "delete from customers where id = 7",
+)
+
+
+@pytest.fixture
+def deployment(
+    tmp_path: Path, source_name: str, database: str, kafka: str, redis_server: str
+) -> Deployment:
+    extra = f'''
+[stores.cache]
+kind = "redis"
+url = "{redis_server}"
+[apply]
+state = "{tmp_path}/state"
+master = "local[2]"
+spark = {{ "spark.driver.memory" = "1g" }}
+[views.{source_name}_joined]
+store = "cache"
+key = ["id"]
+sql = """{JOINED}"""
+[views.{source_name}_grouped]
+store = "cache"
+key = ["id"]
+sql = """{GROUPED}"""
+'''
+    deployment = Deployment(tmp_path, source_name, database, kafka, extra=extra)
+    deployment.execute(*TABLES)
+    return deployment
+
+
+@pytest.mark.timeout(1800)
+def test_joined_and_grouped_views_are_equal_to_their_sql(deployment: Deployment) -> None:
+    joined, grouped = f"{deployment.name}_joined", f"{deployment.name}_grouped"
+    done(deployment, "init")
+    with deployment.running("capture"):
+        assert "generation 1 is live: " in done(deployment, "view", "create", grouped)
+        with deployment.running("apply"):
+            deployment.execute(*CHANGES)
+            for view in (joined, grouped):
+                assert "equal at LSN" in done(deployment, "verify", view, "--timeout", "300")
+            done(deployment, "view", "rebuild", joined)
+            deployment.execute("truncate orders", "insert into orders values (1, 1, 5, 'again')")
+            for view in (joined, grouped):
+                assert "equal at LSN" in done(deployment, "verify", view, "--timeout", "300")
+        refused = deployment.run("verify", joined, "--repair")
+        assert "view rebuild" in refused.stderr
