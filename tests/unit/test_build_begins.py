@@ -44,7 +44,7 @@ def kit(directory: Path) -> Any:
         ),
         config=SimpleNamespace(apply=SimpleNamespace(retry_s=1.0)),
         name="v",
-        topic=lambda _definition: "src.public.t",
+        topics=lambda _definition: {"public.t": "src.public.t"},
         read=lambda: read_generations(directory),
         write=write,
         stored=lambda _one: Stored(),
@@ -54,7 +54,7 @@ def kit(directory: Path) -> Any:
 
 
 def begun(monkeypatch: pytest.MonkeyPatch, directory: Path) -> Generation:
-    monkeypatch.setattr(build, "_model", lambda *_: None)
+    monkeypatch.setattr(build, "_check", lambda *_: None)
     return build._begun(kit(directory))
 
 
