@@ -122,7 +122,15 @@ class Delta(_Section):
     path: str
 
 
-Store = Annotated[OpenSearch | Redis | Delta, Field(discriminator="kind")]
+class Postgres(_Section):
+    """A PostgreSQL that views are kept in: another one than the source, or the same."""
+
+    kind: Literal["postgres"]
+    dsn: str = Field(min_length=1, repr=False)
+    target_schema: str = Field(default="public", min_length=1, max_length=63)
+
+
+Store = Annotated[OpenSearch | Redis | Delta | Postgres, Field(discriminator="kind")]
 
 
 class View(_Section):
@@ -154,6 +162,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "opensearch": OpenSearch,
     "redis": Redis,
     "delta": Delta,
+    "postgres": Postgres,
     "views": View,
     "apply": Apply,
 }

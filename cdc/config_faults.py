@@ -18,7 +18,7 @@ Place = tuple[int | str, ...]
 Models = Mapping[str, type[BaseModel]]
 """The settings of each section; of a store by its kind; those of the whole file by ``""``."""
 
-_STORES: Final = ("delta", "opensearch", "redis")
+_STORES: Final = ("delta", "opensearch", "postgres", "redis")
 _SECTIONS: Final = {"views": "[views.NAME]", **dict.fromkeys(_STORES, "[stores.NAME]")}
 _NAMES_WITH_DOTS: Final = (
     ("source", "keys"), ("kafka", "topic"), ("kafka", "producer"), ("apply", "spark"),

@@ -21,9 +21,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from jobs.sinks.schema import POSTGRES_TYPE
 from views.maintained import MaintainedView
 from views.resolve import ResolvedView
 from views.types import PgType
+
+TEXT_HERE = ("json", "jsonb", "numeric", "uuid")
+"""Types whose values are text in Spark, the text that PostgreSQL itself reads and writes."""
 
 _BY_NAME: dict[str, type[DataType]] = {
     "smallint": ShortType,
@@ -41,9 +45,16 @@ _BY_NAME: dict[str, type[DataType]] = {
 
 
 def columns_of(view: ResolvedView | MaintainedView) -> StructType:
-    """The same type that Spark parses ``view.ddl()`` to."""
-    return StructType(
-        [StructField(output.name, spark_type(output.type)) for output in view.outputs]
+    """The same type that Spark parses ``view.ddl()`` to; what that makes text of is told by the
+    column's metadata, for stores that have PostgreSQL's types."""
+    return StructType([_field(output.name, output.type) for output in view.outputs])
+
+
+def _field(name: str, kind: PgType) -> StructField:
+    element = kind.item if kind.name == "array" else kind
+    told = element.name in TEXT_HERE and element.spark == "string"
+    return StructField(
+        name, spark_type(kind), metadata={POSTGRES_TYPE: element.name} if told else None
     )
 
 

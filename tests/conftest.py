@@ -9,6 +9,7 @@ import signal
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -103,6 +104,19 @@ def servers(stack_home: Path) -> Endpoints:
 @pytest.fixture
 def database(postgres: str) -> Iterator[str]:
     """DSN of a fresh database, dropped with its replication slots when the test is over."""
+    with _fresh_database(postgres) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def store_database(postgres: str) -> Iterator[str]:
+    """Another one, to keep views in."""
+    with _fresh_database(postgres) as dsn:
+        yield dsn
+
+
+@contextmanager
+def _fresh_database(postgres: str) -> Iterator[str]:
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))

@@ -1,4 +1,4 @@
-"""Checks of the stores: does the place answer, with the standard library alone.
+"""Checks of the stores: does the place answer, without the stores' own clients.
 
 What a store says of a view's rows is for the views; here only its address and rights count.
 """
@@ -16,8 +16,12 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from cdc.config import Config, Delta, OpenSearch, Redis
+from cdc.config import Config, Delta, OpenSearch, Postgres, Redis, Store
+from cdc.errors import HeadwaterError
 from cdc.preflight.finding import Finding
+from cdc.source.postgres import connect, connection_parameters, translated
+from cdc.source.postgres import place as place_of
+from cdc.source.selection import parse_pattern
 
 _TIMEOUT_S: Final = 5.0
 
@@ -26,16 +30,34 @@ def stores(config: Config) -> Iterator[Finding]:
     """One finding for each store of ``[stores]``."""
     for name, store in config.stores.items():
         check = f"store {name}"
-        place = store.path if isinstance(store, Delta) else _address(store.url)
+        place = _place(store)
         fault = _fault(store)
-        if fault:
+        if not fault and isinstance(store, Postgres) and (view := _captured_again(config, name)):
+            message = (
+                f"{store.kind} at {place}: table {store.target_schema}.{view}@1 of view {view}"
+            )
+            hint = f"stores.{name}.target_schema: a schema that source.tables does not choose"
+            yield Finding("error", check, f"{message} would be captured", hint)
+        elif fault:
             hint = f"start {store.kind}, or correct stores.{name}"
             yield Finding("error", check, f"{store.kind} at {place}: {fault}", hint)
         else:
             yield Finding("ok", check, f"{store.kind} at {place}")
 
 
-def _fault(store: OpenSearch | Redis | Delta) -> str:
+def _place(store: Store) -> str:
+    match store:
+        case Delta():
+            return store.path
+        case Postgres():
+            try:
+                return place_of(connection_parameters(store.dsn))
+            except HeadwaterError:
+                return "its dsn"
+    return _address(store.url)
+
+
+def _fault(store: Store) -> str:
     match store:
         case OpenSearch():
             return _opensearch_fault(store)
@@ -43,6 +65,8 @@ def _fault(store: OpenSearch | Redis | Delta) -> str:
             return _connection_fault(store.url, 6379)
         case Delta():
             return _folder_fault(store.path)
+        case Postgres():
+            return _database_fault(store)
 
 
 def _opensearch_fault(store: OpenSearch) -> str:
@@ -76,6 +100,50 @@ def _connection_fault(url: str, default_port: int) -> str:
         socket.create_connection(address, _TIMEOUT_S).close()
     except (OSError, ValueError) as error:
         return getattr(error, "strerror", None) or str(error)
+    return ""
+
+
+def _database_fault(store: Postgres) -> str:
+    """Whether tables can be made there."""
+    try:
+        with connect(store.dsn) as conn, translated("asking for rights"):
+            found = conn.execute(
+                "select n.oid is not null, case when n.oid is null"
+                " then has_database_privilege(current_database(), 'CREATE')"
+                " else has_schema_privilege(n.oid, 'CREATE') end, pg_is_in_recovery()"
+                " from (values (1)) one left join pg_namespace n on n.nspname = %s",
+                [store.target_schema],
+            ).fetchone()
+    except HeadwaterError as error:
+        return error.message.partition(": ")[2] or error.message
+    assert found is not None
+    there, allowed, standby = found
+    if standby:
+        return "it is a standby, which takes no writes"
+    if allowed:
+        return ""
+    what = f"schema {store.target_schema}" if there else f"the database for {store.target_schema}"
+    return f"the role lacks CREATE on {what}"
+
+
+def _captured_again(config: Config, name: str) -> str:
+    """A view whose table in the source's own database ``source.tables`` would choose, or none."""
+    store = config.stores[name]
+    assert isinstance(store, Postgres)
+    source, own = connection_parameters(config.source.dsn), connection_parameters(store.dsn)
+    if place_of(source).partition("@")[2] != place_of(own).partition("@")[2]:
+        return ""
+    try:
+        chosen = [parse_pattern(text) for text in config.source.tables]
+        left_out = [parse_pattern(text) for text in config.source.exclude]
+    except ValueError:  # told where the tables are chosen
+        return ""
+    for view, declared in config.views.items():
+        at = store.target_schema, f"{view}@1"
+        captured = any(pattern.matches(*at) for pattern in chosen)
+        captured = captured and not any(pattern.matches(*at) for pattern in left_out)
+        if declared.store == name and captured:
+            return view
     return ""
 
 

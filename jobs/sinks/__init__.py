@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from cdc.config import Delta, OpenSearch, Redis
+    from cdc.config import Store
 
 DELETED = "__deleted"
 COMMIT_LSN = "__commit_lsn"
@@ -84,7 +84,7 @@ class Sink(Protocol):
 
 
 def open_sink(
-    config: Delta | OpenSearch | Redis,
+    config: Store,
     view: str,
     spark: SparkSession | None,
     retry_s: float = 60.0,
@@ -105,6 +105,10 @@ def open_sink(
         from jobs.sinks.opensearch import OpenSearchSink
 
         return OpenSearchSink(config, view, retry_s, generation)
+    if config.kind == "postgres":
+        from jobs.sinks.postgres import PostgresSink
+
+        return PostgresSink(config, view, retry_s, generation)
     from jobs.sinks.redis import RedisSink
 
     return RedisSink(config, view, retry_s, generation)

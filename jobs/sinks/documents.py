@@ -96,6 +96,11 @@ def document_rows(columns: StructType, key: tuple[str, ...]) -> Documents:
     return lambda rows: rows.select(*parts)
 
 
+def json_text(field: StructField) -> Column:
+    """The JSON of a column of arrays, maps or structs, as it is in a document."""
+    return F.to_json(_as_json(field), _JSON_OPTIONS)
+
+
 def _as_json(field: StructField) -> Column:
     return F.col(quoted(field.name)).cast(_json_type(field.dataType))
 
@@ -114,7 +119,8 @@ def _json_type(kind: DataType) -> DataType:
 
 
 def key_text(columns: StructType, key: tuple[str, ...]) -> Column:
-    """A row's key as text: a single column's value, or a JSON array of several."""
+    """A row's key as text: what stores call it, and ``Refused`` names it by. A single column's
+    value, or a JSON array of several; null if a column of the key is."""
     if len(key) == 1 and isinstance(columns[key[0]].dataType, StringType | IntegralType):
         return F.col(quoted(key[0])).cast("string")
     elements = [_element(columns[name]) for name in key]

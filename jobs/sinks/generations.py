@@ -6,6 +6,7 @@ the live one, and finds another whole one after a switch, never something empty 
     Delta       ``<path>/<view>@<n>`` until it is live; a switch is one commit on ``<path>/<view>``
     OpenSearch  index ``<view>-<n>``; the alias ``<view>`` is moved in one request
     Redis       rows ``<view>@<n>:<key>``; ``<view>@live`` is set to ``<view>@<n>``
+    PostgreSQL  table ``<view>@<n>``; the view ``<view>`` is replaced in one transaction
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from cdc.config import Delta, OpenSearch, Redis
+    from cdc.config import Store
 
 
 class Live(NamedTuple):
@@ -53,7 +54,7 @@ class Generations(Protocol):
 
 
 def open_generations(
-    config: Delta | OpenSearch | Redis, view: str, spark: SparkSession | None, retry_s: float = 60.0
+    config: Store, view: str, spark: SparkSession | None, retry_s: float = 60.0
 ) -> Generations:
     """A view's generations in a configured store; arguments as those of ``open_sink``."""
     if config.kind == "delta":
@@ -64,6 +65,10 @@ def open_generations(
         from jobs.sinks.opensearch_generations import OpenSearchGenerations
 
         return OpenSearchGenerations(config, view, retry_s)
+    if config.kind == "postgres":
+        from jobs.sinks.postgres_generations import PostgresGenerations
+
+        return PostgresGenerations(config, view, retry_s)
     from jobs.sinks.redis_generations import RedisGenerations
 
     return RedisGenerations(config, view, retry_s)

@@ -7,12 +7,13 @@ but its key.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from cdc.errors import SinkError, ViewError
-from cdc.lsn import Position
+from cdc.lsn import Position, format_lsn
 
 TOLD: Final = 1_000
 """So many rows are named at most; the others are refused again with the next attempt."""
@@ -52,6 +53,21 @@ def raise_together(errors: Sequence[RowsError]) -> None:
         first = errors[0]
         rows = dict.fromkeys(row for error in errors for row in error.rows)
         raise type(first)(first.message, first.hint, list(rows)[:TOLD])
+
+
+def refused_rows(where: str, rows: Sequence[Refused], hint: str = "") -> RowsRefusedError:
+    """What ``where``, a store and what was written to, does not take. The message tells the first
+    row by the hash of its key."""
+    first = rows[0]
+    why = first.cause.rpartition(" refused it: ")[2]
+    digest = hashlib.sha256((first.id or "").encode()).hexdigest()[:12]
+    lsn, ordinal = first.position
+    return RowsRefusedError(
+        f"{where} refused {len(rows)} row(s), the first (SHA-256 of its key {digest},"
+        f" at {format_lsn(lsn)}/{ordinal}): {why}",
+        hint,
+        rows[:TOLD],
+    )
 
 
 def unkeyed(view: str, positions: Iterable[Position]) -> RowsUnfitError:

@@ -9,6 +9,8 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from cdc.errors import ViewError
 
+POSTGRES_TYPE = "postgres"
+"""In a column's metadata: its type in PostgreSQL, where Spark holds the values as text."""
 REBUILD = "rebuild the view, or give the changed column another name in its SQL"
 
 
@@ -36,7 +38,9 @@ def evolved(view: str, stored: StructType, wanted: StructType) -> StructType:
             REBUILD,
         )
     added = [field for field in wanted if field.name not in held]
-    return StructType([*stored, *(StructField(f.name, f.dataType, True) for f in added)])
+    return StructType(
+        [*stored, *(StructField(f.name, f.dataType, True, f.metadata) for f in added)]
+    )
 
 
 def check_key(view: str, stored: Iterable[str], wanted: Iterable[str]) -> None:

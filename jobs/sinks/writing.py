@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from cdc.errors import FatalError, HeadwaterError, RetryableError, SinkError, ViewError
+from cdc.lsn import Position
 from jobs.sinks.documents import Document, document_list
 from jobs.sinks.refusing import (
     RowsError,
@@ -60,11 +61,24 @@ def kept(rows: DataFrame) -> Iterator[DataFrame]:
 
 def write_documents(rows: DataFrame, at_most: int, write: Writer) -> None:
     """Give every row of ``document_rows`` to ``write``; raises what it raises."""
+    write_rows(rows, at_most, document_list, write)
+
+
+def write_rows(
+    rows: DataFrame,
+    at_most: int,
+    decode: Callable[[Any], list[_T]],
+    write: Callable[[list[_T]], None],
+) -> None:
+    """Give every row to ``write``, as ``decode`` makes them of an Arrow table or record batch.
+
+    Raises what ``write`` raises: a ``RowsError`` when all other rows have been written.
+    """
     if at_most <= DRIVER_ROWS:
-        write(document_list(rows.toArrow()))
+        write(decode(rows.toArrow()))
         return
     of_rows: list[RowsError] = []
-    for outcome in rows.mapInArrow(_partition(write), _OUTCOME_DDL).collect():
+    for outcome in rows.mapInArrow(_partition(decode, write), _OUTCOME_DDL).collect():
         kind = _OF_ROWS.get(outcome.fault)
         if kind is None:
             raise _FAULTS.get(outcome.fault, FatalError)(outcome.message, outcome.hint)
@@ -73,7 +87,7 @@ def write_documents(rows: DataFrame, at_most: int, write: Writer) -> None:
 
 
 def _partition(
-    write: Writer,
+    decode: Callable[[Any], list[_T]], write: Callable[[list[_T]], None]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A partition's writer. Faults come back as rows: raised, Spark would bury them in its own."""
 
@@ -82,7 +96,7 @@ def _partition(
         try:
             for batch in batches:
                 try:
-                    write(document_list(batch))
+                    write(decode(batch))
                 except (RowsRefusedError, RowsUnfitError) as error:
                     of_rows.append(error)
             raise_together(of_rows)
@@ -94,15 +108,26 @@ def _partition(
     return run
 
 
-def with_keys(
-    view: str, documents: Sequence[Document], errors: list[RowsError]
-) -> Sequence[Document]:
-    """``documents`` without those that nothing identifies: ``errors`` tells of them."""
-    lacking = [document.position for document in documents if document.id is None]
+class Identified(Protocol):
+    """What is written: a row with its key as text, null where that is, and its position."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def position(self) -> Position: ...
+
+
+_Row = TypeVar("_Row", bound=Identified)
+
+
+def with_keys(view: str, rows: Sequence[_Row], errors: list[RowsError]) -> Sequence[_Row]:
+    """``rows`` without those that nothing identifies: ``errors`` tells of them."""
+    lacking = [row.position for row in rows if row.id is None]
     if not lacking:
-        return documents
+        return rows
     errors.append(unkeyed(view, lacking))
-    return [document for document in documents if document.id is not None]
+    return [row for row in rows if row.id is not None]
 
 
 def until(retry_s: float, attempt: Callable[[], _T]) -> _T:

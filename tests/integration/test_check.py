@@ -200,6 +200,36 @@ def test_each_view_is_checked_against_its_table_as_it_is(shop: Deployment) -> No
     assert "view good" in [f["check"] for f in found["ok"]]
 
 
+def test_a_database_that_views_go_to_needs_rights_and_is_not_captured_again(
+    shop: Deployment, store_database: str
+) -> None:
+    role = f"store_{shop.name}"
+    shop.execute(f"create role {role} login")
+    poor = psycopg.conninfo.make_conninfo(store_database, user=role)
+    shop.tables = ("public.*",)
+    declared = {
+        "good": (store_database, "views"),
+        "poor": (poor, "public"),
+        "own": (shop.dsn, "public"),
+        "apart": (shop.dsn, "views"),
+        "none": ("host=a b", "public"),
+    }
+    shop.extra = "".join(
+        f'[stores.{name}]\nkind = "postgres"\ndsn = "{dsn}"\ntarget_schema = "{schema}"\n'
+        f'[views.{name}]\nstore = "{name}"\nkey = ["id"]\nsql = "select id from a"\n'
+        for name, (dsn, schema) in declared.items()
+    )
+    try:
+        _, found = check(shop)
+    finally:
+        shop.execute(f"drop role {role}")
+    wrong = {f["check"]: f["message"] for f in found["error"]}
+    assert set(wrong) == {"store poor", "store own", "store none"}
+    assert "the role lacks CREATE on schema public" in wrong["store poor"]
+    assert "table public.own@1 of view own would be captured" in wrong["store own"]
+    assert "is not a connection string" in wrong["store none"]
+
+
 def test_after_init_what_is_missing_is_an_error_with_the_way_back(shop: Deployment) -> None:
     shop.init()
     with connect(shop.dsn) as conn:

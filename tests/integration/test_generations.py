@@ -5,20 +5,17 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import opensearchpy
 import pytest
-import redis
 
-from cdc.config import Delta, OpenSearch
 from jobs.sinks import open_sink
 from jobs.sinks.generations import Generations, open_generations
 from tests.batches import Feed, batch_rows, delete, upsert
-from tests.stores import LSN, Store, items
+from tests.stores import KINDS, LSN, Store, items
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -28,9 +25,6 @@ ITEMS = items()
 KEY = ("id",)
 ROWS = 200
 
-Read = Callable[[], Counter[str]]
-"""Reads the whole view as people do: how many rows there are of each name."""
-
 
 class View:
     """The test's view in one store."""
@@ -38,7 +32,7 @@ class View:
     def __init__(self, spark: SparkSession, store: Store, name: str) -> None:
         self.spark, self.store, self.name = spark, store, name
         self.generations: Generations = open_generations(store, name, spark)
-        self.read = reader(spark, store, name)
+        self.read = KINDS[store.kind].reader(spark, store, name)
 
     def load(self, number: int, name: str, rows: int = ROWS) -> None:
         changes = (upsert(LSN, 0, id=i, name=name) for i in range(rows))
@@ -64,37 +58,6 @@ def view(spark: SparkSession, store: Store, source_name: str) -> Iterator[View]:
     made = View(spark, store, source_name)
     yield made
     made.generations.close()
-
-
-def reader(spark: SparkSession, store: Store, view: str) -> Read:
-    if isinstance(store, Delta):
-        return lambda: Counter(
-            {
-                row.name: row["count"]
-                for row in spark.read.format("delta")
-                .load(f"{store.path}/{view}")
-                .groupBy("name")
-                .count()
-                .collect()
-            }
-        )
-    if isinstance(store, OpenSearch):
-        search = opensearchpy.OpenSearch(hosts=[store.url])
-        return lambda: Counter(
-            hit["_source"]["name"]
-            for hit in search.search(index=view, body={"size": 10 * ROWS})["hits"]["hits"]
-        )
-    client: Any = redis.Redis.from_url(store.url, decode_responses=True)
-
-    def read() -> Counter[str]:
-        rows = client.get(f"{view}@live")
-        pipeline = client.pipeline(transaction=False)
-        for i in range(ROWS):
-            pipeline.hget(f"{rows}:{i}", "doc")
-        found = (doc for doc in pipeline.execute() if doc is not None)
-        return Counter(doc.split('"')[5] for doc in found)
-
-    return read
 
 
 def test_a_generation_is_unseen_until_it_is_switched_to(view: View) -> None:
@@ -173,17 +136,7 @@ def test_dropped_generations_leave_nothing(view: View, tmp_path: Path) -> None:
     assert view.read() == {"second": ROWS}
     view.generations.drop(2)
     assert view.generations.live() is None
-    assert not left_over(view, tmp_path)
-
-
-def left_over(view: View, path: Path) -> list[str]:
-    if isinstance(view.store, Delta):
-        return [p.name for p in path.iterdir()]
-    if isinstance(view.store, OpenSearch):
-        search = opensearchpy.OpenSearch(hosts=[view.store.url])
-        return list(search.indices.get(index=f"{view.name}*"))
-    client: Any = redis.Redis.from_url(view.store.url, decode_responses=True)
-    return list(client.scan_iter(f"*{view.name}*"))
+    assert not KINDS[view.store.kind].left_over(view.store, view.name, tmp_path)
 
 
 def test_constant_readers_see_one_whole_generation_or_the_other(view: View) -> None:

@@ -37,6 +37,7 @@ CLIENTS = {
         "cdc.source.copying",
         "migrations",
         "snapshots",
+        "jobs.sinks.database",
     ),
     "pyspark": ("jobs", "bootstrap"),  # there the session is only handed on
     "delta": ("jobs",),

@@ -12,6 +12,7 @@ from cdc.config import (
     Delta,
     Kafka,
     OpenSearch,
+    Postgres,
     Redis,
     Snapshot,
     Source,
@@ -84,6 +85,7 @@ def test_a_folder_and_a_missing_file_are_told_apart(tmp_path: Path) -> None:
 
 def test_every_setting_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
-    sections = (Source, Kafka, Capture, Snapshot, OpenSearch, Redis, Delta, View, Apply)
-    names = {name for section in sections for name in section.model_fields} - {"kind"}
+    stores = (OpenSearch, Redis, Delta, Postgres)
+    sections = (Source, Kafka, Capture, Snapshot, View, Apply)
+    names = {name for section in (*stores, *sections) for name in section.model_fields} - {"kind"}
     assert [name for name in sorted(names) if f"`{name}`" not in page] == []

@@ -80,7 +80,7 @@ def test_an_unknown_name_says_what_was_meant_or_where_it_belongs(
         (
             'kind = "opensearch"\n',
             "",
-            "stores.search.kind: is required: add it, one of delta, opensearch or redis",
+            "stores.search.kind: is required: add it, one of delta, opensearch, postgres or redis",
         ),
         ('"${SHOP_DSN}"', '""', "source.dsn: is empty: set it"),
         ('"${SHOP_DSN}"', '"${NO}"', "source.dsn: environment variable NO is not set: export it"),
