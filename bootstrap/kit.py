@@ -96,7 +96,8 @@ class Kit:
     def stored(self, one: Generation) -> StoredGenerations:
         """The view's generations in the store that ``one`` is in."""
         store = self.config.stores[one.declared.store]
-        return open_generations(store, self.name, self.spark, self.config.apply.retry_s)
+        declared = self.config.views.get(self.name)
+        return open_generations(store, self.name, self.spark, self.config.apply.retry_s, declared)
 
     def read(self) -> Generations:
         return read_generations(self.directory)

@@ -50,7 +50,9 @@ class Follower:
         self._begin = one.offsets
         state = open_state(state_directory(kit.directory, one.number), one.declared)
         config, store = kit.config, kit.config.stores[one.declared.store]
-        self._sink = open_sink(store, kit.name, kit.spark, config.apply.retry_s, one.number)
+        self._sink = open_sink(
+            store, kit.name, kit.spark, config.apply.retry_s, one.number, config.views.get(kit.name)
+        )
         self._query = ViewQuery(
             kit.session, config, self._definition, state, self._sink, kit.broker, lambda _: None
         )

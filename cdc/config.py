@@ -139,6 +139,10 @@ class View(_Section):
     store: str
     key: tuple[str, ...] = Field(min_length=1)
     sql: str = Field(min_length=1)
+    mapping: dict[str, dict[str, Any]] = {}
+    """Of an OpenSearch index: fields by column, over those that follow from the types."""
+    settings: dict[str, Any] = {}
+    """Of an OpenSearch index that people read."""
 
 
 class Apply(_Section):
@@ -154,6 +158,8 @@ class Apply(_Section):
     spark: dict[str, str] = {}
 
 
+_OF_KIND = {"mapping": "opensearch", "settings": "opensearch"}
+"""Settings of a view that one kind of store has."""
 _MODELS: dict[str, type[BaseModel]] = {
     "source": Source,
     "kafka": Kafka,
@@ -187,6 +193,12 @@ class Config(_Section):
                 raise ValueError(
                     f"views.{name}.store: no store {view.store!r}; [stores] has: {known}"
                 )
+            kind = self.stores[view.store].kind
+            for setting, wanted in _OF_KIND.items():
+                if kind != wanted and getattr(view, setting):
+                    raise ValueError(
+                        f"views.{name}.{setting}: its store is {kind}: only {wanted} has it"
+                    )
         return self
 
 

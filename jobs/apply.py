@@ -126,7 +126,10 @@ class ViewRun:
     def _keep(self, broker: Broker, live: Standing) -> bool:
         """Apply the stream to the live generation until it ends; whether it was to be let go."""
         store, retry_s = self._config.stores[live.definition.store], self._config.apply.retry_s
-        sink = self._sink or open_sink(store, self.name, self._spark, retry_s, live.number)
+        declared = self._config.views.get(self.name)
+        sink = self._sink or open_sink(
+            store, self.name, self._spark, retry_s, live.number, declared
+        )
         patience = Patience(retry_s)
         self._committed = -1
         try:

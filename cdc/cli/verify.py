@@ -149,7 +149,9 @@ def stored_view(config: Config, view: View, session: Callable[[], Any]) -> Itera
 
     store = config.stores[view.definition.store]
     spark = session() if store.kind == "delta" else None
-    sink = open_sink(store, view.name, spark, config.apply.retry_s)
+    sink = open_sink(
+        store, view.name, spark, config.apply.retry_s, declared=config.views.get(view.name)
+    )
     try:
         sink.prepare(columns_of(view), view.key)
         yield sink

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from cdc.errors import HeadwaterError
+from cdc.config import View
+from cdc.errors import HeadwaterError, ViewError
 from cdc.preflight.finding import Finding
 from cdc.preflight.source import Source
 from cdc.source.catalog import relation
 from cdc.source.types import load_types
+
+if TYPE_CHECKING:
+    from views.resolve import ResolvedView
 
 
 def views(source: Source) -> Iterator[Finding]:
@@ -35,7 +40,17 @@ def views(source: Source) -> Iterator[Finding]:
                 continue
             shape = relation(source.conn, table.oid, types, publication, config.source.keys)
             resolved = resolve(definition, parse_version(shape.describe()))
+            _check_mapping(resolved, view)
         except HeadwaterError as error:
             yield Finding("error", check, error.message, error.hint)
         else:
             yield Finding("ok", check, f"in {view.store}: {resolved.describe()}")
+
+
+def _check_mapping(resolved: ResolvedView, view: View) -> None:
+    names = [output.name for output in resolved.outputs]
+    if unknown := [name for name in view.mapping if name not in names]:
+        raise ViewError(
+            f"view {resolved.name}: its mapping names {', '.join(unknown)}",
+            f"the view's columns are {', '.join(names)}",
+        )

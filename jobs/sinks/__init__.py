@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from cdc.config import Store
+    from cdc.config import Store, View
 
 DELETED = "__deleted"
 COMMIT_LSN = "__commit_lsn"
@@ -89,12 +89,14 @@ def open_sink(
     spark: SparkSession | None,
     retry_s: float = 60.0,
     generation: int | None = None,
+    declared: View | None = None,
 ) -> Sink:
     """The sink of one view in a configured store.
 
     ``spark`` is needed by Delta only. ``retry_s`` bounds how long a store that is down is waited
     for. ``generation`` names one (``jobs.sinks.generations``); None is the one that people read
-    when ``prepare`` is called, or the first. Clients are imported here, so that a store that is
+    when ``prepare`` is called, or the first. ``declared`` is what the configuration says of the
+    view, for what a store lets it choose. Clients are imported here, so that a store that is
     not used needs none.
     """
     if config.kind == "delta":
@@ -104,7 +106,7 @@ def open_sink(
     if config.kind == "opensearch":
         from jobs.sinks.opensearch import OpenSearchSink
 
-        return OpenSearchSink(config, view, retry_s, generation)
+        return OpenSearchSink(config, view, retry_s, generation, declared)
     if config.kind == "postgres":
         from jobs.sinks.postgres import PostgresSink
 

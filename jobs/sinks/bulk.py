@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import orjson
 
-from cdc.errors import SinkError
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, ORDINAL
 from jobs.sinks.documents import Document, Stored
 from jobs.sinks.mapping import DELETED_AT
-from jobs.sinks.refusing import TOLD, Refused, RowsRefusedError
-from jobs.sinks.schema import REBUILD
+from jobs.sinks.refusing import Refused
 
 BODY_BYTES = 2 << 20
 """Past about 4 MB a body gains nothing and costs the server memory."""
 _ID_BYTES = 512
+_OF_DOCUMENTS = (400, 413)
 _FIELD = re.compile(r"field \[([^\]]*)\] of type \[([^\]]*)\]|introduction of \[([^\]]*)\]")
 
 # What a version conflict says; reading it saves asking for the version of every older document.
@@ -33,32 +32,16 @@ class Request(NamedTuple):
     documents: Sequence[Document]
 
 
-class Refusal(NamedTuple):
-    """A document that OpenSearch will not take, told without its values."""
-
-    status: int
-    reason: str
-    id_hash: str
-    document: Document
-
-    @property
-    def of_document(self) -> bool:
-        """Whether it is this document that cannot be taken, not the index or the user."""
-        return self.status in (400, 413)
-
-    @property
-    def cause(self) -> str:
-        return f"OpenSearch refused it: HTTP {self.status} {self.reason}"
-
-
 class Answer(NamedTuple):
     """What became of a request's documents; the others were written, or are older."""
 
     ties: list[Document]
     """Their version is the stored one, or the answer does not tell: the ordinal decides."""
-    busy: str
-    """Why the server wants some of them again, or nothing."""
-    refused: list[Refusal]
+    busy: list[Document]
+    """The server wants them again, later."""
+    refused: list[Refused]
+    fault: str
+    """Why none of them could be written: it is about the index, or the server."""
 
 
 def document_id(key: str) -> str:
@@ -69,19 +52,19 @@ def document_id(key: str) -> str:
     return f"sha256:{hashlib.sha256(encoded).hexdigest()}"
 
 
-def requests(documents: Sequence[Document], version_type: str, now_ms: int) -> Iterator[Request]:
-    """Bulk bodies of about ``BODY_BYTES``, each line pair one document with its version."""
+def request(
+    documents: Sequence[Document], version_type: str, now_ms: int, most_bytes: int = BODY_BYTES
+) -> Request:
+    """The first of ``documents``, as many as a body of ``most_bytes`` holds, at least one."""
     lines: list[bytes] = []
-    size = start = 0
-    for number, document in enumerate(documents):
+    size = 0
+    for document in documents:
         line = _lines(document, version_type, now_ms)
-        if lines and size + len(line) > BODY_BYTES:
-            yield Request(b"".join(lines), documents[start:number])
-            lines, size, start = [], 0, number
+        if lines and size + len(line) > most_bytes:
+            break
         lines.append(line)
         size += len(line)
-    if lines:
-        yield Request(b"".join(lines), documents[start:])
+    return Request(b"".join(lines), documents[: len(lines)])
 
 
 def _lines(document: Document, version_type: str, now_ms: int) -> bytes:
@@ -95,8 +78,12 @@ def _lines(document: Document, version_type: str, now_ms: int) -> bytes:
 
 
 def read_answer(request: Request, response: dict[str, Any]) -> Answer:
-    """Sort a response's items by what has to be done about them."""
-    answer = Answer([], "", [])
+    """Sort a response's items by what has to be done about them.
+
+    Status 400 is about a document. Any other that is no success is about the index or the server,
+    and the same for all.
+    """
+    answer = Answer([], [], [], "")
     if not response["errors"]:
         return answer
     for document, item in zip(request.documents, response["items"], strict=True):
@@ -106,26 +93,18 @@ def read_answer(request: Request, response: dict[str, Any]) -> Answer:
             if held is None or int(held[1]) == document.position.commit_lsn:
                 answer.ties.append(document)
         elif status in (429, 503):
-            answer = answer._replace(busy=f"{status} {error.get('type', '')}")
+            answer.busy.append(document)
+        elif status in _OF_DOCUMENTS:
+            answer.refused.extend(refusals([document], status, reason(error)))
         elif status >= 300:
-            digest = hashlib.sha256(document.id.encode()).hexdigest()[:12]
-            answer.refused.append(Refusal(status, reason(error), digest, document))
+            answer = answer._replace(fault=f"HTTP {status} {reason(error)}")
     return answer
 
 
-def refusal(index: str, place: str, refused: Sequence[Refusal]) -> SinkError:
-    """The error of a batch some of whose documents were refused; a ``RowsRefusedError`` when it is
-    only these that cannot be taken."""
-    of_batch = [one for one in refused if not one.of_document]
-    first = (of_batch or refused)[0]
-    message = (
-        f"index {index}: {place} refused {len(refused)} document(s), the first"
-        f" (SHA-256 of its key {first.id_hash}): HTTP {first.status} {first.reason}"
-    )
-    if of_batch:
-        return SinkError(message, REBUILD)
-    rows = [Refused(one.document.id, one.document.position, one.cause) for one in refused[:TOLD]]
-    return RowsRefusedError(message, REBUILD, rows)
+def refusals(documents: Sequence[Document], status: int, said: str) -> list[Refused]:
+    """Documents that OpenSearch will not take, told without their values."""
+    cause = f"OpenSearch refused it: HTTP {status} {said}"
+    return [Refused(document.id, document.position, cause) for document in documents]
 
 
 def stored(item: dict[str, Any]) -> Stored | None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import opensearchpy
 import orjson
 
-from cdc.errors import RetryableError, SinkError
+from cdc.errors import RetryableError, SinkError, ViewError
 from jobs.sinks.bulk import reason
 from jobs.sinks.writing import until
 
@@ -21,6 +21,14 @@ _PASSING = frozenset({429, 502, 503, 504})
 _T = TypeVar("_T")
 Client: TypeAlias = opensearchpy.OpenSearch
 Action = Callable[[Client], _T]
+
+
+class BusyError(RetryableError):
+    """The server is there, and has too much to do."""
+
+
+class TooLargeError(SinkError):
+    """A request has more bytes than the server takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +53,24 @@ class Server:
 
     def call(self, action: Action[_T]) -> _T:
         """Run ``action``, again for up to ``retry_s`` while the server is away or busy."""
-        return until(self.retry_s, lambda: self._attempt(action))
+        return until(self.retry_s, lambda: self.attempt(action))
 
-    def _attempt(self, action: Action[_T]) -> _T:
+    def declare(self, what: str, action: Action[_T]) -> _T:
+        """As ``call``, for what is made of a declaration: it has no values, so that what the server
+        says of it is shown. Raises ``ViewError``."""
+        try:
+            return self.call(action)
+        except SinkError as error:
+            cause = error.__cause__
+            if getattr(cause, "status_code", 0) != 400:
+                raise
+            raise ViewError(
+                f"{what}: {self.place} refused it: {_said(cause)}",
+                "correct mapping and settings of the view",
+            ) from cause
+
+    def attempt(self, action: Action[_T]) -> _T:
+        """Run ``action`` once. Raises our errors."""
         try:
             return action(self.client)
         except opensearchpy.SSLError as error:
@@ -64,8 +87,10 @@ class Server:
 
     def _refused(self, error: opensearchpy.TransportError) -> RetryableError | SinkError:
         status = error.status_code
+        if status == 413:
+            return TooLargeError(f"{self.place} takes no request as large (HTTP 413)")
         if status in _PASSING:
-            return RetryableError(f"{self.place} is busy (HTTP {status})")
+            return BusyError(f"{self.place} is busy (HTTP {status})")
         if status in (401, 403):
             return SinkError(
                 f"{self.place} refused the login or a right (HTTP {status})",
@@ -74,6 +99,15 @@ class Server:
         cause = error.info.get("error") if isinstance(error.info, dict) else None
         detail = reason(cause) if isinstance(cause, dict) else str(error.error)[:200]
         return SinkError(f"{self.place} refused a request (HTTP {status}): {detail}")
+
+
+def _said(error: Any) -> str:
+    """The server's own words, of the innermost cause."""
+    cause = error.info.get("error") if isinstance(error.info, dict) else None
+    while isinstance(cause, dict) and isinstance(cause.get("caused_by"), dict):
+        cause = cause["caused_by"]
+    text = cause.get("reason") if isinstance(cause, dict) else error.error
+    return " ".join(str(text).split())[:300]
 
 
 @cache

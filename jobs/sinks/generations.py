@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from cdc.config import Store
+    from cdc.config import Store, View
 
 
 class Live(NamedTuple):
@@ -54,7 +54,11 @@ class Generations(Protocol):
 
 
 def open_generations(
-    config: Store, view: str, spark: SparkSession | None, retry_s: float = 60.0
+    config: Store,
+    view: str,
+    spark: SparkSession | None,
+    retry_s: float = 60.0,
+    declared: View | None = None,
 ) -> Generations:
     """A view's generations in a configured store; arguments as those of ``open_sink``."""
     if config.kind == "delta":
@@ -64,7 +68,7 @@ def open_generations(
     if config.kind == "opensearch":
         from jobs.sinks.opensearch_generations import OpenSearchGenerations
 
-        return OpenSearchGenerations(config, view, retry_s)
+        return OpenSearchGenerations(config, view, retry_s, declared)
     if config.kind == "postgres":
         from jobs.sinks.postgres_generations import PostgresGenerations
 

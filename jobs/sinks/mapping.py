@@ -7,6 +7,7 @@ the index by ``ignore_malformed``, not refused.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -31,9 +32,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from cdc.config import View
 from cdc.errors import ViewError
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, ORDINAL
+from jobs.sinks.overrides import check, merged, serving
 from jobs.sinks.schema import columns_json
 
 DELETED_AT = "__deleted_at"
@@ -67,36 +70,56 @@ _FIELDS: dict[type[DataType], dict[str, Any]] = {
 
 
 def index_body(
-    view: str, columns: StructType, key: tuple[str, ...], aliases: Sequence[str]
+    view: str,
+    columns: StructType,
+    key: tuple[str, ...],
+    aliases: Sequence[str],
+    declared: View | None = None,
 ) -> dict[str, Any]:
-    """What creates a view's index. Refreshing is left to the sink, after each batch."""
+    """What creates a view's index.
+
+    Raises ``ViewError`` for a column that OpenSearch cannot index, and for a declaration that does
+    not fit the view.
+    """
+    if declared is not None:
+        check(view, declared.mapping, columns.names)
     return {
-        "settings": {
-            "number_of_shards": 1,
-            "auto_expand_replicas": "0-1",
-            "refresh_interval": "-1",
-        },
+        "settings": serving(view, declared.settings if declared else {}),
         "mappings": {
             "dynamic": "strict",
-            "_meta": metadata(view, columns, key),
-            "properties": properties(view, columns)
+            "_meta": metadata(view, columns, key, declared),
+            "properties": properties(view, columns, declared)
             | {COMMIT_LSN: _LONG, ORDINAL: _LONG, DELETED_AT: _LONG},
         },
         "aliases": {alias: {"filter": LIVE} for alias in aliases},
     }
 
 
-def metadata(view: str, columns: StructType, key: tuple[str, ...]) -> dict[str, Any]:
+def metadata(
+    view: str, columns: StructType, key: tuple[str, ...], declared: View | None = None
+) -> dict[str, Any]:
     """What the index remembers of its view; it marks the index as ours."""
-    return {"headwater_view": view, "key": list(key), "columns": columns_json(columns)}
+    return {
+        "headwater_view": view,
+        "key": list(key),
+        "columns": columns_json(columns),
+        "declared": declaration(declared),
+    }
 
 
-def properties(view: str, columns: StructType) -> dict[str, Any]:
+def declaration(declared: View | None) -> str:
+    """What was declared of the index, as it is remembered."""
+    mapping, settings = (declared.mapping, declared.settings) if declared else ({}, {})
+    return json.dumps({"mapping": mapping, "settings": settings}, sort_keys=True)
+
+
+def properties(view: str, columns: StructType, declared: View | None = None) -> dict[str, Any]:
     """One field a column; an array is a field of its elements, as OpenSearch has it.
 
     Raises ``ViewError`` for a column whose name or type OpenSearch cannot index.
     """
-    return {field.name: _field(view, field) for field in columns}
+    fields = {field.name: _field(view, field) for field in columns}
+    return fields if declared is None else merged(view, fields, declared.mapping)
 
 
 def below(position: Position) -> dict[str, Any]:

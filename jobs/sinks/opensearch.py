@@ -21,27 +21,35 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+import structlog
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from cdc.config import OpenSearch
-from cdc.errors import RetryableError, ViewError
+from cdc.config import OpenSearch, View
+from cdc.errors import ViewError
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, ORDINAL, Batch, ViewRow
-from jobs.sinks.bulk import (
-    Refusal,
-    Request,
-    document_id,
-    read_answer,
-    refusal,
-    requests,
-    stored,
-)
+from jobs.sinks.bulk import document_id, stored
 from jobs.sinks.cluster import Action, Client, Server
 from jobs.sinks.documents import Document, Documents, Stored, document_rows, filled, row_decoder
-from jobs.sinks.mapping import DELETED_AT, LIVE, below, index_body, metadata, properties
-from jobs.sinks.refusing import RowsError, RowsRefusedError, raise_together
-from jobs.sinks.schema import check_key, columns_from_json, evolved
+from jobs.sinks.mapping import (
+    DELETED_AT,
+    LIVE,
+    below,
+    declaration,
+    index_body,
+    metadata,
+    properties,
+)
+from jobs.sinks.refusing import (
+    RowsError,
+    RowsRefusedError,
+    RowsUnfitError,
+    raise_together,
+    refused_rows,
+)
+from jobs.sinks.schema import REBUILD, check_key, columns_from_json, evolved
+from jobs.sinks.sending import Sending
 from jobs.sinks.writing import with_keys, write_documents
 
 TOMBSTONE_S = 24 * 3600
@@ -52,8 +60,9 @@ REMOVE_S = 3_600
 SCAN_DOCUMENTS = 2_000
 READ_DOCUMENTS = 500
 
-_ITEMS = "errors,items.*.status,items.*.error.type,items.*.error.reason"
 _T = TypeVar("_T")
+
+log = structlog.get_logger("apply")
 
 
 def index_of(view: str, generation: int) -> str:
@@ -77,9 +86,14 @@ class OpenSearchSink:
     """A ``jobs.sinks.Sink`` over one cluster; ``generation`` None is what people read."""
 
     def __init__(
-        self, config: OpenSearch, view: str, retry_s: float, generation: int | None = None
+        self,
+        config: OpenSearch,
+        view: str,
+        retry_s: float,
+        generation: int | None = None,
+        declared: View | None = None,
     ) -> None:
-        self._view, self._wanted = view, generation
+        self._view, self._wanted, self._declared = view, generation, declared
         self._index = self._alias = ""
         self._server = Server(
             config.url, config.user, config.password, config.verify_certs, retry_s
@@ -93,7 +107,6 @@ class OpenSearchSink:
         number = self._wanted or self._call(partial(live_generation, view=self._view)) or 1
         self._index = index_of(self._view, number)
         self._alias = alias_of(self._index)
-        body = index_body(self._view, columns, key, (self._view.lower(), self._alias))
         found = self._call(lambda client: client.indices.get(index=self._index, ignore=404))
         if self._index in found:
             self._extend(found[self._index]["mappings"], columns, key)
@@ -101,18 +114,23 @@ class OpenSearchSink:
                 alias = {"index": self._index, "name": self._alias, "body": {"filter": LIVE}}
                 self._call(lambda client: client.indices.put_alias(**alias))
         else:
-            self._create(body)
+            self._create(columns, key)
         self._columns, self._key = columns, key
         self._documents = None
         return self._index not in found
 
-    def _create(self, body: dict[str, Any]) -> None:
+    def _create(self, columns: StructType, key: tuple[str, ...]) -> None:
+        aliases = self._view.lower(), self._alias
+        body = index_body(self._view, columns, key, aliases, self._declared)
         if self._call(lambda client: client.indices.exists(index=self._view.lower())):
             raise ViewError(
                 f"view {self._view}: OpenSearch has another index or alias {self._view.lower()}",
                 "rename the view, or remove that index",
             )
-        self._call(lambda client: client.indices.create(index=self._index, body=body))
+        self._server.declare(
+            f"view {self._view}: index {self._index}",
+            lambda client: client.indices.create(index=self._index, body=body),
+        )
 
     def _extend(self, mapping: dict[str, Any], columns: StructType, key: tuple[str, ...]) -> None:
         meta = mapping.get("_meta", {})
@@ -122,21 +140,31 @@ class OpenSearchSink:
                 "rename the view, or remove that index",
             )
         check_key(self._view, meta["key"], key)
+        wanted = declaration(self._declared)
+        if meta.get("declared", declaration(None)) != wanted:
+            log.warning("index_kept_as_it_was_built", view=self._view, index=self._index)
         held = columns_from_json(meta["columns"])
         whole = evolved(self._view, held, columns)
         if whole == held:
             return
         added = StructType([column for column in whole if column.name not in held.names])
         body = {
-            "_meta": metadata(self._view, whole, key),
-            "properties": properties(self._view, added),
+            "_meta": {**metadata(self._view, whole, key), "declared": meta.get("declared")},
+            "properties": properties(self._view, added, self._declared),
         }
-        self._call(lambda client: client.indices.put_mapping(index=self._index, body=body))
+        self._server.declare(
+            f"view {self._view}: index {self._index}",
+            lambda client: client.indices.put_mapping(index=self._index, body=body),
+        )
 
     def apply(self, rows: DataFrame, batch: Batch) -> None:
         writer = OpenSearchWriter(self._server, self._view, self._alias)
         self._documents = self._documents or document_rows(self._columns, self._key)
-        write_documents(self._documents(rows), batch.keys, writer)
+        try:
+            write_documents(self._documents(rows), batch.keys, writer)
+        except (RowsRefusedError, RowsUnfitError):
+            self._refresh()  # the others are there
+            raise
         self._refresh()
         self._batches += 1
         if self._batches % PURGE_BATCHES == 1:
@@ -207,41 +235,14 @@ class OpenSearchWriter:
         whole = with_keys(self.view, documents, errors)
         if any(document.unchanged for document in whole):
             whole = self._filled(whole, errors)
-        refused: dict[Document, Refusal] = {}
-        ties = self._write(whole, "external", refused)
-        self._write(self._later(ties), "external_gte", refused)
-        if refused:
-            found = refusal(self.alias, self.server.place, list(refused.values()))
-            if not isinstance(found, RowsRefusedError):
-                raise found
-            errors.insert(0, found)
+        first = Sending(self.server, self.alias, "external", whole)
+        first.run()
+        second = Sending(self.server, self.alias, "external_gte", self._later(first.ties))
+        second.run()
+        if refused := first.refused + second.refused:
+            where = f"index {self.alias}: {self.server.place}"
+            errors.insert(0, refused_rows(where, refused, REBUILD))
         raise_together(errors)
-
-    def _write(
-        self, documents: Sequence[Document], version_type: str, refused: dict[Document, Refusal]
-    ) -> list[Document]:
-        """Send documents; gives back those whose version is the stored one's."""
-        ties: list[Document] = []
-        for request in requests(documents, version_type, _now_ms()):
-            ties += self.server.call(partial(self._send, request, refused))
-            if any(not one.of_document for one in refused.values()):
-                break
-        return ties
-
-    def _send(
-        self, request: Request, refused: dict[Document, Refusal], client: Client
-    ) -> list[Document]:
-        # require_alias: an index that was removed must not come back with guessed types
-        response = client.bulk(
-            body=request.body,
-            index=self.alias,
-            params={"require_alias": "true", "filter_path": _ITEMS},
-        )
-        answer = read_answer(request, response)
-        refused.update((one.document, one) for one in answer.refused)  # again, where it was busy
-        if answer.busy:
-            raise RetryableError(f"{self.server.place} is busy ({answer.busy})")
-        return answer.ties
 
     def _later(self, ties: Sequence[Document]) -> list[Document]:
         """Of documents with the stored one's version, those later in that transaction."""

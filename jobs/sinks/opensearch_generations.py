@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from cdc.config import OpenSearch
+from cdc.config import OpenSearch, View
 from cdc.errors import ViewError
 from jobs.sinks.cluster import Action, Server
 from jobs.sinks.documents import document_rows
 from jobs.sinks.generations import Live
 from jobs.sinks.mapping import LIVE, index_body
 from jobs.sinks.opensearch import OpenSearchWriter, alias_of, index_of, live_generation
+from jobs.sinks.overrides import filled, filling
 from jobs.sinks.writing import DRIVER_ROWS, write_documents
 
 _T = TypeVar("_T")
-# While an index is filled nobody reads it, and a crash fills it anew.
-_FILLING: Final[dict[str, Any]] = {
-    "auto_expand_replicas": "false",
-    "number_of_replicas": 0,
-    "translog.durability": "async",
-    "translog.flush_threshold_size": "1gb",
-}
-_FILLED: Final[dict[str, Any]] = {
-    "auto_expand_replicas": "0-1",
-    "translog.durability": None,
-    "translog.flush_threshold_size": None,
-}
 
 
 class OpenSearchGenerations:
     """``jobs.sinks.generations.Generations`` of one view in one cluster."""
 
-    def __init__(self, config: OpenSearch, view: str, retry_s: float) -> None:
-        self._view, self._alias = view, view.lower()
+    def __init__(
+        self, config: OpenSearch, view: str, retry_s: float, declared: View | None = None
+    ) -> None:
+        self._view, self._alias, self._declared = view, view.lower(), declared
         self._server = Server(
             config.url, config.user, config.password, config.verify_certs, retry_s
         )
@@ -47,15 +38,19 @@ class OpenSearchGenerations:
 
     def load(self, number: int, rows: DataFrame, columns: StructType, key: tuple[str, ...]) -> None:
         index = index_of(self._view, number)
-        body = index_body(self._view, columns, key, (alias_of(index),))
-        body["settings"] |= _FILLING
+        body = index_body(self._view, columns, key, (alias_of(index),), self._declared)
+        settings = body["settings"]
+        body["settings"] = filling(settings)
         self._refuse_foreign()
         self.drop(number)
-        self._call(lambda client: client.indices.create(index=index, body=body))
+        self._server.declare(
+            f"view {self._view}: index {index}",
+            lambda client: client.indices.create(index=index, body=body),
+        )
         writer = OpenSearchWriter(self._server, self._view, alias_of(index))
         write_documents(document_rows(columns, key)(rows), DRIVER_ROWS + 1, writer)
-        filled = {"index": _FILLED}
-        self._call(lambda client: client.indices.put_settings(index=index, body=filled))
+        full = {"index": filled(settings)}
+        self._call(lambda client: client.indices.put_settings(index=index, body=full))
         self._call(lambda client: client.indices.flush(index=index))
         self._call(lambda client: client.indices.refresh(index=index))
 

@@ -212,6 +212,18 @@ def test_truncate_spares_rows_that_are_newer(feed: Feed) -> None:
     assert feed.values("name")[1] == "after"
 
 
+def test_late_changes_do_not_bring_back_what_was_deleted_or_truncated(
+    served: Store, open_feed: OpenFeed
+) -> None:
+    feed = open_feed(served)
+    feed.apply(upsert(LSN, id=1, name="a"), upsert(LSN, 2, id=2, name="b"))
+    feed.apply(delete(LSN + 5, id=1), delete(LSN + 5, 2, id=3))
+    feed.truncate(Position(LSN + 6, 1))
+    feed.restart()
+    feed.apply(*(upsert(LSN + 1, i, id=i, name="late") for i in (1, 2, 3)))
+    assert feed.rows() == {}
+
+
 def test_an_empty_batch_is_fine(feed: Feed) -> None:
     feed.apply()
     feed.apply(upsert(LSN, id=1, name="a"))

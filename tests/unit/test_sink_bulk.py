@@ -10,7 +10,7 @@ from pyspark.sql.types import ArrayType, DecimalType, LongType, MapType, StringT
 
 from cdc.errors import ViewError
 from cdc.lsn import Position
-from jobs.sinks.bulk import BODY_BYTES, document_id, read_answer, reason, requests
+from jobs.sinks.bulk import BODY_BYTES, Request, document_id, read_answer, reason, request
 from jobs.sinks.documents import Document
 from jobs.sinks.mapping import index_body, properties
 
@@ -22,8 +22,8 @@ def _document(key: str, body: str | None = '{"id":1}', lsn: int = 2**62 + 1) -> 
 
 
 def test_a_request_has_one_versioned_pair_of_lines_a_document() -> None:
-    [request] = requests([_document('a"\n'), _document("b", None)], "external", NOW_MS)
-    lines = [orjson.loads(line) for line in request.body.splitlines()]
+    one = request([_document('a"\n'), _document("b", None)], "external", NOW_MS)
+    lines = [orjson.loads(line) for line in one.body.splitlines()]
     position = {"__commit_lsn": 2**62 + 1, "__ordinal": 3}
     versioned = {"version": 2**62 + 1, "version_type": "external"}
     assert lines == [
@@ -34,10 +34,18 @@ def test_a_request_has_one_versioned_pair_of_lines_a_document() -> None:
     ]
 
 
+def _cut(documents: list[Document]) -> list[Request]:
+    cut = []
+    while documents:
+        cut.append(request(documents, "external", NOW_MS))
+        documents = documents[len(cut[-1].documents) :]
+    return cut
+
+
 def test_requests_are_cut_by_size_and_lose_no_document() -> None:
     body = '{"id":"' + "x" * 100_000 + '"}'
     documents = [_document(str(number), body) for number in range(50)]
-    cut = list(requests(documents, "external", NOW_MS))
+    cut = _cut(documents)
     assert [d for request in cut for d in request.documents] == documents
     assert len(cut) == 3
     assert all(len(request.body) <= BODY_BYTES for request in cut)
@@ -45,7 +53,7 @@ def test_requests_are_cut_by_size_and_lose_no_document() -> None:
 
 def test_a_document_over_the_limit_is_a_request_of_its_own() -> None:
     large = _document("large", '{"id":"' + "x" * BODY_BYTES + '"}')
-    cut = list(requests([_document("a"), large, _document("b")], "external", NOW_MS))
+    cut = _cut([_document("a"), large, _document("b")])
     assert [[d.id for d in request.documents] for request in cut] == [["a"], ["large"], ["b"]]
 
 
@@ -62,10 +70,10 @@ def _answer(*items: dict[str, Any]) -> dict[str, Any]:
 
 def test_answers_are_sorted_by_what_has_to_be_done() -> None:
     documents = [_document(key) for key in "abcd"]
-    [request] = requests(documents, "external", NOW_MS)
+    one = request(documents, "external", NOW_MS)
     told = "failed to parse field [n] of type [long] in document with id 'd'. Preview: 'secret'"
     answer = read_answer(
-        request,
+        one,
         _answer(
             {"status": 201},
             {"status": 409, "error": {"type": "version_conflict_engine_exception"}},
@@ -74,17 +82,26 @@ def test_answers_are_sorted_by_what_has_to_be_done() -> None:
         ),
     )
     assert answer.ties == [documents[1]]
-    assert answer.busy == "429 rejected_execution_exception"
+    assert answer.busy == [documents[2]]
     [refusal] = answer.refused
-    assert (refusal.status, refusal.reason) == (400, "mapper_parsing_exception in field n")
+    assert refusal.cause == "OpenSearch refused it: HTTP 400 mapper_parsing_exception in field n"
+    assert (refusal.id, refusal.position) == ("d", documents[3].position)
     assert "secret" not in str(answer.refused)
+    assert answer.fault == ""
+
+
+def test_what_is_about_the_index_is_no_document_s_fault() -> None:
+    one = request([_document("a")], "external", NOW_MS)
+    gone = {"status": 404, "error": {"type": "index_not_found_exception", "reason": "no such"}}
+    answer = read_answer(one, _answer(gone))
+    assert (answer.fault, answer.refused) == ("HTTP 404 index_not_found_exception", [])
 
 
 @pytest.mark.parametrize(("held", "ties"), [(5, 1), (6, 0)])
 def test_only_an_equal_version_needs_a_second_look(held: int, ties: int) -> None:
-    [request] = requests([_document("a", lsn=5)], "external", NOW_MS)
+    one = request([_document("a", lsn=5)], "external", NOW_MS)
     told = f"[a]: version conflict, current version [{held}] is higher or equal to the one [5]"
-    answer = read_answer(request, _answer({"status": 409, "error": {"reason": told}}))
+    answer = read_answer(one, _answer({"status": 409, "error": {"reason": told}}))
     assert len(answer.ties) == ties
 
 

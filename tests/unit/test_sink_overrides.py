@@ -1,0 +1,101 @@
+"""What a view's declaration may say of its index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql.types import DoubleType, LongType, StringType, StructType
+
+from cdc.config import View
+from cdc.errors import ViewError
+from jobs.sinks.mapping import index_body
+from jobs.sinks.overrides import filled, filling, flat
+
+COLUMNS = StructType().add("id", LongType()).add("name", StringType()).add("rate", DoubleType())
+
+
+def declared(**more: Any) -> View:
+    return View(store="search", key=("id",), sql="select 1", **more)
+
+
+def body(**more: Any) -> dict[str, Any]:
+    return index_body("v", COLUMNS, ("id",), ("v",), declared(**more))
+
+
+def fields(**mapping: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = body(mapping=mapping)["mappings"]["properties"]
+    return found
+
+
+def test_a_field_is_merged_over_what_follows_from_the_column() -> None:
+    found = fields(name={"normalizer": "low", "fields": {"suggest": {"type": "completion"}}})
+    assert found["name"] == {
+        "type": "keyword",
+        "ignore_above": 8191,
+        "normalizer": "low",
+        "fields": {"text": {"type": "text"}, "suggest": {"type": "completion"}},
+    }
+    assert found["rate"] == {"type": "double", "ignore_malformed": True}
+    assert {"__commit_lsn", "__ordinal", "__deleted_at"} <= found.keys()
+
+
+def test_another_type_replaces_the_derived_one_and_takes_any_value() -> None:
+    found = fields(name={"type": "text", "analyzer": "english"}, rate={"type": "scaled_float"})
+    assert found["name"] == {"type": "text", "analyzer": "english"}
+    assert found["rate"] == {"type": "scaled_float", "ignore_malformed": True}
+    strict = fields(name={"type": "date", "ignore_malformed": False})
+    assert strict["name"] == {"type": "date", "ignore_malformed": False}
+
+
+@pytest.mark.parametrize(
+    ("more", "fault"),
+    [
+        (
+            {"mapping": {"nmae": {"type": "text"}}},
+            "its mapping names nmae: the view's columns are id, name, rate",
+        ),
+        ({"mapping": {"__ordinal": {"type": "text"}}}, "its mapping names __ordinal"),
+        ({"mapping": {"name": {"type": "alias", "path": "id"}}}, "type alias takes no value"),
+        ({"mapping": {"name": {"copy_to": ["id", "all"]}}}, "copy_to names all, which is no"),
+        ({"settings": {"index": {"blocks": {"write": True}}}}, r"blocks\.write may not be set"),
+        ({"settings": {"final_pipeline": "p"}}, "a pipeline changes documents"),
+    ],
+)
+def test_what_does_not_fit_the_view_or_headwater_is_refused(
+    more: dict[str, Any], fault: str
+) -> None:
+    with pytest.raises(ViewError, match=fault):
+        body(**more)
+
+
+def test_settings_are_those_of_people_and_those_of_the_load_are_put_back() -> None:
+    analysis = {"normalizer": {"low": {"type": "custom", "filter": ["lowercase"]}}}
+    wanted = {
+        "index": {"number_of_shards": 3, "refresh_interval": "1s", "translog.durability": "async"},
+        "number_of_replicas": 1,
+        "analysis": analysis,
+    }
+    settings = body(settings=wanted)["settings"]
+    assert settings == {
+        "number_of_shards": 3,
+        "refresh_interval": "1s",
+        "translog.durability": "async",
+        "number_of_replicas": 1,
+        "auto_expand_replicas": "false",
+        "analysis": analysis,
+    }
+    loading = filling(settings)
+    assert (loading["number_of_shards"], loading["number_of_replicas"]) == (3, 0)
+    assert filled(settings) == {
+        "auto_expand_replicas": "false",
+        "number_of_replicas": 1,
+        "refresh_interval": "1s",
+        "translog.durability": "async",
+        "translog.flush_threshold_size": None,
+    }
+
+
+def test_names_may_be_nested_or_dotted() -> None:
+    assert flat({"index.search": {"idle.after": "5s"}}) == {"search.idle.after": "5s"}
+    assert flat({"index": {"codec": "zstd"}}) == {"codec": "zstd"}
