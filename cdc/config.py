@@ -13,10 +13,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from cdc.config_faults import Place, place, setting_faults, toml_fault
-from cdc.config_values import Name, OpenSearchUrl, Rate, RedisUrl, Servers, Setting, SlotName
+from cdc.config_stores import OF_KIND, Section
+from cdc.config_stores import Delta as Delta
+from cdc.config_stores import OpenSearch as OpenSearch
+from cdc.config_stores import Postgres as Postgres
+from cdc.config_stores import Redis as Redis
+from cdc.config_stores import Store as Store
+from cdc.config_stores import View as View
+from cdc.config_values import Name, Rate, Servers, Setting, SlotName
 from cdc.errors import ConfigError
 from cdc.kafka.security import FILES, Security, file_problems, librdkafka_option
 from cdc.topics import slot_name
@@ -24,11 +31,7 @@ from cdc.topics import slot_name
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Source(_Section):
+class Source(Section):
     """The database that is captured."""
 
     name: Name
@@ -38,7 +41,7 @@ class Source(_Section):
     slot: SlotName = ""
     publication: str = Field(default="", max_length=63)
     failover: bool = False
-    keys: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]] = {}
+    keys: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]] = Field(default={})
     """Key columns for tables whose replica identity is FULL, by ``schema.table``."""
 
     @property
@@ -67,7 +70,7 @@ class Kafka(Security):
         return self
 
 
-class Capture(_Section):
+class Capture(Section):
     """How the capture process paces itself."""
 
     feedback_s: float = Field(default=1.0, gt=0, le=30)
@@ -94,7 +97,7 @@ class Capture(_Section):
         return self
 
 
-class Snapshot(_Section):
+class Snapshot(Section):
     """How snapshots read the source. ``rate`` holds for those on demand, all workers together."""
 
     workers: int = Field(default=1, ge=1, le=64)
@@ -104,48 +107,7 @@ class Snapshot(_Section):
     slot_timeout_s: float = Field(default=300.0, gt=0)
 
 
-class OpenSearch(_Section):
-    kind: Literal["opensearch"]
-    url: OpenSearchUrl
-    user: str = ""
-    password: str = Field(default="", repr=False)
-    verify_certs: bool = True
-
-
-class Redis(_Section):
-    kind: Literal["redis"]
-    url: RedisUrl
-
-
-class Delta(_Section):
-    kind: Literal["delta"]
-    path: str
-
-
-class Postgres(_Section):
-    """A PostgreSQL that views are kept in: another one than the source, or the same."""
-
-    kind: Literal["postgres"]
-    dsn: str = Field(min_length=1, repr=False)
-    target_schema: str = Field(default="public", min_length=1, max_length=63)
-
-
-Store = Annotated[OpenSearch | Redis | Delta | Postgres, Field(discriminator="kind")]
-
-
-class View(_Section):
-    """A derived store declared in SQL."""
-
-    store: str
-    key: tuple[str, ...] = Field(min_length=1)
-    sql: str = Field(min_length=1)
-    mapping: dict[str, dict[str, Any]] = {}
-    """Of an OpenSearch index: fields by column, over those that follow from the types."""
-    settings: dict[str, Any] = {}
-    """Of an OpenSearch index that people read."""
-
-
-class Apply(_Section):
+class Apply(Section):
     """How views are maintained by Spark."""
 
     state: str = "./.headwater/views"
@@ -155,11 +117,9 @@ class Apply(_Section):
     keep_generations: int = Field(default=1, ge=0)
     keep_days: float = Field(default=7.0, ge=0)
     dlq_limit: int = Field(default=100, ge=0, le=1000)
-    spark: dict[str, str] = {}
+    spark: dict[str, str] = Field(default={})
 
 
-_OF_KIND = {"mapping": "opensearch", "settings": "opensearch"}
-"""Settings of a view that one kind of store has."""
 _MODELS: dict[str, type[BaseModel]] = {
     "source": Source,
     "kafka": Kafka,
@@ -174,15 +134,15 @@ _MODELS: dict[str, type[BaseModel]] = {
 }
 
 
-class Config(_Section):
+class Config(Section):
     """The whole file."""
 
     source: Source
     kafka: Kafka
     capture: Capture = Capture()
     snapshot: Snapshot = Snapshot()
-    stores: dict[Name, Store] = {}
-    views: dict[Name, View] = {}
+    stores: dict[Name, Store] = Field(default={})
+    views: dict[Name, View] = Field(default={})
     apply: Apply = Apply()
 
     @model_validator(mode="after")
@@ -194,10 +154,10 @@ class Config(_Section):
                     f"views.{name}.store: no store {view.store!r}; [stores] has: {known}"
                 )
             kind = self.stores[view.store].kind
-            for setting, wanted in _OF_KIND.items():
-                if kind != wanted and getattr(view, setting):
+            for setting, wanted in OF_KIND.items():
+                if kind != wanted and setting in view.model_fields_set:
                     raise ValueError(
-                        f"views.{name}.{setting}: its store is {kind}: only {wanted} has it"
+                        f"views.{name}.{setting}: its store is {kind}, and only {wanted} has that"
                     )
         return self
 

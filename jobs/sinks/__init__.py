@@ -113,4 +113,4 @@ def open_sink(
         return PostgresSink(config, view, retry_s, generation)
     from jobs.sinks.redis import RedisSink
 
-    return RedisSink(config, view, retry_s, generation)
+    return RedisSink(config, view, retry_s, generation, declared)

@@ -65,6 +65,8 @@ class Document(NamedTuple):
     position: Position
     unchanged: tuple[str, ...]
     """Fields of ``body`` that must be taken from the stored document."""
+    name: str = ""
+    """What the store calls the row, where that is not ``id``."""
 
 
 def parse_position(text: str) -> Position:
@@ -79,8 +81,11 @@ class Stored(NamedTuple):
     body: dict[str, Any] | None
 
 
-def document_rows(columns: StructType, key: tuple[str, ...]) -> Documents:
-    """From a batch's rows to ``id``, ``body``, ``commit_lsn``, ``ordinal``, ``unchanged`` of each.
+def document_rows(
+    columns: StructType, key: tuple[str, ...], name: Column | None = None
+) -> Documents:
+    """From a batch's rows to ``id``, ``body``, ``commit_lsn``, ``ordinal``, ``unchanged`` of each,
+    and its ``name``, if the store has names.
 
     All in the JVM: Python sees finished text. Its expressions are built once.
     """
@@ -93,6 +98,8 @@ def document_rows(columns: StructType, key: tuple[str, ...]) -> Documents:
         F.col(ORDINAL).alias("ordinal"),
         F.when(F.size(UNCHANGED) > 0, F.col(UNCHANGED)).alias("unchanged"),
     ]
+    if name is not None:
+        parts.append(name.alias("name"))
     return lambda rows: rows.select(*parts)
 
 
@@ -248,8 +255,8 @@ _SCALARS: dict[type[DataType], Callable[[Any], Any]] = {
 
 def document_list(table: Any) -> list[Document]:
     """Documents of an Arrow table or record batch made from ``document_rows``."""
-    columns: Sequence[list[Any]] = [table.column(i).to_pylist() for i in range(5)]
+    columns: Sequence[list[Any]] = [table.column(i).to_pylist() for i in range(table.num_columns)]
     return [
-        Document(key, body, Position(lsn, ordinal), tuple(unchanged or ()))
-        for key, body, lsn, ordinal, unchanged in zip(*columns, strict=True)
+        Document(key, body, Position(lsn, ordinal), tuple(unchanged or ()), *name)
+        for key, body, lsn, ordinal, unchanged, *name in zip(*columns, strict=True)
     ]

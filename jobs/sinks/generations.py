@@ -75,4 +75,4 @@ def open_generations(
         return PostgresGenerations(config, view, retry_s)
     from jobs.sinks.redis_generations import RedisGenerations
 
-    return RedisGenerations(config, view, retry_s)
+    return RedisGenerations(config, view, retry_s, declared)

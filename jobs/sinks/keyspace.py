@@ -1,109 +1,236 @@
-"""A Redis server: its client, how long it is waited for, and what its refusals mean."""
+"""Redis, one server or a cluster: its client, how long it is waited for, what its refusals mean."""
 
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
 from importlib.resources import files
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import redis
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthorizationError, NoPermissionError, NoScriptError
+from redis.crc import key_slot
+from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
 from cdc.errors import RetryableError, SinkError
+from jobs.sinks.keyspace_faults import RefusingError, translated
 from jobs.sinks.writing import until
 
 TIMEOUT_S = 30.0
 
-_PASSING_HINTS = {
-    "OOM": "raise maxmemory, or make room",
-    "READONLY": "point the store's url at the primary",
-    "MISCONF": "see the server's log: it cannot save its data",
-    "BUSY": "a script blocks the server: SCRIPT KILL ends it",
-    "LOADING": "wait until it has loaded its data",
-    "MASTERDOWN": "see why the replica lost its primary",
-    "NOREPLICAS": "start the replicas that min-replicas-to-write asks for",
-}
-_PASSING = re.compile(rf"\b({'|'.join(_PASSING_HINTS)})\b")
 _T = TypeVar("_T")
 Client: TypeAlias = Any
 """``redis.Redis``: its methods are typed for the blocking and the async client at once."""
 Action = Callable[[Client], _T]
 
 
-class _RefusingError(RetryableError):
-    """The server answers, but takes no writes for now (memory, replica, loading)."""
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where Redis is and how long to wait for it; can be sent to executors."""
+
+    url: str = field(repr=False)
+    cluster: bool
+    retry_s: float
+
+    @property
+    def place(self) -> str:
+        """Host, port and database: what may be shown of the URL."""
+        return f"Redis at {_place(self.url)}"
 
 
-class HeldByOtherError(SinkError):
-    """One of the keys of a command is something else than a row."""
+class Row(NamedTuple):
+    """What a script gets for one row: its keys, all of one hash slot, and its arguments."""
+
+    names: tuple[str, ...]
+    arguments: tuple[str | bytes, ...]
 
 
-def connect(url: str) -> Client:
-    """A client that never retries by itself: ``call`` decides what may be tried again."""
-    try:
-        return redis.Redis.from_url(
-            url,
-            retry=Retry(NoBackoff(), 0),
-            socket_timeout=TIMEOUT_S,
-            socket_connect_timeout=5,
-            health_check_interval=30,
-        )
-    except ValueError as error:
-        raise SinkError(f"not a Redis URL: {error}", "write redis://host:port/database") from None
+class _Page(NamedTuple):
+    node: Client
+    cursor: int
+    keys: list[bytes]
+
+
+def parts(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
+    """``items`` in pieces of at most ``size``."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 @cache
-def shared_client(url: str) -> Client:
-    """One client a process, for writers that come and go with their batches."""
-    return connect(url)
+def shared(address: Address) -> Keyspace:
+    """One a process, for writers that come and go with their batches."""
+    return Keyspace(address)
 
 
-def call(client: Client, url: str, retry_s: float, action: Action[_T]) -> _T:
-    """Run ``action``, again for up to ``retry_s`` while the server is away or takes no writes."""
+class Keyspace:
+    """One Redis, or the nodes of a cluster, as one process sees it. The client is made when it is
+    first needed, and again when the place has another primary."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._client: Client = None
+
+    def call(self, action: Action[_T]) -> _T:
+        """Run ``action``, again for up to ``retry_s`` while the server is away, or takes no
+        writes."""
+        try:
+            return until(self._address.retry_s, lambda: self._attempt(action))
+        except RefusingError as error:
+            raise SinkError(error.message, error.hint) from error
+
+    def evaluate(
+        self, script: str, common: Sequence[str | int], rows: Sequence[Row], most: int
+    ) -> list[Any]:
+        """Run a script over rows, at most ``most`` in a call; an answer for each.
+
+        In a cluster the rows of a call lie in one hash slot, and each node gets its calls at once.
+        """
+        answers: list[Any] = [None] * len(rows)
+        self.call(lambda client: self._evaluate(client, script, common, rows, most, answers))
+        return answers
+
+    def _evaluate(
+        self,
+        client: Client,
+        script: str,
+        common: Sequence[str | int],
+        rows: Sequence[Row],
+        most: int,
+        answers: list[Any],
+    ) -> None:
+        for node, calls in self._calls(client, rows, most):
+            asked = []
+            for numbers in calls:
+                names = [name for number in numbers for name in rows[number].names]
+                arguments = [value for number in numbers for value in rows[number].arguments]
+                asked.append((names, [*common, *arguments]))
+            for numbers, answer in zip(calls, _scripted(node, script, asked), strict=True):
+                several = isinstance(answer, list)
+                for at, number in enumerate(numbers):
+                    answers[number] = answer[at] if several else answer
+
+    def _calls(
+        self, client: Client, rows: Sequence[Row], most: int
+    ) -> Iterator[tuple[Client, list[list[int]]]]:
+        """The numbers of the rows of each call, by the node that gets it."""
+        if not self._address.cluster:
+            for part in parts(range(len(rows)), most):  # one by one: others are served in between
+                yield client, [list(part)]
+            return
+        slots: dict[int, list[int]] = {}
+        for number, row in enumerate(rows):
+            slots.setdefault(key_slot(row.names[0].encode()), []).append(number)
+        nodes: dict[Any, list[list[int]]] = {}
+        for slot, numbers in slots.items():
+            node = client.nodes_manager.get_node_from_slot(slot)
+            nodes.setdefault(node, []).extend(list(part) for part in parts(numbers, most))
+        for node, calls in nodes.items():
+            for some in parts(calls, most):
+                yield client.get_redis_connection(node), list(some)
+
+    def pages(self, pattern: str, count: int) -> Iterator[list[bytes]]:
+        """Every key that a pattern matches, page by page; one may come twice."""
+        for at in range(self.call(lambda client: len(self._nodes(client)))):
+            page = _Page(None, 0, [])
+            while page.node is None or page.cursor != 0:
+                page = self.call(partial(self._page, pattern, count, at, page))
+                if page.keys:
+                    yield page.keys
+
+    def _page(self, pattern: str, count: int, at: int, before: _Page, client: Client) -> _Page:
+        """The next page of one node; the first again when another server has taken its place, to
+        which a cursor of the old one says nothing."""
+        node = self._nodes(client)[at]
+        cursor = before.cursor if node is before.node else 0
+        cursor, keys = node.scan(cursor, pattern, count)
+        return _Page(node, cursor, keys)
+
+    def _nodes(self, client: Client) -> list[Client]:
+        """Clients of the primaries, by the first hash slot of each: promotions keep that order."""
+        if not self._address.cluster:
+            return [client]
+        slots = client.nodes_manager.slots_cache
+        nodes = dict.fromkeys(slots[slot][0] for slot in sorted(slots))
+        return [client.get_redis_connection(node) for node in nodes]
+
+    def unlink(self, keys: Sequence[bytes]) -> None:
+        """Remove keys."""
+        self.each([("UNLINK", key) for key in keys])
+
+    def each(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Run commands of one key each, all at once; their answers."""
+
+        def run(client: Client) -> list[Any]:
+            pipeline = client.pipeline(transaction=False)
+            for command in commands:
+                pipeline.execute_command(*command)
+            return _answers(pipeline)
+
+        return self.call(run) if commands else []
+
+    def close(self) -> None:
+        """Let go of connections; the next call has others."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _attempt(self, action: Action[_T]) -> _T:
+        try:
+            with translated(_place(self._address.url), self._address.cluster):
+                client = self._client or _connect(self._address)
+                self._client = client
+                return action(client)
+        except RetryableError:
+            self.close()  # a primary that is one no longer answers on as before
+            raise
+
+
+def _connect(address: Address) -> Client:
+    """A client that never retries by itself: ``Keyspace.call`` decides what may be tried again."""
+    settings: dict[str, Any] = {
+        "retry": Retry(NoBackoff(), 0),
+        "socket_timeout": TIMEOUT_S,
+        "socket_connect_timeout": 5,
+        "health_check_interval": 30,
+    }
+    kind = redis.RedisCluster if address.cluster else redis.Redis
     try:
-        return until(retry_s, lambda: _attempt(client, url, action))
-    except _RefusingError as error:
-        raise SinkError(error.message, error.hint) from error
+        return kind.from_url(address.url, **settings)
+    except (ValueError, TypeError) as error:
+        raise SinkError(f"not a Redis URL: {error}", "write redis://host:port/database") from None
 
 
-def _attempt(client: Client, url: str, action: Action[_T]) -> _T:
-    try:
-        return action(client)
-    except (redis.AuthenticationError, AuthorizationError, NoPermissionError) as error:
-        raise SinkError(
-            f"Redis at {_place(url)} refused the login or lacks a right: {error}",
-            "check user and password in the store's url",
-        ) from error
-    except redis.BusyLoadingError as error:
-        raise RetryableError(f"Redis at {_place(url)} is loading its data") from error
-    except (redis.ConnectionError, redis.TimeoutError) as error:
-        raise RetryableError(
-            f"Redis at {_place(url)} does not answer ({type(error).__name__})",
-            "start it, or correct the store's url",
-        ) from error
-    except redis.ResponseError as error:
-        raise _refused(str(error), url) from error
+def _scripted(
+    client: Client, name: str, calls: Sequence[tuple[Sequence[Any], Sequence[Any]]]
+) -> list[Any]:
+    """The answers of some calls of a script; a server that was restarted is given the text
+    again."""
+    source, digest = _script(name)
+    for first in (True, False):
+        pipeline = client.pipeline(transaction=False)
+        for names, arguments in calls:
+            pipeline.execute_command("EVALSHA", digest, len(names), *names, *arguments)
+        try:
+            return _answers(pipeline)
+        except NoScriptError:
+            if not first:
+                raise
+            client.script_load(source)
+    raise AssertionError("it was loaded")
 
 
-def _refused(answer: str, url: str) -> RetryableError | SinkError:
-    """The server's own error; its text names commands and keys' types, never values."""
-    if match := _PASSING.search(answer):
-        return _RefusingError(
-            f"Redis at {_place(url)} takes no writes: {match[1]}", _PASSING_HINTS[match[1]]
-        )
-    code = answer.partition(" ")[0]
-    if "WRONGTYPE" in answer:
-        return HeldByOtherError(
-            f"Redis at {_place(url)}: a key of the view is held by something else ({code})",
-            "use a database of its own for the view, or rename the view",
-        )
-    return SinkError(f"Redis at {_place(url)} refused a command: {answer.splitlines()[0][:200]}")
+def _answers(pipeline: Client) -> list[Any]:
+    """What came of a pipeline. Asked to raise by itself, it would quote the commands' values."""
+    answers = pipeline.execute(raise_on_error=False)
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    return list(answers)
 
 
 def _place(url: str) -> str:
@@ -112,17 +239,6 @@ def _place(url: str) -> str:
     return (
         f"{parts.hostname or parts.path}:{parts.port or 6379}{parts.path if parts.hostname else ''}"
     )
-
-
-def evaluate(
-    client: Client, script: str, names: Sequence[str | bytes], arguments: Sequence[str | int]
-) -> int:
-    """Run a script by its hash; a server that was restarted is given the text again."""
-    source, digest = _script(script)
-    try:
-        return int(client.evalsha(digest, len(names), *names, *arguments))
-    except NoScriptError:
-        return int(client.eval(source, len(names), *names, *arguments))
 
 
 @cache

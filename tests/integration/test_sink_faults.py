@@ -98,8 +98,9 @@ def test_a_wrong_redis_password_is_an_error_that_hides_it(
 
 
 def test_a_redis_url_that_is_none_is_an_error() -> None:
+    sink = open_sink(Redis(kind="redis", url="redis://localhost?socket_timeout=soon"), "v", None)
     with pytest.raises(SinkError, match="not a Redis URL"):
-        open_sink(Redis(kind="redis", url="redis://localhost?socket_timeout=soon"), "v", None)
+        sink.prepare(COLUMNS, ("id",))
 
 
 @pytest.fixture

@@ -229,6 +229,26 @@ def test_a_wrong_type_says_what_to_write(tmp_path: Path, good: str, bad: str, fa
             "snapshot.rate: is '0 MB/s': write 32 MB/s, 5000 rows/s or none",
         ),
         (
+            "sql =",
+            'format = "json"\nsql =',
+            "views.open_orders.format: its store is opensearch, and only redis has that",
+        ),
+        (
+            "sql =",
+            'ttl_s = 60\nindex_by = ["id"]\nsql =',
+            "views.open_orders.index_by: rows that expire, or are strings, cannot be indexed",
+        ),
+        (
+            "sql =",
+            'key_template = "order:{nr}"\nsql =',
+            "views.open_orders.key_template: name each column of the key once: {id}",
+        ),
+        (
+            'kind = "opensearch"\nurl = "http://localhost:9200"',
+            'kind = "redis"\nurl = "redis://localhost/1"\ncluster = true',
+            "stores.search.url: a cluster has no database but 0: end it with /0",
+        ),
+        (
             '"opensearch"',
             '"elasticsearch"',
             "stores.search.kind: is 'elasticsearch': did you mean opensearch? known are delta, o",

@@ -1,0 +1,92 @@
+"""``[stores.NAME]`` and ``[views.NAME]`` of a ``headwater.toml``: the places views are kept in, and
+what a view says of its own."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from cdc.config_values import OpenSearchUrl, RedisUrl
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class OpenSearch(Section):
+    kind: Literal["opensearch"]
+    url: OpenSearchUrl
+    user: str = ""
+    password: str = Field(default="", repr=False)
+    verify_certs: bool = True
+
+
+class Redis(Section):
+    kind: Literal["redis"]
+    url: RedisUrl
+    cluster: bool = False
+
+    @model_validator(mode="after")
+    def _a_cluster_has_one_database(self) -> Redis:
+        if self.cluster and urlsplit(self.url).path not in ("", "/", "/0"):
+            raise ValueError("url: a cluster has no database but 0: end it with /0")
+        return self
+
+
+class Delta(Section):
+    kind: Literal["delta"]
+    path: str
+
+
+class Postgres(Section):
+    """A PostgreSQL that views are kept in: another one than the source, or the same."""
+
+    kind: Literal["postgres"]
+    dsn: str = Field(min_length=1, repr=False)
+    target_schema: str = Field(default="public", min_length=1, max_length=63)
+
+
+Store = Annotated[OpenSearch | Redis | Delta | Postgres, Field(discriminator="kind")]
+
+
+class View(Section):
+    """A derived store declared in SQL."""
+
+    store: str
+    key: tuple[str, ...] = Field(min_length=1)
+    sql: str = Field(min_length=1)
+    mapping: dict[str, dict[str, Any]] = {}
+    """Of an OpenSearch index: fields by column, over those that follow from the types."""
+    settings: dict[str, Any] = {}
+    """Of an OpenSearch index that people read."""
+    format: Literal["document", "hash", "json"] = "document"
+    key_template: str = ""
+    ttl_s: int = Field(default=0, ge=0)
+    index_by: tuple[str, ...] = ()
+    """How rows lie in Redis, as the three before it."""
+
+    @model_validator(mode="after")
+    def _rows_of_redis_can_be_kept(self) -> View:
+        if self.key_template:
+            self._check_template()
+        if self.index_by and (self.ttl_s or self.format == "json"):
+            raise ValueError("index_by: rows that expire, or are strings, cannot be indexed")
+        return self
+
+    def _check_template(self) -> None:
+        pieces = re.split(r"\{([^{}]+)\}", self.key_template)
+        if sorted(pieces[1::2]) != sorted(self.key) or set("{}") & set("".join(pieces[::2])):
+            names = ", ".join("{" + name + "}" for name in self.key)
+            raise ValueError(f"key_template: name each column of the key once: {names}")
+        if not all(pieces[2:-1:2]):
+            raise ValueError("key_template: put a character between the columns, as in {a}:{b}")
+
+
+OF_KIND = {
+    **dict.fromkeys(("mapping", "settings"), "opensearch"),
+    **dict.fromkeys(("format", "key_template", "ttl_s", "index_by"), "redis"),
+}
+"""Settings of a view that one kind of store has."""
