@@ -86,7 +86,7 @@ class Keyspace:
     def evaluate(
         self, script: str, common: Sequence[str | int], rows: Sequence[Row], most: int
     ) -> list[Any]:
-        """Run a script over rows, at most ``most`` in a call; an answer for each.
+        """Run a script over rows, at most ``most`` in a call; its answer for each, if it has such.
 
         In a cluster the rows of a call lie in one hash slot, and each node gets its calls at once.
         """
@@ -110,9 +110,9 @@ class Keyspace:
                 arguments = [value for number in numbers for value in rows[number].arguments]
                 asked.append((names, [*common, *arguments]))
             for numbers, answer in zip(calls, _scripted(node, script, asked), strict=True):
-                several = isinstance(answer, list)
-                for at, number in enumerate(numbers):
-                    answers[number] = answer[at] if several else answer
+                if isinstance(answer, list):
+                    for number, one in zip(numbers, answer, strict=True):
+                        answers[number] = one
 
     def _calls(
         self, client: Client, rows: Sequence[Row], most: int

@@ -17,10 +17,8 @@ what is noted is done again.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import orjson
 import structlog
@@ -34,38 +32,25 @@ from jobs.sinks import Batch, ViewRow
 from jobs.sinks.documents import (
     Document,
     Documents,
-    Stored,
     document_rows,
-    filled,
-    parse_position,
     row_decoder,
 )
-from jobs.sinks.keyspace import Address, Client, Keyspace, Row, shared
-from jobs.sinks.keyspace_faults import HeldByOtherError
-from jobs.sinks.refusing import Refused, RowsError, raise_together, refused_rows
+from jobs.sinks.keyspace import Address, Client, Keyspace
+from jobs.sinks.redis_writer import RedisWriter
 from jobs.sinks.schema import check_key, columns_from_json, columns_json, evolved
 from jobs.sinks.shapes import (
-    Entries,
     Shape,
     asked,
-    body_text,
     check,
-    entries,
-    gone_key,
     name_of,
     remembered,
     shape_of,
     stored_of,
 )
-from jobs.sinks.writing import with_keys, write_documents
+from jobs.sinks.writing import write_documents
 
-TOMBSTONE_S = 24 * 3600
-CALL_ROWS = 500
-"""Rows in one script call: the server answers nobody else meanwhile (about 2 ms)."""
 SCAN_KEYS = 5_000
 
-_TAKEN = "its key in Redis is held by something else (WRONGTYPE)"
-_OWN_DATABASE = "use a database of its own for the view, or rename the view"
 _GLOB = re.compile(r"([\\*?\[\]])")
 
 log = structlog.get_logger("apply")
@@ -195,113 +180,6 @@ class RedisSink:
 
     def close(self) -> None:
         self._keyspace.close()
-
-
-@dataclass(frozen=True, slots=True)
-class RedisWriter:
-    """Writes documents from any process: the connection is made where it is called."""
-
-    address: Address
-    view: str
-    prefix: str
-    shape: Shape
-    columns: StructType
-
-    def __call__(self, documents: list[Document]) -> None:
-        errors: list[RowsError] = []
-        refused: list[Document] = []
-        whole = with_keys(self.view, documents, errors)
-        if any(document.unchanged for document in whole):
-            whole = self._filled(whole, errors, refused)
-        sets = [entries(self.shape, self.columns, self.prefix, one.body) for one in whole]
-        rows = [self._row(one, held) for one, held in zip(whole, sets, strict=True)]
-        common = self.shape.format, TOMBSTONE_S, self.shape.ttl_s
-        answers = shared(self.address).evaluate("apply.lua", common, rows, CALL_ROWS)
-        unsettled = [
-            (document, belongs, orjson.loads(answer))
-            for document, belongs, answer in zip(whole, sets, answers, strict=True)
-            if answer not in (b"", b"!")
-        ]
-        if unsettled:
-            self._settle(unsettled)
-        refused += [d for d, answer in zip(whole, answers, strict=True) if answer == b"!"]
-        if refused:
-            errors.insert(0, self._taken(refused))
-        raise_together(errors)
-
-    def _row(self, document: Document, sets: Entries) -> Row:
-        name = self._name(document)
-        names = (name, gone_key(name)) if self.shape.format == "json" else (name,)
-        body = body_text(self.shape, document.body, document.position)
-        noted = orjson.dumps(list(sets)) if self.shape.index_by else ""
-        return Row(names, (document.position.hex(), body, noted))
-
-    def _settle(self, rows: Sequence[tuple[Document, Entries, list[str]]]) -> None:
-        """Write the sets that rows enter and leave, and then that they are."""
-        keyspace = shared(self.address)
-        commands: list[tuple[Any, ...]] = []
-        settled = []
-        for document, belongs, noted in rows:
-            for entry, score in belongs.items():
-                add = ("SADD", entry[1:]) if score is None else ("ZADD", entry[1:], score)
-                commands.append((*add, document.name))
-            for entry in set(noted) - belongs.keys():
-                remove = "SREM" if entry[0] == "s" else "ZREM"
-                commands.append((remove, entry[1:], document.name))
-            arguments = document.position.hex(), orjson.dumps(list(belongs))
-            settled.append(Row((self._name(document),), arguments))
-        keyspace.each(commands)
-        keyspace.evaluate("settle.lua", (), settled, CALL_ROWS)
-
-    def _taken(self, documents: Sequence[Document]) -> RowsError:
-        rows = [Refused(one.id, one.position, _TAKEN) for one in documents]
-        return refused_rows(f"view {self.view}: {self.address.place}", rows, _OWN_DATABASE)
-
-    def _filled(
-        self, documents: Sequence[Document], errors: list[RowsError], refused: list[Document]
-    ) -> list[Document]:
-        lacking = [document for document in documents if document.unchanged]
-        whole = [document for document in documents if not document.unchanged]
-        known = self._known(lacking, refused)
-        if self.shape.ttl_s:  # what has expired is not there to be changed
-            known = [(document, held) for document, held in known if held is not None]
-        again = [
-            document._replace(body=orjson.dumps(held.body).decode(), unchanged=())
-            for document, held in known
-            if self.shape.index_by and held and held.body and held.position == document.position
-        ]  # applied before, perhaps not to its sets
-        some, stored = [document for document, _ in known], [held for _, held in known]
-        return whole + again + filled(self.view, some, stored, errors)
-
-    def _known(
-        self, documents: Sequence[Document], refused: list[Document]
-    ) -> list[tuple[Document, Stored | None]]:
-        """What is stored of each document; those whose key is something else are ``refused``."""
-        try:
-            return list(zip(documents, self._held(documents), strict=True))
-        except HeldByOtherError:
-            if len(documents) == 1:
-                refused.extend(documents)
-                return []
-            half = len(documents) // 2
-            first = self._known(documents[:half], refused)
-            return first + self._known(documents[half:], refused)
-
-    def _held(self, documents: Sequence[Document]) -> list[Stored | None]:
-        keyspace, read = shared(self.address), stored_of(self.shape, self.columns)
-        names = [self._name(document) for document in documents]
-        answers = keyspace.each([asked(self.shape, name) for name in names])
-        held = [read(answer) for answer in answers]
-        if self.shape.format != "json":
-            return held
-        gone = keyspace.each([("GET", gone_key(name)) for name in names])
-        return [
-            Stored(parse_position(position.decode()), None) if position and one is None else one
-            for one, position in zip(held, gone, strict=True)
-        ]
-
-    def _name(self, document: Document) -> str:
-        return f"{self.prefix}:{document.name}"
 
 
 def keys_of(keyspace: Keyspace, beginning: str) -> Iterator[list[bytes]]:

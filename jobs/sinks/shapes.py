@@ -33,7 +33,6 @@ from pyspark.sql.types import (
 
 from cdc.config import View
 from cdc.errors import ViewError
-from cdc.lsn import Position
 from jobs.sinks.documents import Stored, key_text, parse_position
 
 PLACEHOLDER: Final = re.compile(r"\{([^{}]+)\}")
@@ -118,14 +117,14 @@ def gone_key(row: str) -> str:
     return f"__gone:{{{row}}}"
 
 
-def body_text(shape: Shape, body: str | None, position: Position) -> str:
-    """The row as the script writes it; empty for a deleted one."""
+def body_text(shape: Shape, body: str | None, position: str) -> str:
+    """The row as the script writes it; empty for a deleted one. ``position`` is in digits."""
     if body is None:
         return ""
     if shape.format == "document":
         return body
     if shape.format == "json":
-        return f'{_POSITION}{position.hex()}"{"," if len(body) > 2 else ""}{body[1:]}'
+        return f'{_POSITION}{position}"{"," if len(body) > 2 else ""}{body[1:]}'
     flat: list[str] = []
     for name, value in orjson.loads(body).items():
         if value is not None:
