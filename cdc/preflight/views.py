@@ -40,17 +40,19 @@ def views(source: Source) -> Iterator[Finding]:
                 continue
             shape = relation(source.conn, table.oid, types, publication, config.source.keys)
             resolved = resolve(definition, parse_version(shape.describe()))
-            _check_mapping(resolved, view)
+            _check_columns(resolved, view)
         except HeadwaterError as error:
             yield Finding("error", check, error.message, error.hint)
         else:
             yield Finding("ok", check, f"in {view.store}: {resolved.describe()}")
 
 
-def _check_mapping(resolved: ResolvedView, view: View) -> None:
+def _check_columns(resolved: ResolvedView, view: View) -> None:
+    """Whether what the view says of its store is about columns that it has."""
     names = [output.name for output in resolved.outputs]
-    if unknown := [name for name in view.mapping if name not in names]:
-        raise ViewError(
-            f"view {resolved.name}: its mapping names {', '.join(unknown)}",
-            f"the view's columns are {', '.join(names)}",
-        )
+    for setting, named in (("mapping", view.mapping), ("index_by", view.index_by)):
+        if unknown := [name for name in named if name not in names]:
+            raise ViewError(
+                f"view {resolved.name}: its {setting} names {', '.join(unknown)}",
+                f"the view's columns are {', '.join(names)}",
+            )

@@ -200,6 +200,23 @@ def test_each_view_is_checked_against_its_table_as_it_is(shop: Deployment) -> No
     assert "view good" in [f["check"] for f in found["ok"]]
 
 
+def test_what_a_view_says_of_its_store_is_about_its_columns(
+    shop: Deployment, unused_port: int
+) -> None:
+    shop.extra = (
+        f'[stores.search]\nkind = "opensearch"\nurl = "http://127.0.0.1:{unused_port}"\n'
+        f'[stores.cache]\nkind = "redis"\nurl = "redis://127.0.0.1:{unused_port}/0"\n'
+        '[views.found]\nstore = "search"\nkey = ["id"]\nsql = "select id from a"\n'
+        '[views.found.mapping]\nidd = { type = "keyword" }\n'
+        '[views.cached]\nstore = "cache"\nkey = ["id"]\nsql = "select id from a"\n'
+        'index_by = ["id", "name"]\n'
+    )
+    _, found = check(shop)
+    wrong = {f["check"]: f["message"] for f in found["error"]}
+    assert wrong["view found"] == "view found: its mapping names idd"
+    assert wrong["view cached"] == "view cached: its index_by names name"
+
+
 def test_a_database_that_views_go_to_needs_rights_and_is_not_captured_again(
     shop: Deployment, store_database: str
 ) -> None:
