@@ -150,7 +150,8 @@ def _applied(
         raise ViewError(f"view {name}: {config.source.name}.__schemas does not have its table")
     model = Model(resolve(definition, list(versions.values())[-1]), versions)
     store, retry_s = config.stores[definition.store], config.apply.retry_s
-    with closing(open_sink(store, name, spark, retry_s, live.number)) as sink:
+    declared = config.views.get(name)
+    with closing(open_sink(store, name, spark, retry_s, live.number, declared)) as sink:
         if sink.prepare(model.columns, definition.key):
             live.state.remember_lost()
             raise ViewError(

@@ -4,7 +4,8 @@ The source gives PostgreSQL's text or Python values, stores give what their enco
 them. Equal are: decimals whatever their scale, NaN and NaN, 0.0 and -0.0, a four-byte float and
 its eight-byte image, an instant in any notation of UTC, binary as bytes, hex or base64. Text
 (json, uuid, enums, whatever Spark holds as text) is equal when it is the same text. NULL is equal
-to NULL and to a field the store left out, and to nothing else.
+to NULL and to a field the store left out, and to nothing else. Nested rows are equal when each of
+their values is, an array of them when they are in the same order.
 
 A canonical value is made of what ``marshal`` writes in one way only: None, bool, int, float, str,
 bytes and tuples of them.
@@ -20,6 +21,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from hashlib import blake2b
 from typing import Any, TypeAlias
+
+import orjson
 
 from views.types import PgType
 
@@ -43,7 +46,9 @@ _NUMBERS = {
 def canonicalizer(kind: PgType) -> Canonicalizer | None:
     """How values of a column become canonical; None when they are as they come."""
     if kind.name == "array":
-        return _array(PgType(kind.element, kind.precision, kind.scale))
+        return _array(kind.item)
+    if kind.name == "struct":
+        return _object(kind)
     return _BY_NAME.get(kind.name)
 
 
@@ -129,6 +134,8 @@ def _array(kind: PgType) -> Canonicalizer:
     element = canonicalizer(kind)
 
     def canonical(value: Any) -> Canonical:
+        if isinstance(value, str) and kind.name == "struct":
+            value = orjson.loads(value)
         if isinstance(value, list | tuple):
             return tuple(None if item is None else canonical(item) for item in value)
         return value if element is None else element(value)
@@ -136,6 +143,30 @@ def _array(kind: PgType) -> Canonicalizer:
     return canonical
 
 
+def _object(kind: PgType) -> Canonicalizer:
+    """Of a row that a view nests: its values in the order of its fields. PostgreSQL gives it as
+    JSON whose values are texts (``views.nested``), which a boolean and an integer become equal to.
+    """
+    fields = [(name, _of_text(of) or canonicalizer(of)) for name, of in kind.fields]
+
+    def canonical(value: Any) -> Canonical:
+        held = orjson.loads(value) if isinstance(value, str) else value
+        return tuple(
+            one if (one := held.get(name)) is None or of is None else of(one) for name, of in fields
+        )
+
+    return canonical
+
+
+def _of_text(kind: PgType) -> Canonicalizer | None:
+    return _boolean if kind.name == "bool" else int if kind.name in _INTEGERS else None
+
+
+def _boolean(value: Any) -> Canonical:
+    return value in ("true", "t") if isinstance(value, str) else bool(value)
+
+
+_INTEGERS = ("int2", "int4", "int8", "oid")
 _BY_NAME: dict[str, Canonicalizer] = {
     "float4": _single,
     "float8": _double,

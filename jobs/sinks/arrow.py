@@ -47,6 +47,8 @@ def python_values(column: pa.Array) -> list[Any]:
 def _scalar(value: pa.Scalar) -> Any:
     if isinstance(value, pa.ListScalar):
         return None if value.values is None else [_scalar(element) for element in value.values]
+    if isinstance(value, pa.StructScalar):
+        return {n: _scalar(of) for n, of in value.items()} if value.is_valid else None
     try:
         return value.as_py()
     except (ValueError, OverflowError):

@@ -114,7 +114,8 @@ def declaration(declared: View | None) -> str:
 
 
 def properties(view: str, columns: StructType, declared: View | None = None) -> dict[str, Any]:
-    """One field a column; an array is a field of its elements, as OpenSearch has it.
+    """One field a column; an array is a field of its elements, as OpenSearch has it, and a struct
+    an ``object``, whose fields are searched as if each were an array of the column's own.
 
     Raises ``ViewError`` for a column whose name or type OpenSearch cannot index.
     """
@@ -130,9 +131,9 @@ def below(position: Position) -> dict[str, Any]:
     return {"bool": {"filter": LIVE, "should": older, "minimum_should_match": 1}}
 
 
-def _field(view: str, column: StructField) -> dict[str, Any]:
-    name, kind = column.name, column.dataType
-    if _UNFIT.search(name) or "." in name:
+def _field(view: str, column: StructField, within: str = "") -> dict[str, Any]:
+    name, kind = f"{within}{column.name}", column.dataType
+    if _UNFIT.search(column.name) or "." in column.name:
         raise ViewError(
             f"view {view}: OpenSearch has no fields named {name!r}",
             "give the column another name: no dot or space in it, no _ before it",
@@ -140,7 +141,8 @@ def _field(view: str, column: StructField) -> dict[str, Any]:
     while isinstance(kind, ArrayType):
         kind = kind.elementType
     if isinstance(kind, StructType):
-        return {"type": "object", "enabled": False}
+        inner = {field.name: _field(view, field, f"{name}.") for field in kind}
+        return {"type": "object", "properties": inner}
     if type(kind) not in _FIELDS:
         raise ViewError(
             f"view {view}: OpenSearch cannot index {name}, a {kind.simpleString()}",

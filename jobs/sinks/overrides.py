@@ -17,6 +17,8 @@ _FORGIVING: Final = frozenset(
     | {"scaled_float", "date", "date_nanos", "ip", "geo_point", "geo_shape"}
 )
 """Types that take ``ignore_malformed``. https://docs.opensearch.org/latest/field-types/"""
+_OBJECTS: Final = ("object", "nested")
+"""Types of a struct: both have its fields."""
 _NO_FIELDS: Final = ("alias", "join", "percolator")
 """Types whose fields take no value of a row, or make a document another one."""
 _OURS: Final = {
@@ -51,11 +53,16 @@ def unknown_columns(mapping: Iterable[str], columns: Iterable[str]) -> list[str]
 
 
 def merged(
-    view: str, derived: Mapping[str, dict[str, Any]], mapping: Mapping[str, Mapping[str, Any]]
+    view: str,
+    derived: Mapping[str, dict[str, Any]],
+    mapping: Mapping[str, Mapping[str, Any]],
+    columns: Mapping[str, Any] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """The fields of an index. Raises ``ViewError`` for what cannot be kept."""
+    """The fields of an index, or of a struct in one that has ``columns``. Raises ``ViewError`` for
+    what cannot be kept."""
+    whole = derived if columns is None else columns
     return {
-        name: _field(view, name, field, mapping[name], derived) if name in mapping else field
+        name: _field(view, name, field, mapping[name], whole) if name in mapping else field
         for name, field in derived.items()
     }
 
@@ -89,11 +96,33 @@ def _field(
             f"{where}: copy_to names {', '.join(unknown)}, which is no column of the view",
             "the index takes no other fields: search several with multi_match",
         )
+    if "properties" in derived and kind in _OBJECTS:
+        inner = _inner(view, name, derived["properties"], wanted, columns)
+        return {**wanted, "type": kind, **inner}
     if kind == derived["type"]:
         inner = {**derived.get("fields", {}), **wanted.get("fields", {})}
         return {**derived, **wanted, **({"fields": inner} if inner else {})}
     forgiving = {"ignore_malformed": True} if kind in _FORGIVING else {}
     return {**forgiving, **wanted}
+
+
+def _inner(
+    view: str,
+    name: str,
+    derived: Mapping[str, dict[str, Any]],
+    wanted: Mapping[str, Any],
+    columns: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The fields of a struct, merged as those of the view are; none where it is only kept."""
+    declared = wanted.get("properties", {})
+    if unknown := unknown_columns(declared, derived):
+        raise ViewError(
+            f"view {view}: mapping of {name} names {', '.join(unknown)}",
+            f"its fields are {', '.join(derived)}",
+        )
+    if wanted.get("enabled") is False:
+        return {}
+    return {"properties": merged(view, derived, declared, columns)}
 
 
 def flat(settings: Mapping[str, Any], above: str = "") -> dict[str, Any]:

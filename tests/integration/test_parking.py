@@ -8,22 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import opensearchpy
 import pytest
-import redis
 
 from bootstrap.build import build
 from bootstrap.keep import clear
 from bootstrap.switch import switch
-from cdc.config import OpenSearch, Redis
 from cdc.errors import HeadwaterError, ViewError
-from cdc.events.parked import Letter
 from cdc.topics import view_dead_letters_topic
 from jobs.apply import apply_views
 from jobs.letters import LetterBox
-from jobs.retrying import discard, names, retry, waiting
-from jobs.schema import PLACEHOLDER
+from jobs.retrying import discard, names, retry
 from tests.events import delete, event
+from tests.parkings import ONE, TWO, applied, lacking, letters_of, parked
 from tests.waiting import wait_until
 from tests.written import V1, V2, row, v1, v2
 
@@ -32,18 +28,6 @@ if TYPE_CHECKING:
 
 LOUD = "select id, body, upper(body) as loud from t"
 """What an UPDATE leaves out of ``body`` is poison here."""
-ONE, TWO = '{"id":1}', '{"id":2}'
-
-
-def applied(setting: Setting) -> dict[str, HeadwaterError]:
-    return apply_views(setting.spark, setting.config, [setting.view], threading.Event(), True)
-
-
-def parked(setting: Setting) -> dict[str, int]:
-    """How many events wait, by key."""
-    letters = waiting(setting.config, setting.broker, setting.view)
-    found = {key.decode(): len(of) for key, of in letters.keys.items()}
-    return found | {letter.id: 1 for letter in letters.keyless}
 
 
 def written(setting: Setting) -> list[str]:
@@ -52,11 +36,6 @@ def written(setting: Setting) -> list[str]:
     end = setting.broker.end_offsets([topic])[topic][0]
     records = setting.broker.read(topic, 0, 0, end)
     return [(one.key or b"").decode().partition("/")[2] for one in records if one.value is not None]
-
-
-def lacking(lsn: int, id_: int) -> tuple[bytes | None, bytes | None]:
-    """An UPDATE that leaves out a value that no store has."""
-    return v1(lsn, 1, row(id_, PLACEHOLDER), "u")
 
 
 def test_what_a_store_cannot_be_given_waits_and_the_rest_flows(setting: Setting) -> None:
@@ -244,49 +223,6 @@ def test_letters_that_kafka_no_longer_has_are_missed(cached: Setting) -> None:
     wait_until(lambda: topic not in cached.broker.partitions([topic]), "the topic to be gone")
     said = str(applied(cached)[cached.view])
     assert "no longer holds its dead letters, 1 keys were parked" in said
-
-
-def test_an_index_that_does_not_take_a_document_keeps_the_others(
-    cached: Setting, opensearch: str
-) -> None:
-    store = OpenSearch(kind="opensearch", url=opensearch)
-    cached.config = cached.config.model_copy(update={"stores": {"s": store}})
-    log, index = cached.table.log, f"{cached.view}-1"
-    log.write(v1(1, 1, row(1, "1")))
-    assert applied(cached) == {}
-    with opensearchpy.OpenSearch([opensearch]) as client:
-        mapping = client.indices.get(index=index)[index]["mappings"]
-        client.indices.delete(index=index)
-        mapping["properties"]["body"] = {"type": "long"}
-        aliases: dict[str, Any] = {f"{index}.rows": {}, cached.view: {}}
-        client.indices.create(index=index, body={"mappings": mapping, "aliases": aliases})
-        log.write(v1(2, 1, row(2, "two")), v1(3, 1, row(3, "3")))
-        assert applied(cached) == {}
-        (cause,) = {one.cause for one in letters_of(cached)}
-        assert cause == "OpenSearch refused it: HTTP 400 mapper_parsing_exception in field body"
-        client.indices.refresh(index=index)
-        found = client.search(index=cached.view)["hits"]["hits"]
-    assert [hit["_id"] for hit in found] == ["3"]
-
-
-def letters_of(setting: Setting) -> list[Letter]:
-    return list(waiting(setting.config, setting.broker, setting.view).open.values())
-
-
-def test_a_key_in_redis_that_is_something_else_parks_that_row_alone(cached: Setting) -> None:
-    log = cached.table.log
-    log.write(v1(1, 1, row(1, "a")))
-    assert applied(cached) == {}
-    store = cached.config.stores["s"]
-    assert isinstance(store, Redis)
-    with redis.Redis.from_url(store.url) as client:
-        client.set(f"{cached.view}@1:2", "mine")
-        log.write(v1(2, 1, row(2, "b")), *(v1(3, i, row(i, "c")) for i in range(3, 9)))
-        assert applied(cached) == {}
-        assert parked(cached) == {TWO: 1}
-        client.delete(f"{cached.view}@1:2")
-    assert retry(cached.spark, cached.config, cached.view, None).left == {}
-    assert cached.shown() == {1: "a", 2: "b"} | dict.fromkeys(range(3, 9), "c")
 
 
 def test_an_event_of_a_version_that_nobody_described_waits(cached: Setting) -> None:

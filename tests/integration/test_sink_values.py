@@ -106,6 +106,42 @@ def test_a_key_of_all_types(store: Store, open_feed: OpenFeed) -> None:
     assert found == {tuple(first.values()): 11}
 
 
+LINE = (
+    StructType()
+    .add("sku", StringType())
+    .add("count", LongType())
+    .add("price", DecimalType(10, 2))
+    .add("rate", DoubleType())
+    .add("gift", BooleanType())
+    .add("at", TimestampType())
+    .add("on", DateType())
+    .add("raw", BinaryType())
+    .add("tags", ArrayType(StringType()))
+    .add("of", StructType().add("id", LongType()))
+)
+"""A row that a view nests."""
+
+
+def line(sku: str | None, **more: Any) -> dict[str, Any]:
+    return dict.fromkeys(LINE.names) | {"sku": sku, **more}
+
+
+LINES = [
+    line(
+        'q"\\,\n\u00df',
+        count=2**53 + 1,
+        price=Decimal("1.50"),
+        rate=math.inf,
+        gift=True,
+        at=datetime(2024, 2, 29, 12, 0, 0, 1, UTC),
+        on=date(1500, 2, 28),
+        raw=b"\x00\xff",
+        tags=["a,b", None],
+        of={"id": -(2**63)},
+    ),
+    line(None, rate=0.1, gift=False, tags=[], of={"id": None}),
+]
+
 VALUES: list[tuple[Any, list[Any]]] = [
     (ShortType(), [-32768, 32767, None]),
     (IntegerType(), [-(2**31), 2**31 - 1, None]),
@@ -137,6 +173,8 @@ VALUES: list[tuple[Any, list[Any]]] = [
     (ArrayType(TimestampType()), [[datetime(2024, 2, 29, 12, 0, 0, 1, UTC), None]]),
     (ArrayType(DateType()), [[date(1500, 2, 28), None]]),
     (ArrayType(ArrayType(IntegerType())), [[[1, None], [], None]]),
+    (LINE, [*LINES, None]),
+    (ArrayType(LINE), [LINES, [], None, [None, LINES[1]]]),
 ]
 
 
@@ -161,6 +199,8 @@ def _told(value: Any) -> Any:
     """Type and value, so that NaN equals NaN, -0.0 is not 0.0 and True is not 1."""
     if isinstance(value, list):
         return [_told(element) for element in value]
+    if isinstance(value, dict):
+        return {name: _told(of) for name, of in value.items()}
     if isinstance(value, datetime):
         return (value.tzinfo is not None, value)
     return (type(value), repr(value))

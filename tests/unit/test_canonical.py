@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from verification.canonical import canonicalizer, digest, packed, row_canonicalizer, unpacked
-from views.types import FLOAT8, INT4, TIMESTAMP, TIMESTAMPTZ, PgType
+from views.types import BOOL, FLOAT8, INT4, TEXT, TIMESTAMP, TIMESTAMPTZ, PgType, array_of
 
 NUMERIC = PgType("numeric", 38, 10)
 BYTEA = PgType("bytea")
@@ -133,3 +133,31 @@ def test_packing_is_reversed_and_tells_rows_apart(values: list[Any]) -> None:
     copy = tuple(bytes(bytearray(v)) if isinstance(v, bytes) else v for v in values)
     assert digest(row) == digest(copy)
     assert digest(row) != digest((*row, None))
+
+
+LINE = PgType(
+    "struct",
+    fields=(
+        ("sku", TEXT),
+        ("n", INT4),
+        ("gift", BOOL),
+        ("price", NUMERIC),
+        ("at", TIMESTAMPTZ),
+        ("of", PgType("struct", fields=(("id", INT4),))),
+    ),
+)
+
+
+def test_a_nested_row_is_the_same_as_json_of_texts_and_as_values() -> None:
+    text = (
+        '{"sku": "1", "n": "7", "gift": "true", "price": "1.50",'
+        ' "at": "2024-02-29 12:00:00.5+00", "of": {"id": "3"}}'
+    )
+    at = datetime(2024, 2, 29, 12, 0, 0, 500_000, UTC)
+    values = {"of": {"id": 3}, "at": at, "price": Decimal("1.5"), "gift": True, "n": 7, "sku": "1"}
+    assert same(LINE, text, values)
+    assert same(array_of(LINE), f"[{text}, null]", [text, None], [values, None])
+    assert not same(LINE, values, {**values, "gift": False})
+    assert not same(LINE, values, {**values, "of": None})
+    assert not same(array_of(LINE), [values, None], [None, values])
+    assert same(LINE, {}, dict.fromkeys(values), "{}")

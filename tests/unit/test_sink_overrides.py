@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyspark.sql.types import DoubleType, LongType, StringType, StructType
+from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
 
 from cdc.config import View
 from cdc.errors import ViewError
@@ -99,3 +99,32 @@ def test_settings_are_those_of_people_and_those_of_the_load_are_put_back() -> No
 def test_names_may_be_nested_or_dotted() -> None:
     assert flat({"index.search": {"idle.after": "5s"}}) == {"search.idle.after": "5s"}
     assert flat({"index": {"codec": "zstd"}}) == {"codec": "zstd"}
+
+
+LINES = ArrayType(StructType().add("sku", StringType()).add("count", LongType()))
+
+
+def lines(**mapping: Any) -> dict[str, Any]:
+    found = index_body(
+        "v",
+        StructType([*COLUMNS, StructField("lines", LINES)]),
+        ("id",),
+        ("v",),
+        declared(mapping={"lines": mapping}),
+    )
+    lines: dict[str, Any] = found["mappings"]["properties"]["lines"]
+    return lines
+
+
+def test_an_array_of_structs_is_an_object_unless_it_is_declared_nested() -> None:
+    derived = lines()
+    assert derived["type"] == "object"
+    assert derived["properties"]["count"] == {"type": "long"}
+    assert derived["properties"]["sku"]["type"] == "keyword"
+    assert lines(type="nested") == {**derived, "type": "nested"}
+    inner = lines(type="nested", properties={"sku": {"type": "text"}})["properties"]
+    assert inner == {**derived["properties"], "sku": {"type": "text"}}
+    assert lines(properties={"sku": {"copy_to": "name"}})["properties"]["sku"]["copy_to"] == "name"
+    assert lines(enabled=False) == {"type": "object", "enabled": False}
+    with pytest.raises(ViewError, match="mapping of lines names skuu: its fields are sku, count"):
+        lines(properties={"skuu": {"type": "text"}})
