@@ -5,6 +5,7 @@ A server that does not come up fails the tests that need it; nothing is skipped.
 
 from __future__ import annotations
 
+import os
 import signal
 import tempfile
 import uuid
@@ -36,6 +37,11 @@ _SETTINGS = {
     # A test that looks at a compacted log does not wait 15 s for the cleaner.
     "kafka": {"log.cleaner.backoff.ms": "200"},
 }
+
+
+# Spark, as commands under test start it, lives for seconds: its second compiler would be half of
+# the CPU that it takes.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 
 def pytest_configure() -> None:

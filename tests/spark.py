@@ -26,7 +26,6 @@ def spark(guardian: Guardian) -> Iterator[SparkSession]:
         settings = {
             "spark.sql.warehouse.dir": str(Path(directory) / "warehouse"),
             "spark.local.dir": directory,
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # tests are short
         }
         session = open_session("local[2]", settings, jars("spark"), "headwater-tests")
         yield session
