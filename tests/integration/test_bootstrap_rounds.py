@@ -25,7 +25,7 @@ class InterruptedSnapshots(TableSnapshots):
         self.between = between
 
     def finish(self, snapshot_id: str) -> Taken:
-        (topic,) = self.topics(snapshot_id)
+        (topic,) = self.topics(snapshot_id).values()
         first, rows = self._rows[snapshot_id]
         half = len(rows) // 2
         records = [(first, values) for id_, values in rows.items() if id_ < half]
