@@ -22,11 +22,11 @@ from pyspark.sql.types import StructType
 from bootstrap.keep import discard, remove
 from bootstrap.kit import Kit
 from bootstrap.switch import Follower, settle_left, stopped, switch
-from cdc.errors import RetryableError, ViewError
+from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
 from jobs.applying import Model
 from jobs.columns import columns_of
-from jobs.described import described, newest
+from jobs.described import NotDescribedError, described, newest
 from jobs.generations import Generation
 from jobs.loading import loaded_rows, read_topics
 from jobs.mirrors.filling import filled
@@ -219,7 +219,7 @@ def _check(kit: Kit, definition: ViewDefinition) -> None:
 def _versions(kit: Kit, definition: ViewDefinition) -> dict[str, Versions]:
     try:
         return described(kit.broker, kit.config.source.name, definition)
-    except RetryableError as error:
+    except NotDescribedError as error:
         raise ViewError(error.message, "run `headwater init`, then `headwater capture`") from None
 
 

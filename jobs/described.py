@@ -11,10 +11,14 @@ from views.definition import ViewDefinition
 from views.tables import TableVersion
 
 
+class NotDescribedError(RetryableError):
+    """Capture has not described a table yet: it may, so that waiting helps an ``apply``."""
+
+
 def described(broker: Broker, source: str, definition: ViewDefinition) -> dict[str, Versions]:
     """All versions of each of the view's tables, by ``schema.table``.
 
-    Raises ``RetryableError`` when capture has not described one of them yet.
+    Raises ``NotDescribedError`` when capture has not described one of them yet.
     """
     found = {}
     for one in definition.occurrences:
@@ -22,7 +26,7 @@ def described(broker: Broker, source: str, definition: ViewDefinition) -> dict[s
             continue
         versions = read_versions(broker, source, one.schema, one.table)
         if not versions:
-            raise RetryableError(
+            raise NotDescribedError(
                 f"view {definition.name}: capture has not described {one.table_name} yet",
                 "is `headwater capture` running?",
             )

@@ -11,7 +11,7 @@ import typer
 
 from cdc.cli.context import configured, declared
 from cdc.cli.output import err, out, print_json
-from cdc.errors import RetryableError, UsageError, ViewError
+from cdc.errors import UsageError, ViewError
 from cdc.lsn import format_lsn
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def resolved_view(config: Config, name: str, broker: Broker) -> View:
 
     What people read may have been built as it was declared before.
     """
-    from jobs.described import described, newest
+    from jobs.described import NotDescribedError, described, newest
     from jobs.generations import read_generations
     from jobs.state import view_directory
     from views.definition import parse_view
@@ -135,7 +135,7 @@ def resolved_view(config: Config, name: str, broker: Broker) -> View:
         parsed = parsed if built.normalized == parsed.normalized else built
     try:
         versions = described(broker, config.source.name, parsed)
-    except RetryableError as error:
+    except NotDescribedError as error:
         hint = "run `headwater init`, then `headwater capture`"
         raise ViewError(error.message, hint) from None
     return resolve_view(parsed, newest(versions))

@@ -79,6 +79,19 @@ class Setting:
         lines = [line for line in self.output().splitlines() if f'"{event}"' in line]
         return [json.loads(line) for line in lines if line.endswith("}")]
 
+    def parks(self, keys: int) -> None:
+        """A view stops when more keys than these would be parked."""
+        settings = self.file.read_text()
+        self.file.write_text(settings.replace("[apply]", f"[apply]\ndlq_limit = {keys}"))
+
+    def says_no_more(self) -> None:
+        """A value that stops a view, or is parked, is in no log, and neither is Spark's stack."""
+        said = self.output()
+        assert "confidential" not in said
+        lines = said.splitlines()
+        stack = [line for line in lines if "org.apache.spark" in line or line.startswith("\tat ")]
+        assert not stack, said
+
     def stored(self) -> dict[Any, dict[str, Any]]:
         sink = open_sink(load_config(self.file).stores["cache"], self.good, None)
         columns = [StructField("id", IntegerType()), StructField("body", StringType())]
@@ -125,6 +138,7 @@ def test_killed_and_started_again_it_goes_on_and_sigterm_ends_it(setting: Settin
 def test_failing_views_are_a_line_each_and_exit_code_1_and_others_are_applied(
     setting: Setting,
 ) -> None:
+    setting.parks(0)
     setting.log.write(v1(1, 1, row(1, "confidential")))
     views = (setting.good, setting.bad, setting.strict)
     process = setting.apply("--available-now", "--json", *views)
@@ -140,10 +154,20 @@ def test_failing_views_are_a_line_each_and_exit_code_1_and_others_are_applied(
     assert sum(batch["offsets"][setting.log.topic].values()) == 1
     assert len(batch["fresh_ms"]) == 1
     assert setting.group_is_at_the_end()
-    # A value that stops a view is in no log, and neither is Spark's stack.
-    assert "confidential" not in setting.output()
-    stack = [line for line in lines if "org.apache.spark" in line or line.startswith("\tat ")]
-    assert not stack, setting.output()
+    setting.says_no_more()
+
+
+def test_an_event_that_cannot_be_applied_is_told_and_parked_and_stops_no_view(
+    setting: Setting,
+) -> None:
+    setting.parks(1)
+    setting.log.write(v1(1, 1, row(1, "confidential")), v1(1, 2, row(2, "17")))
+    process = setting.apply("--available-now", "--json", setting.good, setting.strict)
+    assert process.wait(300) == 0, setting.output()
+    (parked,) = setting.logged("keys_parked")
+    assert (parked["view"], parked["keys"], parked["parked"]) == (setting.strict, 1, 1)
+    assert "CAST_INVALID_INPUT" in parked["cause"]
+    setting.says_no_more()
 
 
 def test_an_unknown_view_is_a_usage_error(setting: Setting) -> None:
