@@ -143,9 +143,9 @@ def view_lag(
             at = committed.get(topic, {}).get(partition)
             oldest = starts[topic][partition]
             start = max(oldest, at or 0)
-            waiting = list(_first_unapplied(broker, topic, partition, start, end))
+            waiting = list(first_unapplied(broker, topic, partition, start, end))
             first_ms = waiting[0].timestamp_ms if waiting else now_s * 1000
-            reached = _commit_lsn(topic, waiting[-1]) if waiting else None
+            reached = commit_lsn(topic, waiting[-1]) if waiting else None
             found.append(
                 PartitionLag(
                     view,
@@ -162,7 +162,7 @@ def view_lag(
     return found
 
 
-def _first_unapplied(
+def first_unapplied(
     broker: Broker, topic: str, partition: int, start: int, end: int
 ) -> list[Record]:
     """The first record, and with tombstones in front all up to one that has a value."""
@@ -174,7 +174,8 @@ def _first_unapplied(
     return records
 
 
-def _commit_lsn(topic: str, record: Record) -> int | None:
+def commit_lsn(topic: str, record: Record) -> int | None:
+    """Of a record's event; None of a tombstone. Raises ``LogError`` for what is no event."""
     if record.value is None:
         return None
     try:

@@ -14,7 +14,8 @@ from cdc.events.records import Record
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.kafka.bulk import BulkProducer
 from cdc.topics import view_dead_letters_topic
-from jobs.state import ViewState, generation_id
+from jobs.generations import read_generations
+from jobs.state import ViewState, generation_id, state_directory, view_directory
 
 _BESIDE_BYTES = 64 << 10
 """What a letter may weigh more than its event: headers, and the key twice."""
@@ -32,6 +33,23 @@ def read_letters(broker: Broker, view: str, values: bool = False) -> dict[str, L
     start = broker.beginning_offsets([topic])[topic][0]
     end = broker.end_offsets([topic])[topic][0]
     return by_generation(broker.read(topic, 0, start, end), values)
+
+
+def waiting(config: Config, broker: Broker, name: str, values: bool = False) -> Letters:
+    """The dead letters of the generation that people read.
+
+    Where this machine does not have the view's state, those of all its generations.
+    """
+    found = read_letters(broker, name, values)
+    directory = view_directory(config.apply.state, config.source.name, name)
+    number = read_generations(directory).live_number
+    generation = generation_id(state_directory(directory, number))
+    if generation is not None:
+        return found.get(generation, Letters())
+    letters = Letters()
+    for one in found.values():
+        letters.open.update(one.open)
+    return letters
 
 
 def forget_letters(config: Config, view: str, directory: Path, broker: Broker) -> None:

@@ -30,11 +30,11 @@ from cdc.kafka.broker import Broker
 from jobs.applying import Applier, Model, evaluate, released
 from jobs.generations import read_generations
 from jobs.isolating import Poison, isolate
-from jobs.letters import LetterBox, read_letters
+from jobs.letters import LetterBox
 from jobs.parking import without
 from jobs.sinks import open_sink
 from jobs.standing import Standing, standing
-from jobs.state import ViewState, generation_id, state_directory, view_directory
+from jobs.state import ViewState, view_directory
 from jobs.turn import BUSY_S, taken_over, turn
 from jobs.versions import read_versions
 from views.resolve import resolve
@@ -55,23 +55,6 @@ class Outcome(NamedTuple):
 
     settled: list[Letter]
     left: dict[str, str]
-
-
-def waiting(config: Config, broker: Broker, name: str, values: bool = False) -> Letters:
-    """The dead letters of the generation that people read.
-
-    Where this machine does not have the view's state, those of all its generations.
-    """
-    found = read_letters(broker, name, values)
-    directory = view_directory(config.apply.state, config.source.name, name)
-    number = read_generations(directory).live_number
-    generation = generation_id(state_directory(directory, number))
-    if generation is not None:
-        return found.get(generation, Letters())
-    letters = Letters()
-    for one in found.values():
-        letters.open.update(one.open)
-    return letters
 
 
 def names(letter: Letter) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cdc.errors import HeadwaterError
 from cdc.events.parked import Letter
 from jobs.apply import apply_views
-from jobs.retrying import waiting
+from jobs.letters import waiting
 from jobs.schema import PLACEHOLDER
 from tests.written import row, v1
 

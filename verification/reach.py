@@ -1,46 +1,109 @@
-"""Waiting until a view has applied everything that was committed below an LSN."""
+"""How far views have come in the source's history, and waiting until they have come far enough.
+
+A view holds everything that was committed below an LSN when capture has published it, which its
+progress mark says together with where that ends in each partition, and the view's group has
+committed these offsets. That is exact also for a view which had nothing of it to apply.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from cdc.errors import RetryableError
 from cdc.events.marks import Mark, decode_mark
 from cdc.kafka.broker import Broker, Offsets, last_record
+from cdc.lag import commit_lsn, first_unapplied
 from cdc.lsn import format_lsn
 from cdc.topics import progress_topic, view_group
 
-_POLL_S = 0.1
+_POLL_S = 0.03
+PATIENCE_S = 0.1
+"""A mark of what was committed a moment ago needs no longer, usually."""
+
+
+class Behind(NamedTuple):
+    """A partition of which a view lacks something. ``at`` None: nothing was ever applied."""
+
+    topic: str
+    partition: int
+    at: int | None
+    end: int
+
+    @property
+    def records(self) -> int:
+        return self.end - (self.at or 0)
+
+
+class NotReachedError(RetryableError):
+    """The time was over first. ``lacking`` says what of Kafka each view lacks; it is empty while
+    capture itself has not come so far."""
+
+    def __init__(
+        self, message: str, hint: str, lacking: Mapping[str, Sequence[Behind]] | None = None
+    ) -> None:
+        super().__init__(message, hint)
+        self.lacking = {view: tuple(behind) for view, behind in (lacking or {}).items()}
 
 
 def wait_until_applied(
     broker: Broker,
     source: str,
-    view: str,
-    topics: Sequence[str],
+    views: Mapping[str, Sequence[str]],
     lsn: int,
     deadline: float,
     on_wait: Callable[[str], None] = lambda _: None,
+    on_pause: Callable[[], None] = lambda: None,
 ) -> None:
-    """Return when ``view`` has applied all transactions with a commit LSN below ``lsn``.
+    """Return when ``views``, each with its topics, have applied all transactions with a commit LSN
+    below ``lsn``.
 
-    First capture has to have published them, which its progress mark says together with where
-    they end in each partition; then the view's group has to have committed these offsets.
-    ``deadline`` is ``time.monotonic``'s. Raises ``RetryableError`` that says what is awaited.
+    ``on_pause`` is called once if capture needs longer than a moment to come so far. ``deadline``
+    is ``time.monotonic``'s. Raises ``NotReachedError`` that says what is awaited.
     """
+    ends = _published(broker, source, lsn, deadline, on_wait, on_pause)
+    left = dict(views)
+    while True:
+        lacking = {}
+        for view, topics in left.items():
+            wanted = {topic: ends.get(topic, {}) for topic in topics}
+            if behind := unapplied(wanted, broker.committed(view_group(view), topics)):
+                lacking[view] = behind
+        if not lacking:
+            return
+        left = {view: left[view] for view in lacking}
+        _wait(*_said(lacking), deadline, on_wait, lacking)
+
+
+def _published(
+    broker: Broker,
+    source: str,
+    lsn: int,
+    deadline: float,
+    on_wait: Callable[[str], None],
+    on_pause: Callable[[], None],
+) -> Offsets:
+    """Where each partition ended when all of it was in Kafka, that is at ``lsn`` or a bit later."""
+    patient, told = min(deadline, time.monotonic() + PATIENCE_S), False
     mark = newest_mark(broker, source)
-    while mark is None or mark.lsn < lsn - 1:
+    while mark is None or mark.confirmed < lsn:
+        if not told and time.monotonic() >= patient:
+            on_pause()
+            told = True
         said = f"everything below {format_lsn(lsn)} in Kafka; capture is "
-        said += "at no position yet" if mark is None else f"at {format_lsn(mark.lsn)}"
-        _wait(said, "is `headwater capture` running?", deadline, on_wait)
+        said += "at no position yet" if mark is None else f"at {format_lsn(mark.confirmed)}"
+        _wait(said, "is `headwater capture` running?", deadline, on_wait, {})
         mark = newest_mark(broker, source)
-    wanted = {topic: dict(mark.offsets.get(topic, {})) for topic in topics}
-    while behind := unapplied(wanted, broker.committed(view_group(view), topics)):
-        topic, partition, at, end = behind[0]
-        place = "nothing" if at is None else f"{at:,} of {end:,}"
-        said = f"view {view} to apply {topic}-{partition}: it has applied {place}"
-        _wait(said, f"is `headwater apply {view}` running?", deadline, on_wait)
+    return mark.offsets
+
+
+def _said(lacking: Mapping[str, Sequence[Behind]]) -> tuple[str, str]:
+    view, behind = next(iter(lacking.items()))
+    first = behind[0]
+    place = "nothing" if first.at is None else f"{first.at:,} of {first.end:,}"
+    said = f"view {view} to apply {first.topic}-{first.partition}: it has applied {place}"
+    return said, f"is `headwater apply {' '.join(lacking)}` running?"
 
 
 def newest_mark(broker: Broker, source: str) -> Mark | None:
@@ -52,8 +115,8 @@ def newest_mark(broker: Broker, source: str) -> Mark | None:
     return decode_mark(record.value, topic)
 
 
-def unapplied(wanted: Offsets, committed: Offsets) -> list[tuple[str, int, int | None, int]]:
-    """Partitions that are not yet at the wanted offset: topic, partition, committed, wanted.
+def unapplied(wanted: Offsets, committed: Offsets) -> list[Behind]:
+    """Partitions that are not yet at the wanted offset.
 
     One that never held a record is applied, also by a view that never committed.
     """
@@ -62,12 +125,40 @@ def unapplied(wanted: Offsets, committed: Offsets) -> list[tuple[str, int, int |
         for partition, end in ends.items():
             at = committed.get(topic, {}).get(partition)
             if (at or 0) < end:
-                behind.append((topic, partition, at, end))
+                behind.append(Behind(topic, partition, at, end))
     return behind
 
 
-def _wait(what: str, hint: str, deadline: float, on_wait: Callable[[str], None]) -> None:
-    if time.monotonic() > deadline:
-        raise RetryableError(f"waited for {what}", hint)
+def applied_below(broker: Broker, source: str, view: str, topics: Sequence[str]) -> int | None:
+    """The LSN below which a view holds everything that was committed: that of its first change
+    which is not applied, else where capture is.
+
+    None when nobody can say: nothing was applied, capture never ran, or records of it are gone.
+    """
+    committed = broker.committed(view_group(view), topics)  # before the mark: never too far
+    mark = newest_mark(broker, source)
+    if mark is None:
+        return None
+    oldest, reached = broker.beginning_offsets(topics), mark.confirmed
+    for one in unapplied({topic: mark.offsets.get(topic, {}) for topic in topics}, committed):
+        start = oldest[one.topic][one.partition]
+        if one.at is None or one.at < start:
+            return None
+        for record in first_unapplied(broker, one.topic, one.partition, one.at, one.end):
+            lsn = commit_lsn(one.topic, record)
+            reached = reached if lsn is None else min(reached, lsn)
+    return reached
+
+
+def _wait(
+    what: str,
+    hint: str,
+    deadline: float,
+    on_wait: Callable[[str], None],
+    lacking: Mapping[str, Sequence[Behind]],
+) -> None:
+    left_s = deadline - time.monotonic()
+    if left_s <= 0:
+        raise NotReachedError(f"waited for {what}", hint, lacking)
     on_wait(what)
-    time.sleep(_POLL_S)
+    time.sleep(min(_POLL_S, left_s))

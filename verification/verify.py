@@ -157,8 +157,7 @@ class Verification:
         wait_until_applied(
             self._broker,
             self._source,
-            self._view.name,
-            self._topics,
+            {self._view.name: self._topics},
             lsn,
             deadline,
             lambda what: self._on_step(f"waiting for {what}"),

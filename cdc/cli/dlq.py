@@ -155,7 +155,7 @@ def discard(
 def letters(config: Config, view: str, values: bool = False) -> Letters:
     """The dead letters of what people read of a view. Raises ``UsageError`` for no such view."""
     from cdc.kafka.broker import Broker
-    from jobs.retrying import waiting
+    from jobs.letters import waiting
 
     declared(config, view)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:

@@ -103,7 +103,7 @@ class ParkedKeys:
 
     def now(self) -> dict[tuple[str, int], int]:
         from cdc.topics import view_dead_letters_topic
-        from jobs.retrying import waiting
+        from jobs.letters import waiting
 
         topics = {view_dead_letters_topic(view): view for view in self._views}
         ends = self._broker.end_offsets(list(self._broker.partitions(list(topics))))

@@ -67,7 +67,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
     """The verification's report."""
     from cdc.kafka.broker import Broker
     from jobs.generations import read_generations
-    from jobs.retrying import waiting
+    from jobs.letters import waiting
     from jobs.state import view_directory
     from verification.repair import Repair
     from verification.verify import Verification

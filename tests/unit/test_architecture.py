@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 OURS = (
+    "headwater",
     "cdc",
     "snapshots",
     "jobs",

@@ -1,0 +1,259 @@
+"""Read your own writes: waiting until views hold what was committed. ``headwater`` is where
+applications import it from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from cdc.config import Config, load_config
+from cdc.errors import RetryableError, UsageError
+from cdc.kafka.broker import Broker
+from cdc.lsn import format_lsn, parse_lsn
+from cdc.source.position import CURRENT_LSN, nudge
+from cdc.source.position import current_lsn as lsn_of
+from cdc.source.postgres import Connection, connect
+from cdc.topics import table_topic, view_dead_letters_topic
+from jobs.generations import read_generations
+from jobs.letters import waiting
+from jobs.state import view_directory
+from jobs.turn import is_free
+from verification.reach import NotReachedError, applied_below, wait_until_applied
+from views.definition import ViewDefinition, parse_view
+
+
+class DbConnection(Protocol):
+    """As of the DB-API: psycopg 3 and 2 among others."""
+
+    def cursor(self) -> Any: ...
+
+    def rollback(self) -> Any: ...
+
+
+def current_lsn(connection: DbConnection) -> str:
+    """The LSN below which everything stands that this session has seen committed.
+
+    To be asked after COMMIT, of the source's primary. Raises ``UsageError`` inside a transaction:
+    what that commits will stand higher. Ends the transaction that the question itself begins.
+    """
+    if _in_transaction(connection):
+        raise UsageError("the transaction is not committed yet", "ask current_lsn after COMMIT")
+    cursor = connection.cursor()
+    try:
+        cursor.execute(CURRENT_LSN)
+        row = cursor.fetchone()
+    finally:
+        cursor.close()
+    if _in_transaction(connection):
+        connection.rollback()
+    return str(next(iter(row.values())) if isinstance(row, Mapping) else row[0])
+
+
+def _in_transaction(connection: DbConnection) -> bool:
+    """What psycopg knows without asking; False where nobody knows."""
+    info = getattr(connection, "info", None)
+    return bool(getattr(info, "transaction_status", None))
+
+
+class Reached(NamedTuple):
+    """Views hold everything that was committed below ``lsn``, but for the rows of parked keys:
+    ``parked`` counts those, by view."""
+
+    lsn: int
+    seconds: float
+    parked: dict[str, int]
+
+
+class Standing(NamedTuple):
+    """A view now: it holds everything below ``below``, None if nobody can say, and lacks so many
+    records of what it was asked for. ``applied`` says whether this machine applies it now, None if
+    its state is elsewhere."""
+
+    view: str
+    below: int | None
+    lacks: int
+    parked: int
+    applied: bool | None
+
+
+class Views:
+    """The views of a configuration, to be waited for.
+
+    It connects when it is first used, and keeps the connections: make one for each thread, and
+    close it at the end.
+    """
+
+    def __init__(self, config: Config | Path | str = "headwater.toml") -> None:
+        """Raises ``ConfigError`` for a file that is wrong."""
+        self._config = config if isinstance(config, Config) else load_config(Path(config))
+        self._broker = Broker(self._config.kafka.bootstrap_servers, self._config.kafka)
+        self._conn: Connection | None = None
+        self._letters: dict[str, tuple[int, int]] = {}
+
+    def __enter__(self) -> Views:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release connections. The next call connects again."""
+        self._broker.close()
+        self._disconnect()
+
+    def wait(
+        self,
+        *views: str,
+        lsn: int | str | None = None,
+        timeout_s: float = 10.0,
+        ahead: bool = False,
+        on_wait: Callable[[str], None] = lambda _: None,
+    ) -> Reached:
+        """Return when ``views`` hold everything that was committed below ``lsn``.
+
+        Without ``lsn``: what is committed by now. Raises ``NotReachedError`` when that takes longer
+        than ``timeout_s``; ``UsageError`` for a view that is not declared, for what is no LSN, and,
+        unless ``ahead``, for one that the source has not reached.
+        """
+        began = time.monotonic()
+        topics = {view: self._topics(view) for view in dict.fromkeys(views)}
+        if not topics:
+            raise UsageError("no view to wait for", "name one")
+        goal = self._now() if lsn is None else parsed(lsn)
+        deadline = began + timeout_s
+
+        def on_pause() -> None:
+            self._look(goal, ahead)
+
+        source = self._config.source.name
+        try:
+            wait_until_applied(self._broker, source, topics, goal, deadline, on_wait, on_pause)
+        except NotReachedError as error:
+            if not error.lacking:
+                raise
+            found = self.standings(error)
+            message = "; ".join(said(one, goal) for one in found)
+            raise NotReachedError(message, way_out(found), error.lacking) from None
+        parked = {view: count for view in topics if (count := self.parked(view))}
+        return Reached(goal, time.monotonic() - began, parked)
+
+    def standings(self, error: NotReachedError) -> list[Standing]:
+        """Of the views that were not there in time."""
+        return [
+            Standing(
+                view,
+                applied_below(self._broker, self._config.source.name, view, self._topics(view)),
+                sum(one.records for one in behind),
+                self.parked(view),
+                self._is_applied(view),
+            )
+            for view, behind in error.lacking.items()
+        ]
+
+    def parked(self, view: str) -> int:
+        """How many keys of a view wait as dead letters. They are read again when there are more."""
+        topic = view_dead_letters_topic(view)
+        if topic not in self._broker.partitions([topic]):
+            return 0
+        end = self._broker.end_offsets([topic])[topic][0]
+        if self._letters.get(view, (-1, 0))[0] != end:
+            self._letters[view] = end, waiting(self._config, self._broker, view).parked
+        return self._letters[view][1]
+
+    def _topics(self, name: str) -> Sequence[str]:
+        source = self._config.source.name
+        found = kept(self._config, name).occurrences
+        return list(dict.fromkeys(table_topic(source, one.schema, one.table) for one in found))
+
+    def _directory(self, view: str) -> Path:
+        return view_directory(self._config.apply.state, self._config.source.name, view)
+
+    def _is_applied(self, view: str) -> bool | None:
+        directory = self._directory(view)
+        return not is_free(directory, "stream") if directory.is_dir() else None
+
+    def _look(self, lsn: int, ahead: bool) -> None:
+        """Kafka does not hold ``lsn`` yet: refuse what the source has not, and hurry what it has.
+
+        A source that cannot be reached now is not needed: Kafka will say when it is there.
+        """
+        try:
+            now = self._now()
+            if lsn > now and not ahead:
+                raise UsageError(
+                    f"LSN {format_lsn(lsn)} is in the source's future: it is at {format_lsn(now)}",
+                    "take pg_current_wal_insert_lsn() of the source itself, after COMMIT; "
+                    "--ahead waits for one that is to come",
+                )
+            assert self._conn is not None
+            nudge(self._conn)
+        except RetryableError:
+            self._disconnect()
+
+    def _now(self) -> int:
+        """Where the source is; a connection that was lost meanwhile is made anew."""
+        held = self._conn is not None
+        try:
+            if self._conn is None:
+                self._conn = connect(self._config.source.dsn, application_name="headwater wait")
+            return lsn_of(self._conn)
+        except RetryableError:
+            self._disconnect()
+            if not held:
+                raise
+        return self._now()
+
+    def _disconnect(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+
+def kept(config: Config, name: str) -> ViewDefinition:
+    """A view as it was built, if that is known here, else as it is declared.
+
+    Raises ``UsageError`` for one that is not declared.
+    """
+    declared = config.views.get(name)
+    if declared is None:
+        known = ", ".join(config.views) or "none"
+        raise UsageError(f"no view {name!r}", f"[views] has: {known}")
+    live = read_generations(view_directory(config.apply.state, config.source.name, name)).live
+    if live is not None:
+        return live.declared.parsed(name)
+    return parse_view(name, declared.store, declared.key, declared.sql)
+
+
+def parsed(lsn: int | str) -> int:
+    """An LSN as a number. Raises ``UsageError`` for what is none."""
+    if isinstance(lsn, int):
+        return lsn
+    try:
+        return parse_lsn(lsn.strip())
+    except ValueError:
+        raise UsageError(
+            f"{lsn!r} is not an LSN", "write it as PostgreSQL does, like 0/16B3748"
+        ) from None
+
+
+def said(one: Standing, lsn: int) -> str:
+    """What a view lacks, in words."""
+    has = "nobody can say how much it holds"
+    if one.below is not None:
+        has = f"holds what was committed below {format_lsn(one.below)}"
+    return (
+        f"view {one.view} {has}, not yet all below {format_lsn(lsn)}: it lacks "
+        f"{one.lacks:,} record{'s' * (one.lacks != 1)}"
+    )
+
+
+def way_out(found: Sequence[Standing]) -> str:
+    """What can be done about views that are late."""
+    names = " ".join(one.view for one in found if not one.applied)
+    if any(one.applied is False for one in found):
+        return f"nobody applies it: run `headwater apply {names}`"
+    if names:
+        return f"is `headwater apply {names}` running?"
+    return "it is being applied: give it longer, `headwater lag` shows how it moves"
