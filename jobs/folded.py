@@ -50,10 +50,11 @@ class FoldedKeeper:
         return self._model.columns
 
     def open(self, created: bool, begin: Offsets) -> None:
-        self._applier = Applier(
-            self._definition.name, self._state, self._sink, created, self._returning()
-        )
-        self._parking.open(begin)
+        replay = self._state.replay()
+        again = replay is not None and replay.goes_on(begin)
+        returning = self._returning(again)
+        self._applier = Applier(self._definition.name, self._state, self._sink, created, returning)
+        self._parking.open(begin, replay.until if replay and again else {})
 
     def apply(self, records: DataFrame, number: int, end: Offsets) -> tuple[Batch, Account]:
         applier = self._applier
@@ -88,9 +89,10 @@ class FoldedKeeper:
                 f"adapt the view's SQL and run `headwater view rebuild {definition.name}`",
             ) from None
 
-    def _returning(self) -> Returning | None:
-        """For Delta, which keeps nothing of a row that was deleted."""
-        if self._config.stores[self._definition.store].kind != "delta":
+    def _returning(self, again: bool) -> Returning | None:
+        """For Delta, which keeps nothing of a row that was deleted, and for a replay: what comes
+        ``again`` may be a row whose delete any store has forgotten."""
+        if self._config.stores[self._definition.store].kind != "delta" and not again:
             return None
         begun = is_started(self._state.checkpoint)
         return Returning(self._definition.key, self._rows_before, begun)

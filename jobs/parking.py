@@ -14,7 +14,7 @@ and writes none twice. What was settled meanwhile is left out of it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -28,6 +28,7 @@ from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
 from jobs.fold import DELETE, TRUNCATE
 from jobs.isolating import Poison, record_id
+from jobs.sinks.refusing import UNKNOWN
 
 LETTERS_PER_KEY = 100
 """Letters are limited too, to so many for each key that may be parked."""
@@ -70,10 +71,12 @@ class Parking:
         self._view, self._box, self._limit = view, box, limit
         self._letters = Letters()
         self._known: set[str] = set()
+        self._once: Offsets = {}
 
-    def open(self, begin: Offsets) -> None:
+    def open(self, begin: Offsets, once: Offsets | None = None) -> None:
         """Read what is parked. ``begin`` is where the first batch begins: what stands there may
-        come again, and be settled."""
+        come again, and be settled. Below ``once`` everything was applied before."""
+        self._once = once or {}
         self._letters = self._box.read()
         keyless = {letter.id for letter in self._letters.keyless}
         known = self._letters.settled | keyless
@@ -165,8 +168,9 @@ class Parking:
         rows = [row for row in hit if row.key is None]
         if keys:
             rows += self._collected(records, _key().isin(_texts(keys)))
+        gone = {row.key and bytes(row.key) for row in hit if self._is_gone(_id(row), causes)}
         letters = [self._letter(row, causes.get(_id(row), "")) for row in rows]
-        fresh = [one for one in letters if self._counts(one, is_news)]
+        fresh = [one for one in letters if one.key not in gone and self._counts(one, is_news)]
         if self._parked_with(fresh) > self._limit:
             raise self._too_many("keys", self._limit, next(iter(causes.values()))) from error
         self._write(fresh)
@@ -178,6 +182,11 @@ class Parking:
             parked = len({one.key for one in fresh})
             line = {"view": self._view, "keys": parked, "record": first[0], "cause": first[1]}
             log.error("keys_parked", **line, parked=self.parked)
+
+    def _is_gone(self, id_: str, causes: Mapping[str, str]) -> bool:
+        """Whether an event that comes again changes a row that was deleted since: only so can a
+        value be missing that was there when the event was applied."""
+        return causes.get(id_, "") == UNKNOWN and not _is_ahead(id_, self._once)
 
     def _counts(self, letter: Letter, is_news: IsNews) -> bool:
         """Whether the view would not leave the event out anyway."""

@@ -22,7 +22,7 @@ from jobs.account import Account
 from jobs.faults import translate
 from jobs.keeping import open_keeper
 from jobs.loading import offsets_json
-from jobs.offsets import batch_offsets, committed_batch, is_started
+from jobs.offsets import batch_offsets, committed_batch, finish_rewind, is_started
 from jobs.sinks import Batch, Sink
 from jobs.state import ViewState
 from views.definition import ViewDefinition
@@ -89,6 +89,7 @@ class ViewQuery:
         Raises ``RetryableError`` when capture has not described the table yet.
         """
         self._available_now = available_now
+        finish_rewind(self._state.checkpoint)
         for topic, table in self._topics.items():
             self._check_topic(topic, table)
         columns = self._keeper.read()

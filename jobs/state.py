@@ -62,6 +62,26 @@ class Beginning(NamedTuple):
     upto: int
 
 
+class Replay(NamedTuple):
+    """The newest replay of a generation. What stands below ``until`` was applied once, before it.
+
+    ``place`` is what was asked for, ``asked_s`` when, in seconds since 1970.
+    """
+
+    place: str
+    starts: Offsets
+    until: Offsets
+    asked_s: float
+
+    def goes_on(self, at: Offsets) -> bool:
+        """Whether a stream that is at these offsets is in it."""
+        return any(
+            at.get(topic, {}).get(partition, 0) < end
+            for topic, ends in self.until.items()
+            for partition, end in ends.items()
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class ViewState:
     """``generation`` is new with every new checkpoint: batch numbers then start again at 0."""
@@ -86,11 +106,7 @@ class ViewState:
         held = (read_document(self.file) or {}).get("beginning")
         if held is None:
             return None
-        offsets = {
-            topic: {int(partition): at for partition, at in of_topic.items()}
-            for topic, of_topic in held["offsets"].items()
-        }
-        return Beginning(offsets, held["lsn"], held["upto"])
+        return Beginning(_offsets(held["offsets"]), held["lsn"], held["upto"])
 
     def lost(self) -> bool:
         """Whether the store was found without what this generation had put there."""
@@ -110,6 +126,18 @@ class ViewState:
         """Keep it: letters that are gone would be missed by nobody."""
         write_document(self.file, {**(read_document(self.file) or {}), "letters": [end, parked]})
 
+    def replay(self) -> Replay | None:
+        """The newest, whether it is over or not; None before the first."""
+        held = (read_document(self.file) or {}).get("replay")
+        if held is None:
+            return None
+        offsets = {name: _offsets(held[name]) for name in ("starts", "until")}
+        return Replay(**{**held, **offsets})
+
+    def remember_replay(self, replay: Replay) -> None:
+        """Keep it. Call it before the stream goes back."""
+        write_document(self.file, {**(read_document(self.file) or {}), "replay": replay._asdict()})
+
     def truncated(self) -> Position | None:
         """The newest TRUNCATE that this generation has met in any partition."""
         held = (read_document(self.file) or {}).get("truncated")
@@ -119,6 +147,14 @@ class ViewState:
         """Keep ``position`` over a restart. Call it before its batch is committed."""
         held = read_document(self.file) or {}
         write_document(self.file, {**held, "truncated": list(position)})
+
+
+def _offsets(held: dict[str, dict[str, int]]) -> Offsets:
+    """As JSON has them: its names are text."""
+    return {
+        topic: {int(partition): at for partition, at in of_topic.items()}
+        for topic, of_topic in held.items()
+    }
 
 
 def view_directory(root: str, source: str, view: str) -> Path:

@@ -18,6 +18,9 @@ from cdc.lsn import Position, format_lsn
 TOLD: Final = 1_000
 """So many rows are named at most; the others are refused again with the next attempt."""
 
+UNKNOWN: Final = "keeps a large (TOAST) value that neither the change nor the store holds"
+"""Why an UPDATE cannot be written that left a value out."""
+
 
 class Refused(NamedTuple):
     """A row of ``Sink.apply``; ``id`` is its key as text (``documents.key_text``), None if that is
@@ -80,12 +83,11 @@ def unkeyed(view: str, positions: Iterable[Position]) -> RowsUnfitError:
 def unknown_values(view: str, of: Sequence[tuple[str, Position]], count: int) -> RowsUnfitError:
     """``count`` rows that keep large values which the store never had, or has no longer; the first
     of them by key and position."""
-    cause = "keeps a large (TOAST) value that neither the change nor the store holds"
     return RowsUnfitError(
         f"view {view}: {count} changed row(s) keep a large (TOAST) value that neither the change"
         " nor the store holds",
         "rebuild the view; REPLICA IDENTITY FULL on its table prevents this",
-        [Refused(id_, position, cause) for id_, position in of[:TOLD]],
+        [Refused(id_, position, UNKNOWN) for id_, position in of[:TOLD]],
     )
 
 

@@ -25,18 +25,22 @@ if TYPE_CHECKING:
 class Running:
     """The view ``v``, continuously applied, with one row in it."""
 
-    def __init__(self, spark: SparkSession, log: Log, state: Path) -> None:
+    def __init__(self, spark: SparkSession, log: Log, state: Path, most: int = 1000) -> None:
         self.log, self.spark = log, spark
         self.sink = RecordingSink()
         self.failed: dict[str, HeadwaterError] = {}
         self.stopping = threading.Event()
-        config = Config.model_validate(
+        self.config = config = Config.model_validate(
             {
                 "source": {"name": log.source, "dsn": "dbname=unused", "tables": ["public.t"]},
                 "kafka": {"bootstrap_servers": log.bootstrap},
                 "stores": {"memory": {"kind": "redis", "url": "redis://localhost:1/0"}},
                 "views": {"v": {"store": "memory", "key": ["id"], "sql": "select * from t"}},
-                "apply": {"state": str(state), "retry_s": 30},
+                "apply": {
+                    "state": str(state),
+                    "retry_s": 30,
+                    "max_offsets_per_trigger": most,
+                },
             }
         )
         self.checkpoint = view_directory(str(state), log.source, "v") / "checkpoint"

@@ -151,6 +151,19 @@ class Broker:
         """The offset of the oldest record that is still kept, for every partition."""
         return self._offsets(topics, OffsetSpec.EARLIEST)
 
+    def offsets_since(self, topics: Sequence[str], timestamp_ms: int) -> Offsets:
+        """The offset of the first record that is not older, for every partition; its end where
+        there is none."""
+        ends = self.end_offsets(topics)
+        found = self._offsets(topics, timestamp_ms)
+        return {
+            topic: {
+                partition: at if (at := found[topic][partition]) >= 0 else end
+                for partition, end in of_topic.items()
+            }
+            for topic, of_topic in ends.items()
+        }
+
     def _offsets(self, topics: Sequence[str], spec: Any) -> Offsets:
         counts = self.partitions(topics)
         if absent := [topic for topic in topics if topic not in counts]:

@@ -1,0 +1,84 @@
+"""``headwater replay``: a view's changes again, from an earlier place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cdc.cli.context import configured, declared
+from cdc.cli.output import err, out, print_json
+
+if TYPE_CHECKING:
+    from jobs.replaying import Replayed
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="replay")(replay)
+
+
+def replay(
+    ctx: typer.Context,
+    view: Annotated[str, typer.Argument(metavar="VIEW")],
+    from_: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="PLACE", help="beginning, LSN, time, offset or TOPIC-PARTITION-OFFSET"
+        ),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Apply a view's changes again, from an earlier place of its topics to their end.
+
+    For a store that was set back by a backup, or has lost rows. What it holds already stays as it
+    is, by position; `verify --repair` is for rows that were changed by hand. A running `headwater
+    apply` lets go of the view and goes on from there; else the next one does. Until it has come
+    back to where it was, `lag` counts what is left and `wait` waits, and rows whose deletes the
+    store has forgotten may be seen again.
+
+    A time is when a change was committed, in UTC unless it names its offset. An offset is one of
+    every partition. Nothing before the snapshot that filled a view comes again.
+
+    \b
+    Examples:
+      headwater replay open_orders --from 2026-11-22T10:00Z
+      headwater replay open_orders --from 0/16B3748
+      headwater replay open_orders --from shop.public.orders-0-1234
+      headwater replay open_orders --from beginning
+    """
+    from cdc.kafka.broker import Broker
+    from jobs.replaying import replay as again
+    from jobs.rewinding import parse_place
+
+    place = parse_place(from_)
+    config = configured(ctx)
+    declared(config, view)
+    with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
+        done = again(config, broker, view, from_, place)
+    if as_json:
+        print_json(document(view, done))
+        return
+    out().print(said(view, done), soft_wrap=True, markup=False)
+    err().print(f"`headwater wait {view}` returns when it is done", style="dim")
+
+
+def said(view: str, done: Replayed) -> str:
+    """One line a partition, what it amounts to first."""
+    lines = [f"{view}: generation {done.generation} applies {done.records:,} records again"]
+    for topic, starts in done.starts.items():
+        for partition, at in sorted(starts.items()):
+            end = done.until[topic][partition]
+            if at < end:
+                lines.append(f"  {topic}-{partition}: offsets {at:,} to {end - 1:,}")
+    return "\n".join(lines)
+
+
+def document(view: str, done: Replayed) -> dict[str, Any]:
+    """As JSON: ``until`` are the next offsets that were to be applied."""
+    return {
+        "view": view,
+        "generation": done.generation,
+        "records": done.records,
+        "from": done.starts,
+        "until": done.until,
+    }

@@ -1,0 +1,141 @@
+"""A view's stream begun again at an earlier place: what comes again changes nothing, by position.
+
+Whoever applies the view lets go of it, and goes on from there. Its group goes back as well, so what
+asks how far the view is (``lag``, ``wait``, Kafka's tools) is told of the replay, not of before it:
+a store that has forgotten a row's delete may show the row until the delete comes again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from cdc.config import Config
+from cdc.errors import UsageError, ViewError
+from cdc.kafka.broker import Broker, Offsets
+from cdc.topics import table_topic, view_group
+from jobs.generations import Generation, read_generations
+from jobs.offsets import batch_offsets, committed_batch, finish_rewind, rewind
+from jobs.rewinding import Place, places
+from jobs.state import Replay, ViewState, generation_id, state_directory, view_directory
+from jobs.turn import BUSY_S, taken_over, turn
+
+
+class Replayed(NamedTuple):
+    """A replay that has begun: from ``starts`` on, ``records`` of ``until`` come again."""
+
+    generation: int
+    starts: Offsets
+    until: Offsets
+
+    @property
+    def records(self) -> int:
+        return sum(
+            end - self.starts[topic][partition]
+            for topic, ends in self.until.items()
+            for partition, end in ends.items()
+        )
+
+
+def replay(config: Config, broker: Broker, name: str, text: str, place: Place) -> Replayed:
+    """Let the live generation of a view begin again at ``place``, which was written as ``text``.
+
+    Raises ``ViewError`` when it was never applied, or another command works on it; ``UsageError``
+    when there is nothing to replay; ``LogError`` when retention has removed what is asked for.
+    """
+    directory = view_directory(config.apply.state, config.source.name, name)
+    live = _live(directory, name)
+    definition = live.declared.parsed(name)
+    if definition.maintained:
+        raise UsageError(
+            f"view {name} is made of several rows of its tables: its mirrors hold what comes again "
+            "already, and nothing would be written",
+            f"`headwater view rebuild {name}` makes it anew, beside the old one",
+        )
+    topics = dict.fromkeys(
+        table_topic(config.source.name, one.schema, one.table) for one in definition.occurrences
+    )
+    state = _state(directory, live)
+    beginning = state.beginning()
+    wanted = places(broker, topics, place, {} if beginning is None else beginning.offsets)
+    with _held(config, directory, name, live.number):
+        state = _state(directory, live)
+        finish_rewind(state.checkpoint)
+        applied = _applied(state, name)
+        starts = earlier(applied, wanted)
+        if starts == applied:
+            raise UsageError(
+                f"view {name} has applied nothing from there on",
+                "`headwater lag` shows where it is: name an earlier place",
+            )
+        until = later(state.replay(), applied)
+        state.remember_replay(Replay(text, starts, until, time.time()))
+        rewind(state.checkpoint, starts)
+        broker.commit_group(view_group(name), starts)
+        return Replayed(live.number, starts, applied)
+
+
+def earlier(applied: Offsets, wanted: Offsets) -> Offsets:
+    """Where each partition begins: never above what was applied, for that would leave records
+    out; and where nothing else is asked for, there."""
+    return {
+        topic: {
+            partition: min(at, wanted.get(topic, {}).get(partition, at))
+            for partition, at in ends.items()
+        }
+        for topic, ends in applied.items()
+    }
+
+
+def later(before: Replay | None, applied: Offsets) -> Offsets:
+    """Up to where records were applied once: one replay may begin within another."""
+    known = {} if before is None else before.until
+    return {
+        topic: {p: max(at, known.get(topic, {}).get(p, 0)) for p, at in ends.items()}
+        for topic, ends in applied.items()
+    }
+
+
+def _live(directory: Path, name: str) -> Generation:
+    live = read_generations(directory).live
+    if live is None:
+        raise ViewError(f"view {name}: nothing was applied to it here", "run `headwater apply`")
+    return live
+
+
+def _state(directory: Path, live: Generation) -> ViewState:
+    of_live = state_directory(directory, live.number)
+    return ViewState(of_live, generation_id(of_live) or "")
+
+
+@contextmanager
+def _held(config: Config, directory: Path, name: str, number: int) -> Iterator[None]:
+    """Nobody else writes the live generation until the block ends."""
+    with turn(directory, "build", BUSY_S), taken_over(directory, config.apply.retry_s):
+        found = read_generations(directory)
+        if found.switching is not None:
+            raise ViewError(
+                f"view {name}: a switch was interrupted",
+                "`headwater apply` or `headwater view rebuild` ends it; then try again",
+            )
+        if found.live_number != number:
+            raise ViewError(f"view {name}: another generation has become live", "try again")
+        yield
+
+
+def _applied(state: ViewState, name: str) -> Offsets:
+    """Where the last batch ends that the view has for certain."""
+    if state.lost():
+        raise ViewError(
+            f"view {name}: its store no longer holds what was applied to it, or is another",
+            f"`headwater view rebuild {name}` fills it, from a snapshot",
+        )
+    number = committed_batch(state.checkpoint)
+    if number is None:
+        raise ViewError(
+            f"view {name}: its stream has applied nothing yet", "it begins at its beginning"
+        )
+    return batch_offsets(state.checkpoint, number)
