@@ -51,15 +51,28 @@ def list_(ctx: typer.Context, as_json: JsonOption = False) -> None:
 
 
 @group.command()
-def show(ctx: typer.Context, view: ViewArgument, as_json: JsonOption = False) -> None:
-    """The generations of a view, and what is kept of them where."""
-    from cdc.cli.view_display import described, generations
+def show(
+    ctx: typer.Context,
+    view: ViewArgument,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="The queries that find and make changed rows, too.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """A view: its SQL, how it is kept, what it holds by now, and its generations.
 
-    found = described(configured(ctx), known(configured(ctx), [view])[0])
+    What a server that is away would tell is left out, and said to be.
+    """
+    from cdc.cli.view_show import gathered, shown
+
+    config = configured(ctx)
+    found = gathered(config, known(config, [view])[0])
     if as_json:
         print_json(found)
-    else:
-        out().print(generations(found))
+        return
+    shown(found, out(), plan)
+    for problem in found["problems"]:
+        err().print(problem, style="yellow", soft_wrap=True, markup=False)
 
 
 @group.command()

@@ -82,26 +82,25 @@ def overview(found: Sequence[dict[str, Any]]) -> Table:
 
 def generations(found: dict[str, Any]) -> Table:
     """One line a generation of a view, the newest first."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table()
-    for title in ("generation", "phase", "store"):
+    grid = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
+    for title in ("generation", "phase"):
         grid.add_column(title)
     grid.add_column("rows read", justify="right")
-    for title in ("at LSN", "live since (UTC)", "left (UTC)"):
+    grid.add_column("at LSN", no_wrap=True)
+    for title in ("live since (UTC)", "left (UTC)"):
         grid.add_column(title, no_wrap=True)
-    grid.add_column("SQL", overflow="fold")
     for one in reversed(found["generations"]):
         grid.add_row(
             str(one["generation"]),
             Text(one["phase"] + _parked(one), _STYLES.get(one["phase"], "cyan")),
-            one["store"],
             f"{one['rows']:,}" + _missing(one["dead_letters"]),
             one["lsn"] or "-",
             _short(one["live_at"]),
             _short(one["left_at"]),
-            Text(one["sql"]),
         )
     return grid
 
@@ -122,4 +121,4 @@ def _missing(dead_letters: int) -> str:
 
 
 def _short(time: str | None) -> str:
-    return "-" if time is None else time.removesuffix("+00:00").replace("T", " ")
+    return "-" if time is None else time.removesuffix("+00:00").replace("T", " ")[:16]
