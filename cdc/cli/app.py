@@ -33,6 +33,8 @@ VERBS: tuple[str, ...] = (
     "table",
     "apply",
     "view",
+    "wait",
+    "replay",
     "health",
     "lag",
     "dead-letters",
@@ -62,12 +64,14 @@ On your own servers:
   headwater table add TABLE       one more table, its rows and its changes, without a stop
   headwater apply                 Kafka to the views, until stopped
   headwater view rebuild VIEW     a view anew, beside what is read
+  headwater wait VIEW             until it holds what is committed by now
+  headwater replay VIEW --from P  its changes again, from an earlier place
   headwater health                whether capture is alive, for a probe
   headwater lag                   how far behind each view is
   headwater dlq list              events that views could not apply
   headwater verify VIEW           source and view, row by row
 
-Exit codes: 0 fine, 1 fault, 2 wrong usage or configuration.
+Exit codes: 0 fine, 1 fault, 2 wrong usage or configuration; 3 of wait: the time was over.
 """
 
 app = typer.Typer(

@@ -63,11 +63,19 @@ def test_joined_and_grouped_views_are_equal_to_their_sql(deployment: Deployment)
         assert "generation 1 is live: " in done(deployment, "view", "create", grouped)
         with deployment.running("apply"):
             deployment.execute(*CHANGES)
+            waited = done(deployment, "wait", joined, grouped, "--timeout", "300")
+            assert waited.count(": holds what was committed below ") == 2
             for view in (joined, grouped):
                 assert "equal at LSN" in done(deployment, "verify", view, "--timeout", "300")
             done(deployment, "view", "rebuild", joined)
             deployment.execute("truncate orders", "insert into orders values (1, 1, 5, 'again')")
             for view in (joined, grouped):
                 assert "equal at LSN" in done(deployment, "verify", view, "--timeout", "300")
-        refused = deployment.run("verify", joined, "--repair")
-        assert "view rebuild" in refused.stderr
+        for command in (("verify", joined, "--repair"), ("replay", joined, "--from", "beginning")):
+            refused = deployment.run(*command)
+            assert (refused.returncode, refused.stdout) == (2, "")
+            assert "view rebuild" in refused.stderr
+        shown = done(deployment, "view", "show", joined, "--plan")
+        assert "looks up o by customer_id = id of the change" in shown
+        assert 'JOIN changed_c AS "c"' in shown
+        assert "holds      what was committed below " in shown

@@ -105,6 +105,10 @@ def test_a_view_is_created_rebuilt_through_kills_and_rolled_back(deployment: Dep
 
             assert "generation 1 is live" in done(deployment, "view", "rollback", view)
             assert "equal at LSN" in done(deployment, "verify", view, "--timeout", "240")
+            said = done(deployment, "replay", view, "--from", "2020-01-01")
+            assert f"{view}: generation 1 applies " in said
+            assert f"{view}: holds " in done(deployment, "wait", view, "--timeout", "240")
+            assert "equal at LSN" in done(deployment, "verify", view, "--timeout", "240")
         found = listed(deployment)
         assert (found["live"], found["kept"], found["building"]) == (1, [2], None)
         assert SQL.split(" from")[0].lower() in found["generations"][0]["sql"].lower()
