@@ -55,9 +55,9 @@ def wait_until_applied(
     deadline: float,
     on_wait: Callable[[str], None] = lambda _: None,
     on_pause: Callable[[], None] = lambda: None,
-) -> None:
+) -> Offsets:
     """Return when ``views``, each with its topics, have applied all transactions with a commit LSN
-    below ``lsn``.
+    below ``lsn``; what is captured, and where that ended then.
 
     ``on_pause`` is called once if capture needs longer than a moment to come so far. ``deadline``
     is ``time.monotonic``'s. Raises ``NotReachedError`` that says what is awaited.
@@ -71,7 +71,7 @@ def wait_until_applied(
             if behind := unapplied(wanted, broker.committed(view_group(view), topics)):
                 lacking[view] = behind
         if not lacking:
-            return
+            return ends
         left = {view: left[view] for view in lacking}
         _wait(*_said(lacking), deadline, on_wait, lacking)
 

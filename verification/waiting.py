@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from cdc.config import Config, load_config
-from cdc.errors import RetryableError, UsageError
-from cdc.kafka.broker import Broker
+from cdc.errors import RetryableError, UsageError, ViewError
+from cdc.kafka.broker import Broker, Offsets
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.position import CURRENT_LSN, nudge
 from cdc.source.position import current_lsn as lsn_of
@@ -115,7 +115,8 @@ class Views:
 
         Without ``lsn``: what is committed by now. Raises ``NotReachedError`` when that takes longer
         than ``timeout_s``; ``UsageError`` for a view that is not declared, for what is no LSN, and,
-        unless ``ahead``, for one that the source has not reached.
+        unless ``ahead``, for one that the source has not reached; ``ViewError`` for a view of a
+        table that is not captured.
         """
         began = time.monotonic()
         topics = {view: self._topics(view) for view in dict.fromkeys(views)}
@@ -129,13 +130,17 @@ class Views:
 
         source = self._config.source.name
         try:
-            wait_until_applied(self._broker, source, topics, goal, deadline, on_wait, on_pause)
+            ends = wait_until_applied(
+                self._broker, source, topics, goal, deadline, on_wait, on_pause
+            )
         except NotReachedError as error:
             if not error.lacking:
                 raise
             found = self.standings(error)
             message = "; ".join(said(one, goal) for one in found)
             raise NotReachedError(message, way_out(found), error.lacking) from None
+        for view, of_view in topics.items():
+            _check_captured(view, of_view, ends)
         parked = {view: count for view in topics if (count := self.parked(view))}
         return Reached(goal, time.monotonic() - began, parked)
 
@@ -209,6 +214,14 @@ class Views:
         if self._conn is not None:
             self._conn.close()
             self._conn = None
+
+
+def _check_captured(view: str, topics: Sequence[str], ends: Offsets) -> None:
+    if unknown := [topic for topic in topics if topic not in ends]:
+        raise ViewError(
+            f"view {view}: capture does not publish {unknown[0]}",
+            "is its table in source.tables? `headwater table add` captures it",
+        )
 
 
 def kept(config: Config, name: str) -> ViewDefinition:

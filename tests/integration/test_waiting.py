@@ -34,6 +34,10 @@ state = "{shop.home}/state"
 store = "cache"
 key = ["id"]
 sql = "select id, name from item"
+[views.{view}_other]
+store = "cache"
+key = ["id"]
+sql = "select id from other"
 """
     shop.execute("create table other (id int)", "alter table other replica identity full")
     shop.tables = ("public.item",)
@@ -112,3 +116,6 @@ def test_what_cannot_be_waited_for_is_told_at_once(shop: Deployment, view: str) 
     done = shop.run("wait", "nothing")
     assert (done.returncode, done.stdout) == (2, "")
     assert f"no view 'nothing': [views] has: {view}" in done.stderr
+    done = shop.run("wait", f"{view}_other")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"capture does not publish {shop.name}.public.other: " in done.stderr
