@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import random
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from cdc.errors import UsageError
-from cdc.kafka.broker import Offsets
+from cdc.cli.replay import document, said
+from cdc.config import Config
+from cdc.errors import LogError, UsageError, ViewError
+from cdc.kafka.broker import Broker, Offsets, Record
 from jobs.offsets import batch_offsets, committed_batch, finish_rewind, planned_offsets, rewind
-from jobs.replaying import earlier, later
+from jobs.replaying import earlier, later, replay
 from jobs.rewinding import AtLsn, AtOffset, AtTime, Beginning, Place, first_at, parse_place
-from jobs.state import Replay
+from jobs.state import Beginning as Snapshot
+from jobs.state import Replay, ViewState, declared, open_state
+from jobs.turn import turn
+from views.definition import parse_view
 
 TEN = 1795341600000
 """2026-11-22T10:00Z."""
@@ -130,3 +137,113 @@ def test_one_that_was_killed_half_way_is_finished(tmp_path: Path) -> None:
     checkpoint = checkpoint_of(tmp_path, [{"t": {0: 5}}, {"t": {0: 2}}], committed=0)
     finish_rewind(checkpoint)
     assert committed_batch(checkpoint) == 1
+
+
+class LogInMemory(Broker):
+    """One partition of ten changes, at LSNs and times of 10 each; the group that was committed."""
+
+    def __init__(self, gone: int = 0) -> None:
+        self.gone = gone
+        self.group: Offsets = {}
+
+    def beginning_offsets(self, topics: Sequence[str]) -> Offsets:
+        return {topic: {0: self.gone} for topic in topics}
+
+    def end_offsets(self, topics: Sequence[str]) -> Offsets:
+        return {topic: {0: 10} for topic in topics}
+
+    def offsets_since(self, topics: Sequence[str], timestamp_ms: int) -> Offsets:
+        first = -(-timestamp_ms // 10)
+        return {topic: {0: min(max(first, self.gone), 10)} for topic in topics}
+
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Record]:
+        assert topic == TOPIC
+        for at in range(start, end):
+            event = {"source": {"commit_lsn": 10 * at, "ordinal": 1}}
+            yield Record(partition, at, 10 * at, b"", json.dumps(event).encode())
+
+    def commit_group(self, group: str, offsets: Offsets) -> None:
+        assert group == "headwater.v"
+        self.group = offsets
+
+
+TOPIC = "s.public.t"
+
+
+def config_of(root: Path, sql: str = "select id from t") -> Config:
+    return Config.model_validate(
+        {
+            "source": {"name": "s", "dsn": "dbname=unused", "tables": ["public.t"]},
+            "kafka": {"bootstrap_servers": "localhost:1"},
+            "stores": {"memory": {"kind": "redis", "url": "redis://localhost:1/0"}},
+            "views": {"v": {"store": "memory", "key": ["id"], "sql": sql}},
+            "apply": {"state": str(root)},
+        }
+    )
+
+
+def begun(root: Path, sql: str = "select id from t", lsn: int | None = None) -> Path:
+    """A view that has applied seven changes, filled from a snapshot at offset 2 if ``lsn``."""
+    beginning = None if lsn is None else Snapshot({TOPIC: {0: 2}}, lsn, lsn)
+    state = open_state(
+        root / "s" / "v", declared(parse_view("v", "memory", ["id"], sql)), beginning
+    )
+    state.checkpoint.mkdir()
+    return checkpoint_of(state.checkpoint, [{TOPIC: {0: 7}}], committed=0)
+
+
+@pytest.mark.parametrize(
+    ("place", "start"),
+    [("beginning", 0), ("0/1E", 3), ("0/1F", 4), ("5", 5), (f"{TOPIC}-0-6", 6),
+     ("1970-01-01T00:00:00.041", 5)],
+)  # fmt: skip
+def test_a_replay_puts_stream_and_group_back(tmp_path: Path, place: str, start: int) -> None:
+    checkpoint, log = begun(tmp_path), LogInMemory()
+    done = replay(config_of(tmp_path), log, "v", place, parse_place(place))
+    assert (done.starts, done.records) == ({TOPIC: {0: start}}, 7 - start)
+    assert log.group == batch_offsets(checkpoint, 1) == done.starts
+    found = ViewState(checkpoint.parent, "").replay()
+    assert found is not None
+    assert (found.place, found.until) == (place, {TOPIC: {0: 7}})
+    assert found.goes_on(log.group)
+    assert "offsets 0 to 6" in said("v", done) or start
+    assert document("v", done)["records"] == 7 - start
+
+
+@pytest.mark.parametrize("place", ["beginning", "0/1", "1", "1970-01-01"])
+def test_nothing_from_before_a_view_s_snapshot_comes_again(tmp_path: Path, place: str) -> None:
+    begun(tmp_path, lsn=20)
+    log = LogInMemory(gone=1)  # and that it is gone matters to nobody
+    replay(config_of(tmp_path), log, "v", place, parse_place(place))
+    assert log.group == {TOPIC: {0: 2}}
+
+
+def test_what_cannot_be_replayed_is_refused_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.replaying.BUSY_S", 0.1)
+
+    def refused(error: type[Exception], match: str, place: str, log: LogInMemory) -> None:
+        with pytest.raises(error, match=match):
+            replay(config_of(tmp_path), log, "v", place, parse_place(place))
+        assert log.group == {}
+
+    refused(ViewError, "nothing was applied to it here", "beginning", LogInMemory())
+    checkpoint = begun(tmp_path)
+    refused(UsageError, "applied nothing from there on", "8", LogInMemory())
+    refused(UsageError, "does not read s.public.u-0", "s.public.u-0-3", LogInMemory())
+    late = LogInMemory(gone=3)
+    for place in ("0/15", "2", "1970-01-01T00:00:00.021"):
+        refused(LogError, r"t-0 begins at offset 3, .*, LSN 0/1E: --from begin", place, late)
+    with turn(checkpoint.parent, "build", 0):
+        refused(ViewError, "another headwater builds", "beginning", LogInMemory())
+    ViewState(checkpoint.parent, "").remember_lost()
+    refused(ViewError, "no longer holds what was applied", "beginning", LogInMemory())
+    assert committed_batch(checkpoint) == 0
+
+
+def test_a_view_of_several_rows_is_refused(tmp_path: Path) -> None:
+    sql = "select id, count(*) as n from t group by id"
+    begun(tmp_path, sql)
+    with pytest.raises(UsageError, match=r"its mirrors hold what comes again .* view rebuild"):
+        replay(config_of(tmp_path, sql), LogInMemory(), "v", "beginning", Beginning())
