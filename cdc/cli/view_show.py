@@ -28,7 +28,7 @@ def gathered(config: Config, name: str) -> Document:
 
     found, declared = described(config, name), config.views[name]
     definition = kept(config, name)
-    changed = _changed(config, name, definition)
+    changed = _changed(config, name)
     found |= {
         "store": definition.store,
         "store_kind": config.stores[definition.store].kind,
@@ -50,14 +50,16 @@ def gathered(config: Config, name: str) -> Document:
     return found
 
 
-def _changed(config: Config, name: str, definition: ViewDefinition) -> str:
-    """What of the declaration is another than it was built with."""
-    from jobs.state import declared, differing
+def _changed(config: Config, name: str) -> str:
+    """What of the declaration is another than the live generation was built with."""
+    from jobs.generations import read_generations
+    from jobs.state import declared, differing, view_directory
     from views.definition import parse_view
 
     view = config.views[name]
+    live = read_generations(view_directory(config.apply.state, config.source.name, name)).live
     wanted = parse_view(name, view.store, view.key, view.sql)
-    return differing(declared(definition), declared(wanted))
+    return "" if live is None else differing(live.declared, declared(wanted))
 
 
 def _plan(config: Config, name: str, definition: ViewDefinition, broker: Broker) -> Document:
