@@ -47,7 +47,7 @@ def remove(kit: Kit, number: int) -> None:
         stored.close()
     directory = state_directory(kit.directory, number)
     forget_letters(kit.config, kit.name, directory, kit.broker)
-    _forget(directory)
+    forget(directory)
     kit.write(kit.read().without(number))
 
 
@@ -62,9 +62,11 @@ def clear(kit: Kit) -> list[int]:
     return numbers
 
 
-def _forget(directory: Path) -> None:
-    """Delete a generation's checkpoint and declaration; those of others stay."""
-    shutil.rmtree(directory / "checkpoint", ignore_errors=True)
+def forget(directory: Path) -> None:
+    """Delete what a generation has on disk: its checkpoint, mirrors and declaration; those of
+    others stay. Mirrors that were left would take the next one's changes for old ones."""
+    for part in ("checkpoint", "mirrors"):
+        shutil.rmtree(directory / part, ignore_errors=True)
     (directory / "view.json").unlink(missing_ok=True)
     with suppress(OSError):  # that of the first holds the others'
         directory.rmdir()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bootstrap.keep import forget
 from cdc.errors import ViewError
 from jobs.generations import (
     Generations,
@@ -111,3 +112,16 @@ def test_one_at_a_time_has_its_turn(tmp_path: Path) -> None:
         with turn(tmp_path, "stream", 60, lambda: True) as mine:
             assert not mine
     assert is_free(tmp_path, "stream")
+
+
+def test_of_a_dropped_generation_nothing_stays_on_disk(tmp_path: Path) -> None:
+    first, second = tmp_path, state_directory(tmp_path, 2)
+    for directory in (first, second):
+        for part in ("checkpoint/offsets/0", "mirrors/public.t/0.parquet", "view.json"):
+            file = directory / part
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("{}")
+    forget(first)
+    assert list(first.iterdir()) == [second]
+    forget(second)
+    assert list(first.iterdir()) == []
