@@ -151,8 +151,8 @@ class ViewRun:
         """From the query's start to its end, its offsets committed after each batch; whether it
         was to be let go."""
         try:
-            self._commit(broker, query)  # a kill may have left the group behind
             asked = self._start(query)
+            self._commit(broker, query)  # a kill may have left the group behind
             while query.active and not self._stopping.wait(_POLL_S):
                 if asked := self._let_go.asked():
                     break
@@ -194,7 +194,7 @@ class ViewRun:
         found = query.committed()
         if found is None or found[0] == self._committed:
             return
-        broker.commit_group(view_group(self.name), found[1])
+        broker.commit_group(view_group(self.name), found[1], query.generation)
         self._committed = found[0]
 
 

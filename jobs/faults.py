@@ -65,7 +65,9 @@ def translate(error: BaseException, view: str) -> HeadwaterError:
         return _KINDS[kind](message, hint)
     text = str(error)
     condition = _condition(error) if isinstance(error, PySparkException) else ""
-    if _is_data(error) or condition in _HINTS:
+    thrown, state = _thrown(error)
+    condition = condition or thrown
+    if _is_data(error) or state.startswith(_DATA) or condition in _HINTS:
         said = condition or type(error).__name__
         return UnfitValueError(f"view {view}: Spark stopped with {said}", _HINTS.get(condition, ""))
     if "KAFKA_DATA_LOSS" in text:
@@ -87,9 +89,25 @@ def _is_data(error: BaseException) -> bool:
     exceptions. Java's own, as of an overflow, have none."""
     if isinstance(error, ArithmeticException | DateTimeException):
         return True
-    return isinstance(error, PySparkException) and (error.getSqlState() or "").startswith("22")
+    return isinstance(error, PySparkException) and (error.getSqlState() or "").startswith(_DATA)
 
 
+def _thrown(error: BaseException) -> tuple[str, str]:
+    """Condition and SQLSTATE of what PySpark did not take for Spark's: another thread's failure, as
+    of a broadcast, is wrapped in Java's own."""
+    cause = getattr(error, "java_exception", None)
+    for _ in range(_DEEPEST):
+        if cause is None:
+            break
+        is_sparks = str(cause.getClass().getName()).startswith("org.apache.spark.Spark")
+        if is_sparks and (state := cause.getSqlState()):
+            return str(cause.getCondition() or ""), str(state)
+        cause = cause.getCause()
+    return "", ""
+
+
+_DATA = "22"
+_DEEPEST = 10
 _JAVA = re.compile(r"^(?:Caused)?(?: by)?: ((?:[a-z]\w*\.)+\w+)", re.MULTILINE)
 """The classes of a Java exception and its causes, in its text; the messages may quote values."""
 

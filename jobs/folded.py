@@ -8,11 +8,12 @@ from pyspark.sql.types import StructType
 from cdc.config import Config
 from cdc.errors import ViewError
 from cdc.kafka.broker import Broker, Offsets
+from cdc.lsn import Position
 from cdc.topics import table_topic
 from jobs.account import Account
 from jobs.applying import Applier, Model, evaluate, released
 from jobs.described import described
-from jobs.faults import UnknownSchemaError, translate
+from jobs.faults import POISON, UnknownSchemaError, translate
 from jobs.isolating import Poison, isolate
 from jobs.letters import LetterBox
 from jobs.loading import read_topics
@@ -65,7 +66,10 @@ class FoldedKeeper:
             with released(held):
                 return applier.apply(held, counted, number), counted
 
-        return self._parking.through(records, end, attempt, self._isolate, applier.is_news)
+        def is_news(_topic: str, position: Position, deletes: bool) -> bool:
+            return applier.is_news(position, deletes)
+
+        return self._parking.through(records, end, attempt, self._isolate, is_news)
 
     @property
     def parked(self) -> int:
@@ -115,32 +119,36 @@ class FoldedKeeper:
         return isolate(self._model, flowing, error, at_most)
 
     def _evaluated(self, records: DataFrame) -> tuple[DataFrame, Account]:
-        """The batch's rows, cached; once more if an event names a version not read yet."""
-        try:
-            return self._evaluate(records)
-        except Exception as error:
-            if not isinstance(translate(error, self._definition.name), UnknownSchemaError):
-                raise
-        self._learn()
+        """The batch's rows, cached; once more if its events are of versions not read yet: then they
+        are unknown, or hold what the older types do not."""
         try:
             return self._evaluate(records)
         except Exception as error:
             fault = translate(error, self._definition.name)
-            if not isinstance(fault, UnknownSchemaError):
+            if not isinstance(fault, POISON):
                 raise
-            raise UnknownSchemaError(
-                f"{fault.message}, which {self._config.source.name}.__schemas does not hold",
-                "what else writes to this topic?",
-            ) from None
+            if not self._learn():
+                if not isinstance(fault, UnknownSchemaError):
+                    raise
+                raise UnknownSchemaError(
+                    f"{fault.message}, which {self._config.source.name}.__schemas does not hold",
+                    "what else writes to this topic?",
+                ) from None
+        return self._evaluate(records)
 
     def _evaluate(self, records: DataFrame) -> tuple[DataFrame, Account]:
         assert self._model is not None
         return evaluate(self._model, records)
 
-    def _learn(self) -> None:
-        """Read the table's versions again; the view may have gained columns."""
+    def _learn(self) -> bool:
+        """Read the table's versions again; the view may have gained columns. Whether there are new
+        ones."""
         assert self._model is not None
-        columns = self._model.columns
-        self._model = self._read_model()
-        if self._model.columns != columns:
-            self._sink.prepare(self._model.columns, self._definition.key)
+        before = self._model
+        model = self._read_model()
+        if list(model.versions) == list(before.versions):
+            return False
+        self._model = model
+        if model.columns != before.columns:
+            self._sink.prepare(model.columns, self._definition.key)
+        return True

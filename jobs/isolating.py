@@ -8,10 +8,10 @@ fails is halved again, down to single keys, whose fault is then that key's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
@@ -21,6 +21,7 @@ from jobs.account import account
 from jobs.applying import Model, released
 from jobs.faults import POISON, translate
 from jobs.fold import EVENT, NO_EVENT
+from jobs.owners import record_id
 from jobs.project import filled_events_of, project
 from jobs.schema import JSON_OPTIONS
 from jobs.sinks import COMMIT_LSN, ORDINAL
@@ -42,11 +43,6 @@ class Poison(NamedTuple):
     cause: str
 
 
-def record_id() -> Column:
-    """``topic-partition-offset`` of a record of the Kafka source."""
-    return F.concat_ws("-", "topic", "partition", "offset")
-
-
 def isolate(model: Model, records: DataFrame, error: BaseException, at_most: int) -> list[Poison]:
     """What of ``records`` made their batch fail with ``error``; about ``at_most`` of it.
 
@@ -56,12 +52,30 @@ def isolate(model: Model, records: DataFrame, error: BaseException, at_most: int
     if isinstance(found, RowsRefusedError | RowsUnfitError):
         poison = _refused(model, records, found)
     elif isinstance(found, POISON):
-        poison = _unreadable(model, records, at_most) or _unfit(model, records, at_most)
+        poison = unreadable_or_unfit(model, records, at_most)
     else:
         raise error
     if not poison:
         raise error
     return poison
+
+
+def unreadable_or_unfit(model: Model, records: DataFrame, at_most: int) -> list[Poison]:
+    """Events that nobody can read or, if there are none, whose values cannot be held."""
+    return _unreadable(model, records, at_most) or _unfit(model, records, at_most)
+
+
+def standing_at(model: Model, records: DataFrame, causes: Mapping[Position, str]) -> list[Poison]:
+    """The last events of their keys that stand at some positions."""
+    folded = filled_events_of(model.view, model.versions)(records)
+    told = project(model.view, model.versions, ("op", "record"))(folded)
+    places = [F.struct(*(F.lit(part).cast("bigint") for part in at)) for at in causes]
+    rows = (
+        told.where(F.struct(COMMIT_LSN, ORDINAL).isin(places))
+        .select(COMMIT_LSN, ORDINAL, F.col(EVENT)["record"].alias("record"))
+        .collect()
+    )
+    return [Poison(row.record, causes[Position(row[COMMIT_LSN], row[ORDINAL])]) for row in rows]
 
 
 def failing(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc.config import Kafka
@@ -35,6 +35,16 @@ def read_topics(spark: SparkSession, kafka: Kafka, begin: Offsets, end: Offsets)
         .option("failOnDataLoss", "true")
         .load()
     )
+
+
+def ahead(records: DataFrame, begin: Offsets) -> DataFrame:
+    """Records of the Kafka source that are not below ``begin``."""
+    for topic, of_topic in begin.items():
+        at: Column = F.lit(0)
+        for partition, offset in of_topic.items():
+            at = F.when(F.col("partition") == partition, F.lit(offset)).otherwise(at)
+        records = records.where((F.col("topic") != topic) | (F.col("offset") >= at))
+    return records
 
 
 def offsets_json(offsets: Offsets) -> str:

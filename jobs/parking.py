@@ -23,11 +23,12 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from cdc.errors import ViewError
-from cdc.events.parked import Letter, Letters, fate
+from cdc.events.parked import Letter, Letters, Owner, fate
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
 from jobs.fold import DELETE, TRUNCATE
-from jobs.isolating import Poison, record_id
+from jobs.isolating import Poison
+from jobs.owners import is_of, record_id, without
 from jobs.sinks.refusing import UNKNOWN
 
 LETTERS_PER_KEY = 100
@@ -36,7 +37,8 @@ LETTERS_PER_KEY = 100
 log = structlog.get_logger("apply")
 _T = TypeVar("_T")
 Isolate = Callable[[DataFrame, BaseException, int], list[Poison]]
-IsNews = Callable[[Position, bool], bool]
+IsNews = Callable[[str, Position, bool], bool]
+"""Whether a view does not leave an event out anyway: its topic, where it stands, if it deletes."""
 
 
 class Box(Protocol):
@@ -59,8 +61,8 @@ class Box(Protocol):
 class _Batch:
     """What becomes of one. ``ended`` keys flow again with it, ``left`` keys and ``ids`` do not."""
 
-    ended: set[bytes] = field(default_factory=set)
-    left: set[bytes] = field(default_factory=set)
+    ended: set[Owner] = field(default_factory=set)
+    left: set[Owner] = field(default_factory=set)
     ids: set[str] = field(default_factory=set)
 
 
@@ -84,6 +86,11 @@ class Parking:
 
     def close(self) -> None:
         self._box.close()
+
+    @property
+    def letters(self) -> Letters:
+        """What waits, as it is written and settled."""
+        return self._letters
 
     @property
     def parked(self) -> int:
@@ -128,16 +135,20 @@ class Parking:
         batch, keys = _Batch(ids=set(self._known)), self._letters.keys
         if not keys:
             return batch
-        found = self._collected(records, _key().isin(_texts(keys)) | F.col("key").isNull())
-        truncated = max((at for op, at in map(_fate, found) if op == TRUNCATE and at), default=None)
+        found = self._collected(records, is_of(keys) | F.col("key").isNull())
+        truncated: dict[str, Position] = {}
         fresh: list[Letter] = []
-        behind: dict[bytes, list[Row]] = {}
+        behind: dict[Owner, list[Row]] = {}
         for row in found:
-            if row.key is not None:
-                behind.setdefault(bytes(row.key), []).append(row)
+            if (owner := _owner(row)) is not None:
+                behind.setdefault(owner, []).append(row)
+                continue
+            op, at = _fate(row)
+            if op == TRUNCATE and at:
+                truncated[row.topic] = max(at, truncated.get(row.topic, at))
         for key, letters in keys.items():
             rows = behind.get(key, [])
-            if _ends(letters, rows, truncated):
+            if _ends(letters, rows, truncated.get(key.topic)):
                 batch.ended.add(key)
             else:
                 fresh += (self._letter(row, "") for row in rows)
@@ -161,16 +172,16 @@ class Parking:
         hit = self._collected(records, record_id().isin(list(causes)))
         if any(row.key is None and fate(bytes(row.value)).op == TRUNCATE for row in hit):
             raise error
-        keys = {bytes(row.key) for row in hit if row.key is not None}
+        keys = {owner for row in hit if (owner := _owner(row)) is not None}
         ids = {_id(row) for row in hit if row.key is None}
         if not (keys - batch.left or ids - batch.ids):  # it fails without them, too
             raise error
         rows = [row for row in hit if row.key is None]
         if keys:
-            rows += self._collected(records, _key().isin(_texts(keys)))
-        gone = {row.key and bytes(row.key) for row in hit if self._is_gone(_id(row), causes)}
+            rows += self._collected(records, is_of(keys))
+        gone = {_owner(row) for row in hit if row.key and self._is_gone(_id(row), causes)}
         letters = [self._letter(row, causes.get(_id(row), "")) for row in rows]
-        fresh = [one for one in letters if one.key not in gone and self._counts(one, is_news)]
+        fresh = [one for one in letters if one.owner not in gone and self._counts(one, is_news)]
         if self._parked_with(fresh) > self._limit:
             raise self._too_many("keys", self._limit, next(iter(causes.values()))) from error
         self._write(fresh)
@@ -179,7 +190,7 @@ class Parking:
         batch.ids |= ids
         if fresh:
             first = min(causes.items())
-            parked = len({one.key for one in fresh})
+            parked = len({one.owner or one.id for one in fresh})
             line = {"view": self._view, "keys": parked, "record": first[0], "cause": first[1]}
             log.error("keys_parked", **line, parked=self.parked)
 
@@ -192,7 +203,7 @@ class Parking:
         """Whether the view would not leave the event out anyway."""
         if letter.position is None:
             return True
-        return is_news(letter.position, fate(letter.value).op == DELETE)
+        return is_news(letter.topic, letter.position, fate(letter.value).op == DELETE)
 
     def _settle(self, batch: _Batch) -> None:
         """Letters of keys that the batch has freed are over: the store has what came after."""
@@ -215,12 +226,12 @@ class Parking:
         most = self._limit * LETTERS_PER_KEY
         if len(self._letters.open) + len(fresh) > most:
             raise self._too_many("events of parked keys", most, "they came since")
-        fresh.sort(key=lambda letter: (letter.partition, letter.offset))
+        fresh.sort(key=lambda letter: (letter.topic, letter.partition, letter.offset))
         self._box.write(fresh, self._parked_with(fresh))
         self._letters.add(fresh)
 
     def _parked_with(self, letters: Sequence[Letter]) -> int:
-        keys = {letter.key for letter in letters if letter.key is not None}
+        keys = {letter.owner for letter in letters if letter.owner is not None}
         keyless = {one.id for one in letters if one.key is None} - self._letters.open.keys()
         return self.parked + len(keys - self._letters.keys.keys()) + len(keyless)
 
@@ -232,7 +243,7 @@ class Parking:
         found = rows.limit(most + 1).collect()
         if len(found) > most:
             raise self._too_many("events of parked keys", most, "they came in one batch")
-        return sorted(found, key=lambda row: (row.partition, row.offset))
+        return sorted(found, key=lambda row: (row.topic, row.partition, row.offset))
 
     def _letter(self, row: Row, cause: str) -> Letter:
         value = bytes(row.value)
@@ -272,24 +283,12 @@ def _ends(letters: Sequence[Letter], rows: Sequence[Row], truncated: Position | 
     return any(op == DELETE and position and position > newest for op, position in fates)
 
 
-def without(records: DataFrame, keys: set[bytes], ids: set[str]) -> DataFrame:
-    """Records but for those of some keys, and some single ones. Without any it costs nothing."""
-    if keys:
-        records = records.where(~F.coalesce(_key().isin(_texts(keys)), F.lit(False)))
-    return records.where(~record_id().isin(sorted(ids))) if ids else records
-
-
-def _key() -> Column:
-    return F.hex("key")
-
-
-def _texts(keys: Iterable[bytes]) -> list[str]:
-    """Keys as ``_key`` has them: they need not be text."""
-    return sorted(key.hex().upper() for key in keys)
-
-
 def _id(row: Row) -> str:
     return f"{row.topic}-{row.partition}-{row.offset}"
+
+
+def _owner(row: Row) -> Owner | None:
+    return None if row.key is None else Owner(row.topic, bytes(row.key))
 
 
 def _fate(row: Row) -> tuple[str, Position | None]:
@@ -299,4 +298,6 @@ def _fate(row: Row) -> tuple[str, Position | None]:
 def _is_ahead(id_: str, begin: Offsets) -> bool:
     """Whether an event is not below where the stream goes on."""
     topic, partition, offset = id_.rsplit("-", 2)
+    if partition == "row":  # nothing of Kafka's
+        return False
     return int(offset) >= begin.get(topic, {}).get(int(partition), 0)

@@ -184,6 +184,11 @@ class ViewQuery:
         return None if number is None else (number, batch_offsets(self._state.checkpoint, number))
 
     @property
+    def generation(self) -> str:
+        """UUID of the checkpoint."""
+        return self._state.generation
+
+    @property
     def active(self) -> bool:
         """Whether the stream runs."""
         return self._query is not None and self._query.isActive

@@ -8,10 +8,10 @@ they are applied once more, which changes nothing.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
@@ -31,7 +31,7 @@ from jobs.applying import Applier, Model, evaluate, released
 from jobs.generations import read_generations
 from jobs.isolating import Poison, isolate
 from jobs.letters import LetterBox
-from jobs.parking import without
+from jobs.owners import without
 from jobs.sinks import open_sink
 from jobs.standing import Standing, standing
 from jobs.state import ViewState, view_directory
@@ -62,6 +62,12 @@ def names(letter: Letter) -> str:
     return letter.id if letter.key is None else letter.key.decode(errors="replace")
 
 
+def qualified(letter: Letter) -> str:
+    """``names`` with the topic, where a key alone is one of several tables: for a row of the view
+    its name."""
+    return letter.id if letter.key is None else f"{letter.topic}:{names(letter)}"
+
+
 def discard(config: Config, name: str, wanted: Collection[str] | None) -> Outcome:
     """Give up the letters of some keys (None: of all): the next event of each is applied."""
     with _held(config, name) as live, closing(LetterBox(config, name, live.state)) as box:
@@ -84,9 +90,10 @@ def retry(
         if not chosen:
             return Outcome([], {})
         left = _applied(spark, config, live, chosen)
-        done = [letter for letter in chosen if names(letter) not in left]
+        owners = {letter.owner or letter.id for letter in left}
+        done = [letter for letter in chosen if (letter.owner or letter.id) not in owners]
         _settle(box, letters, done)
-    return Outcome(done, left)
+    return Outcome(done, {names(letter): cause for letter, cause in left.items()})
 
 
 @contextmanager
@@ -107,8 +114,10 @@ def _held(config: Config, name: str) -> Iterator[Standing]:
 
 
 def _chosen(letters: Letters, wanted: Collection[str] | None) -> list[Letter]:
-    found = [one for one in letters.open.values() if wanted is None or names(one) in wanted]
-    if wanted is not None and (unknown := set(wanted) - {names(one) for one in found}):
+    if wanted is None:
+        return list(letters.open.values())
+    found = [one for one in letters.open.values() if {names(one), qualified(one)} & set(wanted)]
+    if unknown := set(wanted) - {text for one in found for text in (names(one), qualified(one))}:
         raise ViewError(
             f"{len(unknown)} of the keys are not parked", "see `headwater dlq list VIEW`"
         )
@@ -124,9 +133,11 @@ def _settle(box: LetterBox, letters: Letters, done: list[Letter]) -> None:
 
 def _applied(
     spark: SparkSession, config: Config, live: Standing, chosen: list[Letter]
-) -> dict[str, str]:
+) -> Mapping[Letter, str]:
     """Give letters to the store; those that are still refused, with the cause."""
     name, definition = live.definition.name, live.definition
+    if definition.maintained:
+        return _applied_to_mirrors(spark, config, live, chosen)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         versions = read_versions(broker, config.source.name, definition.schema, definition.table)
     if not versions:
@@ -135,26 +146,48 @@ def _applied(
     store, retry_s = config.stores[definition.store], config.apply.retry_s
     declared = config.views.get(name)
     with closing(open_sink(store, name, spark, retry_s, live.number, declared)) as sink:
-        if sink.prepare(model.columns, definition.key):
-            live.state.remember_lost()
-            raise ViewError(
-                f"view {name}: store {definition.store} no longer holds what was applied to it",
-                f"`headwater view rebuild {name}` fills it, from a snapshot",
-            )
+        _refuse_lost(live, sink.prepare(model.columns, definition.key))
         # Of no checkpoint: Delta would take the batch for one that it has.
         state = ViewState(live.state.directory, str(uuid.uuid4()))
         return _attempts(model, Applier(name, state, sink, False), _frame(spark, chosen), chosen)
 
 
+def _refuse_lost(live: Standing, created: bool) -> None:
+    if created:
+        name, store = live.definition.name, live.definition.store
+        live.state.remember_lost()
+        raise ViewError(
+            f"view {name}: store {store} no longer holds what was applied to it",
+            f"`headwater view rebuild {name}` fills it, from a snapshot",
+        )
+
+
+def _applied_to_mirrors(
+    spark: SparkSession, config: Config, live: Standing, chosen: list[Letter]
+) -> Mapping[Letter, str]:
+    from jobs.mirrors.keeper import MirroredKeeper
+
+    definition, retry_s = live.definition, config.apply.retry_s
+    declared = config.views.get(definition.name)
+    store = config.stores[definition.store]
+    with (
+        Broker(config.kafka.bootstrap_servers, config.kafka) as broker,
+        closing(open_sink(store, definition.name, spark, retry_s, live.number, declared)) as sink,
+        closing(MirroredKeeper(spark, config, definition, live.state, sink, broker)) as keeper,
+    ):
+        _refuse_lost(live, sink.prepare(keeper.read(), definition.key))
+        keeper.open(False, {})
+        return keeper.retry(chosen, _frame(spark, [one for one in chosen if not one.is_row]))
+
+
 def _attempts(
     model: Model, applier: Applier, records: DataFrame, chosen: list[Letter]
-) -> dict[str, str]:
-    by_id = {letter.id: names(letter) for letter in chosen}
-    left: dict[str, str] = {}
-    while len(left) < len(set(by_id.values())):
-        refused = [letter for letter in chosen if names(letter) in left]
-        keys = {letter.key for letter in refused if letter.key is not None}
-        flowing = without(records, keys, {one.id for one in refused if one.key is None})
+) -> Mapping[Letter, str]:
+    by_id = {letter.id: letter for letter in chosen}
+    left: dict[Letter, str] = {}
+    while len(left) < len(chosen):
+        owners = {letter.owner for letter in left if letter.owner is not None}
+        flowing = without(records, owners, {one.id for one in left if one.owner is None})
         try:
             held, counted = evaluate(model, flowing)
             with released(held):
@@ -174,7 +207,7 @@ def _poison(model: Model, flowing: DataFrame, error: Exception) -> list[Poison]:
 
 def _frame(spark: SparkSession, letters: list[Letter]) -> DataFrame:
     """Letters as the Kafka source gives records."""
-    rows = [
+    rows: list[tuple[Any, ...]] = [
         (
             None if one.key is None else bytearray(one.key),
             bytearray(one.value),

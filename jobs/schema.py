@@ -127,7 +127,7 @@ class ColumnReader:
     def _older(self, name: str, old: PgType, kind: PgType) -> Column:
         """A value written before the column's type changed."""
         text = self._sent(name, old)
-        if not _widens(old, kind):
+        if not widens(old, kind):
             message = f"view {self.view}: column {name!r} was {old} and is {kind} now"
             hint = "take a new snapshot of the table and rebuild the view"
             raising = fault("ViewError", message, self.record, hint).cast(kind.spark)
@@ -146,10 +146,10 @@ def _replaced(kind: PgType) -> bool:
     return toastable(kind) and kind.spark != "string"
 
 
-def _widens(old: PgType, new: PgType) -> bool:
+def widens(old: PgType, new: PgType) -> bool:
     """Whether every old value has one and the same meaning, and text, under the new type."""
     if old.name == new.name == "array":
-        return _widens(_element(old), _element(new))
+        return widens(_element(old), _element(new))
     if old.name in INTEGERS and new.name in INTEGERS:
         return INTEGERS.index(old.name) <= INTEGERS.index(new.name)
     if old.name == new.name == "numeric":

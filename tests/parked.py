@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdc.events.parked import Letter, Letters
+from cdc.lsn import Position
 from jobs.applying import Applier, Model, evaluate, released
 from jobs.isolating import Poison, isolate
 from jobs.parking import Parking
@@ -65,6 +66,9 @@ class MemoryBox:
     def close(self) -> None:
         """Nothing is held."""
 
+    def causes(self) -> list[str]:
+        return [letter.cause for letter in self.letters.open.values() if letter.cause]
+
     def kill(self, step: str) -> None:
         if self.killing == step:
             raise KilledError(step)
@@ -114,8 +118,11 @@ class ParkedView:
 
         frame = kafka_frame(self._spark, records, first)
         end = {"events": {0: first + len(records)}}
-        self.parking.through(frame, end, attempt, self._isolate, self.applier.is_news)
+        self.parking.through(frame, end, attempt, self._isolate, self._is_news)
         self.box.kill("before commit")
+
+    def _is_news(self, _topic: str, position: Position, deletes: bool) -> bool:
+        return self.applier.is_news(position, deletes)
 
     def _isolate(self, flowing: DataFrame, error: BaseException, at_most: int) -> list[Poison]:
         if isinstance(error, KilledError):
@@ -129,8 +136,8 @@ class ParkedView:
     def waiting(self) -> dict[str, list[str]]:
         """The ids of the letters of each parked key, as numbers of their events."""
         return {
-            key.decode(): [letter.id.removeprefix("events-0-") for letter in letters]
-            for key, letters in self.box.letters.keys.items()
+            owner.key.decode(): [letter.id.removeprefix("events-0-") for letter in letters]
+            for owner, letters in self.box.letters.keys.items()
         }
 
     def causes(self) -> list[str]:

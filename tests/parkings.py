@@ -25,7 +25,7 @@ def applied(setting: Setting) -> dict[str, HeadwaterError]:
 def parked(setting: Setting) -> dict[str, int]:
     """How many events wait, by key."""
     letters = waiting(setting.config, setting.broker, setting.view)
-    found = {key.decode(): len(of) for key, of in letters.keys.items()}
+    found = {owner.key.decode(): len(of) for owner, of in letters.keys.items()}
     return found | {letter.id: 1 for letter in letters.keyless}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,34 @@ from stack.guardian import Guardian
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_QUICK = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""A few rows are computed sooner than code for them is compiled."""
+
+
+@contextmanager
+def quick(spark: SparkSession) -> Iterator[None]:
+    """For queries that are run once, over few rows."""
+    before = {name: spark.conf.get(name, None) for name in _QUICK}
+    for name, value in _QUICK.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            spark.conf.unset(name) if old is None else spark.conf.set(name, old)
+
+
+@pytest.fixture
+def quickly(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session, set up for queries that are run once, over few rows."""
+    with quick(spark):
+        yield spark
 
 
 @pytest.fixture(scope="session")

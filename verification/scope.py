@@ -6,6 +6,8 @@ stream and the snapshot hold: the published rows and columns of the table that w
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cdc.errors import SourceError
 from cdc.source.catalog import relation, select_rows
 from cdc.source.postgres import Connection, translated
@@ -21,13 +23,18 @@ where n.nspname = %s and c.relname = %s
 
 def published_sql(conn: Connection, view: View, publication: str) -> str:
     """The SQL as it was written but for its tables. Raises ``SourceError`` if one is gone."""
+    return view.reading(published_rows(conn, publication))
+
+
+def published_rows(conn: Connection, publication: str) -> Callable[[str, str], str]:
+    """SELECT of what is published of a table, by schema and name."""
     types = load_types(conn)
 
     def rows(schema: str, table: str) -> str:
         oid, kind = table_of(conn, schema, table)
         return select_rows(conn, relation(conn, oid, types, publication), kind, publication)
 
-    return view.reading(rows)
+    return rows
 
 
 def table_of(conn: Connection, schema: str, table: str) -> tuple[int, str]:

@@ -66,6 +66,7 @@ class SourceSnapshot:
     def __init__(self, conn: Connection, lsn: int, view: View, publication: str) -> None:
         self.lsn = lsn
         self.conn = conn
+        self.publication = publication
         self._names = [output.name for output in view.outputs]
         self._canonical = row_canonicalizer([])
         self._as_text: dict[int, Any] = {}
@@ -123,6 +124,18 @@ class SourceSnapshot:
         yield from self._asked_for(direct)
         if others := set(keys) - set(direct):
             yield from (row for row in self.rows() if row.key in others)
+
+    def keys(self, query: str) -> set[bytes]:
+        """The packed keys that a query gives, its columns being the key's under their names."""
+        key = {self._names[i] for i in self._key}
+        shown = ", ".join(identifier(name) if name in key else "null" for name in self._names)
+        with (
+            translated(self._doing),
+            self.conn.transaction(),
+            self._reading(self.conn.cursor()) as cursor,
+        ):
+            found = cursor.execute(f"select {shown} from (\n{query}\n) as k".encode()).fetchall()
+        return {self._row(values).key for values in found}
 
     def can_be_asked_for(self, key: bytes) -> bool:
         """Whether a packed key has a way back to PostgreSQL's own values."""

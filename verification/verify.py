@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from cdc.events.parked import Letters
 from cdc.kafka.broker import Broker
 from cdc.topics import table_topic
 from jobs.sinks import ViewRow
 from verification.canonical import Canonical, canonicalizer, packed, row_canonicalizer, unpacked
 from verification.compare import Outcome, Row, StoredRow, compare, differing_columns, expected_rows
+from verification.parked import parked_rows
 from verification.reach import wait_until_applied
 from verification.repair import Repair
 from verification.source import SourceSnapshot, source_at_new_lsn
-from verification.touched import key_reader, touched_keys
-from views.maintained import View
+from verification.touched import touched_keys
+from views.maintained import MaintainedView, View
 from views.resolve import ResolvedView
 
 MAX_ROUNDS = 6
@@ -47,6 +49,8 @@ class Report:
     """Rows that were changed during every round."""
     parked: int = 0
     """Rows that are not as in the source and whose events wait as dead letters."""
+    waiting: int = 0
+    """Keys of its tables that wait: other rows that differ may be made of those, as they were."""
     rounds: int = 0
     seconds: float = 0.0
     differences: list[Difference] = field(default_factory=list)
@@ -78,9 +82,9 @@ class Verification:
         limit: int,
         on_step: Callable[[str], None] = lambda _: None,
         repair: Repair | None = None,
-        parked: Callable[[], Iterable[bytes]] = tuple,
+        parked: Callable[[], Letters] = Letters,
     ) -> None:
-        """``parked`` gives the keys, as events have them, whose events wait as dead letters."""
+        """``parked`` gives the view's dead letters."""
         self._dsn, self._source, self._view = dsn, source, view
         self._publication = publication
         self._broker, self._scan = broker, scan
@@ -93,7 +97,6 @@ class Verification:
         self._key = [self._names.index(name) for name in view.key]
         self._report = Report(view.name)
         self._repair, self._parked = repair, parked
-        self._row_of = key_reader(view)
         self._waiting: set[bytes] = set()
         self._found: set[bytes] = set()
         self._wrong: set[bytes] = set()
@@ -134,9 +137,9 @@ class Verification:
             self._wait_for(source.lsn)
             self._on_step("reading the view")
             room = max(0, self._limit - len(report.differences))
-            waiting = self._parked_rows()
+            waiting = self._parked_rows(source)
             outcome = compare(expected, self._stored(), source.lsn, room, only)
-            self._set_aside(outcome, waiting | self._parked_rows())
+            self._set_aside(outcome, waiting | self._parked_rows(source))
             if only is None:
                 report.view_rows = outcome.view_rows
             missing = self._never_touched(outcome.missing, before)
@@ -163,10 +166,12 @@ class Verification:
             lambda what: self._on_step(f"waiting for {what}"),
         )
 
-    def _parked_rows(self) -> set[bytes]:
-        """The packed keys of rows whose events wait."""
-        found = (self._row_of(key, "a dead letter") for key in self._parked() if key[:1] == b"{")
-        return {key for key in found if key is not None}
+    def _parked_rows(self, source: SourceSnapshot) -> set[bytes]:
+        """The packed keys of rows that wait."""
+        letters = self._parked()
+        if isinstance(self._view, MaintainedView):
+            self._report.waiting = len(letters.keys)
+        return parked_rows(self._view, letters, source, self._source)
 
     def _set_aside(self, outcome: Outcome, parked: set[bytes]) -> None:
         """Rows whose events wait are told as that, once, and neither judged nor repaired."""

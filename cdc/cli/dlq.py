@@ -26,7 +26,9 @@ ViewArgument = Annotated[str, typer.Argument(metavar="VIEW")]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON on stdout.")]
 KeysOption = Annotated[
     list[str] | None,
-    typer.Option("--key", metavar="KEY", help="As `list` shows it; may be given several times."),
+    typer.Option(
+        "--key", metavar="KEY", help="As `list` shows it, or TOPIC:KEY; may be given several times."
+    ),
 ]
 
 
@@ -175,11 +177,13 @@ def _letter(config: Config, view: str, event: str) -> Letter:
 def _wanted(config: Config, view: str, given: list[str] | None) -> list[str] | None:
     """The keys that are meant, as events have them; None for all, empty if nothing is parked."""
     from cdc.cli.record_display import key_text
-    from jobs.retrying import names
+    from jobs.retrying import names, qualified
 
-    found = {}
+    found: dict[str, set[str]] = {}
     for letter in letters(config, view).open.values():
-        found[names(letter)] = found[key_text(letter.key)] = names(letter)
+        short = {names(letter), key_text(letter.key)}
+        for said in (*short, *(f"{letter.topic}:{one}" for one in short)):
+            found.setdefault(said, set()).add(qualified(letter))
     if not found:
         return []
     if given is None:
@@ -188,7 +192,13 @@ def _wanted(config: Config, view: str, given: list[str] | None) -> list[str] | N
         raise UsageError(
             f"view {view}: {', '.join(unknown)} is not parked", f"see headwater dlq list {view}"
         )
-    return [found[key] for key in given]
+    for key in given:
+        if len(found[key]) > 1:
+            raise UsageError(
+                f"view {view}: {key} is parked of several tables",
+                f"write TOPIC:KEY, as {min(found[key])}",
+            )
+    return [one for key in given for one in found[key]]
 
 
 def _tell_nothing(view: str, as_json: bool) -> None:
@@ -199,11 +209,11 @@ def _tell_nothing(view: str, as_json: bool) -> None:
 
 
 def _tell(view: str, done: Outcome, as_json: bool, lines: list[str]) -> None:
-    from jobs.retrying import names
+    from jobs.retrying import qualified
 
     if as_json:
         left = [{"key": key, "cause": cause} for key, cause in done.left.items()]
-        keys = len({names(letter) for letter in done.settled})
+        keys = len({qualified(letter) for letter in done.settled})
         print_json({"view": view, "events": len(done.settled), "keys": keys, "left": left})
     else:
         for line in lines:

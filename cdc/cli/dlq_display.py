@@ -26,6 +26,7 @@ def described(view: str, letters: Letters) -> dict[str, Any]:
         "events": len(letters.open),
         "parked": [
             {
+                "of": of[0].topic,
                 "key": None if of[0].key is None else of[0].key.decode(errors="replace"),
                 "cause": _cause(of),
                 "since": _utc(of[0].parked_ms).isoformat(timespec="milliseconds"),
@@ -39,12 +40,12 @@ def described(view: str, letters: Letters) -> dict[str, Any]:
 
 
 def of_keys(found: Mapping[str, Letters]) -> Table:
-    """One line a parked key."""
+    """One line a parked key: of a table's topic, or of the view itself."""
     from rich.table import Table
     from rich.text import Text
 
     grid = Table()
-    for title in ("view", "key"):
+    for title in ("view", "of", "key"):
         grid.add_column(title, overflow="fold")
     grid.add_column("events", justify="right", no_wrap=True)
     for title in ("first", "last"):
@@ -55,6 +56,7 @@ def of_keys(found: Mapping[str, Letters]) -> Table:
         for of in _by_key(letters):
             grid.add_row(
                 view,
+                "the view" if of[0].is_row else of[0].topic,
                 Text(plain(key_text(of[0].key))),
                 f"{len(of):,}",
                 _position(of[0]) or of[0].id,
@@ -114,9 +116,9 @@ def document(view: str, letter: Letter) -> str:
 
 def outcome(view: str, verb: str, done: Outcome) -> list[str]:
     """What became of letters, in lines."""
-    from jobs.retrying import names
+    from jobs.retrying import qualified
 
-    keys = len({names(letter) for letter in done.settled})
+    keys = len({qualified(letter) for letter in done.settled})
     lines = [f"{view}: {len(done.settled):,} events of {keys:,} keys {verb}"]
     for key, cause in done.left.items():
         lines.append(f"{view}: {plain(key_text(key.encode()))} stays parked: {cause}")
@@ -132,7 +134,8 @@ def age(seconds: float) -> str:
 
 
 def _by_key(letters: Letters) -> list[list[Letter]]:
-    return [*letters.keys.values(), *([one] for one in letters.keyless)]
+    alone = [*letters.rows.values(), *letters.keyless]
+    return [*letters.keys.values(), *([one] for one in alone)]
 
 
 def _cause(of: Sequence[Letter]) -> str:

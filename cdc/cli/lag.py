@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from cdc.lag import Lag, PartitionLag
 
 Document = dict[str, Any]
+Parked = Mapping[tuple[str, str, int], int]
+"""Keys that wait, by view, topic and partition: of rows of the view its own name and -1."""
 _EVERY_S = 1.0
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -94,31 +96,42 @@ def _watch(draw: Any) -> None:
 
 class ParkedKeys:
     """How many keys wait as dead letters, by view and the partition they are of. A topic of them
-    is read again when something was written to it."""
+    is read again when something was written to it. Rows of the view itself are of none."""
 
     def __init__(self, config: Config, broker: Broker, views: Sequence[str]) -> None:
         self._config, self._broker, self._views = config, broker, views
         self._ends: Offsets = {}
-        self._found: dict[tuple[str, int], int] = {}
+        self._found: Parked = {}
 
-    def now(self) -> dict[tuple[str, int], int]:
+    def now(self) -> Parked:
         from cdc.topics import view_dead_letters_topic
         from jobs.letters import waiting
 
         topics = {view_dead_letters_topic(view): view for view in self._views}
         ends = self._broker.end_offsets(list(self._broker.partitions(list(topics))))
         if ends != self._ends:
-            self._ends, self._found = ends, {}
+            found: dict[tuple[str, str, int], int] = {}
             for topic in ends:
                 letters = waiting(self._config, self._broker, topics[topic])
                 firsts = [*(of[0] for of in letters.keys.values()), *letters.keyless]
-                for letter in firsts:
-                    place = topics[topic], letter.partition
-                    self._found[place] = self._found.get(place, 0) + 1
+                for letter in [*firsts, *letters.rows.values()]:
+                    place = topics[topic], letter.topic, letter.partition
+                    found[place] = found.get(place, 0) + 1
+            self._ends, self._found = ends, found
         return self._found
 
 
-def document(lag: Lag, parked: Mapping[tuple[str, int], int] = MappingProxyType({})) -> Document:
+def waiting_keys(views: Sequence[PartitionLag], parked: Parked) -> list[int]:
+    """How many keys, for each partition; rows of a view itself count with its first."""
+    counts, seen = [], set[str]()
+    for item in views:
+        own = 0 if item.view in seen else parked.get((item.view, item.view, -1), 0)
+        seen.add(item.view)
+        counts.append(own + parked.get((item.view, item.topic, item.partition), 0))
+    return counts
+
+
+def document(lag: Lag, parked: Parked = MappingProxyType({})) -> Document:
     """The same as JSON: LSNs as PostgreSQL writes them, sizes in bytes."""
     progress = None if lag.progress_lsn is None else format_lsn(lag.progress_lsn)
     return {
@@ -142,14 +155,14 @@ def document(lag: Lag, parked: Mapping[tuple[str, int], int] = MappingProxyType(
                 "behind_bytes": item.behind_bytes,
                 "behind_s": round(item.behind_s, 3),
                 "lost_records": item.lost_records,
-                "parked_keys": parked.get((item.view, item.partition), 0),
+                "parked_keys": waiting,
             }
-            for item in lag.views
+            for item, waiting in zip(lag.views, waiting_keys(lag.views, parked), strict=True)
         ],
     }
 
 
-def table(lag: Lag, parked: Mapping[tuple[str, int], int] = MappingProxyType({})) -> Table:
+def table(lag: Lag, parked: Parked = MappingProxyType({})) -> Table:
     """Capture first, then a line for every view and partition."""
     from rich.table import Table
 
@@ -169,14 +182,14 @@ def table(lag: Lag, parked: Mapping[tuple[str, int], int] = MappingProxyType({})
     grid.add_row("capture", f"slot {capture.slot}", "", size(capture.behind_bytes), "", state)
     grid.add_section()
     shown = ""
-    for item in lag.views:
+    for item, waiting in zip(lag.views, waiting_keys(lag.views, parked), strict=True):
         grid.add_row(
             item.view if item.view != shown else "",
             f"{item.topic}-{item.partition}",
             f"{item.behind_records:,}",
             size(item.behind_bytes),
             f"{item.behind_s:,.1f}",
-            _styled(item, parked.get((item.view, item.partition), 0)),
+            _styled(item, waiting),
         )
         shown = item.view
     return grid

@@ -112,7 +112,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
             limit=limit,
             on_step=on_step,
             repair=Repair(config.source, broker, live) if repair else None,
-            parked=lambda: waiting(config, broker, view).keys,
+            parked=lambda: waiting(config, broker, view),
         ).run()
 
 
@@ -183,6 +183,7 @@ def document(report: Report) -> dict[str, Any]:
         "repaired": report.repaired,
         "undecided": report.undecided,
         "parked": report.parked,
+        "parked_keys_of_tables": report.waiting,
         "rounds": report.rounds,
         "seconds": round(report.seconds, 3),
         "differences": [_difference(item) for item in report.differences],
@@ -234,6 +235,12 @@ def show(report: Report, console: Console) -> None:
         console.print(
             f"{report.parked:,} rows are parked: events that could not be applied wait in the "
             f"view's dead letters: headwater dlq list {report.view}",
+            style="yellow",
+        )
+    if report.waiting:
+        console.print(
+            f"{report.waiting:,} keys of its tables are parked: rows that differ may be made of"
+            f" their last good versions: headwater dlq list {report.view}",
             style="yellow",
         )
     left = found - report.repaired

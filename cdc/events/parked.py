@@ -5,10 +5,15 @@ checkpoint (a UUID) of the view's generation that could not apply the event, and
 Its value is the event's, byte for byte; headers say the rest. A tombstone of that key says that
 the letter is settled. So a letter that is written twice is one, and what is open is a fold of the
 topic. Letters of one key of the source are in the order of its events.
+
+A view over several tables may fail at a row of its own, which no single event is to blame for. That
+row's letter has partition -1, the view's name for a topic, and the row's key for its key and value,
+as a JSON object of texts. No order hangs on it: the row is made anew when something of it changes.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +25,7 @@ from cdc.lsn import Position, parse_position
 
 BEHIND: Final = "waits behind an earlier one of its key"
 """What is said of a letter without a cause of its own."""
+_OF_A_ROW: Final = -1
 
 
 class Written(Protocol):
@@ -33,6 +39,13 @@ class Written(Protocol):
     def value(self) -> bytes | None: ...
     @property
     def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
+
+
+class Owner(NamedTuple):
+    """Whose events wait for each other: a row of a table, by its topic and its key there."""
+
+    topic: str
+    key: bytes
 
 
 class Letter(NamedTuple):
@@ -54,7 +67,27 @@ class Letter(NamedTuple):
     @property
     def id(self) -> str:
         """Where the event stands, as errors say it."""
+        if self.is_row:
+            return f"{self.topic}-row-{hashlib.sha256(self.key or b'').hexdigest()[:16]}"
         return f"{self.topic}-{self.partition}-{self.offset}"
+
+    @property
+    def is_row(self) -> bool:
+        """Whether it is of a row of the view, no event."""
+        return self.partition == _OF_A_ROW
+
+    @property
+    def owner(self) -> Owner | None:
+        """None of what has no key."""
+        return None if self.key is None else Owner(self.topic, self.key)
+
+
+def row_letter(
+    view: str, key: bytes, position: Position, timestamp_ms: int, parked_ms: int, cause: str
+) -> Letter:
+    """Of a row of the view; ``position`` is what its next state would have stood at."""
+    size = len(key)
+    return Letter(view, _OF_A_ROW, 0, key, key, size, position, timestamp_ms, parked_ms, cause)
 
 
 class Fate(NamedTuple):
@@ -83,13 +116,18 @@ class Letters:
     settled: set[str] = field(default_factory=set)
 
     @property
-    def keys(self) -> dict[bytes, list[Letter]]:
+    def keys(self) -> dict[Owner, list[Letter]]:
         """The parked keys, each with its letters, the oldest key first."""
-        found: dict[bytes, list[Letter]] = {}
+        found: dict[Owner, list[Letter]] = {}
         for letter in self.open.values():
-            if letter.key is not None:
-                found.setdefault(letter.key, []).append(letter)
+            if letter.owner is not None and not letter.is_row:
+                found.setdefault(letter.owner, []).append(letter)
         return found
+
+    @property
+    def rows(self) -> dict[bytes, Letter]:
+        """Rows of the view that could not be made or stored, by their keys."""
+        return {one.key: one for one in self.open.values() if one.is_row and one.key is not None}
 
     @property
     def keyless(self) -> list[Letter]:
@@ -98,8 +136,8 @@ class Letters:
 
     @property
     def parked(self) -> int:
-        """How many keys are parked, and records without one."""
-        return len(self.keys) + len(self.keyless)
+        """How many keys are parked, of tables and of the view, and records without one."""
+        return len(self.keys) + len(self.rows) + len(self.keyless)
 
     def add(self, letters: Iterable[Letter]) -> None:
         for letter in letters:

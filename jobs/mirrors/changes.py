@@ -13,7 +13,7 @@ from jobs.fold import EVENT, TRUNCATE
 from jobs.mirrors.attempts import Attempts
 from jobs.mirrors.mirror import Mirror
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
-from jobs.sinks.refusing import unknown_values
+from jobs.sinks.refusing import unkeyed, unknown_values
 
 Key = tuple[Any, ...]
 
@@ -33,11 +33,12 @@ def write_changes(
 
     ``before`` is what was known when the batch began: what attempts after its settled one left in
     the mirror counts as changed too. ``truncated`` is the newest TRUNCATE: what is older is not
-    news. Raises ``ViewError`` for a row that keeps a large value which the mirror does not have.
+    news. Raises ``RowsUnfitError`` for rows that keep a large value which the mirror does not have,
+    and for those whose key is null.
     """
     left = keyed(mirror.unsettled(before.settled), mirror.key) if _is_left(before) else []
     fallen = _truncate(mirror, rows, now, truncated)
-    rows = rows.filter(_wanted(rows, truncated))
+    rows = _keyed_ones(view, rows.filter(_wanted(rows, truncated)), mirror.key)
     keys = keyed(rows, mirror.key)
     held = mirror.find(rows.select(mirror.key))
     known = positions(held, mirror.key)
@@ -62,6 +63,17 @@ def _wanted(rows: pa.Table, truncated: Position) -> pa.Array:
     )
     later = pc.or_(pc.greater(lsn, truncated.commit_lsn), same)
     return pc.and_(pc.not_equal(pc.struct_field(rows.column(EVENT), "op"), TRUNCATE), later)
+
+
+def _keyed_ones(view: str, rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Without deletions of rows whose key (``source.keys``) is null: they were never taken."""
+    some = pc.is_null(rows.column(key[0]))
+    for name in key[1:]:
+        some = pc.or_(some, pc.is_null(rows.column(name)))
+    lost = rows.filter(pc.and_not(some, rows.column(DELETED)))
+    if len(lost):
+        raise unkeyed(view, at(lost))
+    return rows.filter(pc.invert(some))
 
 
 def _truncate(mirror: Mirror, rows: pa.Table, now: Attempts, truncated: Position) -> list[Key]:
@@ -107,7 +119,8 @@ def _filled(view: str, rows: pa.Table, held: pa.Table, mirror: Mirror) -> pa.Tab
     gone, keys = held.column(DELETED).to_pylist(), keyed(rows, mirror.key)
     missing = [i for i in lacking if keys[i] not in stood or gone[stood[keys[i]]]]
     if missing:
-        raise unknown_values(view, [], len(missing))
+        where = list(at(rows))
+        raise unknown_values(view, [("", where[i]) for i in missing], len(missing))
     for name in dict.fromkeys(name for names in lacking.values() for name in names):
         number = versions.schema.get_field_index(name)
         values, old = versions.column(name).to_pylist(), held.column(name).to_pylist()
@@ -147,7 +160,7 @@ def _by_key(rows: pa.Table, key: Sequence[str]) -> dict[Key, tuple[Any, ...]]:
 
 def _comparable(value: Any) -> Any:
     """Equal only to what every store would show as the same: 0.0 is not -0.0, NaN is NaN."""
-    return repr(value) if isinstance(value, float) else value
+    return repr(value) if isinstance(value, float | list) else value
 
 
 def _without(rows: pa.Table, keys: set[Key], key: Sequence[str]) -> pa.Table:

@@ -13,10 +13,11 @@ from pyspark.sql import functions as F
 from cdc.lsn import Position
 from jobs.columns import columns_of
 from jobs.loading import loaded_rows
+from jobs.mirrors.anew import controls
 from jobs.mirrors.attempts import Attempts, write_attempts
-from jobs.mirrors.maintainer import controls
 from jobs.mirrors.models import models_of, open_mirrors
 from jobs.mirrors.queries import Maintenance, relations_of
+from jobs.mirrors.tables import remember
 from jobs.sinks.schema import quoted
 from jobs.state import Beginning
 from jobs.versions import Versions
@@ -43,6 +44,7 @@ def filled(
     mirrors = open_mirrors(spark, models, directory)
     for name, mirror in mirrors.items():
         mirror.fill(loaded_rows(models[name], records_of(name), clean))
+    remember(directory, view)
     write_attempts(directory, Attempts(lsn=beginning.upto))
     with relations_of(spark) as relations:
         rows = spark.sql(Maintenance(view, mirrors).everything(relations))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
@@ -14,28 +16,46 @@ from pyspark.sql.types import StructType
 
 from cdc.config import Config
 from cdc.errors import ViewError
+from cdc.events.parked import Letter
 from cdc.kafka.broker import Broker, Offsets
+from cdc.lsn import Position
 from cdc.topics import table_topic
 from jobs.account import Account
 from jobs.applying import released
 from jobs.columns import columns_of
 from jobs.described import described, newest
-from jobs.faults import UnknownSchemaError, translate
+from jobs.faults import POISON, translate
+from jobs.isolating import Poison
+from jobs.letters import LetterBox
+from jobs.loading import read_topics
+from jobs.mirrors.attempts import Attempts, is_begun, read_attempts, write_attempts
 from jobs.mirrors.maintainer import Maintainer
-from jobs.mirrors.models import account_of, folded, models_of, open_mirrors
+from jobs.mirrors.mirror import Mirror
+from jobs.mirrors.models import account_of, deletions, folded, models_of, open_mirrors
+from jobs.mirrors.poisoned import poison_of
+from jobs.mirrors.reached import left_to_do, refuse_lost, refuse_older
+from jobs.mirrors.returned import without_returned
+from jobs.mirrors.rows import ParkedRows, typed_keys
+from jobs.mirrors.tables import check_kept, no_longer, remember, remembered
+from jobs.offsets import batch_offsets
+from jobs.owners import without
+from jobs.parking import Parking
 from jobs.sinks import COMMIT_LSN, DELETED, Batch, Sink
 from jobs.state import ViewState
 from views.definition import ViewDefinition
 from views.maintained import MaintainedView, resolve_maintained
 
 _T = TypeVar("_T")
+_RETRIED = 1_000
 
 
 class MirroredKeeper:
-    """A ``jobs.keeping.Keeper``."""
+    """A ``jobs.keeping.Keeper``.
 
-    parked = 0
-    """An event that cannot be applied stops the view: its rows hang together."""
+    An event that cannot be applied is parked with its key: the mirror keeps the row's last good
+    version, and the view is made of that. A row of the view that cannot be made or stored is parked
+    by itself (``jobs.mirrors.rows``).
+    """
 
     def __init__(
         self,
@@ -49,84 +69,180 @@ class MirroredKeeper:
         self._spark, self._config, self._definition = spark, config, definition
         self._state, self._sink, self._broker = state, sink, broker
         self._view: MaintainedView | None = None
+        self._mirrors: dict[str, Mirror] = {}
         self._topics = {
             one.table_name: table_topic(config.source.name, one.schema, one.table)
             for one in definition.occurrences
         }
+        self._box = LetterBox(config, definition.name, state)
+        self._parking = Parking(definition.name, self._box, config.apply.dlq_limit)
 
     def read(self) -> StructType:
         versions = described(self._broker, self._config.source.name, self._definition)
-        tables, before = newest(versions), self._view
+        tables, were = newest(versions), remembered(self._state.mirrors, versions)
         try:
             self._view = resolve_maintained(self._definition, tables)
         except ViewError as error:
-            if before is None:
+            if all(tables[name] == was for name, was in were.items()):
                 raise
-            were = "; ".join(f"{t.name} was ({t.describe()})" for t in before.tables.values())
-            are = "; ".join(f"{table.name} is ({table.describe()})" for table in tables.values())
-            raise ViewError(
-                f"{error.message}; {were}; {are}",
-                "adapt the view's SQL and run `headwater view rebuild "
-                + f"{self._definition.name}`",
-            ) from None
+            raise no_longer(self._definition.name, error.message, were, tables) from None
+        check_kept(self._view, were)
         self._models = models_of(self._view, versions)
         return columns_of(self._view)
 
     def open(self, created: bool, begin: Offsets) -> None:
-        del created, begin
+        refuse_lost(self._definition, self._state, created)
+        refuse_older(self._definition, self._state, self._broker, list(self._topics.values()))
+        self._parking.open(begin)
+        self._open()
+
+    def _open(self) -> None:
         assert self._view is not None, "read comes first"
         directory = self._state.mirrors
         directory.mkdir(parents=True, exist_ok=True)
-        mirrors = open_mirrors(self._spark, self._models, directory)
+        begun = is_begun(directory)
+        self._mirrors = open_mirrors(self._spark, self._models, directory, begun)
+        if not begun:
+            write_attempts(directory, Attempts())
+        remember(directory, self._view)
+        name, limit = self._definition.name, self._config.apply.dlq_limit
+        self._columns = columns_of(self._view)
+        self._parked_rows = ParkedRows(name, self._box, limit, self._parking.letters)
         self._maintainer = Maintainer(
-            self._spark, self._view, columns_of(self._view), mirrors, directory
+            self._spark, self._view, self._columns, self._mirrors, directory, self._parked_rows
         )
 
     def apply(self, records: DataFrame, number: int, end: Offsets) -> tuple[Batch, Account]:
-        del end
-        rows = self._described(lambda: self._folded(records))
-        keys = self._maintainer.apply(rows, self._sink, self._state.generation, number)
-        counted = account_of(rows, keys)
-        return Batch(self._definition.name, self._state.generation, number, keys), counted
+        begin, generation = self._begin(number), self._state.generation
 
-    def _folded(self, records: DataFrame) -> dict[str, pa.Table]:
+        def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
+            rows = self._described(lambda: self._folded(flowing, begin))
+            keys = self._maintainer.apply(rows, self._sink, generation, number, end)
+            batch = Batch(self._definition.name, generation, number, keys)
+            return batch, account_of(rows, keys)
+
+        records = left_to_do(self._definition.name, self._state, records, begin)
+        return self._parking.through(records, end, attempt, self._isolate, self._is_news)
+
+    @property
+    def parked(self) -> int:
+        return self._parking.parked
+
+    def retry(self, letters: Sequence[Letter], records: DataFrame) -> Mapping[Letter, str]:
+        """Apply what some letters hold, whose events are ``records``; those that are still refused,
+        with the cause, and all others of their keys."""
+        by_id = {letter.id: letter for letter in letters}
+        again = typed_keys(self._spark, letters, self._columns, self._definition.key)
+        left: dict[Letter, str] = {}
+        while True:
+            owners = {letter.owner for letter in left if letter.owner is not None}
+            flowing = without(records, owners, {one.id for one in left if one.owner is None})
+            try:
+                changes = {
+                    name: folded(model, self._of(name, flowing))
+                    for name, model in self._models.items()
+                }
+                self._maintainer.apply(changes, self._sink, str(uuid.uuid4()), 0, {}, again)
+                break
+            except Exception as error:
+                poison = self._isolate(flowing, error, _RETRIED)
+                found = {by_id[one.record]: one.cause for one in poison}
+                if found.keys() <= left.keys():
+                    raise
+                left |= found
+        refused = self._parked_rows.refused
+        rows = [one for one in letters if one.is_row and one.key in refused]
+        return left | {one: refused[one.key or b""] for one in rows}
+
+    def _isolate(self, flowing: DataFrame, error: BaseException, at_most: int) -> list[Poison]:
+        """The events of any table that are to blame; raises ``error`` if none is."""
+        found = translate(error, self._definition.name)
+        records = {name: (model, self._of(name, flowing)) for name, model in self._models.items()}
+        poison = poison_of(records.values(), found, at_most)
+        if not poison:
+            raise error
+        return poison
+
+    def _is_news(self, topic: str, position: Position, deletes: bool) -> bool:
+        """Whether an event is not left out anyway: ``_news`` has the same rules."""
+        beginning, attempts = self._state.beginning(), read_attempts(self._state.mirrors)
+        begin = Position(0 if beginning is None else beginning.lsn, 0)
+        whole = Position(0 if beginning is None else beginning.upto, 0)
+        for table, of_table in self._topics.items():
+            if of_table == topic:
+                begin = max(begin, attempts.truncated.get(table, begin))
+        return position >= begin and (deletes or position >= whole)
+
+    def _begin(self, number: int) -> Offsets:
+        """Where a batch begins, as far as the checkpoint knows."""
+        if number:
+            return batch_offsets(self._state.checkpoint, number - 1)
+        beginning = self._state.beginning()
+        return {} if beginning is None else beginning.offsets
+
+    def _folded(self, records: DataFrame, begin: Offsets) -> dict[str, pa.Table]:
         """What each table's records amount to."""
         with ExitStack() as held:
             if len(self._topics) > 1:  # else they are read from Kafka for each of them
                 records = records.persist()
                 held.enter_context(released(records))
             return {
-                name: self._news(folded(model, records.where(F.col("topic") == self._topics[name])))
+                name: self._news(name, folded(model, self._of(name, records)), begin)
                 for name, model in self._models.items()
             }
 
-    def _news(self, rows: pa.Table) -> pa.Table:
-        """Without what the snapshot has that filled the mirrors."""
+    def _of(self, table: str, records: DataFrame) -> DataFrame:
+        return records.where(F.col("topic") == self._topics[table])
+
+    def _news(self, table: str, rows: pa.Table, begin: Offsets) -> pa.Table:
+        """Without what the snapshot has that filled the mirrors, and what was deleted before."""
         beginning = self._state.beginning()
-        if beginning is None:
-            return rows
-        lsn = rows.column(COMMIT_LSN)
-        begun = pc.greater_equal(lsn, beginning.lsn)
-        later = pc.or_(rows.column(DELETED), pc.greater_equal(lsn, beginning.upto))
-        return rows.filter(pc.and_(begun, later))
+        if beginning is not None:
+            lsn = rows.column(COMMIT_LSN)
+            begun = pc.greater_equal(lsn, beginning.lsn)
+            later = pc.or_(rows.column(DELETED), pc.greater_equal(lsn, beginning.upto))
+            rows = rows.filter(pc.and_(begun, later))
+        forgotten = read_attempts(self._state.mirrors).forgotten.get(table)
+        deleted = partial(self._deleted, table, begin)
+        return without_returned(rows, self._mirrors[table], forgotten, deleted)
+
+    def _deleted(self, table: str, begin: Offsets, keys: pa.Table) -> pa.Table:
+        """Of some rows, those that the records before a batch delete in the end."""
+        topic, beginning = self._topics[table], self._state.beginning()
+        first = {} if beginning is None else beginning.offsets.get(topic, {})
+        kept = self._broker.beginning_offsets([topic])[topic]
+        low = {partition: max(at, first.get(partition, 0)) for partition, at in kept.items()}
+        at = begin.get(topic, {})
+        high = {partition: max(start, at.get(partition, 0)) for partition, start in low.items()}
+        records = read_topics(self._spark, self._config.kafka, {topic: low}, {topic: high})
+        records = self._parking.history(records)
+        return deletions(self._models[table], records, self._spark.createDataFrame(keys))
 
     def _described(self, evaluate: Callable[[], _T]) -> _T:
-        """Evaluate a batch; once more if an event names a version not read yet."""
+        """Evaluate a batch; once more if its events are of versions that were not read yet: then
+        they are unknown, or hold what the older types do not."""
         name = self._definition.name
         try:
             return evaluate()
         except Exception as error:
-            if not isinstance(translate(error, name), UnknownSchemaError):
+            if not isinstance(translate(error, name), POISON) or not self._learn():
                 raise
-        columns = self._sink_columns()
-        if self.read() != columns:
-            self._sink.prepare(self._sink_columns(), self._definition.key)
-        self.open(created=False, begin={})
         return evaluate()
 
-    def _sink_columns(self) -> StructType:
-        assert self._view is not None
-        return columns_of(self._view)
+    def _learn(self) -> bool:
+        """Read the tables' versions again; the view and its mirrors may have other columns then.
+        Whether there are new ones."""
+        known, before = self._known(), self._columns
+        columns = self.read()
+        if self._known() == known:
+            return False
+        if columns != before:
+            self._sink.prepare(columns, self._definition.key)
+        self._open()
+        return True
+
+    def _known(self) -> dict[str, list[str]]:
+        return {name: list(model.versions) for name, model in self._models.items()}
 
     def close(self) -> None:
-        """Nothing is held."""
+        self._parking.close()

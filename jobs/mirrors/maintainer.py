@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import reduce
-from operator import and_
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
 from jobs.applying import NOWHERE
 from jobs.fold import EVENT, TRUNCATE
-from jobs.mirrors.attempts import read_attempts, write_attempts
+from jobs.mirrors.attempts import Attempts, read_attempts, write_attempts
 from jobs.mirrors.changes import at, write_changes
 from jobs.mirrors.mirror import Mirror
-from jobs.mirrors.queries import Maintenance, relations_of
-from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED, Batch, Sink
-from jobs.sinks.schema import quoted
+from jobs.mirrors.queries import Maintenance
+from jobs.mirrors.rows import ParkedRows
+from jobs.mirrors.storing import Store
+from jobs.mirrors.touched import TouchedKeys, together
+from jobs.sinks import COMMIT_LSN, Batch, Sink
 from views.maintained import MaintainedView
-
-_THERE = "__there"
 
 
 class Maintainer:
@@ -38,15 +35,28 @@ class Maintainer:
         columns: StructType,
         mirrors: Mapping[str, Mirror],
         directory: Path,
+        parked: ParkedRows | None = None,
     ) -> None:
-        self._session, self._view, self._columns = session, view, columns
+        """``parked`` are rows that could not be made or stored; None: such a row is an error."""
+        self._session, self._view = session, view
         self._mirrors, self._directory = mirrors, directory
         self._maintenance = Maintenance(view, mirrors)
+        self._touched = TouchedKeys(directory)
+        self._store = Store(session, self._maintenance, columns, view, parked)
 
-    def apply(self, rows: Mapping[str, pa.Table], sink: Sink, generation: str, number: int) -> int:
+    def apply(
+        self,
+        rows: Mapping[str, pa.Table],
+        sink: Sink,
+        generation: str,
+        number: int,
+        end: Offsets,
+        again: pa.Table | None = None,
+    ) -> int:
         """Make the mirrors and the store equal to folded changes of tables; the keys touched.
 
-        Whatever a killed attempt left behind is made good.
+        ``end`` is where the changes end in the topics. Whatever a killed attempt left behind is
+        made good. ``again`` are keys to be made anew, whatever changed.
         """
         before = read_attempts(self._directory)
         now = before.begun(max(map(_highest, rows.values())), _truncated(rows))
@@ -58,16 +68,28 @@ class Maintainer:
             for name, mirror in self._mirrors.items()
         }
         keys = self._maintenance.touched(self._session, changes, before.settled)
+        keys = self._touched.with_unsettled(keys, before)
+        keys = keys if again is None else together([keys, again])
         if len(keys):
-            made = _made_anew(
-                self._maintenance, self._session, self._columns, keys, now.position, _oldest(rows)
-            )
-            with made as anew:
-                sink.apply(anew, Batch(self._view.name, generation, number, len(keys)))
-        write_attempts(self._directory, now.done())
-        for mirror in self._mirrors.values():
-            mirror.tend()
+            self._touched.keep(keys, now.last)
+            batch = Batch(self._view.name, generation, number, len(keys))
+            self._store.make_equal(keys, now.position, _oldest(rows), sink, batch)
+        now = now.done(end)
+        write_attempts(self._directory, now)
+        self._touched.clear()
+        self._tend(now)
         return len(keys)
+
+    def _tend(self, settled: Attempts) -> None:
+        """Write mirrors anew that hold much that is over."""
+        littered = {name: one for name, one in self._mirrors.items() if one.littered}
+        if not littered:
+            return
+        deletions = {name: mirror.newest_deletion() for name, mirror in littered.items()}
+        known = {name: at for name, at in deletions.items() if at is not None}
+        write_attempts(self._directory, settled.forgetting(known))
+        for mirror in littered.values():
+            mirror.rewrite()
 
 
 def _highest(rows: pa.Table) -> int:
@@ -88,48 +110,3 @@ def _truncated(rows: Mapping[str, pa.Table]) -> dict[str, Position]:
         if len(some):
             found[name] = max(at(some))
     return found
-
-
-@contextmanager
-def _made_anew(
-    maintenance: Maintenance,
-    session: SparkSession,
-    columns: StructType,
-    keys: pa.Table,
-    position: Position,
-    committed_us: int | None,
-) -> Iterator[DataFrame]:
-    """What a sink applies for touched keys, cached: their rows, deletions where there is none."""
-    names = list(keys.column_names)
-    with relations_of(session) as relations:
-        rows = maintenance.rows(session, keys, relations).withColumn(_THERE, F.lit(True))
-        wanted = session.createDataFrame(keys).alias("k")
-        same = [F.col(f"k.{quoted(name)}") == F.col(f"r.{quoted(name)}") for name in names]
-        joined = wanted.join(rows.alias("r"), reduce(and_, same), "left")
-        shown = [
-            F.col(f"{'k' if field.name in names else 'r'}.{quoted(field.name)}")
-            .cast(field.dataType)
-            .alias(field.name)
-            for field in columns
-        ]
-        gone = F.col(f"r.{_THERE}").isNull()
-        held = joined.select(*shown, *controls(position, committed_us, gone))
-        held = held.persist()
-        try:
-            yield held
-        finally:
-            held.unpersist()
-
-
-def controls(position: Position, committed_us: int | None, deleted: Column) -> list[Column]:
-    """What a sink needs beside the view's columns, the same of all rows but for ``deleted``."""
-    at = F.lit(None).cast("timestamp")
-    if committed_us is not None:
-        at = F.timestamp_micros(F.lit(committed_us))
-    return [
-        deleted.alias(DELETED),
-        F.lit(position.commit_lsn).cast("bigint").alias(COMMIT_LSN),
-        F.lit(position.ordinal).cast("bigint").alias(ORDINAL),
-        F.expr("cast(array() as array<string>)").alias(UNCHANGED),
-        at.alias(COMMITTED_AT),
-    ]

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, write_deltalake
 from deltalake.exceptions import TableNotFoundError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
-from cdc.errors import ViewError
+from cdc.lsn import Position
+from jobs.faults import fault
 from jobs.mirrors import sql
 from jobs.mirrors.sql import ATTEMPT
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
@@ -63,16 +64,22 @@ class Mirror:
             write_deltalake(self._path, wanted.empty_table(), mode="ignore")
             return True
         held = pa.schema(table.schema().to_arrow())
-        for column in wanted:
-            there = held.field(column.name) if column.name in held.names else None
-            if there is not None and there.type != column.type:
-                raise ViewError(
-                    f"{self._path} holds {column.name} as {there.type}, it is {column.type} now",
-                    "rebuild the view: `headwater view rebuild`",
-                )
         if any(name not in held.names for name in wanted.names):
             write_deltalake(self._path, wanted.empty_table(), mode="append", schema_mode="merge")
+        if any(one.name in held.names and held.field(one.name).type != one.type for one in wanted):
+            self._widen()
         return False
+
+    def _widen(self) -> None:
+        """Give columns the types they have now, all versions kept. ``jobs.mirrors.tables`` has seen
+        that each value stays what it is."""
+        held = self._spark.read.format("delta").load(str(self._path))
+        columns = [
+            F.col(quoted(stored(field.name))).cast(field.dataType).alias(stored(field.name))
+            for field in self._whole
+        ]
+        wide = held.select(*columns, ATTEMPT).write.format("delta").mode("overwrite")
+        wide.option("overwriteSchema", "true").save(str(self._path))
 
     def append(self, versions: pa.Table, attempt: int) -> None:
         """Write new versions of rows; they count from here on."""
@@ -132,23 +139,36 @@ class Mirror:
         keys = [F.col(quoted(name)) for name in self._key]
         return held.groupBy(*keys).agg(newest).select("newest.*")
 
-    def tend(self) -> None:
-        """Write it anew without what newer versions replaced, if there is much of that. Only
-        between attempts that are settled."""
+    @property
+    def littered(self) -> bool:
+        """Whether much of it is deletions, and versions that newer ones replaced."""
         versions = DeltaTable(self._path).count()
         if self._rows < 0:
-            self._rows = self._newest(None).count()
-        if versions - self._rows <= max(_FEW, self._rows // 5):
-            return
-        self.rewrite()
+            self._rows = self.frame().count()
+        return versions - self._rows > max(_FEW, self._rows // 5)
+
+    def newest_deletion(self) -> Position | None:
+        """The highest position of a deletion it holds."""
+        builder = QueryBuilder().register("m", DeltaTable(self._path))
+        found = pa.table(builder.execute(sql.newest_deletion()).read_all()).to_pylist()
+        return Position(*found[0].values()) if found else None
 
     def rewrite(self) -> None:
-        """One version of each row, in the order of the key."""
+        """One version of each row, in the order of the key, and no deletions. Only between attempts
+        that are settled."""
         self._write(self.frame(), "overwrite")
 
     def fill(self, rows: DataFrame) -> None:
         """The rows of an empty mirror, each once, as for a store."""
-        self._write(rows.select(*(F.col(quoted(name)) for name in self.arrow.names)), "append")
+        self._write(rows.select(*(self._told_apart(field) for field in self._whole)), "append")
+
+    def _told_apart(self, field: StructField) -> Column:
+        column = F.col(quoted(field.name))
+        if field.name not in self.key:
+            return column
+        message, hint = "the key of a row is null", "choose columns in source.keys that are not"
+        null = fault("ViewError", message, F.lit(f"the snapshot of {self._path.name}"), hint)
+        return F.coalesce(column, null.cast(field.dataType)).alias(field.name)
 
     def _write(self, rows: DataFrame, mode: str) -> None:
         keys = [F.col(quoted(name)) for name in self._key]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from cdc.errors import ViewError
 from jobs.account import SAMPLE, Account
 from jobs.applying import Model
-from jobs.fold import EVENT, TRUNCATE
+from jobs.fold import EVENT, SNAPSHOT, TRUNCATE
 from jobs.mirrors.mirror import Mirror
-from jobs.sinks import DELETED
+from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
+from jobs.sinks.schema import quoted
 from jobs.versions import Versions
 from views.definition import parse_view
 from views.maintained import MaintainedView
@@ -31,16 +35,35 @@ def models_of(view: MaintainedView, versions: Mapping[str, Versions]) -> dict[st
 
 
 def open_mirrors(
-    spark: SparkSession, models: Mapping[str, Model], directory: Path
+    spark: SparkSession, models: Mapping[str, Model], directory: Path, begun: bool = False
 ) -> dict[str, Mirror]:
-    """The mirrors in a directory, created where they are not there yet."""
+    """The mirrors in a directory, created where they are not there yet.
+
+    Raises ``ViewError`` when one is gone of those that were ``begun``.
+    """
     mirrors = {
         name: Mirror(spark, directory / name, model.columns, model.view.key)
         for name, model in models.items()
     }
-    for mirror in mirrors.values():
-        mirror.prepare()
+    for name, mirror in mirrors.items():
+        created = mirror.prepare()
+        if created and begun:
+            view = models[name].view.name
+            shutil.rmtree(directory / name)  # it is missed by the next process as well
+            raise ViewError(
+                f"view {view}: {directory / name}, its mirror of {name}, is gone",
+                f"`headwater view rebuild {view}` fills it, from a snapshot",
+            )
     return mirrors
+
+
+def deletions(model: Model, records: DataFrame, keys: DataFrame) -> pa.Table:
+    """The rows that ``records`` delete in the end, those of ``keys`` only: where they stand."""
+    gone = F.col(DELETED) & ~F.col(EVENT)["op"].isin(SNAPSHOT, TRUNCATE)
+    rows = model.rows(records).where(gone)
+    return rows.select(*map(quoted, keys.columns), COMMIT_LSN, ORDINAL).join(
+        F.broadcast(keys), keys.columns, "left_semi"
+    ).toArrow()  # fmt: skip
 
 
 def folded(model: Model, records: DataFrame) -> pa.Table:

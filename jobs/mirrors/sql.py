@@ -10,7 +10,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from jobs.sinks import COMMIT_LSN, ORDINAL
+from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
 
 ATTEMPT = "__attempt"
 
@@ -47,6 +47,13 @@ def unsettled(key: Sequence[str], settled: int) -> str:
     """The keys that attempts after ``settled`` wrote."""
     keys = ", ".join(map(quoted, key))
     return f"SELECT DISTINCT {keys} FROM m WHERE {quoted(ATTEMPT)} > {settled}"
+
+
+def newest_deletion() -> str:
+    """Where the newest deletion stands, if there is one."""
+    place = ", ".join(map(quoted, (COMMIT_LSN, ORDINAL)))
+    order = ", ".join(f"{quoted(name)} DESC" for name in (COMMIT_LSN, ORDINAL))
+    return f"SELECT {place} FROM m WHERE {quoted(DELETED)} ORDER BY {order} LIMIT 1"
 
 
 def is_one_of(column: str, values: Sequence[Any]) -> str | None:

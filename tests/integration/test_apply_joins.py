@@ -19,7 +19,7 @@ from jobs.state import view_directory
 from tests.events import delete, event, truncate
 from tests.recording import RecordingSink
 from tests.waiting import wait_until
-from tests.written import INT4, TEXT, Log
+from tests.written import INT4, INT8, TEXT, Log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +34,11 @@ ORDERS = Relation(
         Column("id", INT4, -1, True), Column("customer_id", INT4, -1, False),
         Column("total", INT4, -1, False), Column("note", TEXT, -1, False),
     ), ("id",),
+)  # fmt: skip
+WIDE = Relation(
+    2, "public", "orders", "d",
+    (*ORDERS.columns[:2], Column("total", INT8, -1, False), ORDERS.columns[3],
+     Column("extra", INT4, -1, False)), ("id",),
 )  # fmt: skip
 JOINED = """
     select o.id, o.total, o.note, c.name from orders o left join customers c on c.id = o.customer_id
@@ -143,7 +148,23 @@ def test_an_older_checkpoint_changes_nothing(shop: Shop, tmp_path: Path) -> None
     assert shop.shown("name") == {10: ("Bobby",), 11: ("Bobby",)}
 
 
-def test_a_running_joined_view_is_fresh(shop: Shop) -> None:
+def test_an_older_copy_of_the_whole_state_is_refused(shop: Shop, tmp_path: Path) -> None:
+    """What came and went since would stay: nothing in the copy tells of it."""
+    shop.order(2, 10, 1)
+    assert shop.apply_now() == {}
+    shutil.copytree(shop.checkpoint.parent, tmp_path / "kept")
+    shop.order(3, 11, 1)
+    assert shop.apply_now() == {}
+    shutil.rmtree(shop.checkpoint.parent)
+    shutil.copytree(tmp_path / "kept", shop.checkpoint.parent)
+    shop.orders.write(*delete(4, 1, {"id": 11}, ORDERS.schema_id()))
+    for _ in range(2):
+        failed = shop.apply_now()
+        assert "it is an older copy" in str(failed["v"])
+        assert "headwater view rebuild v" in str(failed["v"])
+
+
+def test_a_running_joined_view_is_fresh_and_takes_wider_columns(shop: Shop) -> None:
     stopping = threading.Event()
     failed: dict[str, HeadwaterError] = {}
 
@@ -158,6 +179,10 @@ def test_a_running_joined_view_is_fresh(shop: Shop) -> None:
             shop.customer(2 * i, i, f"c{i}")
             shop.order(2 * i + 1, i, i)
             wait_until(partial(shop.shows, i, f"c{i}"), f"order {i}")
+        shop.orders.describe(WIDE)  # ALTER TABLE orders ALTER total TYPE bigint, ADD extra int
+        row = {"id": 9, "customer_id": 1, "total": 2**40, "note": None, "extra": 1}
+        shop.orders.write(event(20, 1, row, schema_id=WIDE.schema_id()))
+        wait_until(lambda: shop.shown("total").get(9) == (2**40,), "a value of the wider type")
     finally:
         stopping.set()
         applying.join(120)

@@ -17,6 +17,7 @@ from jobs.mirrors.attempts import Attempts, read_attempts, write_attempts
 from jobs.mirrors.changes import Changed, write_changes
 from jobs.mirrors.mirror import Mirror
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
+from jobs.sinks.refusing import RowsUnfitError
 
 COLUMNS = StructType(
     [
@@ -69,7 +70,7 @@ class Table:
         found = write_changes(
             "v", self.mirror, rows(*changes), before, now, now.truncated.get("t", NOWHERE)
         )
-        self.attempts = now.done() if settles else now
+        self.attempts = now.done({}) if settles else now
         return images(found)
 
     def held(self) -> dict[int, Any]:
@@ -135,6 +136,13 @@ def test_a_value_that_was_left_out_is_taken_from_the_mirror(table: Table) -> Non
         table.write(change(3, 2, 6, unchanged=["note"]))
 
 
+def test_a_row_whose_key_is_null_is_told_and_never_taken_for_another(table: Table) -> None:
+    with pytest.raises(RowsUnfitError, match="a row's key is null") as caught:
+        table.write(change(1, None, 5, "x"), change(2, 1, 6, "y"))
+    assert [row.position for row in caught.value.rows] == [Position(1, 1)]
+    assert table.write(change(3, None, op="d"), change(4, 2, 7, "z")) == {2: (None, (7, "z"))}
+
+
 def test_many_values_are_looked_up_as_few_are(table: Table) -> None:
     table.write(*(change(1, i, i % 7, "x") for i in range(2000)))
     few = pa.table({"a b,c": pa.array([3], pa.int64())})
@@ -152,6 +160,6 @@ def test_attempts_are_kept_whole(tmp_path: Path) -> None:
     )
     assert (begun.position, begun.settled) == (Position(70, 2), 0)
     assert begun.truncated == {"public.t": Position(9, 2)}
-    write_attempts(tmp_path, begun.done())
-    assert read_attempts(tmp_path) == begun.done()
-    assert begun.done().settled == 2
+    write_attempts(tmp_path, begun.done({}))
+    assert read_attempts(tmp_path) == begun.done({})
+    assert begun.done({}).settled == 2

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from io import StringIO
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
+from cdc.cli import dlq
 from cdc.cli.dlq_display import age, described, document, fields, of_events, of_keys, outcome
-from cdc.errors import HeadwaterError, LogError, ViewError
+from cdc.cli.lag import waiting_keys
+from cdc.errors import HeadwaterError, LogError, UsageError, ViewError
 from cdc.events.parked import (
     BEHIND,
     Fate,
@@ -20,13 +24,17 @@ from cdc.events.parked import (
     by_generation,
     fate,
     letter_record,
+    row_letter,
     settled_record,
 )
 from cdc.events.records import Record as Sent
 from cdc.kafka.broker import Record
 from cdc.lsn import Position
 from jobs.isolating import failing
-from jobs.retrying import Outcome
+from jobs.retrying import Outcome, qualified
+
+if TYPE_CHECKING:
+    from cdc.lag import PartitionLag
 
 VALUE = b'{"op":"u","source":{"commit_lsn":7,"ordinal":2},"after":{"name":"secret"}}'
 POISON = Letter(
@@ -49,7 +57,7 @@ def test_letters_come_back_as_they_were_written() -> None:
     found = by_generation(kept(*sent, *sent, letter_record("h", POISON)), values=True)
     assert list(found["g"].open.values()) == [POISON, BEHIND_IT, FOREIGN]
     assert list(found["h"].open) == ["shop.public.t-1-17"]
-    assert found["g"].keys == {b'{"id":1}': [POISON, BEHIND_IT]}
+    assert found["g"].keys == {POISON.owner: [POISON, BEHIND_IT]}
     assert (found["g"].keyless, found["g"].parked) == ([FOREIGN], 2)
 
 
@@ -148,3 +156,45 @@ def test_what_became_of_letters_is_a_line_each() -> None:
 
 def test_ages_are_short() -> None:
     assert [age(s) for s in (-1, 59, 60, 7200, 200_000)] == ["0 s", "59 s", "1 min", "2 h", "2 d"]
+
+
+ROW = row_letter("v", b'{"id":"7"}', Position(9, 4), 1_000, 2_000, "refused")
+OTHER = POISON._replace(topic="shop.public.u", offset=3)
+
+
+def test_a_row_of_the_view_has_a_letter_of_its_own_and_tables_share_no_key() -> None:
+    sent = [letter_record("g", one) for one in (POISON, OTHER, ROW, ROW._replace(cause="again"))]
+    found = by_generation(kept(*sent), values=True)["g"]
+    assert found.keys == {POISON.owner: [POISON], OTHER.owner: [OTHER]}
+    assert found.rows == {b'{"id":"7"}': ROW._replace(cause="again")}
+    assert (found.parked, found.keyless) == (3, [])
+    shown = rendered(of_keys({"v": found}))
+    lines = [line for line in shown.splitlines() if "│ v" in line]
+    assert ["shop.public.t" in lines[0], "shop.public.u" in lines[1]] == [True, True]
+    assert "the view" in lines[2]
+    assert "id=7" in lines[2]
+    (settled,) = by_generation(kept(*sent[2:], settled_record("g", ROW.id, 5))).values()
+    assert settled.parked == 0
+
+
+def test_a_key_that_tables_share_is_to_be_told_with_its_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    open_ = {one.id: one for one in (POISON, OTHER, ROW)}
+    monkeypatch.setattr(dlq, "letters", lambda *_: Letters(open_))
+    config: Any = None
+    assert dlq._wanted(config, "v", ["shop.public.u:id=1"]) == ['shop.public.u:{"id":1}']
+    assert dlq._wanted(config, "v", ["id=7"]) == ['v:{"id":"7"}']
+    with pytest.raises(UsageError, match="parked of several tables"):
+        dlq._wanted(config, "v", ["id=1"])
+    assert qualified(OTHER) == 'shop.public.u:{"id":1}'
+
+
+def test_lag_counts_keys_where_they_wait_and_rows_of_a_view_once() -> None:
+    lines = [SimpleNamespace(view="v", topic=topic, partition=p) for topic, p in PLACES]
+    views = cast("list[PartitionLag]", lines)
+    parked = {("v", "t", 1): 2, ("v", "u", 1): 3, ("v", "v", -1): 4}
+    assert waiting_keys(views, parked) == [4, 2, 3]
+
+
+PLACES = (("t", 0), ("t", 1), ("u", 1))

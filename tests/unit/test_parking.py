@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.errors import ViewError
+from cdc.events.parked import Owner
 from jobs.faults import UnfitValueError
 from jobs.schema import PLACEHOLDER
 from jobs.state import Beginning
@@ -81,13 +82,13 @@ def test_records_that_are_no_events_park_their_key_if_they_have_one(view: Parked
     view.apply(put(2, 1, "later"), put(3, 2, "b"))
     assert view.rows() == {2: "b"}
     keys = view.box.letters.keys
-    assert {key: [one.offset for one in of] for key, of in keys.items()} == {
+    assert {owner.key: [one.offset for one in of] for owner, of in keys.items()} == {
         b'{"id":1}': [0, 1, 4],
         b"\xff": [3],
     }
     assert [one.offset for one in view.box.letters.keyless] == [2]
     assert view.parking.parked == 3
-    assert [letter.position for letter in keys[b"\xff"]] == [None]
+    assert [letter.position for letter in keys[Owner("events", b"\xff")]] == [None]
 
 
 def test_an_event_of_a_version_that_nobody_described_is_parked(view: ParkedView) -> None:

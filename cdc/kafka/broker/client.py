@@ -179,21 +179,22 @@ class Broker:
         )
         return _by_topic((tp.topic, tp.partition, at.offset) for tp, at in found.items())
 
-    def committed(self, group: str, topics: Sequence[str]) -> Offsets:
-        """Offsets committed to a group, of these topics; what was never committed is absent."""
+    def committed(self, group: str, topics: Sequence[str], note: str | None = None) -> Offsets:
+        """Offsets committed to a group, of these topics; what was never committed is absent. With
+        ``note``: those that were committed with it."""
         found = self._connection.call(
             f"reading offsets of group {group}", lambda admin: admin.list_group_offsets(group)
         )
         return _by_topic(
             (tp.topic, tp.partition, at.offset)
             for tp, at in found.get(group, {}).items()
-            if tp.topic in topics and at.offset >= 0
+            if tp.topic in topics and at.offset >= 0 and note in (None, at.metadata)
         )
 
-    def commit_group(self, group: str, offsets: Offsets) -> None:
-        """Commit offsets to a group without being a member of it."""
+    def commit_group(self, group: str, offsets: Offsets, note: str = "") -> None:
+        """Commit offsets to a group without being a member of it; ``note`` is kept with them."""
         wanted = {
-            TopicPartition(topic, partition): OffsetAndMetadata(offset)
+            TopicPartition(topic, partition): OffsetAndMetadata(offset, note, -1)
             for topic, of_topic in offsets.items()
             for partition, offset in of_topic.items()
         }

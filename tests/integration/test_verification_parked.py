@@ -1,0 +1,56 @@
+"""Which rows of a view over several tables wait, as its letters and the source tell."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from cdc.events.parked import Letter, Letters, row_letter
+from cdc.lsn import Position
+from tests.mirrored import CUSTOMERS, ORDERS
+from verification.canonical import unpacked
+from verification.parked import parked_rows
+from verification.source import source_at_new_lsn
+from views.definition import parse_view
+from views.maintained import resolve_maintained
+
+SQL = """
+    select c.id, c.name, count(o.id) as orders, 'a%b' as odd
+    from customers c left join orders o on o.customer_id = c.id where c.name <> 'gone' group by c.id
+"""
+
+
+@pytest.fixture
+def dsn(database: str) -> str:
+    with psycopg.connect(database, autocommit=True) as conn:
+        for statement in (
+            "create table customers (id int primary key, name text)",
+            "create table orders (id int primary key, customer_id int, total int, note text)",
+            "create publication p for table customers, orders",
+            "insert into customers values (1, 'Ada'), (2, 'Bob'), (3, 'gone')",
+            "insert into orders values (10, 1), (11, 1), (12, 2), (13, null)",
+        ):
+            conn.execute(statement.encode())
+    return database
+
+
+def letter(table: str, key: str) -> Letter:
+    value = b"{}"
+    return Letter(f"shop.public.{table}", 0, len(key), key.encode(), value, 2, None, 1, 1, "odd")
+
+
+def test_rows_are_told_by_the_keys_of_their_tables_and_by_their_own(dsn: str) -> None:
+    definition = parse_view("v", "s", ["id"], SQL)
+    view = resolve_maintained(definition, {one.name: one for one in (CUSTOMERS, ORDERS)})
+    letters = Letters()
+    letters.add([letter("orders", '{"id":10}'), letter("orders", '{"id":13}')])
+    with source_at_new_lsn(dsn, view, "p", 30, lambda _: None) as source:
+        found = parked_rows(view, letters, source, "shop")
+        assert {unpacked(key) for key in found} == {(1,)}
+        letters.add([letter("customers", '{"id":3}'), letter("customers", '{"id":"odd"}')])
+        assert parked_rows(view, letters, source, "shop") == found  # a key that is none
+        letters = Letters()
+        letters.add([letter("customers", '{"id":3}')])
+        letters.add([row_letter("v", b'{"id":"7"}', Position(1, 1), 1, 1, "refused")])
+        found = parked_rows(view, letters, source, "shop")
+        assert {unpacked(key) for key in found} == {(3,), (7,)}

@@ -1,0 +1,82 @@
+"""Which rows of a view wait, as its dead letters tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import orjson
+
+from cdc.errors import SourceError
+from cdc.events.parked import Letters
+from cdc.source.postgres import identifier, literal
+from cdc.topics import table_topic
+from verification.scope import published_rows
+from verification.source import SourceSnapshot
+from verification.touched import key_reader
+from views.dialects import POSTGRES
+from views.maintained import MaintainedView, View
+from views.maintenance import key_queries
+from views.resolve import ResolvedView
+from views.tables import TableVersion
+
+
+def parked_rows(view: View, letters: Letters, source: SourceSnapshot, name: str) -> set[bytes]:
+    """The packed keys of rows that wait, or whose tables' rows do. ``name`` is the source's.
+
+    Of a view over several tables those are told that such a row makes in the source. What it makes
+    in the view, from its last good version, may be others.
+    """
+    if isinstance(view, ResolvedView):
+        row_of = key_reader(view)
+        keys = (owner.key for owner in letters.keys)
+        found = (row_of(key, "a dead letter") for key in keys if key[:1] == b"{")
+        return {key for key in found if key is not None}
+    rows = set[bytes]()
+    for query in _queries(view, letters, source, name):
+        with suppress(SourceError):  # a key in a form that is not PostgreSQL's: it is not told
+            rows |= source.keys(query)
+    return rows
+
+
+def _queries(
+    view: MaintainedView, letters: Letters, source: SourceSnapshot, name: str
+) -> Iterator[str]:
+    if letters.rows:
+        yield _own(view, [orjson.loads(key) for key in letters.rows], source.key_types)
+    rows = published_rows(source.conn, source.publication)
+    for table in {table.name: table for table in view.tables.values()}.values():
+        topic = table_topic(name, table.schema, table.table)
+        keys = [owner.key for owner in letters.keys if owner.topic == topic]
+        keys = [key for key in keys if key[:1] == b"{"]
+        if not keys:
+            continue
+        relations = {
+            alias: f"({rows(one.schema, one.table)})" for alias, one in view.tables.items()
+        }
+        changed = _of(table, keys, rows(table.schema, table.table))
+        for query in key_queries(view):
+            if query.table == table.name:
+                yield query.sql(relations, changed, POSTGRES)
+
+
+def _own(view: MaintainedView, keys: Sequence[dict[str, str]], types: Sequence[str]) -> str:
+    """Rows of the view by their letters' texts."""
+    columns = []
+    for name, kind in zip(view.key, types, strict=True):
+        texts = ", ".join(literal(key[name]) for key in keys)
+        columns.append(f"unnest(array[{texts}]::text[])::{kind} as {identifier(name)}")
+    return f"select {', '.join(columns)}"
+
+
+def _of(table: TableVersion, keys: Sequence[bytes], rows: str) -> str:
+    """Some rows of a table, by keys as events have them."""
+    names = [identifier(name) for name in table.key]
+    record = f"null::{identifier(table.schema)}.{identifier(table.table)}"
+    array = literal(f"[{','.join(key.decode() for key in keys)}]")
+    wanted = (
+        f"select {', '.join(f'p.{name}' for name in names)}"
+        f" from jsonb_populate_recordset({record}, {array}::jsonb) as p"
+    )
+    same = ", ".join(f"r.{name}" for name in names)
+    return f"(select r.* from ({rows}) as r where ({same}) in ({wanted}))"
