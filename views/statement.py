@@ -154,4 +154,4 @@ def _check_join(name: str, join: exp.Join) -> None:
 def _refuse_cross(name: str, join: exp.Join) -> NoReturn:
     _occurrence(name, join.this, join)
     reason = "several tables without ON: a change of one row would touch every row of the other"
-    refuse(name, join, reason, "write JOIN … ON a.x = b.y")
+    refuse(name, join.this, reason, "write JOIN … ON a.x = b.y")

@@ -21,7 +21,7 @@ def compile_node(node: exp.Expr, scope: Scope) -> Term:
             scope.refuse(node, *_NOT_ROWS[kind])
     entry = _ALLOWED.get(type(node))
     if entry is None:
-        scope.refuse(node, _why(node))
+        scope.refuse(node, *_why(node))
     handler, arguments = entry
     unread = [
         name
@@ -78,13 +78,18 @@ _VOLATILE_NAMES = {
 }
 
 
-def _why(node: exp.Expr) -> str:
+def _why(node: exp.Expr) -> tuple[str, str]:
+    """The reason, and the way out if there is one."""
     name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
     if isinstance(node, _VOLATILE) or name in _VOLATILE_NAMES:
-        return "its value changes without a change of the row, so no view can keep it"
+        return "its value changes without a change of the row, so no view can keep it", ""
     if type(node).__name__.startswith("JSON"):
-        return "the text PostgreSQL gives for a part of a JSON value is not what Spark gives"
-    return f"the function {name} is not known to agree in Spark" if name else "is not known here"
+        reason = "the text PostgreSQL gives for a part of a JSON value is not what Spark gives"
+        return reason, "keep the part in a column of the table"
+    return (
+        f"the function {name} is not known to agree in Spark" if name else "is not known here",
+        "",
+    )
 
 
 # Flags the parser sets that say nothing beyond what PostgreSQL means anyway.
