@@ -21,6 +21,28 @@ PAGE = (Path(__file__).parents[2] / "docs/sql.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 REFUSAL = re.compile(r"^(?:key = (.*)\n)?(select .*)\n    (views\..*)$", re.MULTILINE)
 
+TAKEN = set(re.findall(r"`([a-z_0-9]+)`", PAGE.partition("| of | what")[2].partition("\n\n")[0]))
+SAMPLES = {
+    "and": "shipped and id = 1", "or": "shipped or id = 1", "not": "not shipped",
+    "between": "total between 1 and 2", "like": "note like 'a%'", "ilike": "note ilike 'a%'",
+    "case": "case when shipped then 1 else 2 end", "coalesce": "coalesce(note, '')",
+    "nullif": "nullif(note, '')", "greatest": "greatest(total, 1)", "least": "least(id, 1)",
+    "abs": "abs(total)", "ceil": "ceil(total)", "floor": "floor(total)", "round": "round(total, 1)",
+    "concat": "concat(note, id)", "concat_ws": "concat_ws('-', note, id)", "lower": "lower(note)",
+    "upper": "upper(note)", "length": "length(note)", "left": "left(note, 2)",
+    "right": "right(note, 2)", "substring": "substring(note from 2 for 3)",
+    "split_part": "split_part(note, '-', 2)", "position": "position('a' in note)",
+    "strpos": "strpos(note, 'a')", "replace": "replace(note, 'a', 'b')",
+    "translate": "translate(note, 'ab', 'cd')", "trim": "trim(note)", "ltrim": "ltrim(note)",
+    "rtrim": "rtrim(note, 'x')", "lpad": "lpad(note, 5)", "rpad": "rpad(note, 5, '.')",
+    "repeat": "repeat(note, 2)", "reverse": "reverse(note)", "md5": "md5(note)",
+    "starts_with": "starts_with(note, 'a')",
+    "extract": "extract(month from placed at time zone 'UTC')",
+    "date_trunc": "date_trunc('month', placed at time zone 'UTC')",
+    "timestamptz": "placed > '2024-02-29 12:00:00+00'",
+    "uuid": "'6bf1b6f0-3a07-4d55-8d2c-2f3c1a0d9f10'::uuid",
+}  # fmt: skip
+
 
 class Example(NamedTuple):
     """A view of the page, and what the page says of it."""
@@ -67,3 +89,12 @@ def test_a_refusal_reads_as_the_page_shows(example: Example) -> None:
     with pytest.raises(ViewError) as refusal:
         resolve_view(parse_view(example.name, "s", example.key, example.sql), TABLES)
     assert str(refusal.value) == example.said
+
+
+def test_there_is_a_sample_of_everything_that_is_taken() -> None:
+    assert set(SAMPLES) == TAKEN
+
+
+@pytest.mark.parametrize("sample", SAMPLES.values())
+def test_what_is_said_to_be_taken_is_taken(sample: str) -> None:
+    resolve_view(parse_view("v", "s", ["id"], f"select id, {sample} as x from orders"), TABLES)
