@@ -44,7 +44,7 @@ class Mirror:
         self._spark, self._path = spark, path
         self.columns, self.key = columns, tuple(key)
         self._whole = StructType([*columns, *_VERSION])
-        self.arrow = to_arrow_schema(self._whole)
+        self.arrow = to_arrow_schema(self._whole, timezone="UTC")
         self._names = [stored(name) for name in self.arrow.names]
         self._key = [stored(name) for name in self.key]
         self._rows = self._versions = -1

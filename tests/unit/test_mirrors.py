@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,12 +13,14 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from cdc.errors import ViewError
 from cdc.lsn import Position
 from jobs.applying import NOWHERE
+from jobs.columns import spark_type
 from jobs.fold import EVENT
 from jobs.mirrors.attempts import Attempts, read_attempts, write_attempts
 from jobs.mirrors.changes import Changed, write_changes
 from jobs.mirrors.mirror import Mirror
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.refusing import RowsUnfitError
+from views.types import PgType
 
 COLUMNS = StructType(
     [
@@ -163,3 +166,25 @@ def test_attempts_are_kept_whole(tmp_path: Path) -> None:
     write_attempts(tmp_path, begun.done({}))
     assert read_attempts(tmp_path) == begun.done({})
     assert begun.done({}).settled == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("int2", 7), ("int8", 1 << 60), ("float8", 0.1), ("bool", True),
+        ("date", date(2024, 2, 29)), ("text", "it's"), ("bytea", b"\x00\xff"),
+        ("timestamptz", datetime(1066, 10, 14, 9, 0, 0, 1, tzinfo=UTC)),
+        ("timestamp", datetime(2524, 2, 29, 12, 0, 0, 1)),
+    ],
+)  # fmt: skip
+def test_rows_are_found_by_values_of_each_type(tmp_path: Path, kind: str, value: Any) -> None:
+    columns = StructType(
+        [StructField("id", IntegerType()), StructField("v", spark_type(PgType(kind)))]
+    )
+    mirror = Mirror(cast("Any", None), tmp_path / "public.t", columns, ("id",))
+    mirror.prepare()
+    held = [{"id": 1, "v": value}, {"id": 2, "v": None}]
+    control = {DELETED: False, COMMIT_LSN: 1, ORDINAL: 1}
+    mirror.append(pa.Table.from_pylist([{**row, **control} for row in held], mirror.arrow), 1)
+    wanted = pa.table({"v": pa.array([value], mirror.arrow.field("v").type)})
+    assert mirror.rows(wanted).to_pylist() == held[:1]
