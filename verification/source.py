@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
@@ -13,6 +13,7 @@ import orjson
 
 from cdc.errors import RetryableError, SourceError
 from cdc.events.values import Encoder, encoder
+from cdc.protocol.relation import TypeInfo
 from cdc.source.catalog import table_files
 from cdc.source.postgres import (
     Connection,
@@ -32,6 +33,7 @@ from verification.canonical import (
     unpacked,
 )
 from verification.compare import Row
+from verification.nested import Form, built_in, is_nested, nested_form
 from verification.scope import published_sql, table_of
 from views.maintained import View
 from views.types import PgType
@@ -92,9 +94,8 @@ class SourceSnapshot:
             for i, (column, kind) in enumerate(zip(description, kinds, strict=True)):
                 if column.type_code not in _LOADED_OIDS:
                     self._as_text[column.type_code] = as_text
-                of_type, typmod = types[column.type_code], result.fmod(i)
-                encode = encoder(of_type, of_type.typmod if typmod == -1 else typmod)
-                canonical.append(_chained(_event_form(kind, encode), canonicalizer(kind)))
+                form = source_form(kind, types, types[column.type_code], result.fmod(i))
+                canonical.append(_chained(form, canonicalizer(kind)))
             self._canonical = row_canonicalizer(canonical)
             oids = [description[i].type_code for i in self._key]
             names = dict(
@@ -219,7 +220,22 @@ def _refuse_rewritten(conn: Connection, view: View) -> None:
             )
 
 
-def _event_form(kind: PgType, encode: Encoder | None) -> Callable[[str], Any] | None:
+def source_form(
+    kind: PgType, types: Mapping[int, TypeInfo], of_type: TypeInfo, typmod: int
+) -> Form | None:
+    """How PostgreSQL's text of a column becomes what events carry, also inside of nested rows."""
+    if not is_nested(kind):
+        return _event_form(kind, encoder(of_type, of_type.typmod if typmod == -1 else typmod))
+    type_of = built_in(types)
+
+    def of_field(field: PgType) -> Form | None:
+        found = type_of(field)
+        return None if found is None else _event_form(field, encoder(found, found.typmod))
+
+    return nested_form(kind, of_field)
+
+
+def _event_form(kind: PgType, encode: Encoder | None) -> Form | None:
     """From PostgreSQL's text to what an event carries, where the canonical form needs that."""
     if encode is None or (
         kind.name != "array" and kind.spark != "string" and kind.name not in _TIMES
@@ -236,9 +252,7 @@ def _event_form(kind: PgType, encode: Encoder | None) -> Callable[[str], Any] | 
     return decode
 
 
-def _chained(
-    decode: Callable[[str], Any] | None, canonical: Canonicalizer | None
-) -> Canonicalizer | None:
+def _chained(decode: Form | None, canonical: Canonicalizer | None) -> Canonicalizer | None:
     if decode is None or canonical is None:
         return decode or canonical
     return lambda value: canonical(decode(value))

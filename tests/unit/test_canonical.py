@@ -12,7 +12,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from cdc.protocol.relation import TypeInfo
 from verification.canonical import canonicalizer, digest, packed, row_canonicalizer, unpacked
+from verification.source import source_form
 from views.types import BOOL, FLOAT8, INT4, TEXT, TIMESTAMP, TIMESTAMPTZ, PgType, array_of
 
 NUMERIC = PgType("numeric", 38, 10)
@@ -161,3 +163,26 @@ def test_a_nested_row_is_the_same_as_json_of_texts_and_as_values() -> None:
     assert not same(LINE, values, {**values, "of": None})
     assert not same(array_of(LINE), [values, None], [None, values])
     assert same(LINE, {}, dict.fromkeys(values), "{}")
+
+
+def test_nested_rows_are_equal_whatever_their_types_look_like_as_text() -> None:
+    times = array_of(PgType("time"))
+    fields = (("at", PgType("time")), ("all", times), ("n", INT4), ("on", DATE), ("t", TEXT))
+    kind = array_of(PgType("struct", fields=fields))
+    types = {
+        1083: TypeInfo(1083, "pg_catalog", "time", "base", "time"),
+        1: TypeInfo(1, "public", "clock", "domain", "time"),
+    }
+    types[2] = TypeInfo(2, "pg_catalog", "_time", "array", "array", element=types[1083])
+    source = (
+        '[{"at": "18:09:00", "all": "{18:09:00,NULL}", "n": "7", "on": "2024-02-29", "t": "x"},'
+        ' {"at": null, "all": null, "n": null, "on": null, "t": null}, null]'
+    )
+    held = [
+        {"at": "18:09:00Z", "all": ["18:09:00Z", None], "n": 7, "on": date(2024, 2, 29), "t": "x"},
+        {"at": None, "all": None, "n": None, "on": None, "t": None},
+        None,
+    ]
+    form = source_form(kind, types, types[2], -1)
+    assert form is not None
+    assert same(kind, form(source), held)
