@@ -38,6 +38,7 @@ _TOLD = {
     "key change": "a flight gets another number: its primary key changes",
     "bulk": "one transaction changes {bulk:,} rows",
     "alter": "alter table flights add column gate",
+    "rename": "an airline gets another name: one row, and with it all its flights",
 }
 
 
