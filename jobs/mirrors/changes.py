@@ -137,6 +137,8 @@ def _filled(view: str, rows: pa.Table, held: pa.Table, mirror: Mirror) -> pa.Tab
 def _images(mirror: Mirror, touched: dict[Key, None], settled: int) -> Changed:
     wanted = _table(mirror, touched)
     before, after = mirror.rows(wanted, settled), mirror.rows(wanted)
+    if not len(before) or not len(after):  # nothing is as it was: rows that come, as at first
+        return Changed(before, after)
     old, new = _by_key(before, mirror.key), _by_key(after, mirror.key)
     same = {key for key, row in old.items() if new.get(key) == row}
     return Changed(_without(before, same, mirror.key), _without(after, same, mirror.key))
