@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from cdc.config import View
@@ -13,33 +13,25 @@ from cdc.source.catalog import relation
 from cdc.source.types import load_types
 
 if TYPE_CHECKING:
-    from views.resolve import ResolvedView
+    from views import maintained
+    from views.definition import ViewDefinition
+    from views.tables import TableVersion
 
 
 def views(source: Source) -> Iterator[Finding]:
-    """One finding for each view of ``[views]``: its SQL, its table, its columns and its key."""
+    """One finding for each view of ``[views]``: its SQL, its tables, its columns and its key."""
     from views.definition import parse_view
-    from views.resolve import resolve
-    from views.tables import parse_version
+    from views.maintained import resolve_view
 
     config = source.config
     if not config.views or not source.tables:  # what is wrong with the tables has been said
         return
-    types = load_types(source.conn)
-    captured = {(table.schema, table.name): table for table in source.tables}
-    publication = config.source.publication_name
+    tables = _Tables(source)
     for name, view in config.views.items():
         check = f"view {name}"
         try:
             definition = parse_view(name, view.store, view.key, view.sql)
-            table = captured.get((definition.schema, definition.table))
-            if table is None:
-                hint = "add it to source.tables, or correct the view's SQL"
-                message = f"view {name}: table {definition.table_name} is not captured"
-                yield Finding("error", check, message, hint)
-                continue
-            shape = relation(source.conn, table.oid, types, publication, config.source.keys)
-            resolved = resolve(definition, parse_version(shape.describe()))
+            resolved = resolve_view(definition, tables.of(definition))
             _check_columns(resolved, view)
         except HeadwaterError as error:
             yield Finding("error", check, error.message, error.hint)
@@ -47,7 +39,41 @@ def views(source: Source) -> Iterator[Finding]:
             yield Finding("ok", check, f"in {view.store}: {resolved.describe()}")
 
 
-def _check_columns(resolved: ResolvedView, view: View) -> None:
+class _Tables:
+    """The captured tables as a view has them, each looked up once."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._oids = {f"{table.schema}.{table.name}": table.oid for table in source.tables}
+        self._types = load_types(source.conn)
+        self._found: dict[str, TableVersion] = {}
+
+    def of(self, definition: ViewDefinition) -> Mapping[str, TableVersion]:
+        """What a view reads. Raises ``ViewError`` for a table that is not captured."""
+        return {name: self._version(definition.name, name) for name in definition.table_names}
+
+    def _version(self, view: str, table: str) -> TableVersion:
+        from views.tables import parse_version
+
+        if table not in self._oids:
+            raise ViewError(
+                f"view {view}: table {table} is not captured",
+                "add it to source.tables, or correct the view's SQL",
+            )
+        if table not in self._found:
+            source = self._source.config.source
+            shape = relation(
+                self._source.conn,
+                self._oids[table],
+                self._types,
+                source.publication_name,
+                source.keys,
+            )
+            self._found[table] = parse_version(shape.describe())
+        return self._found[table]
+
+
+def _check_columns(resolved: maintained.View, view: View) -> None:
     """Whether what the view says of its store is about columns that it has."""
     names = [output.name for output in resolved.outputs]
     for setting, named in (("mapping", view.mapping), ("index_by", view.index_by)):

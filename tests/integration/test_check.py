@@ -179,9 +179,14 @@ def test_tables_that_cannot_be_captured_are_one_error_each(shop: Deployment) -> 
     assert messages[1].startswith("public.bare has no replica identity")
 
 
-def test_each_view_is_checked_against_its_table_as_it_is(shop: Deployment) -> None:
+def test_each_view_is_checked_against_its_tables_as_they_are(shop: Deployment) -> None:
+    shop.tables = ("public.a", "public.b")
+    shop.execute("create table public.b (id int primary key, a_id int, name text)")
     declared = {
         "good": ("id", "select id, id + 1 as next from a"),
+        "joined": ("id", "select b.id, a.id as a, b.name from b left join a on a.id = b.a_id"),
+        "doubled": ("id", "select a.id, b.name from a join b on b.a_id = a.id"),
+        "half": ("id", "select a.id from a join other o on o.id = a.id"),
         "broken": ("id", "select id frm a where"),
         "unknown": ("id", "select id, nope from a"),
         "elsewhere": ("id", "select id from public.other"),
@@ -194,10 +199,14 @@ def test_each_view_is_checked_against_its_table_as_it_is(shop: Deployment) -> No
     code, found = check(shop)
     assert code == 1
     wrong = {f["check"].removeprefix("view "): f["message"] for f in found["error"]}
-    assert set(wrong) == set(declared) - {"good"}
+    assert set(wrong) == set(declared) - {"good", "joined"}
     assert "public.other is not captured" in wrong["elsewhere"]
+    assert "public.other is not captured" in wrong["half"]
+    assert "(id) is not unique in the view" in wrong["doubled"]
     assert "nope" in wrong["unknown"]
-    assert "view good" in [f["check"] for f in found["ok"]]
+    right = {f["check"]: f["message"] for f in found["ok"]}
+    assert right["view good"] == "in lake: id int4, next int4"
+    assert right["view joined"] == "in lake: id int4, a int4, name text"
 
 
 def test_what_a_view_says_of_its_store_is_about_its_columns(
