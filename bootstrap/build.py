@@ -156,7 +156,8 @@ def _finish(kit: Kit, one: Generation) -> Generation:
 def _load(kit: Kit, one: Generation) -> Generation:
     """Fill the store, and set up the stream's state; a stream of an earlier load is forgotten."""
     definition = one.declared.parsed(kit.name)
-    kit.step(f"loading {one.rows:,} rows into {one.declared.store}")
+    tables = ", ".join(definition.table_names)
+    kit.step(f"loading {one.rows:,} rows of {tables} into {one.declared.store}")
     directory = state_directory(kit.directory, one.number)
     shutil.rmtree(directory / "checkpoint", ignore_errors=True)
     state = open_state(directory, one.declared, one.beginning)

@@ -191,8 +191,8 @@ def said(built: Built) -> str:
     state = "is live" if built.live else "is held beside what is live"
     seconds = sum(built.seconds.values())
     return (
-        f"{built.view}: generation {built.generation} {state}: {built.rows:,} rows in "
-        f"{seconds:.1f} s ({took})"
+        f"{built.view}: generation {built.generation} {state}: {built.rows:,} rows read, "
+        f"in {seconds:.1f} s ({took})"
     )
 
 
