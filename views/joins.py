@@ -11,7 +11,7 @@ from sqlglot import exp
 from views.clauses import Clause, condition_clause, row_scope
 from views.shapes import columns, conjuncts, plain, shape, unwrapped
 from views.tables import TableVersion
-from views.terms import ColumnRef, Scope
+from views.terms import ColumnRef, Scope, place
 from views.types import FLOATS, INTEGERS, STRINGS, PgType
 
 
@@ -46,7 +46,7 @@ def joined(statement: exp.Select, names: Sequence[str], scope: Scope) -> tuple[J
         if not any(_links(part, alias) for part in on):
             reason = f"ON has no equality between {alias} and a table before it"
             hint = "write ON a.x = b.y: other conditions may stand beside it"
-            scope.refuse(node.args["on"], reason, hint)
+            scope.refuse(node.args["on"] if place(node.args["on"]) else node, reason, hint)
         found.append(join)
     return tuple(found)
 
