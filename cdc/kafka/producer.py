@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
@@ -35,6 +34,8 @@ _TOO_LARGE: Final = (
 )
 _SAYS_TOO_LARGE: Final = "Message size too large"
 """What is fatal for the order of records has a code of its own, and quotes the reason."""
+_REASON_S: Final = 1.0
+"""A client that takes no more records tells the reason sooner."""
 _MEND: Final = (
     "mend the topic or the broker, then start capture again: nothing was confirmed past what was "
     "refused"
@@ -140,10 +141,7 @@ class Producer:
 
     def poll(self, timeout_s: float = 0) -> None:
         """Serve acknowledgements; raises ``LogError`` when Kafka refused a record for good."""
-        try:
-            self._producer.poll(timeout_s)
-        except KafkaException as error:  # what is fatal comes here, and to nobody's callback
-            self._on_error(error.args[0])
+        self._serve(timeout_s)
         if self._error is None:
             try:
                 self._proving.release()
@@ -226,11 +224,19 @@ class Producer:
                 _TOO_LARGE if error.code() == KafkaError.MSG_SIZE_TOO_LARGE else _MEND,
             )
 
+    def _serve(self, timeout_s: float) -> None:
+        try:
+            self._producer.poll(timeout_s)
+        except KafkaException as error:  # what is fatal comes here, and to nobody's callback
+            self._on_error(error.args[0])
+
     def _not_taken(self, error: KafkaError) -> LogError:
         """The client itself refuses a record: for its size, or all of them after a fatal error,
-        whose reason it then tells."""
-        with suppress(KafkaException):
-            self._producer.poll(0)
+        whose reason it then tells, a moment later."""
+        deadline = monotonic() + _REASON_S
+        self._serve(0)
+        while self._error is None and error.code() == KafkaError._FATAL and monotonic() < deadline:
+            self._serve(0.05)
         hint = _TOO_LARGE if error.code() == KafkaError.MSG_SIZE_TOO_LARGE else _MEND
         return self._error or LogError(f"Kafka's client takes no record: {error.str()}", hint)
 

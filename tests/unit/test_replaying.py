@@ -162,7 +162,8 @@ class LogInMemory(Broker):
             event = {"source": {"commit_lsn": 10 * at, "ordinal": 1}}
             yield Record(partition, at, 10 * at, b"", json.dumps(event).encode())
 
-    def commit_group(self, group: str, offsets: Offsets) -> None:
+    def commit_group(self, group: str, offsets: Offsets, note: str = "") -> None:
+        del note
         assert group == "headwater.v"
         self.group = offsets
 
