@@ -1,0 +1,41 @@
+"""What PostgreSQL says when it lets nobody in, as a line of ours: those of the tests trust all."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from cdc.errors import RetryableError, SinkError
+from jobs.sinks.database import Database
+
+DSN = "host=db.example port=5433 dbname=views user=writer password=hunter2"
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "told"),
+    [
+        (
+            'FATAL:  password authentication failed for user "writer"',
+            SinkError,
+            "refused the connection: password authentication failed: check user and password",
+        ),
+        (
+            'FATAL:  no pg_hba.conf entry for host "10.0.0.9", user "writer"',
+            SinkError,
+            "refused the connection: pg_hba.conf: allow this host, user and database",
+        ),
+        ("Connection refused", RetryableError, "does not answer: start it"),
+        ("FATAL:  the database system is starting up", RetryableError, "does not answer"),
+    ],
+)
+def test_who_is_not_let_in_is_told_why(
+    monkeypatch: pytest.MonkeyPatch, said: str, kind: type[Exception], told: str
+) -> None:
+    def refuse(**_: object) -> None:
+        raise psycopg.OperationalError(f"connection failed: {said}")
+
+    monkeypatch.setattr(psycopg, "connect", refuse)
+    with pytest.raises(kind, match=r"PostgreSQL at db\.example:5433/views") as error:
+        Database(DSN, 0).call("v", lambda conn: conn.execute("select 1"))
+    assert told in str(error.value)
+    assert "hunter2" not in str(error.value)
