@@ -22,6 +22,8 @@ _OF_DOCUMENTS = (400, 413)
 _FIELD = re.compile(r"field \[([^\]]*)\] of type \[([^\]]*)\]|introduction of \[([^\]]*)\]")
 
 # What a version conflict says; reading it saves asking for the version of every older document.
+_LOCKED = "cluster_block_exception"
+"""With status 429, the block that a server puts on indexes at its flood stage."""
 _HELD = re.compile(r"current version \[(\d+)\] is higher")
 
 
@@ -42,6 +44,8 @@ class Answer(NamedTuple):
     refused: list[Refused]
     fault: str
     """Why none of them could be written: it is about the index, or the server."""
+    full: bool = False
+    """It wants them later, as its disk is full: it has locked the index until there is room."""
 
 
 def document_id(key: str) -> str:
@@ -94,6 +98,7 @@ def read_answer(request: Request, response: dict[str, Any]) -> Answer:
                 answer.ties.append(document)
         elif status in (429, 503):
             answer.busy.append(document)
+            answer = answer._replace(full=answer.full or error.get("type") == _LOCKED)
         elif status in _OF_DOCUMENTS:
             answer.refused.extend(refusals([document], status, reason(error)))
         elif status >= 300:

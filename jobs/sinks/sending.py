@@ -86,6 +86,11 @@ class Sending:
             self.limit = min(2 * self.limit, BODY_BYTES)
             return
         self._smaller(len(one.body))
+        if answer.full:
+            raise RetryableError(
+                f"{self.server.place} takes no writes: its disk is full",
+                "make room: it unlocks the index by itself",
+            )
         if len(answer.busy) == len(one.documents):
             raise RetryableError(f"{self.server.place} is busy (HTTP 429)")
         self._busy += 1

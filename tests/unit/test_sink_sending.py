@@ -23,8 +23,8 @@ class Wire:
 
     place, retry_s = "OpenSearch at x:1", 60.0
 
-    def __init__(self, answers: Answers) -> None:
-        self._answers, self.sent = answers, list[list[str]]()
+    def __init__(self, answers: Answers, kind: str) -> None:
+        self._answers, self._kind, self.sent = answers, kind, list[list[str]]()
 
     def attempt(self, action: Callable[[Client], _T]) -> _T:
         return action(self)  # type: ignore[arg-type]
@@ -35,12 +35,12 @@ class Wire:
         answer = self._answers(ids)
         if isinstance(answer, Exception):
             raise answer
-        items = [{"index": {"status": s, "error": {"type": "x"}}} for s in answer]
+        items = [{"index": {"status": s, "error": {"type": self._kind}}} for s in answer]
         return {"errors": any(status >= 300 for status in answer), "items": items}
 
 
-def sending(count: int, answers: Answers, size: int = 10) -> tuple[Sending, Wire]:
-    wire = Wire(answers)
+def sending(count: int, answers: Answers, size: int = 10, kind: str = "x") -> tuple[Sending, Wire]:
+    wire = Wire(answers, kind)
     body = '{"t":"' + "x" * size + '"}'
     documents = [Document(str(i), body, Position(1, i), ()) for i in range(count)]
     return Sending(wire, "v-1.rows", "external", documents), wire  # type: ignore[arg-type]
@@ -103,4 +103,11 @@ def test_documents_that_are_refused_cost_no_other() -> None:
 def test_a_refusal_that_is_not_about_a_document_ends_the_batch() -> None:
     one, _ = sending(4, lambda ids: [404] * len(ids))
     with pytest.raises(SinkError, match=r"index v-1\.rows: .* refused: HTTP 404 x"):
+        one.run()
+
+
+def test_a_server_whose_disk_is_full_is_told_as_that_and_not_as_busy() -> None:
+    one, wire = sending(2, lambda ids: [429] * len(ids), kind="cluster_block_exception")
+    wire.retry_s = 0
+    with pytest.raises(RetryableError, match="takes no writes: its disk is full: make room"):
         one.run()
