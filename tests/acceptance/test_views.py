@@ -79,7 +79,7 @@ def test_a_view_is_created_rebuilt_through_kills_and_rolled_back(deployment: Dep
     view = f"{deployment.name}_orders"
     with deployment.running("capture") as capture:
         said = done(deployment, "view", "create", view)
-        assert f"{view}: generation 1 is live: 500 rows in " in said
+        assert f"{view}: generation 1 is live: 500 rows read, in " in said
         assert listed(deployment)["live"] == 1
         again = deployment.run("view", "create", view)
         assert again.returncode == 2
