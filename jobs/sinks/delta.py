@@ -3,11 +3,11 @@
 A generation that is not live yet has a table of its own (``jobs.sinks.delta_generations``).
 
 The table has the view's columns and ``__commit_lsn`` and ``__ordinal``, the position its row
-results from. Two guards make a write repeatable: the batch's number under the view's own
-transaction id in Delta's log (the same batch again does nothing), and the position of each row
-(an older change does nothing, whatever batch brings it). A deleted row leaves the table for good:
-a change from before the delete that arrives in a later batch would bring it back, until the
-delete that follows it in the topic comes again too.
+results from. That makes a write repeatable: an older change does nothing, whatever batch brings it.
+A batch that this process writes again is left out by its number already
+(``jobs.sinks.transactions``). A deleted row leaves the table for good: a change from before the
+delete that arrives in a later batch would bring it back, until the delete that follows it in the
+topic comes again too.
 
 Files are compacted and old versions vacuumed between batches, by the one writer there is.
 """
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import reduce
 from operator import and_
 from typing import TypeVar
@@ -50,6 +49,7 @@ from jobs.sinks.lake import (
 from jobs.sinks.merge import bounds, match, newer, of, updated
 from jobs.sinks.refusing import TOLD, unkeyed, unknown_values
 from jobs.sinks.schema import check_key, evolved, quoted
+from jobs.sinks.transactions import Transaction, Transactions, confined, numbered
 from jobs.sinks.writing import kept
 
 TEND_BATCHES = 20
@@ -59,13 +59,6 @@ SMALL_FILE_BYTES = 32 << 20
 VACUUM_TENDS = 250
 """Files no version of the last week needs are deleted once in so many counts."""
 
-_APP_ID = "spark.databricks.delta.write.txnAppId"
-_APP_VERSION = "spark.databricks.delta.write.txnVersion"
-# A MERGE reads its source twice and would copy it first; a batch is cached, so it need not be.
-_SOURCE_IS_CACHED = {
-    "spark.databricks.delta.merge.materializeSource": "none",
-    "spark.databricks.delta.merge.failSourceCachedAfterMaterialization": "false",
-}
 _T = TypeVar("_T")
 
 
@@ -90,6 +83,7 @@ class DeltaSink:
         self._key: tuple[str, ...] = ()
         self._empty: bool | None = None
         self._batches = 0
+        self._transactions: Transactions | None = None
 
     def prepare(self, columns: StructType, key: tuple[str, ...]) -> bool:
         held = self._run(lambda: generation_at(self._spark, self._path))
@@ -107,6 +101,7 @@ class DeltaSink:
         else:
             self._run(lambda: self._create(columns, key))
         self._columns, self._key = columns, key
+        self._transactions = self._transactions or Transactions(self._spark, self._path)
         return held is None
 
     def _create(self, columns: StructType, key: tuple[str, ...]) -> None:
@@ -186,6 +181,10 @@ class DeltaSink:
     def close(self) -> None:
         """The session is the caller's; nothing else is held."""
 
+    def _transaction(self, batch: Batch) -> Transaction | None:
+        assert self._transactions is not None, "prepare comes first"
+        return self._transactions.of(batch)
+
     def _table(self, session: SparkSession) -> DeltaTable:
         return DeltaTable.forPath(session, self._path)
 
@@ -213,8 +212,7 @@ class DeltaSink:
         names = (*self._columns.names, COMMIT_LSN, ORDINAL)
         live = rows.where(~F.col(DELETED)).select(*(F.col(quoted(name)) for name in names))
         writer = live.write.format("delta").mode("append")
-        writer = writer.option("txnAppId", _app_id(batch)).option("txnVersion", batch.number)
-        writer.save(self._path)
+        numbered(writer, self._transaction(batch)).save(self._path)
 
     def _check_unchanged(self, rows: DataFrame) -> None:
         """Nothing of a batch is written when the table lacks rows to take values from."""
@@ -234,7 +232,7 @@ class DeltaSink:
         later = newer(of("s", COMMIT_LSN), of("s", ORDINAL), held)
         deleted, partial = of("s", DELETED), bool(facts["partial"])
         names = (*self._columns.names, COMMIT_LSN, ORDINAL)
-        with _confined(session, batch):
+        with confined(session, self._transaction(batch)):
             (
                 self._table(session)
                 .alias("t")
@@ -257,21 +255,3 @@ class DeltaSink:
 
     def _run(self, action: Callable[[], _T]) -> _T:
         return run(self._view, self._path, self._retry_s, action)
-
-
-def _app_id(batch: Batch) -> str:
-    """Of the view's writes in Delta's log, by checkpoint: batch numbers start again with each."""
-    return f"headwater:{batch.view}:{batch.generation}"
-
-
-@contextmanager
-def _confined(session: SparkSession, batch: Batch) -> Iterator[None]:
-    """Settings of one MERGE, which takes no options of its own; gone when it is done."""
-    settings = {_APP_ID: _app_id(batch), _APP_VERSION: str(batch.number), **_SOURCE_IS_CACHED}
-    try:
-        for name, value in settings.items():
-            session.conf.set(name, value)
-        yield
-    finally:
-        for name in settings:
-            session.conf.unset(name)

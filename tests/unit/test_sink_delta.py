@@ -1,4 +1,4 @@
-"""What columns of a view may be called in Delta, which needs no server."""
+"""What is Delta's alone and needs no server: names of columns, numbers of batches."""
 
 from __future__ import annotations
 
@@ -41,3 +41,22 @@ def test_a_column_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None
 def test_names_that_differ_by_case_only_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ViewError, match=r"DUPLICATE_COLUMNS.*rename a column with AS"):
         sink_in(tmp_path, spark).prepare(columns_called("a", "A"), ("id",))
+
+
+def test_a_checkpoint_of_before_brings_other_batches_under_the_same_numbers(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    columns = columns_called("name")
+    feeds = []
+    for _ in range(2):  # two processes, the second with an older copy of the first one's state
+        sink = sink_in(tmp_path, spark)
+        sink.prepare(columns, ("id",))
+        feeds.append(Feed(spark, sink, columns, "v"))
+    feeds[0].apply(upsert(5, id=1, name="a"))
+    feeds[0].apply(upsert(6, id=1, name="b"))
+    feeds[0].apply(upsert(7, id=2, name="c"))
+    feeds[1].number = 1
+    feeds[1].apply(upsert(6, id=1, name="b"), upsert(7, id=2, name="c"), upsert(8, id=3, name="d"))
+    assert feeds[1].values("name") == {1: "b", 2: "c", 3: "d"}
+    feeds[1].apply(upsert(9, id=1, name="e"))
+    assert feeds[1].values("name") == {1: "e", 2: "c", 3: "d"}
