@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -68,7 +69,7 @@ class MirroredView:
         self.log: list[tuple[str, int, int, bytes | None, bytes | None]] = []
         self.ends: list[Offsets] = []
         self.limit = 10
-        patched.setattr("jobs.mirrors.keeper.described", lambda *_: self.versions)
+        patched.setattr("jobs.mirrors.keeper.described", lambda *_: deepcopy(self.versions))
         patched.setattr("jobs.mirrors.keeper.LetterBox", lambda *_: self.box)
         patched.setattr("jobs.mirrors.keeper.read_topics", self._read)
 
