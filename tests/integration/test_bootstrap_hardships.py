@@ -100,7 +100,7 @@ def test_a_generation_that_is_half_dropped_cannot_be_gone_back_to(
     def killed(_directory: Path) -> None:
         raise KilledError
 
-    monkeypatch.setattr(keep, "_forget", killed)
+    monkeypatch.setattr(keep, "forget", killed)
     with pytest.raises(KilledError):
         keep.remove(cached.kit(), 1)
     monkeypatch.undo()
