@@ -22,15 +22,24 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Path:
 
     Raises ``StackError`` when there is none or its version does not serve.
     """
+    found = java_in_use(environ)
+    version = _major(str(found))
+    if version not in VERSIONS:
+        raise StackError(f"{found} is Java {version}, which does not serve", _HINT)
+    return found
+
+
+def java_in_use(environ: Mapping[str, str] = os.environ) -> Path:
+    """As ``find_java``, whether it serves or not.
+
+    Raises ``StackError`` when there is none.
+    """
     home = environ.get("JAVA_HOME")
     found = (
         str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environ.get("PATH"))
     )
     if not found:
         raise StackError("no Java was found", _HINT)
-    version = _major(found)
-    if version not in VERSIONS:
-        raise StackError(f"{found} is Java {version}, which does not serve", _HINT)
     return Path(found)
 
 

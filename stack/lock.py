@@ -85,6 +85,8 @@ EXACT = {
         "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
         "org.apache.kafka:kafka-clients:3.9.2",
         "org.apache.commons:commons-pool2:2.13.1",
+        # Sets the mode of a local file by itself: Hadoop's own starts a process for it.
+        "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",
     ],
     # A Java compiler that is itself a jar: with only a Java runtime OpenSearch still starts.
     "compiler": ["org.eclipse.jdt:ecj:3.42.0"],

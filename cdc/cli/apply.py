@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cdc.cli.context import configured
+from cdc.cli.context import MasterOption, configured_for
 from cdc.cli.output import print_error
 
 
@@ -30,6 +30,7 @@ def apply(
         bool,
         typer.Option("--json", help="Log as JSON, one event a line (so it is off a terminal)."),
     ] = False,
+    master: MasterOption = None,
 ) -> None:
     """Apply changes from Kafka to the views' stores, until stopped.
 
@@ -41,12 +42,13 @@ def apply(
     Examples:
       headwater apply
       headwater apply flight_search --available-now
+      headwater apply --master spark://host:7077
     """
     from cdc.logs import configure
     from jobs.apply import apply_views, chosen
     from jobs.session import spark_session
 
-    config = configured(ctx)
+    config = configured_for(ctx, master)
     names = chosen(config, views or [])
     configure(json_lines=json_logs or not sys.stderr.isatty())
     stopping = threading.Event()

@@ -1,13 +1,21 @@
-"""What the session of ``headwater apply`` writes to its terminal."""
+"""What the session of ``headwater apply`` writes to its terminal, and says where there is none."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from cdc.errors import StackError
+from jobs.session import open_session
+from stack.ports import free_port
+
 ROOT = Path(__file__).parents[2]
 FAILING = """
+from pathlib import Path
 from jobs.session import open_session
 from stack.jars import jars
 session = open_session("local[1]", {"spark.sql.warehouse.dir": WAREHOUSE}, jars("spark"))
@@ -18,15 +26,31 @@ except Exception as error:
     assert "quoted-value" in str(error)
 else:
     raise AssertionError("the cast has to fail")
+session.range(1).write.json(WAREHOUSE + "/wärme")
+assert Path(WAREHOUSE, "wärme", "_SUCCESS").exists()
 session.stop()
 """
 
 
 def test_spark_does_not_log_the_values_it_fails_on(tmp_path: Path) -> None:
-    """Its own lines about a failed task quote them, and nobody asked for those."""
+    """Its own lines about a failed task quote them, and nobody asked for those. And in a locale
+    without letters it finds files by their names all the same."""
     script = FAILING.replace("WAREHOUSE", repr(str(tmp_path)))
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "LC_ALL": "C"},
     )
     assert done.returncode == 0, done.stderr
     assert "quoted-value" not in done.stdout + done.stderr
+
+
+def test_a_cluster_whose_masters_are_away_is_told_at_once() -> None:
+    """Spark would try for a minute."""
+    first, second = (f"127.0.0.1:{free_port(set())}" for _ in range(2))
+    said = f"no Spark master answers at {first}: Connection refused, {second}: Connection refused:"
+    with pytest.raises(StackError, match=said):
+        open_session(f"spark://{first},{second}", {}, [])
