@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlglot import exp
 
-from views.terms import Scope, Term, adopt, cast, readable
+from views.documents import numeric_of, refusing
+from views.terms import Scope, Term, adopt, cast, quote, readable
 from views.types import (
     BOOL,
     DATE,
@@ -38,6 +40,8 @@ _TARGETS = {
     _Kind.TIMESTAMP: TIMESTAMP,
     _Kind.TIMESTAMPTZ: TIMESTAMPTZ,
     _Kind.UUID: PgType("uuid"),
+    _Kind.JSON: PgType("json"),
+    _Kind.JSONB: PgType("jsonb"),
 }
 _TEXT_FROM = ("uuid", "enum", "json", "jsonb", "date", "timestamp", "bool", *INTEGERS, *STRINGS)
 
@@ -68,6 +72,45 @@ def _target(node: exp.Expr, scope: Scope) -> tuple[PgType, int]:
     return target, sizes[0] if sizes else 0
 
 
+# What of a text is read the same everywhere: ISO 8601, and as instants only what has a zone.
+# PostgreSQL takes more forms, some of which mean what the session's settings say.
+_DAY = r"(?!0000)\d{4}-\d\d-\d\d"
+_CLOCK = r"[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,6})?"
+_ZONE = r"(?:Z|[+-](?:0\d|1[0-5])(?::?[0-5]\d)?)"
+_GUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
+
+def _in(form: str, kind: PgType) -> Callable[[str], str]:
+    """Reads a text of a form, of which the first group counts; any other raises."""
+
+    def read(sql: str) -> str:
+        return f"CAST(regexp_extract({sql}, {quote(form)}, 1) AS {kind.spark})"
+
+    return read
+
+
+def _truth(sql: str) -> str:
+    """PostgreSQL takes any beginning of its words, Spark some."""
+    word = f"lower(trim({sql}))"
+    true, false = "('tr', 'tru', 'ye', 'on')", "('fa', 'fal', 'fals', 'of', 'off')"
+    said = f"WHEN {word} IN {true} THEN 'true' WHEN {word} IN {false} THEN 'false' ELSE {sql}"
+    return f"CAST(CASE {said} END AS boolean)"
+
+
+def _guid(sql: str) -> str:
+    fits = f"lower({sql}) RLIKE {quote(f'^{_GUID}$')}"
+    return f"(CASE WHEN {fits} THEN lower({sql}) WHEN {sql} IS NOT NULL THEN {refusing(sql)} END)"
+
+
+_READ: dict[str, Callable[[str], str]] = {
+    "bool": _truth,
+    "date": _in(f"^({_DAY})(?:{_CLOCK}{_ZONE}?)?$", DATE),
+    "timestamp": _in(f"^({_DAY}(?:{_CLOCK})?){_ZONE}?$", TIMESTAMP),
+    "timestamptz": _in(f"^({_DAY}{_CLOCK}{_ZONE})$", TIMESTAMPTZ),
+    "uuid": _guid,
+}
+
+
 def _truncated(term: Term, length: int) -> Term:
     return Term(f"substring({term.sql}, 1, {length})", term.type) if length else term
 
@@ -76,6 +119,8 @@ def _convert(node: exp.Expr, scope: Scope, term: Term, target: PgType) -> Term:
     source = term.type
     if source == target and (source.exact or source.name != "numeric"):
         return term
+    if source.name in STRINGS and target.name in _READ:
+        return Term(_READ[target.name](term.sql), target)
     if target.name in STRINGS:
         return to_text(node, scope, term, target)
     if target.name == "numeric":
@@ -106,6 +151,8 @@ def _refuse(node: exp.Expr, scope: Scope, source: PgType, target: PgType) -> Non
     hint = ""
     if "timestamptz" in (source.name, target.name):
         hint = "it depends on the session's TimeZone: write AT TIME ZONE 'UTC'"
+    if source.name in ("json", "jsonb"):
+        hint = "take its text first: ->>, or #>> '{}'"
     scope.refuse(node, f"a cast from {source} to {target} is not known to be exact", hint)
 
 
@@ -124,6 +171,8 @@ def _to_numeric(node: exp.Expr, scope: Scope, term: Term, target: PgType) -> Ter
         if source.name in INTEGERS:
             wide = numeric({"int2": 5, "int4": 10, "int8": 19}[source.name], 0)
             return cast(term, wide)
+        if source.name in STRINGS and (sql := numeric_of(node.args["this"], term, scope)):
+            return Term(sql, target)
         scope.refuse(node, "numeric without limits cannot be held exactly", "write ::numeric(p,s)")
     if source.name == "numeric" or source.name in (*INTEGERS, *STRINGS):
         return cast(term, target)

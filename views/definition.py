@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from cdc.errors import ViewError
 from views.shapes import aggregates
 from views.statement import Occurrence, occurrences, parse_statement
 
@@ -17,7 +18,8 @@ class ViewDefinition:
 
     ``statement`` has identifiers folded as PostgreSQL folds them. ``occurrences`` are the tables
     it reads, in the order of FROM. ``normalized`` is the SQL without its layout: two declarations
-    with the same one are the same view.
+    with the same one are the same view. ``history``: as what the store keeps what rows were, empty
+    where it keeps what they are.
     """
 
     name: str
@@ -26,6 +28,7 @@ class ViewDefinition:
     sql: str
     occurrences: tuple[Occurrence, ...]
     statement: exp.Select
+    history: str = ""
 
     @property
     def schema(self) -> str:
@@ -71,7 +74,9 @@ class ViewDefinition:
         return self.statement.sql("postgres", comments=False)
 
 
-def parse_view(name: str, store: str, key: Sequence[str], sql: str) -> ViewDefinition:
+def parse_view(
+    name: str, store: str, key: Sequence[str], sql: str, history: str = ""
+) -> ViewDefinition:
     """Parse ``[views.name]``. Raises ``ViewError`` with the place and the reason.
 
     A table that is not qualified is in ``public``. What needs the tables' columns (names, types,
@@ -80,7 +85,14 @@ def parse_view(name: str, store: str, key: Sequence[str], sql: str) -> ViewDefin
     """
     statement = parse_statement(name, sql)
     found = occurrences(name, statement)
-    return ViewDefinition(name, store, tuple(key), sql, found, statement)
+    definition = ViewDefinition(name, store, tuple(key), sql, found, statement, history)
+    if history and definition.maintained:
+        raise ViewError(
+            f'view {name}: no history = "{history}" of rows that are made of several rows: they are'
+            " made anew once in a batch, so what they were in between is known to nobody",
+            "keep the history of each table in a view of its own, and join those where it is read",
+        )
+    return definition
 
 
 def _several(definition: ViewDefinition) -> exp.Expr | None:

@@ -86,6 +86,7 @@ def _reads(reads: Sequence[str], steps: Sequence[Narrowing], called: dict[str, s
             columns = ", ".join(name for name, _ in step.pairs)
             others = ", ".join(other for _, other in step.pairs)
             by = called.get(step.by, step.by)
-            found[step.alias] = f"{step.alias} by {columns} = {others} of {by}"
+            same = "".join(f", {name} = {value}" for name, value in step.fixed)
+            found[step.alias] = f"{step.alias} by {columns} = {others} of {by}{same}"
     rest = [f"{alias} whole" for alias in reads if alias not in found]
     return "; ".join([*found.values(), *rest])

@@ -251,6 +251,7 @@ def element(node: exp.Expr, scope: Scope) -> Term:
     """``array[n]`` with a literal n; NULL outside the array in both systems."""
     term = scope.compile(node.this)
     if term.type.name != "array" or len(node.expressions) != 1:
-        scope.refuse(node, f"a subscript of {term.type}")
+        hint = "write -> 'name'" if term.type.name == "jsonb" else ""
+        scope.refuse(node, f"a subscript of {term.type}", hint)
     index = _count(node, scope, node.expressions[0], 0) + 1  # sqlglot counts from 0
     return Term(f"try_element_at({term.sql}, {index})", term.type.item)

@@ -7,8 +7,8 @@ union is the set of touched keys. Their rows are made anew, and a key without a 
 The key query is the view's SELECT DISTINCT of its key, that occurrence reading the changed rows,
 its own LEFT JOIN made INNER, without WHERE, GROUP BY and HAVING: a condition may hide the row that
 comes, while the row that goes was let through. Only what concerns nothing but rows that no LEFT
-JOIN brings in may stay. Joins that do not help to find the key are left out: what is found too
-much is made anew to what it was.
+JOIN brings in may stay, and what the occurrence's own ON asks of its rows alone. Joins that do not
+help to find the key are left out: what is found too much is made anew to what it was.
 
 A key that reads a LEFT JOIN's side is another one while nothing matches, and the changed rows do
 not tell it. Then the rows before the join that match a changed image, old or new, are looked up in
@@ -26,10 +26,11 @@ from views.clauses import Clause, clause, row_scope
 from views.dialects import SPARK, Dialect
 from views.joins import Join, equalities, holding, interchangeable, on_renamed, present, type_of
 from views.maintained import MaintainedView
-from views.narrowing import Narrowing, links, narrowed
+from views.narrowing import Narrowing, constants, links, narrowed
 from views.selecting import KEYS, from_clause, keys_clause, selecting, where_clause
 from views.tables import TableVersion
 from views.terms import ColumnRef
+from views.types import FLOATS
 
 CHANGED = "__changed"
 """What the relation of changed rows is called in a narrowing, and in SQL beside its table."""
@@ -58,6 +59,15 @@ class KeyQuery:
         """The occurrences whose mirrors are read."""
         changed = CHANGED if self.beside else self.occurrence
         return tuple(join.alias for join in self.joins if join.alias != changed)
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The columns of the changed rows that are the key, if no more is asked. Not floats: there
+        equal values are not one and the same."""
+        found = tuple(made.column.column for made in self.keys if made.column is not None)
+        if self.reads or self.where or len(found) < len(self.keys):
+            return None
+        return None if any(made.type.name in FLOATS for made in self.keys) else found
 
     def sql(self, relations: Mapping[str, str], changed: str, dialect: Dialect = SPARK) -> str:
         """The key's columns, distinct and not NULL, under the view's names.
@@ -107,7 +117,8 @@ def recomputation(view: MaintainedView) -> Recomputation:
     }
     there = present(joins, where, [column.alias for column in columns])
     linked = links(joins, there, where, view.tables)
-    return Recomputation(view, narrowed(list(view.tables), columns, linked))
+    fixed = constants(joins, there, where, view.tables)
+    return Recomputation(view, narrowed(list(view.tables), columns, linked, fixed))
 
 
 def key_queries(view: MaintainedView) -> tuple[KeyQuery, ...]:
@@ -134,17 +145,26 @@ def _query(
     names = [join.alias for join in joins]
     kept = present(view.body.joins) & set(names)
     where = tuple(part for part in view.body.where if part.aliases and part.aliases <= kept)
+    if joins[0].alias == changed:  # its ON is left out, of which what concerns it alone holds
+        where += _own(view, changed)
     certain = [changed, *(made.column.alias for made in keys if made.column is not None)]
-    linked = links(joins, present(joins, where, certain), where, tables)
+    there = present(joins, where, certain)
+    linked = links(joins, there, where, tables)
     roots = {
         ColumnRef(changed, column.name): (CHANGED, column.name)
         for column in tables[changed].columns
     }
     others = [name for name in names if name != changed]
     table = view.tables[alias].name
-    steps = narrowed(others, roots, linked)
+    steps = narrowed(others, roots, linked, constants(joins, there, where, tables))
     beside = changed == CHANGED
     return KeyQuery(alias, table, beside, joins, view.key, keys, where, steps)
+
+
+def _own(view: MaintainedView, alias: str) -> tuple[Clause, ...]:
+    """What the ON of an occurrence asks of its rows alone: no other row of it matches anything."""
+    found = next((join.on for join in view.body.joins if join.alias == alias), ())
+    return tuple(part for part in found if part.aliases == {alias})
 
 
 def _hidden_while_missing(view: MaintainedView, alias: str) -> bool:

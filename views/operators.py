@@ -135,7 +135,8 @@ def compared(node: exp.Expr, scope: Scope, *parts: exp.Expr) -> list[Term]:
         terms = [cast(term, FLOAT8) for term in terms] if floats and numbers else terms
     terms = common(node, scope, terms)
     if family(terms[0].type) not in EQUAL:
-        scope.refuse(node, f"{terms[0].type} values cannot be compared here")
+        hint = "compare its text: ->>" if family(terms[0].type) in ("json", "jsonb") else ""
+        scope.refuse(node, f"{terms[0].type} values cannot be compared here", hint)
     return terms
 
 

@@ -12,6 +12,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from cdc.errors import ViewError
+from views.parsing import PostgresAsWritten
 from views.terms import excerpt, place
 
 
@@ -39,7 +40,7 @@ def refuse(name: str, node: exp.Expr, reason: str, hint: str = "") -> NoReturn:
 def parse_statement(name: str, sql: str) -> exp.Select:
     """The one SELECT of the view, identifiers folded as PostgreSQL folds them."""
     try:
-        statements = [item for item in sqlglot.parse(sql, read="postgres") if item is not None]
+        parsed = sqlglot.parse(sql, read=PostgresAsWritten)
     except ParseError as error:
         where = error.errors[0]
         raise ViewError(
@@ -48,6 +49,7 @@ def parse_statement(name: str, sql: str) -> exp.Select:
         ) from None
     except TokenError as error:
         raise ViewError(f"views.{name}.sql: does not parse: {error}") from None
+    statements = [item for item in parsed if item is not None]
     if len(statements) != 1:
         raise ViewError(f"views.{name}.sql: holds {len(statements)} statements", "write one SELECT")
     statement = statements[0]

@@ -41,6 +41,16 @@ class TableVersion:
         return ", ".join(f"{column.name} {column.type}" for column in self.columns)
 
 
+def other_names(was: TableVersion, now: TableVersion) -> dict[str, str]:
+    """What columns may be called now that are not there any more: at the place of each is a column
+    of its type that was not there before. So RENAME COLUMN leaves it, and columns added behind."""
+    return {
+        one.name: two.name
+        for one, two in zip(was.columns, now.columns, strict=False)
+        if one.type == two.type and not now.column(one.name) and not was.column(two.name)
+    }
+
+
 def parse_version(record: Mapping[str, Any]) -> TableVersion:
     """A value of ``<source>.__schemas``. Raises ``LogError`` when it is not one."""
     try:

@@ -111,6 +111,7 @@ _TIMESTAMP = re.compile(rf"{_TIME}|\d{{4}}-\d\d-\d\d")
 _TIMESTAMPTZ = re.compile(rf"{_TIME} ?(Z|[+-]\d\d(:?\d\d)?)")
 _INTEGER = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_JSON = re.compile(r'\[\]|\{\}|null|true|false|0|-?[1-9]\d*|"[ !#-\[\]-~]*"')
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _BOOL = {"t": "true", "true": "true", "f": "false", "false": "false"}
 _FORMS = {
@@ -124,6 +125,8 @@ _FORMS = {
     "float8": _NUMBER,
     "numeric": _NUMBER,
     "uuid": _UUID,
+    "json": _JSON,
+    "jsonb": _JSON,
 }
 
 
@@ -142,7 +145,7 @@ def adopt(term: Term, target: PgType, node: exp.Expr, scope: Scope) -> Term:
     form = _FORMS.get(target.name)
     if form is None or not form.fullmatch(term.text):
         scope.refuse(node, f"{term.text!r} is not a plain {target} literal")
-    if target.name == "uuid":
+    if target.name in ("uuid", "json", "jsonb"):
         return replace_type(term, target)
     if target.name == "numeric":
         return number(term.text, node, scope)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from views import casts, functions, operators
+from views import casts, documents, functions, operators
 from views.functions import Handler, text_function
 from views.terms import ColumnRef, Scope, Term
 from views.types import BOOL, INT4
@@ -19,6 +19,8 @@ def compile_node(node: exp.Expr, scope: Scope) -> Term:
     for kind in _NOT_ROWS:
         if isinstance(node, kind):
             scope.refuse(node, *_NOT_ROWS[kind])
+    if isinstance(node, exp.Anonymous) and (found := documents.called(node, scope)) is not None:
+        return found
     entry = _ALLOWED.get(type(node))
     if entry is None:
         scope.refuse(node, *_why(node))
@@ -84,8 +86,7 @@ def _why(node: exp.Expr) -> tuple[str, str]:
     if isinstance(node, _VOLATILE) or name in _VOLATILE_NAMES:
         return "its value changes without a change of the row, so no view can keep it", ""
     if type(node).__name__.startswith("JSON"):
-        reason = "the text PostgreSQL gives for a part of a JSON value is not what Spark gives"
-        return reason, "keep the part in a column of the table"
+        return "this operator on JSON is not known here", "->, ->>, #>, #>>, @> and ? are"
     return (
         f"the function {name} is not known to agree in Spark" if name else "is not known here",
         "",
@@ -169,4 +170,5 @@ _ALLOWED: dict[type[exp.Expr], tuple[Handler, set[str]]] = {
     exp.TimestampTrunc: (functions.date_trunc, {"this", "unit"}),
     exp.AtTimeZone: (functions.at_time_zone, {"this", "zone"}),
     exp.Bracket: (functions.element, {"this", "expressions"}),
+    **{kind: (handler, _BINARY) for kind, handler in documents.HANDLERS.items()},
 }

@@ -42,6 +42,8 @@ _COLUMNS = [
     ("ts", "timestamp", "timestamp", -1),
     ("tz", "timestamptz", "timestamptz", -1),
     ("g", "uuid", "uuid", -1),
+    ("j", "json", "json", -1),
+    ("jb", "jsonb", "jsonb", -1),
 ]
 _VALUES: dict[str, list[Any]] = {
     "s": [1, -7, 32767, None],
@@ -58,6 +60,8 @@ _VALUES: dict[str, list[Any]] = {
     "ts": ["2024-02-29 12:34:56.789012", "1969-12-31 23:59:59", None],
     "tz": ["2024-02-29 12:34:56.789+00", "1969-12-31 23:59:59+00", None],
     "g": ["6f7b1a7e-3f34-4b62-9c52-0d8a2a6f0f01", "f0000000-0000-0000-0000-000000000000", None],
+    "j": ['{"n": 1.0, "l": [1, 2.50 ]}', ' {"n":2,"n": 3e0, "t":"é"}', "[]", None],
+    "jb": ['{"n": 3, "t": "x.y", "o": {"a": [1.50]}}', '{"n": 17, "t": ""}', "null", None],
 }
 _AGGREGATES = [
     "count(*)", "count(i)", "count(f)", "count(distinct t)", "count(distinct n)",
@@ -81,6 +85,12 @@ _AGGREGATES = [
     "collect_list(struct(i, t as u, n))", "collect_list(t)",
     "string_agg(t, ', ' order by i desc)", "string_agg(t, '') filter (where o)",
     "json_build_object('k', k, 'n', count(*))",
+    "count(jb -> 'o')", "count(distinct j ->> 'n')", "sum((jb ->> 'n')::int)",
+    "sum((j ->> 'n')::numeric(9,2)) filter (where jb ->> 't' <> '')",
+    "max((jb ->> 't') collate \"C\")", "bool_or(jb @> '{\"n\": 3.0}')",
+    "string_agg(j #>> '{l,1}', ',' order by (jb ->> 'n')::int)",
+    "json_agg(json_build_object('o', jb -> 'o', 'l', j -> 'l', 't', jb ->> 't'))",
+    "collect_list(struct(jb ->> 'n' as n, jb #> '{o,a}' as a))",
 ]  # fmt: skip
 _ROWS, _GROUPS = 160, 12
 
@@ -256,6 +266,9 @@ _JOINS = [
     ("name", "select coalesce(q.name, 'none') as name, count(*) as n, sum(p.n) as s from "
              "pg_temp.samples p left join pg_temp.heads q on q.k = p.i group by 1 "
              "having count(*) > 1"),
+    ("t", "select coalesce(p.jb ->> 't', '-') as t, count(q.k) as n from pg_temp.samples p "
+          "left join pg_temp.heads q on q.k = (p.jb ->> 'n')::int and p.j ->> 't' = 'é' "
+          "where p.jb -> 't' is not null and p.j is not null group by 1"),
     ("a b", "select a.no as a, b.no as b from pg_temp.samples a join pg_temp.samples b "
             "on a.i = b.s and a.c = b.c where a.id = 'x' or b.o"),
 ]  # fmt: skip

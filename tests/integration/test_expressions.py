@@ -16,8 +16,9 @@ from uuid import UUID
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.types.string import TextLoader
 
-from jobs.faults import translate
+from jobs.faults import UnfitValueError, translate
 from jobs.fold import fold, parse
 from jobs.project import project
 from tests.events import event, kafka_frame
@@ -61,6 +62,16 @@ _COLUMNS: list[tuple[str, str, str, int, str | None, list[Any]]] = [
      ["6f7b1a7e-3f34-4b62-9c52-0d8a2a6f0f01", "00000000-0000-0000-0000-000000000000",
       "6f7b1a7e-3f34-4b62-9c52-0d8a2a6f0f02", None, "6f7b1a7e-3f34-4b62-9c52-0d8a2a6f0f03",
       "6f7b1a7e-3f34-4b62-9c52-0d8a2a6f0f04"]),
+    ("j", "json", "json", -1, None,
+     [r'{"n": 1.0, "i": 5, "s":"x\u00e9\ud83d\ude00", "a.b": "dot", "": "\"q\"", "n":2.50e0,'
+      r' "o": {"k" : [1, 2.50,{"d":"2024-02-29"}]}, "t": true, "w": "2024-02-29T12:34:56.5+02:00",'
+      r' "g": "6F7B1A7E-3F34-4B62-9C52-0D8A2A6F0F01", "u": "{\\"}',
+      ' [ 10 , "z", null, [1,[2 ]] ] ', '{"n":"-12", "i":" 7 ","t":"OF", "w":null,"o":[1, 2] }',
+      None, " null ", '"a string"']),
+    ("jb", "jsonb", "jsonb", -1, None,
+     ['{"": "\\"q\\"", "i": 5, "n": 1.0, "o": {"k": [1, 2.50, {"d": "2024-02-29"}]}, "t": true}',
+      '[10, "z", null, [1, [2]]]', '{"i": "7", "n": -9007199254740993, "t": "no",'
+      ' "a.b": {"é": []}}', None, "null", "[]"]),
 ]  # fmt: skip
 _ROWS = 6
 
@@ -127,6 +138,25 @@ EXPRESSIONS = [
     "(tz at time zone 'UTC')::date", "date_trunc('day', tz at time zone 'UTC')",
     # arrays
     "a[1]", "a[2]", "a[3] is null", "a is null",
+    # json
+    "j -> 'n'", "j ->> 'n'", "jb -> 'n'", "jb ->> 'n'", "j -> 's'", "j ->> 's'", "j ->> 'u'",
+    "j -> 'a.b'", "jb -> 'a.b' -> 'é'", "j ->> ''", "jb ->> ''", "j -> 'o'", "j ->> 'o'",
+    "jb -> 'o'", "jb ->> 'o'", "j -> 'o' -> 'k' -> 1", "j -> 'o' ->> -1", "jb -> -1 -> 1 ->> 0",
+    "j -> 0", "j -> -4", "j ->> 2", "j -> 2", "jb -> 9", "j #> '{o,k,2,d}'", "j #>> '{o,k,2,d}'",
+    "jb #> '{o,k,-1}'", "jb #>> '{3,1,0}'", "j #>> '{}'", "jb #> '{}'", "j #> array['o','0']",
+    "j -> 'x' is null", "j ->> 'n' is not null", "j is null", "jb ->> 't' = 'true'",
+    "coalesce(j -> 'o' ->> 'k', '-')", "coalesce(jb -> 'o', '[]')", "nullif(j ->> 'n', '-12')",
+    "(j ->> 'i')::int", "(jb ->> 'i')::bigint + 1", "(jb ->> 'n')::numeric(20,2)",
+    "round((j ->> 'n')::numeric, 1)", "(j ->> 'n')::float8 * 2", "(j ->> 't')::boolean",
+    "(jb ->> 't')::boolean", "(j ->> 'w')::timestamptz", "(j ->> 'w')::timestamp",
+    "(j ->> 'w')::date", "(j #>> '{o,k,2,d}')::date", "(j ->> 'g')::uuid", "'x' || (j ->> 'i')",
+    "upper(jb ->> 't')", "jb ->> 'i' in ('5', '7')", "jb ->> 'i' like '%7'", "jb::text", "j::text",
+    "(jb -> 'o')::text", "case when jb ? 'i' then (jb ->> 'i')::int end", "jb @> '{\"t\": true}'",
+    "jb @> '[10, [1]]'::jsonb", "jb ? 'z'", "jb -> 'o' ? 'k'", "jsonb_typeof(jb)",
+    "json_typeof(j -> 'o')", "case when json_typeof(j) = 'array' then json_array_length(j) end",
+    "case jsonb_typeof(jb) when 'array' then jsonb_array_length(jb) else 0 end",
+    "case when i = 1 then (j ->> 'n')::int end", "case when i = 1 then (j ->> 's')::int end",
+    "case when i = -17 then (jb ->> 'n')::numeric(3,2) end",
 ]  # fmt: skip
 
 
@@ -155,6 +185,8 @@ def table() -> TableVersion:
 def in_postgres(postgres: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute("set timezone to 'UTC'")
+        for kind in ("json", "jsonb"):
+            connection.adapters.register_loader(kind, TextLoader)
         ddl = ", ".join(f"{name} {kind}" for name, kind, *_ in _COLUMNS)
         connection.execute(f"create temp table samples (id int4 primary key, {ddl})".encode())
         names = sql.SQL(", ").join(sql.Identifier(name) for name, *_ in _COLUMNS)
@@ -211,6 +243,34 @@ def test_spark_computes_what_postgresql_computes(
     single = answer.description[0].type_code == _FLOAT4
     expected = [_comparable(row[0], single) for row in answer.fetchall()]
     assert [_comparable(value) for value in in_spark[text]] == expected
+
+
+# What PostgreSQL refuses too; and dates and instants in forms whose meaning depends on settings.
+_REFUSED = [
+    (r'{"a": "\u0000"}', "j -> 'b'"), (r'{"a": "\ud800"}', "j ->> 'a'"),
+    ('{"a": "x"}', "(j ->> 'a')::int"), ('{"a": "o"}', "(j ->> 'a')::boolean"),
+    ('{"a": "5"}', "(j ->> 'a')::uuid"), ('{"a": "1e"}', "(j ->> 'a')::numeric"),
+    ('{"a": "2024-02-30"}', "(j ->> 'a')::date"), ('{"a": "29/02/2024"}', "(j ->> 'a')::date"),
+    ('{"a": "2024-02-29 12:34:56"}', "(j ->> 'a')::timestamptz"),
+    ('{"a": "now"}', "(j ->> 'a')::timestamp"), ('{"a": 1}', "json_array_length(j -> 'a')"),
+]  # fmt: skip
+
+
+def test_a_value_that_is_refused_is_poison_of_its_row(
+    spark: SparkSession, table: TableVersion
+) -> None:
+    from pyspark.errors import PySparkException
+
+    for number, (document, text) in enumerate(_REFUSED):
+        row = {**dict.fromkeys(column.name for column in table.columns), "id": 1, "j": document}
+        records = [event(1, 1, row, schema_id=table.schema_id)]
+        events = fold()(parse(["id", "j"])(kafka_frame(spark, records)))
+        found: Exception | None = None
+        try:
+            _evaluated(events, table, [text])
+        except PySparkException as error:
+            found = translate(error, "v")
+        assert isinstance(found, UnfitValueError), (number, text, found)
 
 
 def test_postgresql_is_given_its_own_words_back(

@@ -8,7 +8,14 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+from pyspark.sql import SparkSession
+from pyspark.sql.types import (
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from cdc.errors import ViewError
 from cdc.lsn import Position
@@ -18,6 +25,7 @@ from jobs.fold import EVENT
 from jobs.mirrors.attempts import Attempts, read_attempts, write_attempts
 from jobs.mirrors.changes import Changed, write_changes
 from jobs.mirrors.mirror import Mirror
+from jobs.mirrors.reading import with_records
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.refusing import RowsUnfitError
 from views.types import PgType
@@ -124,6 +132,18 @@ def test_what_a_killed_attempt_wrote_counts_as_changed(table: Table) -> None:
     }
 
 
+def test_what_was_taken_back_comes_again_as_if_for_the_first_time(table: Table) -> None:
+    table.write(change(1, 1, 5, "x"), settles=False)
+    table.mirror.take_back(table.attempts.settled)
+    assert (table.held(), table.mirror.versions) == ({}, 0)
+    assert table.write(change(1, 1, 5, "x")) == {1: (None, (5, "x"))}
+    table.write(change(2, 1, 6, "y"), change(2, 2, 1, "new"), settles=False)
+    table.mirror.compact()
+    table.mirror.take_back(table.attempts.settled)
+    assert table.held() == {1: (5, "x")}
+    assert table.write(change(2, 2, 1, "new")) == {2: (None, (1, "new"))}
+
+
 def test_truncate_takes_what_is_older_whenever_it_comes(table: Table) -> None:
     table.write(change(1, 1, 5, "x"), change(9, 2, 6, "y"))
     found = table.write(change(5, None, op="t"), change(6, 3, 7, "z"))
@@ -168,6 +188,13 @@ def test_attempts_are_kept_whole(tmp_path: Path) -> None:
     assert begun.done({}).settled == 2
 
 
+def test_a_batch_has_records_of_the_topics_whose_offsets_moved() -> None:
+    end = {"a": {0: 5, 1: 7}, "b": {0: 3}, "c": {0: 0}}
+    assert with_records({}, end) == {"a", "b"}
+    assert with_records({"a": {0: 5, 1: 6}, "b": {0: 3}}, end) == {"a"}
+    assert with_records(end, end) == set()
+
+
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
@@ -188,3 +215,19 @@ def test_rows_are_found_by_values_of_each_type(tmp_path: Path, kind: str, value:
     mirror.append(pa.Table.from_pylist([{**row, **control} for row in held], mirror.arrow), 1)
     wanted = pa.table({"v": pa.array([value], mirror.arrow.field("v").type)})
     assert mirror.rows(wanted).to_pylist() == held[:1]
+
+
+def test_what_spark_writes_of_long_ago_is_read_as_it_is(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    columns = StructType().add("id", IntegerType()).add("at", TimestampType())
+    mirror = Mirror(spark, tmp_path, columns, ("id",))
+    mirror.prepare()
+    instants = [datetime(1500, 2, 28, 23, 59, 59, 999_999, UTC), datetime(9999, 12, 31, tzinfo=UTC)]
+    made = [(i, at, False, 1, 1) for i, at in enumerate(instants)]
+    mirror.fill(spark.createDataFrame(made, mirror.version_columns))
+    assert dict(zip(*mirror.all().select(["id", "at"]).to_pydict().values(), strict=True)) == dict(
+        enumerate(instants)
+    )
+    mirror.rewrite()
+    assert sorted(mirror.all().column("at").to_pylist()) == instants

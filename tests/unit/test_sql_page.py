@@ -36,6 +36,8 @@ SAMPLES = {
     "translate": "translate(note, 'ab', 'cd')", "trim": "trim(note)", "ltrim": "ltrim(note)",
     "rtrim": "rtrim(note, 'x')", "lpad": "lpad(note, 5)", "rpad": "rpad(note, 5, '.')",
     "repeat": "repeat(note, 2)", "reverse": "reverse(note)", "md5": "md5(note)",
+    "jsonb_array_length": "jsonb_array_length(extra -> 'items')",
+    "jsonb_typeof": "jsonb_typeof(extra)",
     "starts_with": "starts_with(note, 'a')",
     "extract": "extract(month from placed at time zone 'UTC')",
     "date_trunc": "date_trunc('month', placed at time zone 'UTC')",

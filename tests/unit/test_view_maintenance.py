@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 from tests.shop import TABLES
@@ -11,6 +13,8 @@ from views.maintained import MaintainedView, resolve_maintained
 from views.maintenance import CHANGED, KeyQuery, key_queries, recomputation, whole
 from views.narrowing import Narrowing
 from views.selecting import KEYS
+from views.tables import TableColumn, TableVersion
+from views.types import FLOAT8, INT4
 
 
 def view(sql: str, *key: str) -> MaintainedView:
@@ -32,7 +36,7 @@ ORPHANS = (
 
 def test_the_changed_rows_alone_have_a_key_that_is_their_own() -> None:
     found = queries(ORPHANS)["o"]
-    assert found.reads == ()
+    assert (found.reads, found.columns) == ((), ("id",))
     assert text(found) == (
         'SELECT DISTINCT "o"."id" AS "id"\nFROM changed AS "o"\nWHERE ("o"."id" IS NOT NULL)'
     )
@@ -63,7 +67,22 @@ def test_a_key_that_equals_a_changed_column_is_read_from_the_changed_rows() -> N
 
 def test_a_key_of_another_type_is_not_read_from_the_changed_rows() -> None:
     found = queries("select o.id from orders o left join customers c on c.id = o.big")["c"]
-    assert found.reads == ("o",)
+    assert (found.reads, found.columns) == (("o",), None)
+
+
+def test_a_key_that_is_more_than_columns_of_the_changed_rows_is_asked_for() -> None:
+    computed = queries("select coalesce(o.big, 0) as id, count(*) as n from orders o group by 1")
+    paid = "select o.id, c.name from orders o join customers c on c.id = o.customer_id where o.paid"
+    assert computed["o"].columns is queries(paid)["o"].columns is None
+
+
+def test_floats_that_are_equal_and_not_the_same_are_left_to_the_query() -> None:
+    kinds = {"id": FLOAT8, "n": INT4}
+    columns = tuple(TableColumn(name, kind, False) for name, kind in kinds.items())
+    table = TableVersion("f" * 16, "public", "marks", columns, ("id",))
+    sql = "select m.id, sum(m.n) as n from marks m group by m.id"
+    kept = resolve_maintained(parse_view("v", "store", ("id",), sql), {table.name: table})
+    assert [(query.reads, query.columns) for query in key_queries(kept)] == [((), None)]
 
 
 COUNTRIES = (
@@ -116,6 +135,45 @@ def test_mirrors_are_narrowed_from_the_keys_through_the_equalities() -> None:
         Narrowing("c", "o", (("id", "customer_id"),)),
         Narrowing("r", "c", (("code", "region"),)),
     )
+
+
+COUNTED = (
+    "select o.id, count(l.no) as n from orders o "
+    "left join lines l on l.order_id = o.id and {} group by o.id"
+)
+
+
+def test_what_on_asks_of_changed_rows_alone_stays_where_the_join_is_left_out() -> None:
+    assert text(queries(COUNTED.format("l.qty > 3 and o.paid"))["l"]) == (
+        'SELECT DISTINCT "l"."order_id" AS "id"\nFROM changed AS "l"\n'
+        'WHERE ("l"."order_id" IS NOT NULL) AND ("l"."qty" > 3)'
+    )
+
+
+@pytest.mark.parametrize(
+    ("on", "fixed"),
+    [
+        ("l.qty = 3", (("qty", 3),)),
+        ("'x' = (l.sku) and l.qty = 3", (("qty", 3), ("sku", "x"))),
+        ("l.qty = '3'", (("qty", 3),)),
+        ("l.qty = 2147483648", ()),
+        ("l.qty = 3.0", ()),
+        ("l.qty = -3", ()),
+        ("l.qty = 1 + 2", ()),
+        ("o.day = '2013-01-31'", ()),  # of a LEFT JOIN, this says nothing of orders
+    ],
+)
+def test_a_column_that_is_one_literal_narrows(on: str, fixed: tuple[object, ...]) -> None:
+    assert [step.fixed for step in recomputation(view(COUNTED.format(on))).narrowing] == [(), fixed]
+
+
+@pytest.mark.parametrize(
+    ("day", "fixed"), [("2013-01-31", (("day", date(2013, 1, 31)),)), ("2013-02-31", ())]
+)
+def test_a_day_of_the_calendar_narrows(day: str, fixed: tuple[object, ...]) -> None:
+    sql = "select c.id, o.id as o from customers c join orders o on o.customer_id = c.id"
+    again = recomputation(view(f"{sql} where o.day = '{day}'", "id", "o"))
+    assert {step.alias: step.fixed for step in again.narrowing} == {"c": (), "o": fixed}
 
 
 def test_a_left_join_does_not_narrow_the_rows_before_it() -> None:

@@ -53,6 +53,13 @@ def test_the_steps_of_a_join_say_what_is_looked_up_by_what() -> None:
     assert 'FROM touched_keys AS "__keys"' in found.rows_sql
 
 
+def test_a_column_that_is_a_literal_is_said_beside_what_is_looked_up() -> None:
+    sql = "select o.id, c.name from orders o left join customers c on c.id = o.customer_id"
+    assert plan_of(f"{sql} and c.region = 'north'").rows == (
+        "o by id = id of the key; c by id = customer_id of o, region = north"
+    )
+
+
 def test_what_cannot_be_narrowed_is_said_to_be_read_whole() -> None:
     assert words(plan_of(GROUPED, "region"))["l"] == (
         "looks up o by id = order_id of the change; c by id = customer_id of o"

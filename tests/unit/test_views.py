@@ -82,6 +82,16 @@ def test_a_numeric_without_limits_may_be_rounded_from_its_text() -> None:
     assert (str(output.type), output.sql) == ("numeric(38,2)", "CAST(`amount` AS decimal(38,2))")
 
 
+@pytest.mark.parametrize(
+    "sql",
+    ["select a.id from t a join t b on b.id = a.id", "select id, count(*) from t group by id"],
+)
+def test_rows_that_are_made_of_several_have_no_history(sql: str) -> None:
+    assert parse_view("v", "s", ("id",), "select id from t", "log").history == "log"
+    with pytest.raises(ViewError, match=r'no history = "scd2" of rows that are made of several'):
+        parse_view("v", "s", ("id",), sql, "scd2")
+
+
 def test_layout_does_not_make_another_view() -> None:
     one = parse_view("v", "s", ["id"], "select id from orders where id > 1")
     two = parse_view("v", "s", ["id"], "SELECT id\n  FROM orders -- all\n WHERE id > 1")
@@ -146,7 +156,25 @@ def test_what_is_no_view_is_refused(sql: str, reason: str) -> None:
         ("select id, substring(note, -1) as n from orders", "has to be a literal"),
         ("select id, case when id > 1 then note else id end as n from orders", "mixes"),
         ("select id, extra = '{}' as n from orders", "cannot be compared|not a plain jsonb"),
-        ("select id, extra->>'a' as n from orders", "part of a JSON value"),
+        ("select id, extra->>note as n from orders", "has to be a literal"),
+        ("select id, note->>'a' as n from orders", "text is no json"),
+        ("select id, extra->>'a'->'b' as n from orders", "is text, which has no parts"),
+        ("select id, coalesce(extra, extra)->'b' as n from orders", "of a column's value only"),
+        ("select id, extra #> '{a,null}' as n from orders", "NULL in it"),
+        ("select id, extra #> '{a' as n from orders", "is no array"),
+        ("select id, extra -> 2147483648 as n from orders", "no element 2147483648"),
+        ("select id, extra -> 'a' = 'x' as n from orders", "not a plain jsonb"),
+        ("select id, extra -> 'a' = '[]' as n from orders", "compare its text"),
+        ("select id, (extra -> 'a')::int as n from orders", "take its text first"),
+        ("select id, extra['a'] as n from orders", "write -> 'name'"),
+        ("select id, extra @> note as n from orders", "has to be a literal"),
+        ("select id, extra @> '{' as n from orders", "no jsonb"),
+        ("select id, extra @> 'NaN' as n from orders", "no jsonb"),
+        ("select id, extra ?| array['a'] as n from orders", "this operator on JSON"),
+        ("select id, extra - 'a' as n from orders", "jsonb is not a number"),
+        ("select id, json_typeof(extra) as n from orders", "write jsonb_typeof"),
+        ("select id, json_extract_path(extra, 'a') as n from orders", "write ->"),
+        ("select id, (upper(note))::numeric as n from orders", "numeric without limits"),
         ("select id, id::interval as n from orders", "not cast to here"),
     ],
 )

@@ -1,0 +1,30 @@
+"""What Spark's workers answer; tests/integration/test_json_text.py asks PostgreSQL the same."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from jobs.texts import answers
+from views.answers import PLACEHOLDER, REFUSED, answering, asking
+from views.json_text import Step
+
+PRICE = asking("text", [Step("field", "price")], binary=False)
+
+
+def test_a_batch_is_answered_row_by_row() -> None:
+    texts = pa.array(['{"price": 1.0}', None, '{"price" : 1e2, "price":"x" }', "[]", "{"])
+    found = answers(texts, pa.array([PRICE] * 5))
+    assert found.to_pylist() == ["1.0", None, "x", None, REFUSED]
+    assert answers(texts.slice(0, 0), pa.array([], pa.string())).to_pylist() == []
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"price": 1,', '{"price"', "[1", '"', r'"\ud800"', "x"])
+def test_what_is_no_json_is_refused_and_ends_no_worker(text: str) -> None:
+    for question in ("part", "length", "has"):  # of what is valid up to there
+        assert answering(asking(question, [Step("field", "price")], True, ""))(text) != "price"
+    assert answering(PRICE)(text) == REFUSED
+
+
+def test_what_stands_for_an_unsent_value_is_no_value() -> None:
+    assert answering(PRICE)(PLACEHOLDER) is None
