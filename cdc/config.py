@@ -112,7 +112,7 @@ class Apply(Section):
 
     state: str = "./.headwater/views"
     master: str = "local[*]"
-    max_offsets_per_trigger: int = Field(default=200_000, ge=1)
+    max_offsets_per_trigger: int | None = Field(default=None, ge=1)
     retry_s: float = Field(default=60.0, ge=0)
     keep_generations: int = Field(default=1, ge=0)
     keep_days: float = Field(default=7.0, ge=0)
@@ -160,6 +160,21 @@ class Config(Section):
                         f"views.{name}.{setting}: its store is {kind}, and only {wanted} has that"
                     )
         return self
+
+    @model_validator(mode="after")
+    def _kept_generations_can_be_gone_back_to(self) -> Config:
+        for name, store in self.stores.items():
+            if isinstance(store, Delta) and store.retention_days < self._kept_days:
+                raise ValueError(
+                    f"stores.{name}.retention_days: is {store.retention_days}, and"
+                    f" `headwater view rollback` needs files for apply.keep_days ="
+                    f" {self.apply.keep_days:g}: set no less"
+                )
+        return self
+
+    @property
+    def _kept_days(self) -> float:
+        return self.apply.keep_days if self.apply.keep_generations else 0.0
 
 
 _MODELS[""] = Config  # the whole file's

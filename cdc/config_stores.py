@@ -4,6 +4,7 @@ what a view says of its own."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -39,6 +40,12 @@ class Redis(Section):
 class Delta(Section):
     kind: Literal["delta"]
     path: str
+    optimize_batches: int = Field(default=20, ge=0)
+    """Once in so many batches small files are counted; 0: never, and nothing is vacuumed."""
+    small_files: int = Field(default=32, ge=2)
+    """So many may be there before they are joined."""
+    retention_days: int = Field(default=7, ge=1)
+    """How long old versions of a table can be read."""
 
 
 class Postgres(Section):
@@ -67,6 +74,13 @@ class View(Section):
     ttl_s: int = Field(default=0, ge=0)
     index_by: tuple[str, ...] = ()
     """How rows lie in Redis, as the three before it."""
+    history: Literal["", "log", "scd2"] = ""
+    """What a Delta table keeps of rows beside what they are."""
+    partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = Field(default=(), max_length=4)
+    change_data_feed: bool = False
+    deletion_vectors: bool = True
+    """How a Delta table is laid out and written, as the three before it."""
 
     @model_validator(mode="after")
     def _rows_of_redis_can_be_kept(self) -> View:
@@ -75,6 +89,23 @@ class View(Section):
         if self.index_by and (self.ttl_s or self.format == "json"):
             raise ValueError("index_by: rows that expire, or are strings, cannot be indexed")
         return self
+
+    @model_validator(mode="after")
+    def _files_of_delta_lie_in_one_way(self) -> View:
+        if self.partition_by and self.cluster_by:
+            raise ValueError("cluster_by: a table with partition_by has none: keep one of them")
+        return self
+
+    def layout_fault(self, columns: Mapping[str, str]) -> str:
+        """Why files cannot lie as ``partition_by`` or ``cluster_by`` say, empty if they can;
+        ``columns`` are the view's, with their types as Spark names them."""
+        for setting in ("partition_by", "cluster_by"):
+            for name in getattr(self, setting):
+                if name not in columns:
+                    return f"its {setting} names {name}, which is no column of it"
+                if re.match(_NEVER_LAID_OUT[setting], columns[name]):
+                    return f"its {setting} names {name}, which is {columns[name]}"
+        return ""
 
     def _check_template(self) -> None:
         pieces = re.split(r"\{([^{}]+)\}", self.key_template)
@@ -85,8 +116,17 @@ class View(Section):
             raise ValueError("key_template: put a character between the columns, as in {a}:{b}")
 
 
+_NEVER_LAID_OUT = {
+    "partition_by": "array|struct|map|binary",
+    "cluster_by": "array|struct|map|binary|boolean",
+}
+"""Types that Delta makes no folders of, or keeps no bounds of."""
+
 OF_KIND = {
     **dict.fromkeys(("mapping", "settings"), "opensearch"),
     **dict.fromkeys(("format", "key_template", "ttl_s", "index_by"), "redis"),
+    **dict.fromkeys(
+        ("history", "partition_by", "cluster_by", "change_data_feed", "deletion_vectors"), "delta"
+    ),
 }
 """Settings of a view that one kind of store has."""

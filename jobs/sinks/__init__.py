@@ -10,6 +10,9 @@ are one per touched key, with the view's columns (typed) and
 ``__unchanged``     array<string>: view columns whose value is unchanged TOAST, keep the stored one
 ``__committed_at``  timestamp: when the source committed it
 
+A sink that keeps history (``jobs.sinks.history``) is given one row for each change in place of each
+key, and ``__op``, what the source did. A row whose ``__op`` is ``t`` has no key: a TRUNCATE.
+
 A row that is newer than what the store holds, names ``__unchanged`` columns and has no live row
 there to take them from (its WHERE let it in only now) is refused: the value is unknown. So is one
 whose key is null, and one that the store will never take. A sink writes the others, or none of the
@@ -38,6 +41,7 @@ COMMIT_LSN = "__commit_lsn"
 ORDINAL = "__ordinal"
 UNCHANGED = "__unchanged"
 COMMITTED_AT = "__committed_at"
+OP = "__op"
 CONTROL_COLUMNS = (DELETED, COMMIT_LSN, ORDINAL, UNCHANGED, COMMITTED_AT)
 
 
@@ -49,7 +53,7 @@ class Batch(NamedTuple):
     """UUID of the checkpoint: batch numbers start again at 0 with a new one."""
     number: int
     keys: int
-    """Touched keys: no more rows than that are applied."""
+    """Touched keys: no more rows than that are applied, but where a sink keeps history."""
 
 
 class ViewRow(NamedTuple):
@@ -90,19 +94,23 @@ def open_sink(
     retry_s: float = 60.0,
     generation: int | None = None,
     declared: View | None = None,
+    history: str = "",
 ) -> Sink:
     """The sink of one view in a configured store.
 
     ``spark`` is needed by Delta only. ``retry_s`` bounds how long a store that is down is waited
     for. ``generation`` names one (``jobs.sinks.generations``); None is the one that people read
     when ``prepare`` is called, or the first. ``declared`` is what the configuration says of the
-    view, for what a store lets it choose. Clients are imported here, so that a store that is
-    not used needs none.
+    view, for what a store lets it choose; ``history`` what the generation was declared with.
+    Clients are imported here, so that a store that is not used needs none.
     """
     if config.kind == "delta":
         from jobs.sinks.delta import DeltaSink
+        from jobs.sinks.delta_history import DeltaHistory
+        from jobs.sinks.delta_table import DeltaView
 
-        return DeltaSink(config, view, spark, retry_s, generation)
+        table = DeltaView(config, view, spark, retry_s, generation, declared, history)
+        return DeltaHistory(table) if history else DeltaSink(table)
     if config.kind == "opensearch":
         from jobs.sinks.opensearch import OpenSearchSink
 

@@ -2,7 +2,8 @@
 refusals mean.
 
 A session belongs to one table and is kept from batch to batch, on the driver and in each worker of
-Spark's; whatever goes wrong with it, the next attempt has another. It never commits to memory
+Spark's; whatever goes wrong with it, the next attempt has another. One that gets no answer from a
+server which answers nobody else either is given up. It never commits to memory
 alone: Spark's checkpoint takes a batch for stored when ``apply`` returns. Nothing that the server
 says of a row is shown: it quotes values.
 """
@@ -10,7 +11,8 @@ says of a row is shown: it quotes values.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar
@@ -19,11 +21,19 @@ import psycopg
 from psycopg import conninfo, pq
 
 from cdc.errors import HeadwaterError, RetryableError, SinkError
+from jobs.faults import no_room
 from jobs.sinks.writing import until
 
 Connection: TypeAlias = psycopg.Connection[Any]
+_Steps: TypeAlias = Generator[Any, Any, "_T"]
 _T = TypeVar("_T")
 Action = Callable[[Connection], _T]
+
+SILENT_S: Final = 30.0
+"""After so long without a byte it is asked whether the server answers at all: a statement may take
+any time, but of a frozen server TCP says nothing, for its kernel still acknowledges."""
+_UNANSWERED: Final = 2
+"""So often in a row it does not: in between the session is listened to again."""
 
 _DEFAULTS: Final[dict[str, Any]] = {
     "application_name": "headwater",
@@ -66,8 +76,11 @@ _REFUSED: Final = {
 }
 # Classes and codes of https://www.postgresql.org/docs/current/errcodes-appendix.html
 _PASSING: Final = ("08", "57")
+_DISK_FULL: Final = "53100"
+_OF_FILES: Final = ("58030", "XX000")
+"""What a quota is to the server, or a limit on the size of files: not a full disk."""
 _NO_WRITES: Final = {
-    "53100": "its disk is full: make room",
+    _DISK_FULL: "its disk is full: make room",
     "53200": "it is out of memory: give it more",
     "53300": "raise max_connections, or end connections that are not needed",
     "53400": "a limit of its configuration is reached: see its log",
@@ -79,7 +92,7 @@ _HINTS: Final = {
     "3F000": "create the schema, or GRANT CREATE ON DATABASE ... TO the role of the store's dsn",
     "2BP01": "drop what depends on the view first; make it again on the new one",
     "42701": "give the column another name with AS: PostgreSQL has one like it in every table",
-    "42P01": "the table was removed: `headwater view rebuild` makes it again",
+    "42P01": "it was removed: `headwater view rebuild` fills it anew, from a snapshot",
 }
 _OF_ROWS: Final = ("22", "23", "54")
 """Data errors, constraints, limits of a row: their texts quote values."""
@@ -135,10 +148,12 @@ class Database:
             return result
 
     def _connect(self) -> Connection:
+        parameters = _DEFAULTS | _parameters(self.dsn)
         try:
-            conn = psycopg.connect(**(_DEFAULTS | _parameters(self.dsn)), autocommit=True)
+            conn = _Patient.connect(**parameters, autocommit=True)
         except psycopg.OperationalError as error:
             raise self._unreachable(str(error)) from error
+        conn.parameters = parameters
         conn.prepare_threshold = None  # poolers, and plans of before a column was added
         with translated(self.place):
             conn.execute(_PREPARE)
@@ -168,6 +183,48 @@ class Database:
         """Close the table's sessions in this process."""
         for conn in _idle.pop((self.dsn, table), []):
             conn.close()
+
+
+class _Patient(psycopg.Connection[Any]):
+    """A session that waits for as long as the server answers others who connect."""
+
+    parameters: dict[str, Any]
+
+    def wait(self, gen: _Steps[_T], *args: Any, **kwargs: Any) -> _T:
+        return super().wait(self._watched(gen), *args, **kwargs)
+
+    def _watched(self, gen: _Steps[_T]) -> _Steps[_T]:
+        """The same steps of psycopg's; looks on while no byte comes or goes."""
+        heard, ready, unanswered = time.monotonic(), None, 0
+        while True:
+            try:
+                state = gen.send(ready)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            ready = yield state
+            if ready:
+                unanswered = 0
+            elif time.monotonic() - heard < SILENT_S:
+                continue
+            else:
+                unanswered = 0 if self._answers() else unanswered + 1
+            if unanswered == _UNANSWERED:
+                self.close()
+                raise psycopg.OperationalError("the server was silent for too long")
+            heard = time.monotonic()
+
+    def _answers(self) -> bool:
+        """Whether this server does: another one of the dsn may be well, and the primary now."""
+        own = {"host": self.info.host, "port": self.info.port, "target_session_attrs": "any"}
+        if self.info.hostaddr:
+            own["hostaddr"] = self.info.hostaddr
+        try:
+            psycopg.connect(**(self.parameters | own)).close()
+        except psycopg.errors.ConnectionTimeout:
+            return False
+        except psycopg.OperationalError:
+            return True  # it refuses, which is an answer; or its machine does, so TCP will tell
+        return True
 
 
 class Fault:
@@ -200,8 +257,9 @@ def translated(place: str) -> Iterator[None]:
 
 def _translated(error: psycopg.Error, place: str) -> HeadwaterError:
     state = error.sqlstate or ""
-    if state in _NO_WRITES:
-        return _RefusingError(f"{place} takes no writes ({state})", _NO_WRITES[state])
+    known = _DISK_FULL if state in _OF_FILES and no_room(error) else state
+    if known in _NO_WRITES:
+        return _RefusingError(f"{place} takes no writes ({state})", _NO_WRITES[known])
     if state.startswith("40"):
         return RetryableError(f"{place} is busy ({state})")
     lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and not state

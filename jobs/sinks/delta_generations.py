@@ -8,6 +8,7 @@ does that at once. The generation left is a version of that table, and Delta res
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -18,17 +19,21 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from cdc.config import Delta
+from cdc.config import Delta, View
 from cdc.errors import SinkError, ViewError
 from jobs.faults import fault
 from jobs.sinks import COMMIT_LSN, ORDINAL
+from jobs.sinks.delta_history import loaded
 from jobs.sinks.generations import Live
 from jobs.sinks.lake import (
-    GENERATION_PROPERTY,
+    HISTORY_PROPERTY,
     KEY_PROPERTY,
     apart_path,
     generation_at,
     is_table,
+    laid_out,
+    layout,
+    layout_of,
     live_path,
     new_properties,
     refused,
@@ -46,12 +51,19 @@ class DeltaGenerations:
     """``jobs.sinks.generations.Generations`` of one view below one path."""
 
     def __init__(
-        self, config: Delta, view: str, spark: SparkSession | None, retry_s: float
+        self,
+        config: Delta,
+        view: str,
+        spark: SparkSession | None,
+        retry_s: float,
+        declared: View | None = None,
+        history: str = "",
     ) -> None:
         if spark is None:
             raise ViewError(f"view {view}: a Delta store needs a Spark session")
         self._view, self._spark, self._retry_s = view, spark, retry_s
-        self._live = live_path(config, view)
+        self._declared, self._history = declared, history
+        self._config, self._live = config, live_path(config, view)
         self._apart = partial(apart_path, config, view)
 
     def live(self) -> Live | None:
@@ -60,15 +72,21 @@ class DeltaGenerations:
             return None
         table = self._run(lambda: DeltaTable.forPath(self._spark, self._live))
         version = self._run(lambda: table.history(1).select("version").collect()[0].version)
-        return Live(number, str(version))
+        held = self._run(lambda: table_properties(self._spark, self._live))
+        return Live(number, str(version), held.get(HISTORY_PROPERTY, ""))
 
     def load(self, number: int, rows: DataFrame, columns: StructType, key: tuple[str, ...]) -> None:
         path = self._apart(number)
         self._delete(path)
         selected = [self._value(columns, name, key) for name in columns.names]
-        whole = rows.select(*selected, F.col(COMMIT_LSN), F.col(ORDINAL))
+        at = loaded(self._history) if self._history else [F.col(COMMIT_LSN), F.col(ORDINAL)]
+        whole = rows.select(*selected, *at)
         writer = whole.writeTo(f"delta.{quoted(path)}").using("delta")
-        for name, value in new_properties(columns, key, number).items():
+        writer = laid_out(writer, layout(self._view, self._declared, columns))
+        properties = new_properties(
+            self._config, self._declared, columns, key, number, self._history
+        )
+        for name, value in properties.items():
             writer = writer.tableProperty(name, value)
         try:
             writer.create()
@@ -103,10 +121,12 @@ class DeltaGenerations:
         held = table_properties(self._spark, path)
         table = self._spark.read.format("delta").load(path)
         writer = table.writeTo(f"delta.{quoted(self._live)}").using("delta")
-        columns = StructType([f for f in table.schema if f.name not in (COMMIT_LSN, ORDINAL)])
-        properties = new_properties(columns, (), number)
-        for name in (KEY_PROPERTY, GENERATION_PROPERTY):
-            properties[name] = held[name]
+        key = tuple(json.loads(held[KEY_PROPERTY]))
+        history = held.get(HISTORY_PROPERTY, "")
+        writer = laid_out(writer, layout_of(self._spark, path))
+        properties = new_properties(
+            self._config, self._declared, table.schema, key, number, history
+        )
         for name, value in properties.items():
             writer = writer.tableProperty(name, value)
         writer.createOrReplace()

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 
 class Live(NamedTuple):
-    """What readers see. ``mark`` is what ``switch`` needs to come back to it later."""
+    """What readers see. ``mark`` is what ``switch`` needs to come back to it later. ``history``:
+    as what it keeps what rows were, which no snapshot brings back."""
 
     number: int
     mark: str
+    history: str = ""
 
 
 class Generations(Protocol):
@@ -59,12 +61,13 @@ def open_generations(
     spark: SparkSession | None,
     retry_s: float = 60.0,
     declared: View | None = None,
+    history: str = "",
 ) -> Generations:
     """A view's generations in a configured store; arguments as those of ``open_sink``."""
     if config.kind == "delta":
         from jobs.sinks.delta_generations import DeltaGenerations
 
-        return DeltaGenerations(config, view, spark, retry_s)
+        return DeltaGenerations(config, view, spark, retry_s, declared, history)
     if config.kind == "opensearch":
         from jobs.sinks.opensearch_generations import OpenSearchGenerations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -47,12 +47,25 @@ def bounds(columns: StructType, key: tuple[str, ...]) -> list[Column]:
 
 
 def match(columns: StructType, key: tuple[str, ...], facts: Row) -> Column:
-    """Equal keys; and the batch's bounds as literals, by which Delta leaves files unread."""
-    terms = [of("t", name) == of("s", name) for name in key]
+    """Equal keys, and within the batch's bounds."""
+    return same(key) & within(columns, key, facts.asDict(), "t")
+
+
+def same(key: tuple[str, ...]) -> Column:
+    """Equal keys."""
+    return reduce(and_, (of("t", name) == of("s", name) for name in key))
+
+
+def within(
+    columns: StructType, key: tuple[str, ...], facts: Mapping[str, Any], side: str = ""
+) -> Column:
+    """The batch's ``bounds`` as literals, by which Delta leaves files unread."""
+    terms = [F.lit(True)]
     for name in key:
         if literal := _LITERALS.get(type(columns[name].dataType)):
             low, high = literal(facts[f"min_{name}"]), literal(facts[f"max_{name}"])
-            terms += [of("t", name) >= low, of("t", name) <= high]
+            held = of(side, name) if side else F.col(quoted(name))
+            terms += [held >= low, held <= high]
     return reduce(and_, terms)
 
 

@@ -40,10 +40,11 @@ _FILLING: Final[dict[str, Any]] = {
     "auto_expand_replicas": "false",
     "number_of_replicas": 0,
     "refresh_interval": "-1",
-    "translog.durability": "async",
+    "translog.durability": "request",
     "translog.flush_threshold_size": "1gb",
 }
-"""While an index is filled nobody reads it, and a crash fills it anew."""
+"""While an index is filled nobody reads it, and a crash of ours fills it anew. One of the server
+does not: what it has acknowledged has to be there."""
 
 
 def unknown_columns(mapping: Iterable[str], columns: Iterable[str]) -> list[str]:

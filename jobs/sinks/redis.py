@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from cdc.config import Redis, View
-from cdc.errors import ViewError
+from cdc.errors import SinkError, ViewError
 from cdc.lsn import Position
 from jobs.sinks import Batch, ViewRow
 from jobs.sinks.documents import (
@@ -160,6 +160,17 @@ class RedisSink:
 
     def apply(self, rows: DataFrame, batch: Batch) -> None:
         write_documents(self.documents()(rows), batch.keys, self.writer)
+        self._refuse_emptied()
+
+    def _refuse_emptied(self) -> None:
+        """Raises ``SinkError`` for a database that was emptied since it was prepared: rows are all
+        there is of a place in Redis, so that writing makes it again."""
+        name = description_key(self._prefix)
+        if not self._keyspace.call(lambda client: client.exists(name)):
+            raise SinkError(
+                f"view {self._view}: {self._address.place} was emptied of it: {name} is gone",
+                f"`headwater view rebuild {self._view}` fills it anew, from a snapshot",
+            )
 
     def truncate(self, before: Position, batch: Batch) -> None:  # noqa: ARG002
         for keys in keys_of(self._keyspace, f"{self._prefix}:"):

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StructField,
+    StructType,
+)
 
 from cdc.errors import ViewError
 
@@ -14,22 +27,55 @@ POSTGRES_TYPE = "postgres"
 REBUILD = "rebuild the view, or give the changed column another name in its SQL"
 
 
+_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+_FLOATS = (FloatType, DoubleType)
+
+
 def quoted(name: str) -> str:
     """A column's name as Spark SQL reads it, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
 
 
-def evolved(view: str, stored: StructType, wanted: StructType) -> StructType:
-    """``stored`` with the columns of ``wanted`` it lacks, all nullable.
+def never(held: DataType, wanted: DataType) -> bool:  # noqa: ARG001
+    """Of a store that changes no column's type in place."""
+    return False
+
+
+def widens(held: DataType, wanted: DataType) -> bool:
+    """Whether Delta can let a column have a wider type, its files as they are: each value stays
+    what it is."""
+    if isinstance(held, DecimalType) and isinstance(wanted, DecimalType):
+        more = wanted.scale - held.scale
+        return more >= 0 and wanted.precision - held.precision >= more
+    for kinds in (_INTEGERS, _FLOATS):
+        if type(held) in kinds and type(wanted) in kinds:
+            return kinds.index(type(held)) <= kinds.index(type(wanted))
+    return False
+
+
+def evolved(
+    view: str,
+    stored: StructType,
+    wanted: StructType,
+    can: Callable[[DataType, DataType], bool] = never,
+) -> StructType:
+    """``stored`` with the columns of ``wanted`` it lacks, all nullable, and the types that it
+    ``can`` give to others.
 
     A column the view no longer has stays in the store. Raises ``ViewError``, with both schemas,
-    when a column changed its type: no store here can change one in place.
+    when a column changed its type otherwise.
     """
     held = {field.name: field for field in stored}
-    changed = [
-        f"{field.name} {described(held[field.name].dataType)}, now {described(field.dataType)}"
+    other = [
+        field
         for field in wanted
         if field.name in held and not _same(held[field.name].dataType, field.dataType)
+    ]
+    wider = {f.name: f for f in other if can(held[f.name].dataType, f.dataType)}
+    changed = [
+        f"{field.name} {described(held[field.name].dataType)}, now {described(field.dataType)}"
+        for field in other
+        if field.name not in wider
     ]
     if changed:
         raise ViewError(
@@ -39,7 +85,10 @@ def evolved(view: str, stored: StructType, wanted: StructType) -> StructType:
         )
     added = [field for field in wanted if field.name not in held]
     return StructType(
-        [*stored, *(StructField(f.name, f.dataType, True, f.metadata) for f in added)]
+        [
+            *(wider.get(f.name, f) for f in stored),
+            *(StructField(f.name, f.dataType, True, f.metadata) for f in added),
+        ]
     )
 
 

@@ -25,6 +25,7 @@ from jobs.sinks.writing import until
 SMALLEST_BYTES: Final = 16 << 10
 """A request is not made smaller than that: it is not its size then."""
 _ITEMS: Final = "errors,items.*.status,items.*.error.type,items.*.error.reason"
+_REMOVED: Final = "it was removed: `headwater view rebuild` fills it anew, from a snapshot"
 _PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
 
@@ -77,7 +78,11 @@ class Sending:
     def _take(self, one: Request, response: dict[str, Any]) -> None:
         answer = read_answer(one, response)
         if answer.fault:
-            raise SinkError(f"index {self.alias}: {self.server.place} refused: {answer.fault}")
+            gone = answer.fault.startswith("HTTP 404")
+            raise SinkError(
+                f"index {self.alias}: {self.server.place} refused: {answer.fault}",
+                _REMOVED if gone else "",
+            )
         self.ties += answer.ties
         self.refused += answer.refused
         self.left = [*answer.busy, *self.left[len(one.documents) :]]

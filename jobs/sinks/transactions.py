@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyspark.sql import DataFrameWriter, SparkSession
 
 from jobs.sinks import Batch
+from jobs.sinks.delta_rs import opened
+from jobs.sinks.lake import snapshot_of
 
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _APP_VERSION = "spark.databricks.delta.write.txnVersion"
@@ -50,11 +52,10 @@ class Transactions:
 
 def last_version(spark: SparkSession, path: str, app_id: str) -> int:
     """The highest number that a table's log has of an id, -1 for none."""
-    context: Any = spark.sparkContext
-    session: Any = spark
-    logs = context._jvm.org.apache.spark.sql.delta.DeltaLog
-    snapshot = logs.forTableWithSnapshot(session._jsparkSession, path)._2()
-    found = snapshot.transactions().get(app_id)
+    if (table := opened(path)) is not None:
+        held = table.transaction_version(app_id)
+        return -1 if held is None else held
+    found = snapshot_of(spark, path).transactions().get(app_id)
     return int(found.get()) if found.isDefined() else -1
 
 

@@ -83,6 +83,39 @@ def test_a_folder_and_a_missing_file_are_told_apart(tmp_path: Path) -> None:
         load_config(tmp_path / "none.toml")
 
 
+LAKE = GOOD.replace('"opensearch"', '"delta"').replace("url = ", "path = ")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (GOOD + 'history = "log"', "views.open_orders.history: its store is opensearch, and only"),
+        (LAKE + 'history = "all"', "views.open_orders.history: "),
+        (
+            LAKE + 'partition_by = ["a"]\ncluster_by = ["b"]',
+            "views.open_orders.cluster_by: a table with partition_by has none: keep one of them",
+        ),
+        (LAKE + 'cluster_by = ["a", "b", "c", "d", "e"]', "views.open_orders.cluster_by: "),
+        (
+            LAKE.replace("path", "retention_days = 3\npath"),
+            "stores.search.retention_days: is 3, and `headwater view rollback` needs files for",
+        ),
+    ],
+)
+def test_what_a_delta_table_cannot_be_is_refused(tmp_path: Path, text: str, fault: str) -> None:
+    (line,) = problems(tmp_path / "headwater.toml", text)
+    assert fault in line
+
+
+def test_files_need_not_outlive_generations_that_are_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "headwater.toml"
+    text = LAKE.replace("path", "retention_days = 3\npath") + "[apply]\nkeep_generations = 0\n"
+    path.write_text(text, encoding="utf-8")
+    store = load_config(path, ENVIRONMENT).stores["search"]
+    assert isinstance(store, Delta)
+    assert store.retention_days == 3
+
+
 def test_every_setting_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
     stores = (OpenSearch, Redis, Delta, Postgres)

@@ -34,7 +34,7 @@ def test_who_is_not_let_in_is_told_why(
     def refuse(**_: object) -> None:
         raise psycopg.OperationalError(f"connection failed: {said}")
 
-    monkeypatch.setattr(psycopg, "connect", refuse)
+    monkeypatch.setattr(psycopg.Connection, "connect", refuse)
     with pytest.raises(kind, match=r"PostgreSQL at db\.example:5433/views") as error:
         Database(DSN, 0).call("v", lambda conn: conn.execute("select 1"))
     assert told in str(error.value)

@@ -87,6 +87,8 @@ def test_settings_are_those_of_people_and_those_of_the_load_are_put_back() -> No
     }
     loading = filling(settings)
     assert (loading["number_of_shards"], loading["number_of_replicas"]) == (3, 0)
+    # A server that is killed meanwhile has what it acknowledged: nobody would send it again.
+    assert loading["translog.durability"] == "request"
     assert filled(settings) == {
         "auto_expand_replicas": "false",
         "number_of_replicas": 1,

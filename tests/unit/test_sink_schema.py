@@ -6,11 +6,31 @@ from datetime import UTC, date, datetime
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 from cdc.errors import ViewError
 from jobs.sinks.arrow import python_values
-from jobs.sinks.schema import check_key, columns_from_json, columns_json, evolved, quoted
+from jobs.sinks.schema import (
+    check_key,
+    columns_from_json,
+    columns_json,
+    evolved,
+    quoted,
+    widens,
+)
 
 STORED = StructType().add("id", LongType(), False).add("tags", ArrayType(StringType(), False))
 
@@ -31,6 +51,33 @@ def test_another_element_type_is_a_change() -> None:
     wanted = StructType().add("tags", ArrayType(LongType()))
     with pytest.raises(ViewError, match="tags array<string>, now array<bigint>"):
         evolved("v", STORED, wanted)
+
+
+def test_only_a_store_that_can_takes_wider_types() -> None:
+    stored, wanted = StructType().add("n", IntegerType()), StructType().add("n", LongType())
+    with pytest.raises(ViewError, match="n int, now bigint"):
+        evolved("v", stored, wanted)
+    assert evolved("v", stored, wanted, widens) == wanted
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "fits"),
+    [
+        (ShortType(), IntegerType(), True),
+        (LongType(), IntegerType(), False),
+        (FloatType(), DoubleType(), True),
+        (IntegerType(), DoubleType(), False),
+        (DecimalType(6, 2), DecimalType(8, 4), True),
+        (DecimalType(6, 2), DecimalType(7, 4), False),
+        (DecimalType(6, 2), DecimalType(9, 1), False),
+        (IntegerType(), StringType(), False),
+        (DateType(), TimestampType(), False),
+    ],
+)
+def test_a_wider_type_has_room_for_every_value_as_it_is(
+    held: DataType, wanted: DataType, fits: bool
+) -> None:
+    assert widens(held, wanted) is fits
 
 
 def test_the_order_of_key_columns_matters() -> None:

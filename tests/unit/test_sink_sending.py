@@ -102,7 +102,7 @@ def test_documents_that_are_refused_cost_no_other() -> None:
 
 def test_a_refusal_that_is_not_about_a_document_ends_the_batch() -> None:
     one, _ = sending(4, lambda ids: [404] * len(ids))
-    with pytest.raises(SinkError, match=r"index v-1\.rows: .* refused: HTTP 404 x"):
+    with pytest.raises(SinkError, match=r"index v-1\.rows: .* refused: HTTP 404 x: it was removed"):
         one.run()
 
 

@@ -1,0 +1,210 @@
+"""Delta tables that keep what rows were: every change once, in order, whatever batch brings it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StringType, StructType
+
+from cdc.config import Delta
+from cdc.errors import ViewError
+from cdc.lsn import Position
+from jobs.sinks import Batch, Sink, open_sink
+from jobs.sinks.refusing import RowsUnfitError
+from tests.batches import with_control
+
+COLUMNS = StructType().add("id", LongType()).add("name", StringType()).add("text", StringType())
+START = datetime(2026, 1, 1, tzinfo=UTC)
+HISTORIES = ("log", "scd2")
+PAGE = Path(__file__).parents[2] / "docs/delta.md"
+QUERIES = re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+class Event(NamedTuple):
+    """``name`` None: the row is gone, or was never in the view. ``text`` None: left out."""
+
+    lsn: int
+    op: str
+    id: int | None
+    name: str | None = None
+    text: str | None = "t"
+    ordinal: int = 1
+
+
+def at(lsn: int) -> datetime:
+    return START + timedelta(seconds=lsn)
+
+
+class History:
+    """A table, and the batches of one checkpoint into it."""
+
+    def __init__(self, spark: SparkSession, path: Path, history: str) -> None:
+        self.spark, self.path, self.history = spark, path, history
+        self.generation, self.number = "g", 0
+        self.sink = self.opened()
+
+    def opened(self, history: str | None = None) -> Sink:
+        config = Delta(kind="delta", path=str(self.path), optimize_batches=4, small_files=2)
+        sink = open_sink(config, "v", self.spark, 5.0, history=history or self.history)
+        sink.prepare(COLUMNS, ("id",))
+        return sink
+
+    def apply(self, *events: Event) -> None:
+        rows = [
+            (e.id, e.name, e.name and e.text, e.name is None, e.lsn, e.ordinal,
+             ["text"] if e.name is not None and e.text is None else [], at(e.lsn), e.op)
+            for e in events
+        ]  # fmt: skip
+        columns = with_control(COLUMNS).add("__op", StringType())
+        frame = self.spark.createDataFrame(rows, columns, verifySchema=False)
+        self.number += 1
+        self.sink.apply(frame, Batch("v", self.generation, self.number, len(rows)))
+
+    def restart(self, number: int) -> None:
+        """Another process, with the checkpoint of a batch."""
+        self.sink, self.number = self.opened(), number
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """What the table holds, in order: of a log the changes, else the versions."""
+        table = self.spark.read.format("delta").load(str(self.path / "v"))
+        names = ["id", "__commit_lsn", "__ordinal"]
+        names += (
+            ["__op", "name", "text", "__committed_at"]
+            if self.history == "log"
+            else ["name", "text", "__to_lsn", "__valid_from", "__valid_to", "__current"]
+        )
+        return sorted(tuple(row) for row in table.select(*names).collect())
+
+    def current(self) -> dict[object, object]:
+        return {row.key[0]: row.values["name"] for row in self.sink.scan()}
+
+    def as_of(self, lsn: int) -> dict[int, tuple[str, str]]:
+        """What the rows were, asked for as the documentation does."""
+        name = {"log": "orders_log", "scd2": "orders_versions"}[self.history]
+        (query,) = (q for q in QUERIES if name in q)
+        self.spark.read.format("delta").load(str(self.path / "v")).createOrReplaceTempView(name)
+        asked = query.replace("16B374D848", f"{lsn:X}").replace("status, total", "name, text")
+        return {row[0]: (row[1], row[2]) for row in self.spark.sql(asked).collect()}
+
+
+def expected(history: str, events: Iterable[Event]) -> list[tuple[Any, ...]]:
+    """What the table has to hold, made one event at a time."""
+    changes: dict[int, list[Event]] = {}
+    for event in sorted(set(events), key=lambda e: (e.lsn, e.ordinal)):
+        ids = list(changes) if event.id is None else [event.id]
+        for id_ in ids:
+            held = changes.setdefault(id_, [])
+            live = bool(held) and held[-1].name is not None
+            if event.name is None and not live:
+                continue
+            text = event.text
+            if event.name is not None and text is None:
+                text = held[-1].text
+            held.append(event._replace(id=id_, text=text))
+    found: list[tuple[Any, ...]] = []
+    for id_, held in changes.items():
+        for one, after in zip(held, [*held[1:], None], strict=False):
+            place, live = (id_, one.lsn, one.ordinal), one.name is not None
+            if history == "log":
+                op = one.op if live or one.op == "t" else "d"
+                found.append((*place, op, one.name, one.text if live else None, naive(one.lsn)))
+            elif live:
+                to = after.lsn if after else None
+                found.append((*place, one.name, one.text, to, naive(one.lsn),
+                              None if to is None else naive(to), after is None))  # fmt: skip
+    return sorted(found)
+
+
+def naive(lsn: int) -> datetime:
+    """As Spark gives a timestamp to Python, in the session's zone."""
+    return at(lsn).astimezone().replace(tzinfo=None)
+
+
+STORY = [
+    Event(5, "c", 1, "a", "long"),
+    Event(5, "c", 2, "b", ordinal=2),
+    Event(6, "u", 1, "A", None),
+    Event(6, "u", 1, "AA", None, ordinal=2),
+    Event(7, "u", 2),  # it leaves the view
+    Event(7, "u", 3, ordinal=2),  # it never was in it
+    Event(8, "d", 2),
+    Event(9, "u", 2, "back"),
+    Event(10, "d", 1),
+    Event(11, "c", 1, "again", "other"),
+    Event(12, "t", None),
+    Event(13, "c", 1, "after"),
+    Event(14, "u", 1, "last", None),
+]
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_every_change_appears_once_whatever_comes_again(
+    history: str, quickly: SparkSession, tmp_path: Path
+) -> None:
+    one = History(quickly, tmp_path, history)
+    one.apply(*STORY[:9], STORY[3])  # one of them twice
+    assert one.rows() == expected(history, STORY[:9])
+    assert one.current() == {2: "back"}
+    one.apply(*STORY[9:])
+    whole = expected(history, STORY)
+    assert one.rows() == whole
+    assert one.current() == {1: "last"}
+    assert one.as_of(6) == {1: ("a", "long"), 2: ("b", "t")}
+    assert one.as_of(9) == {1: ("AA", "long")}
+    assert one.as_of(13) == {}
+    assert one.as_of(15) == {1: ("last", "t")}
+    one.number -= 1
+    one.apply(*STORY[9:])  # the batch again, under its number
+    one.restart(0)  # with the checkpoint of before: other batches under the same numbers
+    one.apply(*STORY[5:11], STORY[10])
+    one.apply(*STORY[4:])
+    assert one.rows() == whole
+    with pytest.raises(ViewError, match=r"made with history = .*view rebuild v --new-history"):
+        one.opened({"log": "scd2", "scd2": "log"}[history])
+
+
+def test_versions_that_ended_long_ago_may_be_deleted(quickly: SparkSession, tmp_path: Path) -> None:
+    one = History(quickly, tmp_path, "scd2")
+    one.apply(*STORY)
+    quickly.sql(f"delete from delta.`{tmp_path}/v` where __valid_to < '{naive(14)}'")
+    left = [row for row in expected("scd2", STORY) if row[5] is None or row[5] >= 14]
+    assert one.rows() == left
+    one.restart(0)
+    one.apply(*STORY[-2:], Event(15, "u", 1, "next", None))
+    whole = expected("scd2", [*STORY, Event(15, "u", 1, "next", None)])
+    assert one.rows() == [row for row in whole if row[5] is None or row[5] >= 14]
+
+
+def test_a_value_that_nobody_has_is_refused(quickly: SparkSession, tmp_path: Path) -> None:
+    one = History(quickly, tmp_path, "log")
+    one.apply(Event(5, "c", 1, "a"))
+    with pytest.raises(RowsUnfitError) as refused:
+        one.apply(Event(6, "u", 1), Event(7, "u", 1, "back", None), Event(7, "u", 9, "x", None))
+    assert {row.id for row in refused.value.rows} == {"1", "9"}
+    assert len(one.rows()) == 1
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_what_nobody_has_of_before_a_row_was_read_is_left_out(
+    history: str, quickly: SparkSession, tmp_path: Path
+) -> None:
+    """A table joins the stream: its rows are read later than the first changes come, or sooner."""
+    read = Event(30, "r", 1, "read", "long", 0)
+    of_before, behind = Event(15, "u", 1, "early", None), Event(31, "u", 1, "late", None)
+    one = History(quickly, tmp_path, history)
+    one.apply(read)
+    one.apply(of_before, behind, Event(15, "u", 2, "both", None), Event(16, "r", 2, "two", "x", 0))
+    whole = expected(history, [read, behind, Event(16, "r", 2, "two", "x", 0)])
+    assert one.rows() == whole
+    one.restart(0)
+    one.apply(of_before)
+    one.sink.truncate(Position(40, 1), Batch("v", "g", 9, 1))
+    assert one.current() == {}
+    assert one.as_of(41) == {}
+    assert one.as_of(40) == {1: ("late", "long"), 2: ("two", "x")}
