@@ -13,7 +13,7 @@ READY := $(VENV)/.ready
 help:
 	@echo "make demo    a story on real data, from snapshot to verify, on servers it starts"
 	@echo "make test    lint, types and every test, on real servers"
-	@echo "make chaos   kill, cut and stall everything under a random workload: SEEDS=200 runs"
+	@echo "make chaos   kill, cut and stall all from source to stores, under load: SEEDS=200 runs"
 	@echo "make bench   measure into benchmarks/results.json"
 	@echo "make lint    ruff and mypy only"
 	@echo "make clean   stop the servers, delete the environment and what the above wrote"
@@ -36,8 +36,9 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Two lanes of whole files, in the order of the folders: what takes longest goes first.
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 clean:
 	@if [ -d .headwater ]; then \

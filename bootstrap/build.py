@@ -30,6 +30,7 @@ from jobs.described import NotDescribedError, described, newest
 from jobs.generations import Generation
 from jobs.loading import loaded_rows, read_topics
 from jobs.mirrors.filling import filled
+from jobs.sinks.generations import Live
 from jobs.state import Declaration, ViewState, declared, open_state, state_directory
 from jobs.turn import BUSY_S, taken_over, turn
 from jobs.versions import Versions
@@ -111,22 +112,39 @@ def _begun(kit: Kit) -> Generation:
 def _noted(kit: Kit, wanted: Declaration, offsets: Offsets) -> Generation:
     """A new generation, written down: above those that are known and what the store shows."""
     found, shown = kit.read(), _shown(kit, wanted)
-    if shown and shown not in found.of:
-        kit.step(f"what people read, generation {shown}, is not known here: it stays as it is")
-    begun = kit.write(found.noted(wanted, offsets, kit.now_s(), shown)).building
+    if not kit.new_history:
+        _refuse_to_forget(kit, found.live, shown)
+    if shown.number and shown.number not in found.of:
+        number = shown.number
+        kit.step(f"what people read, generation {number}, is not known here: it stays as it is")
+    begun = kit.write(found.noted(wanted, offsets, kit.now_s(), shown.number)).building
     assert begun is not None
     return begun
 
 
-def _shown(kit: Kit, wanted: Declaration) -> int:
-    """What the store shows people, 0 for nothing. It may not be known here: the state was lost, or
-    is another host's. It must not be touched all the same."""
+def _refuse_to_forget(kit: Kit, live: Generation | None, shown: Live) -> None:
+    """A history may be in another store than the one that is declared now."""
+    kept = shown.number if shown.history else 0
+    if live is not None and live.declared.history:
+        state = open_state(state_directory(kit.directory, live.number), live.declared)
+        kept = 0 if state.lost() else live.number
+    if kept:
+        raise ViewError(
+            f"view {kit.name} keeps history since its generation {kept} began, which no snapshot"
+            " brings back: a new generation begins with the rows as they are now",
+            "copy what has to stay; --new-history then builds it",
+        )
+
+
+def _shown(kit: Kit, wanted: Declaration) -> Live:
+    """What the store shows people, number 0 for nothing. It may not be known here: the state was
+    lost, or is another host's. It must not be touched all the same."""
     stored = kit.stored(Generation(0, "noted", wanted))
     try:
         live = stored.live()
     finally:
         stored.close()
-    return live.number if live else 0
+    return live or Live(0, "")
 
 
 def _start(kit: Kit, one: Generation) -> Generation:

@@ -58,7 +58,9 @@ class Kit:
     """For one view. ``step`` hears what is being done, ``now_s`` is the clock (since 1970).
 
     ``stopping`` ends a build between two steps; the next one goes on from there. ``spark`` None
-    is enough to switch, keep and drop in other stores than Delta.
+    is enough to switch, keep and drop in other stores than Delta. ``new_history``: a generation may
+    take the place of one that keeps what rows were. ``sharing``: so many views
+    share the session, and its memory.
     """
 
     config: Config
@@ -69,6 +71,8 @@ class Kit:
     stopping: threading.Event
     step: Callable[[str], None]
     now_s: Callable[[], float]
+    new_history: bool = False
+    sharing: int = 1
 
     @property
     def directory(self) -> Path:
@@ -84,7 +88,7 @@ class Kit:
     def definition(self) -> ViewDefinition:
         """As it is declared now."""
         view = self.config.views[self.name]
-        return parse_view(self.name, view.store, view.key, view.sql)
+        return parse_view(self.name, view.store, view.key, view.sql, view.history)
 
     def topics(self, definition: ViewDefinition) -> dict[str, str]:
         """The main topics of the view's tables, by ``schema.table``."""
@@ -97,7 +101,8 @@ class Kit:
         """The view's generations in the store that ``one`` is in."""
         store = self.config.stores[one.declared.store]
         declared = self.config.views.get(self.name)
-        return open_generations(store, self.name, self.spark, self.config.apply.retry_s, declared)
+        retry_s, history = self.config.apply.retry_s, one.declared.history
+        return open_generations(store, self.name, self.spark, retry_s, declared, history)
 
     def read(self) -> Generations:
         return read_generations(self.directory)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -43,7 +44,12 @@ class Teller(Protocol):
 
 
 def build_views(
-    config: Config, names: Sequence[str], hold: bool, new: bool, teller: Teller
+    config: Config,
+    names: Sequence[str],
+    hold: bool,
+    new: bool,
+    teller: Teller,
+    new_history: bool = False,
 ) -> tuple[list[Built], dict[str, HeadwaterError]]:
     """Build views side by side; what was built, and why the others were not.
 
@@ -59,7 +65,8 @@ def build_views(
 
         def run(name: str) -> None:
             try:
-                with _kit(config, name, spark, stopping, teller) as kit:
+                with _kit(config, name, spark, stopping, teller) as one:
+                    kit = replace(one, new_history=new_history, sharing=len(names))
                     built[name] = build(kit, hold)
             except Exception as error:
                 found = translate(error, name)

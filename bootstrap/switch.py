@@ -50,12 +50,14 @@ class Follower:
         self._begin = one.offsets
         state = open_state(state_directory(kit.directory, one.number), one.declared)
         config, store = kit.config, kit.config.stores[one.declared.store]
+        view, history = config.views.get(kit.name), self._definition.history
         self._sink = open_sink(
-            store, kit.name, kit.spark, config.apply.retry_s, one.number, config.views.get(kit.name)
+            store, kit.name, kit.spark, config.apply.retry_s, one.number, view, history
         )
         self._query = ViewQuery(
-            kit.session, config, self._definition, state, self._sink, kit.broker, lambda _: None
-        )
+            kit.session, config, self._definition, state, self._sink, kit.broker, lambda _: None,
+            kit.sharing,
+        )  # fmt: skip
 
     def __enter__(self) -> Self:
         try:

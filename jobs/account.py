@@ -45,7 +45,7 @@ def account(rows: DataFrame) -> Account:
         F.max(F.when(~keyed, position)).alias("truncated"),
         F.min(F.when(read, position)).alias("read"),
         F.max(F.when(keyed & F.col(DELETED) & ~read, position)).alias("deleted"),
-        _sample(F.sort_array(F.collect_list(F.when(keyed, event["oldest_us"])))).alias("commits"),
+        _sample(F.when(keyed, event["oldest_us"])).alias("commits"),
     ).collect()[0]
     truncated, read_at, deleted = (
         None if found[name] is None else Position(*found[name])
@@ -63,11 +63,15 @@ def account(rows: DataFrame) -> Account:
     )
 
 
-def _sample(ordered: Column) -> Column:
-    """At most ``SAMPLE`` values, evenly spread over their ranks, the ends among them."""
-    last = F.size(ordered) - 1
-    ranks = F.sequence(F.lit(0), F.lit(SAMPLE - 1))
-    spread = F.transform(
-        ranks, lambda rank: F.get(ordered, F.floor(rank * last / (SAMPLE - 1)).cast("int"))
-    )
-    return F.when(last < SAMPLE, ordered).otherwise(spread)
+def _sample(values: Column) -> Column:
+    """At most ``SAMPLE`` of them, evenly spread over their ranks, the ends among them.
+
+    The sorted values are named once: Spark would sort them again for each mention.
+    """
+    last, steps = F.count(values) - 1, SAMPLE - 1
+
+    def is_wanted(_: Column, rank: Column) -> Column:
+        step = F.ceil(rank * steps / F.greatest(last, F.lit(1)))
+        return (last < SAMPLE) | (F.floor(step * last / steps) == rank)
+
+    return F.filter(F.sort_array(F.collect_list(values)), is_wanted)

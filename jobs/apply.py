@@ -58,7 +58,7 @@ def apply_views(
     Returns why each failed view failed. ``sinks`` replaces stores, by view.
     """
     runs = [
-        ViewRun(spark, config, name, stopping, available_now, (sinks or {}).get(name))
+        ViewRun(spark, config, name, stopping, available_now, (sinks or {}).get(name), len(names))
         for name in names
     ]
     threads = [threading.Thread(target=run.run, name=f"view-{run.name}") for run in runs]
@@ -74,7 +74,8 @@ class ViewRun:
     """One view from start to end, on a thread of its own.
 
     It keeps the live generation, as that was declared. For a switch or a repair it gives the
-    view out of its hands, and goes on with the generation that is live then.
+    view out of its hands, and goes on with the generation that is live then. ``sharing``: so many
+    views share the session.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class ViewRun:
         stopping: threading.Event,
         available_now: bool,
         sink: Sink | None = None,
+        sharing: int = 1,
     ) -> None:
         self.name = name
         self.error: HeadwaterError | None = None
@@ -93,6 +95,7 @@ class ViewRun:
         self._stopping = stopping
         self._available_now = available_now
         self._sink = sink
+        self._sharing = sharing
         self._directory = view_directory(config.apply.state, config.source.name, name)
         self._let_go = Asked(self._directory)
         self._committed = -1
@@ -128,15 +131,16 @@ class ViewRun:
         store, retry_s = self._config.stores[live.definition.store], self._config.apply.retry_s
         declared = self._config.views.get(self.name)
         sink = self._sink or open_sink(
-            store, self.name, self._spark, retry_s, live.number, declared
+            store, self.name, self._spark, retry_s, live.number, declared, live.definition.history
         )
         patience = Patience(retry_s)
         self._committed = -1
         try:
             while True:
                 query = ViewQuery(
-                    self._spark, self._config, live.definition, live.state, sink, broker, report
-                )
+                    self._spark, self._config, live.definition, live.state, sink, broker, report,
+                    self._sharing,
+                )  # fmt: skip
                 try:
                     return self._follow(query, broker)
                 except RetryableError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 
 from pyspark.sql import Column, DataFrame
@@ -14,9 +14,18 @@ from cdc.lsn import Position
 from jobs.account import Account, account
 from jobs.columns import columns_of
 from jobs.fold import EVENT, SNAPSHOT, TRUNCATE, Step
-from jobs.project import filled_rows_of, loaded_rows_of, rows_of
+from jobs.project import (
+    each_event_of,
+    each_row_of,
+    filled_events_of,
+    filled_rows_of,
+    loaded_rows_of,
+    rows_of,
+)
 from jobs.returning import Returning
-from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, Batch, Sink
+from jobs.sinks import COMMIT_LSN, DELETED, OP, ORDINAL, Batch, Sink
+from jobs.small.at_hand import account_at_hand, at_hand, brought, is_flat
+from jobs.small.interpreted import interpreted
 from jobs.state import ViewState
 from jobs.versions import Versions
 from views.resolve import ResolvedView
@@ -28,17 +37,22 @@ class Model:
     """The view as resolved against the newest version of its table.
 
     ``rows`` makes what a sink applies of a batch's records, ``filled_rows`` that of a batch with
-    gaps it may fill itself.
+    gaps it may fill itself. ``every``: of each event, in place of each key's last one.
     """
 
-    def __init__(self, view: ResolvedView, versions: Versions) -> None:
-        self.view, self.versions = view, versions
-        self.rows = rows_of(view, versions)
+    def __init__(self, view: ResolvedView, versions: Versions, every: bool = False) -> None:
+        self.view, self.versions, self.every = view, versions, every
+        self.rows = (each_row_of if every else rows_of)(view, versions)
 
     @cached_property
     def filled_rows(self) -> Step:
         """Built when a batch first has gaps: most views never meet one."""
         return filled_rows_of(self.view, self.versions)
+
+    @cached_property
+    def events(self) -> Step:
+        """What ``rows`` are projected from, with gaps filled."""
+        return (each_event_of if self.every else filled_events_of)(self.view, self.versions)
 
     @cached_property
     def loaded_rows(self) -> Step:
@@ -51,8 +65,14 @@ class Model:
         return columns_of(self.view)
 
 
-def evaluate(model: Model, records: DataFrame) -> tuple[DataFrame, Account]:
-    """A batch's rows, cached: ``released`` lets them go. And what they amount to."""
+def evaluate(model: Model, records: DataFrame, few: bool = False) -> tuple[DataFrame, Account]:
+    """A batch's rows, cached: ``released`` lets them go. And what they amount to.
+
+    ``few`` are folded by one task and brought here, where a sink reads them without another.
+    """
+    here = _here(model, records) if few else None
+    if here is not None:
+        return here
     rows, counted = _held(model.rows(records))
     if counted.gaps:
         with released(rows):
@@ -69,7 +89,8 @@ class Applier:
 
     TRUNCATE stands in every partition and is carried out where it is met first. What the other
     partitions bring of the time before it is left out from then on: it would come to rows that
-    the store does not hold any more.
+    the store does not hold any more. A store that keeps ``every`` change finds its place for it,
+    and is given TRUNCATE among the rows.
     """
 
     def __init__(
@@ -79,14 +100,16 @@ class Applier:
         sink: Sink,
         created: bool,
         returning: Returning | None = None,
+        every: bool = False,
     ) -> None:
         self._view, self._state, self._sink = view, state, sink
-        self._returning = returning
+        self._returning, self._every = returning, every
         self._empty = created
         beginning = state.beginning()
         self._begin = NOWHERE if beginning is None else Position(beginning.lsn, 0)
         self._whole = self._begin if beginning is None else Position(beginning.upto, 0)
-        self._truncated = max(state.truncated() or self._begin, self._begin)
+        truncated = None if every else state.truncated()
+        self._truncated = max(truncated or self._begin, self._begin)
 
     def is_news(self, position: Position, deletes: bool) -> bool:
         """Whether an event is not left out anyway: ``_rows`` has the same rule."""
@@ -96,6 +119,11 @@ class Applier:
     def apply(self, held: DataFrame, counted: Account, number: int) -> Batch:
         """Make the store equal to what ``evaluate`` gave for batch ``number``."""
         batch = Batch(self._view, self._state.generation, number, counted.keys)
+        if self._every:
+            if self._returning is not None:
+                held = self._returning.deleted_again(held, counted, number)
+            self._sink.apply(_changes(held, self._begin, self._whole), batch)
+            return batch
         truncated = counted.truncated
         if truncated is not None and truncated < self._begin:
             truncated = None
@@ -125,14 +153,32 @@ def released(held: DataFrame) -> Iterator[None]:
     held.unpersist()
 
 
+def _here(model: Model, records: DataFrame) -> tuple[DataFrame, Account] | None:
+    """Rows and account of a few records; None where these turn out to be large."""
+    if not is_flat(model.columns):
+        return None
+    records = records.coalesce(1)
+    rows = model.rows(records)
+    with interpreted(records.sparkSession):
+        table = brought(rows)
+        counted = None if table is None else account_at_hand(table)
+        if counted is not None and counted.gaps:
+            table = brought(model.filled_rows(records))
+            counted = None if table is None else account_at_hand(table)
+    if table is None or counted is None:
+        return None
+    return at_hand(records.sparkSession, table, rows.schema), counted
+
+
 def _held(rows: DataFrame) -> tuple[DataFrame, Account]:
     """``rows`` evaluated into the cache, and what they amount to."""
     rows = rows.persist()
-    with ExitStack() as on_error:
-        on_error.enter_context(released(rows))
-        counted = account(rows)
-        on_error.pop_all()
-    return rows, counted
+    try:
+        return rows, account(rows)
+    except BaseException:
+        with suppress(Exception):
+            rows.unpersist()
+        raise
 
 
 def _rows(held: DataFrame, truncated: Position, whole: Position, empty: bool) -> DataFrame:
@@ -150,6 +196,18 @@ def _rows(held: DataFrame, truncated: Position, whole: Position, empty: bool) ->
     rows = rows.drop(EVENT)
     # Projections of cached rows: a sink that reads them twice need not cache them again.
     rows.is_cached = True
+    return rows
+
+
+def _changes(held: DataFrame, begin: Position, whole: Position) -> DataFrame:
+    """What a sink gets that keeps every change: TRUNCATE too, and what was done to each row."""
+    rows = held.withColumn(OP, F.col(EVENT)["op"]).drop(EVENT)
+    position = F.struct(COMMIT_LSN, ORDINAL)
+    if begin > NOWHERE:
+        rows = rows.where(position >= _struct(begin))
+    if whole > begin:
+        rows = rows.where(F.col(DELETED) | (position >= _struct(whole)))
+    rows.is_cached = held.is_cached
     return rows
 
 

@@ -10,6 +10,8 @@ one of ours, and only the first of Spark's conditions is its own.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import secrets
 
@@ -77,11 +79,30 @@ def translate(error: BaseException, view: str) -> HeadwaterError:
         )
     if away := _AWAY.search(text):
         return RetryableError(f"view {view}: Kafka does not answer ({away[1]})", "is Kafka up?")
+    if _LOST.search(text):
+        return RetryableError(
+            f"view {view}: a process that executes Spark's tasks ended or was cut off",
+            "was it killed, for want of memory perhaps?",
+        )
+    if said := no_room(error):
+        return RetryableError(
+            f"view {view}: a disk has no room to write ({said})",
+            "make room where apply.state and Spark's local files are",
+        )
     if condition:  # Spark's own text may quote values: its name for the condition does not
         return ViewError(f"view {view}: Spark stopped with {condition}")
     if classes := list(dict.fromkeys(_JAVA.findall(text))):
         return FatalError(f"view {view}: Spark stopped with {', from '.join(classes[:3])}")
     return FatalError(f"view {view}: {type(error).__name__}: {_first_line(error)}")
+
+
+def no_room(error: BaseException) -> str:
+    """What the system says of a disk that takes no more (full, a quota, a limit), as Python,
+    delta-rs or Java tell it; nothing if that is not what ``error`` is about."""
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        return os.strerror(error.errno)
+    found = _FULL.search(str(error))
+    return found[1] if found else ""
 
 
 def _is_data(error: BaseException) -> bool:
@@ -118,10 +139,22 @@ _AWAY = re.compile(
     r"(?:Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|NotLeaderOrFollower|"
     r"CoordinatorNotAvailable|UnknownServer|Kafka)Exception)"
 )
+# What runs tasks was killed: an executor, or a Python process beside it. With a local master Spark
+# never tries again, on a cluster three times.
+_LOST = re.compile(
+    r"Python worker exited unexpectedly|Python worker failed to connect back"
+    r"|ExecutorLostFailure"
+)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# At the end of a line, where no value is quoted: behind Java's class, a file, or delta-rs's cause.
+_FULL = re.compile(
+    rf"(?:[:(]|\u21b3\S*) ?({'|'.join(map(os.strerror, _NO_ROOM))})\)?(?: \(os error \d+\))?$",
+    re.MULTILINE,
+)
 _HINTS = {
     "DIVIDE_BY_ZERO": "guard the division in the view's SQL with NULLIF",
     "REMAINDER_BY_ZERO": "guard the remainder in the view's SQL with NULLIF",
-    "CAST_INVALID_INPUT": "a value does not fit the cast in the view's SQL",
+    "CAST_INVALID_INPUT": "a value does not fit a cast or a JSON operator in the view's SQL",
     "CAST_OVERFLOW": "a value does not fit the cast in the view's SQL",
     "ARITHMETIC_OVERFLOW": "cast to a wider type in the view's SQL",
     "NUMERIC_VALUE_OUT_OF_RANGE": "cast to a wider numeric in the view's SQL",

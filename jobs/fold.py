@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 
@@ -119,6 +119,45 @@ def fold_filling(columns: Sequence[str], large: Sequence[str]) -> Step:
     filled = F.transform_values("known", lambda _, value: value["schema_id"])
     event = _event(_filled(columns, large), F.lit(False), filled)
     return lambda events: events.groupBy("key").agg(*last).select("*", known).select(event)
+
+
+def each(columns: Sequence[str], large: Sequence[str]) -> Step:
+    """Parsed events to one row each, in ``__event`` as ``fold_filling`` has it.
+
+    A placeholder is replaced by the value if an earlier event of the batch holds it, none that was
+    deleted in between.
+    """
+    oldest = F.when(F.col("change.op") != SNAPSHOT, F.col("change.committed_us"))
+    one: list[Column | str] = [
+        "*",
+        F.lit(1).cast("bigint").alias("records"),
+        oldest.alias("oldest_us"),
+    ]
+    if not large:
+        event = _event(F.col("change.image"), F.lit(False), F.lit(None).cast(_FILLED))
+        return lambda events: events.select(one).select(event)
+    known = F.when(F.col("change.partial"), _known_until(large)).alias("known")
+    filled = F.transform_values("known", lambda _, value: value["schema_id"])
+    event = _event(_filled(columns, large), F.lit(False), filled)
+    return lambda events: events.select([*one, known]).select(event)
+
+
+def _known_until(large: Sequence[str]) -> Column:
+    """The newest value of each large column up to an event, since the key was last deleted."""
+    change = F.col("change")
+    until = Window.partitionBy("key").orderBy("position").rowsBetween(
+        Window.unboundedPreceding, Window.currentRow
+    )  # fmt: skip
+    values = _values(change, large)
+
+    def newest(name: str) -> Column:
+        nothing = F.struct(F.lit(None).cast(_VALUE).alias("value"))
+        told = F.when(change["op"] == DELETE, nothing).when(
+            values[name].isNotNull(), F.struct(values[name].alias("value"))
+        )
+        return F.last(told, ignorenulls=True).over(until)["value"]
+
+    return F.create_map(*(part for name in large for part in (F.lit(name), newest(name))))
 
 
 def _last() -> list[Column]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -12,18 +15,22 @@ from cdc.lsn import Position
 from cdc.topics import table_topic
 from jobs.account import Account
 from jobs.applying import Applier, Model, evaluate, released
+from jobs.changed import no_longer
 from jobs.described import described
 from jobs.faults import POISON, UnknownSchemaError, translate
 from jobs.isolating import Poison, isolate
 from jobs.letters import LetterBox
 from jobs.loading import read_topics
-from jobs.offsets import batch_offsets, is_started
+from jobs.offsets import batch_offsets, is_few, is_started
 from jobs.parking import Parking
 from jobs.returning import Returning
 from jobs.sinks import Batch, Sink
+from jobs.small.prepared import FewRecord, SmallBatches
 from jobs.state import ViewState
+from jobs.versions import Versions
 from views.definition import ViewDefinition
 from views.resolve import resolve
+from views.tables import TableVersion
 
 
 class FoldedKeeper:
@@ -43,8 +50,11 @@ class FoldedKeeper:
         self._topic = table_topic(config.source.name, definition.schema, definition.table)
         self._model: Model | None = None
         self._applier: Applier | None = None
+        self._small = SmallBatches(spark, config.kafka)
         limit = config.apply.dlq_limit
-        self._parking = Parking(definition.name, LetterBox(config, definition.name, state), limit)
+        self._parking = Parking(
+            definition.name, LetterBox(config, definition.name, state), limit, self._every
+        )
 
     def read(self) -> StructType:
         self._model = self._read_model()
@@ -54,15 +64,23 @@ class FoldedKeeper:
         replay = self._state.replay()
         again = replay is not None and replay.goes_on(begin)
         returning = self._returning(again)
-        self._applier = Applier(self._definition.name, self._state, self._sink, created, returning)
+        self._applier = Applier(
+            self._definition.name, self._state, self._sink, created, returning, self._every
+        )
         self._parking.open(begin, replay.until if replay and again else {})
 
     def apply(self, records: DataFrame, number: int, end: Offsets) -> tuple[Batch, Account]:
         applier = self._applier
         assert applier is not None, "open comes first"
 
+        begin = self._state.batch_begin(number)
+        few = is_few(begin, end)
+
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
-            held, counted = self._evaluated(flowing)
+            assert self._model is not None
+            whole = flowing is records  # nothing is parked
+            read = self._small.read([self._model], begin, end) if whole else None
+            held, counted = self._evaluated(flowing, few, read)
             with released(held):
                 return applier.apply(held, counted, number), counted
 
@@ -72,26 +90,36 @@ class FoldedKeeper:
         return self._parking.through(records, end, attempt, self._isolate, is_news)
 
     @property
+    def _every(self) -> bool:
+        return bool(self._definition.history)
+
+    @property
     def parked(self) -> int:
         return self._parking.parked
 
     def close(self) -> None:
         self._parking.close()
+        self._small.close()
 
     def _read_model(self) -> Model:
-        definition, before = self._definition, self._model
+        definition = self._definition
         (versions,) = described(self._broker, self._config.source.name, definition).values()
         newest = list(versions.values())[-1]
         try:
-            return Model(resolve(definition, newest), versions)
+            return Model(resolve(definition, newest), versions, self._every)
         except ViewError as error:
-            if before is None:
+            was = self._last_fit(versions)
+            if was is None:
                 raise
-            raise ViewError(
-                f"{error.message}; {newest.name} was ({before.view.table.describe()}), is "
-                f"({newest.describe()})",
-                f"adapt the view's SQL and run `headwater view rebuild {definition.name}`",
-            ) from None
+            name = newest.name
+            raise no_longer(definition.name, error.message, {name: was}, {name: newest}) from None
+
+    def _last_fit(self, versions: Versions) -> TableVersion | None:
+        """The newest version of the table that the view can be run over."""
+        for version in reversed(versions.values()):
+            with suppress(ViewError):
+                return resolve(self._definition, version).table
+        return None
 
     def _returning(self, again: bool) -> Returning | None:
         """For Delta, which keeps nothing of a row that was deleted, and for a replay: what comes
@@ -118,11 +146,13 @@ class FoldedKeeper:
         assert self._model is not None
         return isolate(self._model, flowing, error, at_most)
 
-    def _evaluated(self, records: DataFrame) -> tuple[DataFrame, Account]:
+    def _evaluated(
+        self, records: DataFrame, few: bool, read: Sequence[FewRecord] | None
+    ) -> tuple[DataFrame, Account]:
         """The batch's rows, cached; once more if its events are of versions not read yet: then they
         are unknown, or hold what the older types do not."""
         try:
-            return self._evaluate(records)
+            return self._evaluate(records, few, read)
         except Exception as error:
             fault = translate(error, self._definition.name)
             if not isinstance(fault, POISON):
@@ -134,11 +164,18 @@ class FoldedKeeper:
                     f"{fault.message}, which {self._config.source.name}.__schemas does not hold",
                     "what else writes to this topic?",
                 ) from None
-        return self._evaluate(records)
+        return self._evaluate(records, few, read)
 
-    def _evaluate(self, records: DataFrame) -> tuple[DataFrame, Account]:
+    def _evaluate(
+        self, records: DataFrame, few: bool, read: Sequence[FewRecord] | None
+    ) -> tuple[DataFrame, Account]:
+        """``read`` are the same records, where they could be."""
         assert self._model is not None
-        return evaluate(self._model, records)
+        if read is not None:
+            found = self._small.evaluated(records.sparkSession, self._model, read)
+            if found is not None:
+                return found
+        return evaluate(self._model, records, few)
 
     def _learn(self) -> bool:
         """Read the table's versions again; the view may have gained columns. Whether there are new
@@ -149,6 +186,8 @@ class FoldedKeeper:
         if list(model.versions) == list(before.versions):
             return False
         self._model = model
+        self._small.forget()
         if model.columns != before.columns:
-            self._sink.prepare(model.columns, self._definition.key)
+            created = self._sink.prepare(model.columns, self._definition.key)
+            self._state.refuse_lost(self._definition, created)
         return True

@@ -8,7 +8,7 @@ fails is halved again, down to single keys, whose fault is then that key's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
@@ -22,7 +22,7 @@ from jobs.applying import Model, released
 from jobs.faults import POISON, translate
 from jobs.fold import EVENT, NO_EVENT
 from jobs.owners import record_id
-from jobs.project import filled_events_of, project
+from jobs.project import project
 from jobs.schema import JSON_OPTIONS
 from jobs.sinks import COMMIT_LSN, ORDINAL
 from jobs.sinks.documents import key_text
@@ -37,7 +37,8 @@ _HASH = "__hash"
 
 
 class Poison(NamedTuple):
-    """The last event of a key that cannot be applied, by ``topic-partition-offset``."""
+    """An event that cannot be applied, by ``topic-partition-offset``. Of a key it is the last one,
+    but where a view takes every event."""
 
     record: str
     cause: str
@@ -65,17 +66,10 @@ def unreadable_or_unfit(model: Model, records: DataFrame, at_most: int) -> list[
     return _unreadable(model, records, at_most) or _unfit(model, records, at_most)
 
 
-def standing_at(model: Model, records: DataFrame, causes: Mapping[Position, str]) -> list[Poison]:
-    """The last events of their keys that stand at some positions."""
-    folded = filled_events_of(model.view, model.versions)(records)
-    told = project(model.view, model.versions, ("op", "record"))(folded)
-    places = [F.struct(*(F.lit(part).cast("bigint") for part in at)) for at in causes]
-    rows = (
-        told.where(F.struct(COMMIT_LSN, ORDINAL).isin(places))
-        .select(COMMIT_LSN, ORDINAL, F.col(EVENT)["record"].alias("record"))
-        .collect()
-    )
-    return [Poison(row.record, causes[Position(row[COMMIT_LSN], row[ORDINAL])]) for row in rows]
+def last_events(model: Model, records: DataFrame) -> DataFrame:
+    """The last event of each key as a row, or every one where the view takes every one; ``__event``
+    names its ``record``."""
+    return project(model.view, model.versions, ("op", "record"))(model.events(records))
 
 
 def failing(
@@ -126,8 +120,8 @@ _UNDESCRIBED = "an unknown schema_id"
 
 
 def _unfit(model: Model, records: DataFrame, at_most: int) -> list[Poison]:
-    """Keys whose last event holds a value that cannot be held or computed with."""
-    folded = filled_events_of(model.view, model.versions)(records)
+    """Events, of ``last_events``, with a value that cannot be held or computed with."""
+    folded = model.events(records)
     projected = project(model.view, model.versions)
     record = F.col(EVENT)["record"]
     held = folded.withColumn(_HASH, F.xxhash64(record)).persist()
@@ -161,13 +155,12 @@ def _refused(
     model: Model, records: DataFrame, error: RowsRefusedError | RowsUnfitError
 ) -> list[Poison]:
     """The events behind rows that a store does not take."""
-    folded = filled_events_of(model.view, model.versions)(records)
-    told = project(model.view, model.versions, ("op", "record"))(folded)
     causes = {(row.id, row.position): row.cause for row in error.rows}
     id_ = key_text(model.columns, model.view.key)
     some = id_.isNull() | id_.isin([key for key, _ in causes if key is not None])
     rows = (
-        told.where(some)
+        last_events(model, records)
+        .where(some)
         .select(id_.alias("id"), COMMIT_LSN, ORDINAL, F.col(EVENT)["record"].alias("record"))
         .collect()
     )

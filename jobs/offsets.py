@@ -18,6 +18,8 @@ from pathlib import Path
 from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
 
+_FEW_RECORDS = 5_000
+
 
 def committed_batch(checkpoint: Path) -> int | None:
     """The number of the last committed batch, None before the first."""
@@ -50,6 +52,20 @@ def batch_offsets(checkpoint: Path, number: int) -> Offsets:
         topic: {int(partition): offset for partition, offset in ends.items()}
         for topic, ends in found.items()
     }
+
+
+def records_between(begin: Offsets, end: Offsets) -> int:
+    """How many records there can be. What ``begin`` does not name counts from 0."""
+    return sum(
+        at - begin.get(topic, {}).get(partition, 0)
+        for topic, of_topic in end.items()
+        for partition, at in of_topic.items()
+    )
+
+
+def is_few(begin: Offsets, end: Offsets) -> bool:
+    """Whether a batch is so small that one task is done with it sooner than several."""
+    return records_between(begin, end) <= _FEW_RECORDS
 
 
 def rewind(checkpoint: Path, starts: Offsets) -> None:

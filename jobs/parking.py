@@ -29,6 +29,7 @@ from cdc.lsn import Position
 from jobs.fold import DELETE, TRUNCATE
 from jobs.isolating import Poison
 from jobs.owners import is_of, record_id, without
+from jobs.parked_rows import before_end, by_owner, fate_of, id_of, owner_of
 from jobs.sinks.refusing import UNKNOWN
 
 LETTERS_PER_KEY = 100
@@ -67,10 +68,11 @@ class _Batch:
 
 
 class Parking:
-    """The parked keys of one generation. ``limit`` of them stop the view; 0: the first does."""
+    """The parked keys of one generation. ``limit`` of them stop the view; 0: the first does.
+    ``every``: the view takes each event of a key, not its last one in a batch."""
 
-    def __init__(self, view: str, box: Box, limit: int) -> None:
-        self._view, self._box, self._limit = view, box, limit
+    def __init__(self, view: str, box: Box, limit: int, every: bool = False) -> None:
+        self._view, self._box, self._limit, self._every = view, box, limit, every
         self._letters = Letters()
         self._known: set[str] = set()
         self._once: Offsets = {}
@@ -136,22 +138,15 @@ class Parking:
         if not keys:
             return batch
         found = self._collected(records, is_of(keys) | F.col("key").isNull())
-        truncated: dict[str, Position] = {}
+        behind, truncated = by_owner(found)
         fresh: list[Letter] = []
-        behind: dict[Owner, list[Row]] = {}
-        for row in found:
-            if (owner := _owner(row)) is not None:
-                behind.setdefault(owner, []).append(row)
-                continue
-            op, at = _fate(row)
-            if op == TRUNCATE and at:
-                truncated[row.topic] = max(at, truncated.get(row.topic, at))
         for key, letters in keys.items():
-            rows = behind.get(key, [])
-            if _ends(letters, rows, truncated.get(key.topic)):
+            rows, at = behind.get(key, []), [letter.position for letter in letters]
+            before = before_end(at, rows, truncated.get(key.topic))
+            if before is not None:
                 batch.ended.add(key)
-            else:
-                fresh += (self._letter(row, "") for row in rows)
+                batch.ids |= {id_of(row) for row in before}
+            fresh += (self._letter(row, "") for row in (rows if before is None else before))
         self._write(fresh)
         return batch
 
@@ -170,17 +165,19 @@ class Parking:
         """Letters of the poison, and of what else the batch has of its keys."""
         causes = {one.record: one.cause for one in poison}
         hit = self._collected(records, record_id().isin(list(causes)))
-        if any(row.key is None and fate(bytes(row.value)).op == TRUNCATE for row in hit):
+        if any(row.key is None and fate_of(row)[0] == TRUNCATE for row in hit):
             raise error
-        keys = {owner for row in hit if (owner := _owner(row)) is not None}
-        ids = {_id(row) for row in hit if row.key is None}
-        if not (keys - batch.left or ids - batch.ids):  # it fails without them, too
-            raise error
+        if all(owner_of(row) in batch.left or id_of(row) in batch.ids for row in hit):
+            raise error  # it fails without them, too
+        hit = self._without_passed(records, batch, hit, causes, is_news) if self._every else hit
+        keys = {owner for row in hit if (owner := owner_of(row)) is not None}
+        ids = {id_of(row) for row in hit if row.key is None}
         rows = [row for row in hit if row.key is None]
         if keys:
-            rows += self._collected(records, is_of(keys))
-        gone = {_owner(row) for row in hit if row.key and self._is_gone(_id(row), causes)}
-        letters = [self._letter(row, causes.get(_id(row), "")) for row in rows]
+            of_keys = self._collected(records, is_of(keys))
+            rows += (row for row in of_keys if id_of(row) not in batch.ids)
+        gone = {owner_of(row) for row in hit if row.key and self._is_gone(id_of(row), causes)}
+        letters = [self._letter(row, causes.get(id_of(row), "")) for row in rows]
         fresh = [one for one in letters if one.owner not in gone and self._counts(one, is_news)]
         if self._parked_with(fresh) > self._limit:
             raise self._too_many("keys", self._limit, next(iter(causes.values()))) from error
@@ -193,6 +190,38 @@ class Parking:
             parked = len({one.owner or one.id for one in fresh})
             line = {"view": self._view, "keys": parked, "record": first[0], "cause": first[1]}
             log.error("keys_parked", **line, parked=self.parked)
+
+    def _without_passed(
+        self,
+        records: DataFrame,
+        batch: _Batch,
+        hit: Sequence[Row],
+        causes: Mapping[str, str],
+        is_news: IsNews,
+    ) -> list[Row]:
+        """Poison that its key has to wait for, of a view that takes every event. Other poison is
+        passed over: what is no news, and what the row's end in this batch is behind, with all
+        before that."""
+        keys = {owner for row in hit if (owner := owner_of(row)) is not None}
+        of_keys, truncated = by_owner(
+            self._collected(records, is_of(keys) | F.col("key").isNull()) if keys else []
+        )
+        left = [row for row in hit if row.key is None]
+        for key, rows in of_keys.items():
+            poison = [row for row in hit if owner_of(row) == key]
+            news = [
+                row
+                for row in poison
+                if not self._is_gone(id_of(row), causes)
+                and self._counts(self._letter(row, ""), is_news)
+            ]
+            batch.ids |= {id_of(row) for row in poison if row not in news}
+            before = before_end([fate_of(row)[1] for row in news], rows, truncated.get(key.topic))
+            if before is None:
+                left += news
+            elif news:
+                batch.ids |= {id_of(row) for row in before}
+        return left
 
     def _is_gone(self, id_: str, causes: Mapping[str, str]) -> bool:
         """Whether an event that comes again changes a row that was deleted since: only so can a
@@ -267,32 +296,6 @@ class Parking:
             f"mend the cause; `headwater dlq list {self._view}` names what is parked, to be retried"
             " or discarded; or raise the limit",
         )
-
-
-def _ends(letters: Sequence[Letter], rows: Sequence[Row], truncated: Position | None) -> bool:
-    """Whether a batch removes the row of a parked key: all its letters are of before.
-
-    What is no event has no position. A later delete of its key removes the row as well; of a
-    TRUNCATE, which stands in every partition, nobody knows whether it is later.
-    """
-    at = [letter.position for letter in letters]
-    newest = max((position for position in at if position is not None), default=Position(0, 0))
-    if truncated is not None and None not in at and truncated > newest:
-        return True
-    fates = map(_fate, rows)
-    return any(op == DELETE and position and position > newest for op, position in fates)
-
-
-def _id(row: Row) -> str:
-    return f"{row.topic}-{row.partition}-{row.offset}"
-
-
-def _owner(row: Row) -> Owner | None:
-    return None if row.key is None else Owner(row.topic, bytes(row.key))
-
-
-def _fate(row: Row) -> tuple[str, Position | None]:
-    return fate(bytes(row.value))
 
 
 def _is_ahead(id_: str, begin: Offsets) -> bool:

@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from jobs.faults import UNFIT_VALUE, UNKNOWN_SCHEMA, fault
-from jobs.fold import DELETE, EVENT, TRUNCATE, Step, fold, fold_filling, parse, unfolded
+from jobs.fold import DELETE, EVENT, TRUNCATE, Step, each, fold, fold_filling, parse, unfolded
 from jobs.schema import ColumnReader, toastable
 from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
 from views.resolve import Output, ResolvedView
@@ -28,6 +28,12 @@ def filled_rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> 
     """As ``rows_of``, for a batch with gaps, which may be filled from the batch itself."""
     folded, projected = filled_events_of(view, versions), project(view, versions)
     return lambda records: projected(folded(records))
+
+
+def each_row_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
+    """As ``rows_of``, a row for each event in place of one for each key."""
+    events, projected = each_event_of(view, versions), project(view, versions)
+    return lambda records: projected(events(records))
 
 
 def loaded_rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
@@ -60,6 +66,13 @@ def filled_events_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -
     large = large_columns(columns, versions)
     parsed, folded = parse(columns), fold_filling(columns, large) if large else fold()
     return lambda records: folded(parsed(records))
+
+
+def each_event_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
+    """The part of ``each_row_of`` that ``project`` follows."""
+    columns = columns_read(view)
+    parsed, one = parse(columns), each(columns, large_columns(columns, versions))
+    return lambda records: one(parsed(records))
 
 
 def project(

@@ -23,6 +23,7 @@ from jobs.faults import translate
 from jobs.keeping import open_keeper
 from jobs.loading import offsets_json
 from jobs.offsets import batch_offsets, committed_batch, finish_rewind, is_started
+from jobs.session import records_at_most
 from jobs.sinks import Batch, Sink
 from jobs.state import ViewState
 from views.definition import ViewDefinition
@@ -51,7 +52,10 @@ class Applied(NamedTuple):
 
 
 class ViewQuery:
-    """Owns one view's query from ``start`` to ``stop``. Use from one thread."""
+    """Owns one view's query from ``start`` to ``stop``. Use from one thread.
+
+    ``sharing``: so many views share the session, and its memory.
+    """
 
     def __init__(
         self,
@@ -62,6 +66,7 @@ class ViewQuery:
         sink: Sink,
         broker: Broker,
         report: Callable[[Applied], None],
+        sharing: int = 1,
     ) -> None:
         self._spark = spark
         self._config = config
@@ -70,6 +75,7 @@ class ViewQuery:
         self._sink = sink
         self._broker = broker
         self._report = report
+        self._sharing = sharing
         self._topics = {
             table_topic(config.source.name, one.schema, one.table): one.table_name
             for one in definition.occurrences
@@ -94,8 +100,9 @@ class ViewQuery:
             self._check_topic(topic, table)
         columns = self._keeper.read()
         created = self._sink.prepare(columns, self._definition.key)
-        self._refuse_lost(created)
         done = self.committed()
+        begun = done is not None or self._state.beginning() is not None
+        self._state.refuse_lost(self._definition, created and begun)
         self._keeper.open(created, {} if done is None else done[1])
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._definition.name)
         records = (
@@ -104,7 +111,7 @@ class ViewQuery:
             .option("subscribe", ",".join(self._topics))
             .option("startingOffsets", self._starting())
             .option("failOnDataLoss", "true")
-            .option("maxOffsetsPerTrigger", self._config.apply.max_offsets_per_trigger)
+            .option("maxOffsetsPerTrigger", self._most_records())
             .option("kafka.fetch.max.wait.ms", _FETCH_MAX_WAIT_MS)
             .load()
         )
@@ -116,6 +123,10 @@ class ViewQuery:
         if available_now:
             writer = writer.trigger(availableNow=True)
         self._query = writer.start()
+
+    def _most_records(self) -> int:
+        asked = self._config.apply.max_offsets_per_trigger
+        return asked or records_at_most(self._spark, self._sharing)
 
     def _check_topic(self, topic: str, table: str) -> None:
         name = self._definition.name
@@ -138,19 +149,6 @@ class ViewQuery:
                 if beginning is None
                 else f"drop what was begun: `headwater view list` tells its number N,"
                 f" `headwater view drop {name} --generation N`; then begin again",
-            )
-
-    def _refuse_lost(self, created: bool) -> None:
-        """A store that had to be made anew misses what was applied: it does not come again."""
-        begun = committed_batch(self._state.checkpoint) is not None
-        applied = begun or self._state.beginning() is not None
-        if created and applied:
-            self._state.remember_lost()
-        if self._state.lost():
-            name, store = self._definition.name, self._definition.store
-            raise ViewError(
-                f"view {name}: store {store} no longer holds what was applied to it, or is another",
-                f"`headwater view rebuild {name}` fills it, from a snapshot",
             )
 
     def _starting(self) -> str:

@@ -29,12 +29,11 @@ from pyspark.sql.types import (
 )
 
 from cdc.config import Config
-from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
 from jobs.applying import Model
 from jobs.columns import columns_of
 from jobs.fold import EVENT
-from jobs.generations import read_generations
+from jobs.holding import live_held
 from jobs.offsets import planned_offsets
 from jobs.sinks import (
     COMMIT_LSN,
@@ -46,7 +45,6 @@ from jobs.sinks import (
     Sink,
 )
 from jobs.state import state_directory, view_directory
-from jobs.turn import BUSY_S, taken_over, turn
 from views.resolve import ResolvedView
 from views.tables import TableVersion
 
@@ -85,24 +83,8 @@ class LiveView:
     @contextmanager
     def held(self) -> Iterator[Offsets]:
         """Nobody else writes the view until the block ends; gives what it may have applied: the
-        next offsets to read. Whoever applies the stream lets go of it, and goes on afterwards.
-
-        Raises ``ViewError`` when another command works on the view, or another generation is live.
-        """
-        with (
-            turn(self._directory, "build", BUSY_S),
-            taken_over(self._directory, self._config.apply.retry_s),
-        ):
-            found = read_generations(self._directory)
-            if found.switching is not None:
-                raise ViewError(
-                    f"view {self._view.name}: a switch was interrupted",
-                    "`headwater apply` or `headwater view rebuild` ends it; then verify it again",
-                )
-            if found.live_number != self._number:
-                raise ViewError(
-                    f"view {self._view.name}: another generation has become live", "verify it again"
-                )
+        next offsets to read. Raises as ``live_held`` does."""
+        with live_held(self._directory, self._config.apply.retry_s, self._number):
             yield planned_offsets(state_directory(self._directory, self._number) / "checkpoint")
 
     def write(

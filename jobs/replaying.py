@@ -8,8 +8,6 @@ a store that has forgotten a row's delete may show the row until the delete come
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,10 +16,10 @@ from cdc.errors import UsageError, ViewError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.topics import table_topic, view_group
 from jobs.generations import Generation, read_generations
+from jobs.holding import live_held
 from jobs.offsets import batch_offsets, committed_batch, finish_rewind, rewind
 from jobs.rewinding import Place, places
 from jobs.state import Replay, ViewState, generation_id, state_directory, view_directory
-from jobs.turn import BUSY_S, taken_over, turn
 
 
 class Replayed(NamedTuple):
@@ -61,7 +59,7 @@ def replay(config: Config, broker: Broker, name: str, text: str, place: Place) -
     state = _state(directory, live)
     beginning = state.beginning()
     wanted = places(broker, topics, place, {} if beginning is None else beginning.offsets)
-    with _held(config, directory, name, live.number):
+    with live_held(directory, config.apply.retry_s, live.number):
         state = _state(directory, live)
         finish_rewind(state.checkpoint)
         applied = _applied(state, name)
@@ -109,21 +107,6 @@ def _live(directory: Path, name: str) -> Generation:
 def _state(directory: Path, live: Generation) -> ViewState:
     of_live = state_directory(directory, live.number)
     return ViewState(of_live, generation_id(of_live) or "")
-
-
-@contextmanager
-def _held(config: Config, directory: Path, name: str, number: int) -> Iterator[None]:
-    """Nobody else writes the live generation until the block ends."""
-    with turn(directory, "build", BUSY_S), taken_over(directory, config.apply.retry_s):
-        found = read_generations(directory)
-        if found.switching is not None:
-            raise ViewError(
-                f"view {name}: a switch was interrupted",
-                "`headwater apply` or `headwater view rebuild` ends it; then try again",
-            )
-        if found.live_number != number:
-            raise ViewError(f"view {name}: another generation has become live", "try again")
-        yield
 
 
 def _applied(state: ViewState, name: str) -> Offsets:

@@ -29,13 +29,13 @@ from cdc.events.parked import Letter, Letters
 from cdc.kafka.broker import Broker
 from jobs.applying import Applier, Model, evaluate, released
 from jobs.generations import read_generations
+from jobs.holding import live_held
 from jobs.isolating import Poison, isolate
 from jobs.letters import LetterBox
 from jobs.owners import without
 from jobs.sinks import open_sink
 from jobs.standing import Standing, standing
 from jobs.state import ViewState, view_directory
-from jobs.turn import BUSY_S, taken_over, turn
 from jobs.versions import read_versions
 from views.resolve import resolve
 
@@ -100,14 +100,9 @@ def retry(
 def _held(config: Config, name: str) -> Iterator[Standing]:
     """The live generation, which nobody else writes until the block ends."""
     directory = view_directory(config.apply.state, config.source.name, name)
-    if read_generations(directory).live is None:
+    if (shown := read_generations(directory).live) is None:
         raise ViewError(f"view {name}: nothing was applied to it here", "run `headwater apply`")
-    with turn(directory, "build", BUSY_S), taken_over(directory, config.apply.retry_s):
-        if read_generations(directory).switching is not None:
-            raise ViewError(
-                f"view {name}: a switch was interrupted",
-                "`headwater apply` or `headwater view rebuild` ends it; then try again",
-            )
+    with live_held(directory, config.apply.retry_s, shown.number):
         live = standing(None, config, name, True)
         assert live is not None, "it was there before the locks were taken"
         yield live
@@ -142,24 +137,18 @@ def _applied(
         versions = read_versions(broker, config.source.name, definition.schema, definition.table)
     if not versions:
         raise ViewError(f"view {name}: {config.source.name}.__schemas does not have its table")
-    model = Model(resolve(definition, list(versions.values())[-1]), versions)
+    every = bool(definition.history)
+    model = Model(resolve(definition, list(versions.values())[-1]), versions, every)
     store, retry_s = config.stores[definition.store], config.apply.retry_s
     declared = config.views.get(name)
-    with closing(open_sink(store, name, spark, retry_s, live.number, declared)) as sink:
-        _refuse_lost(live, sink.prepare(model.columns, definition.key))
+    with closing(
+        open_sink(store, name, spark, retry_s, live.number, declared, definition.history)
+    ) as sink:
+        live.state.refuse_lost(definition, sink.prepare(model.columns, definition.key))
         # Of no checkpoint: Delta would take the batch for one that it has.
         state = ViewState(live.state.directory, str(uuid.uuid4()))
-        return _attempts(model, Applier(name, state, sink, False), _frame(spark, chosen), chosen)
-
-
-def _refuse_lost(live: Standing, created: bool) -> None:
-    if created:
-        name, store = live.definition.name, live.definition.store
-        live.state.remember_lost()
-        raise ViewError(
-            f"view {name}: store {store} no longer holds what was applied to it",
-            f"`headwater view rebuild {name}` fills it, from a snapshot",
-        )
+        applier = Applier(name, state, sink, False, every=every)
+        return _attempts(model, applier, _frame(spark, chosen), chosen)
 
 
 def _applied_to_mirrors(
@@ -175,7 +164,7 @@ def _applied_to_mirrors(
         closing(open_sink(store, definition.name, spark, retry_s, live.number, declared)) as sink,
         closing(MirroredKeeper(spark, config, definition, live.state, sink, broker)) as keeper,
     ):
-        _refuse_lost(live, sink.prepare(keeper.read(), definition.key))
+        live.state.refuse_lost(definition, sink.prepare(keeper.read(), definition.key))
         keeper.open(False, {})
         return keeper.retry(chosen, _frame(spark, [one for one in chosen if not one.is_row]))
 

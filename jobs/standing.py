@@ -62,7 +62,7 @@ def standing(
     if live is None and found.of:
         return None
     view = config.views[name]
-    wanted = parse_view(name, view.store, view.key, view.sql)
+    wanted = parse_view(name, view.store, view.key, view.sql, view.history)
     if live is None:
         return Standing(1, wanted, open_state(directory, declared(wanted)))
     definition = wanted

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
+from jobs.offsets import batch_offsets
 from views.definition import ViewDefinition, parse_view
 
 
@@ -30,9 +31,10 @@ class Declaration(NamedTuple):
     key: tuple[str, ...]
     store: str
     table: str
+    history: str = ""
 
     def parsed(self, name: str) -> ViewDefinition:
-        return parse_view(name, self.store, self.key, self.sql)
+        return parse_view(name, self.store, self.key, self.sql, self.history)
 
     def document(self) -> dict[str, Any]:
         return {**self._asdict(), "key": list(self.key)}
@@ -40,7 +42,7 @@ class Declaration(NamedTuple):
 
 def declared(view: ViewDefinition) -> Declaration:
     """A parsed view as it is remembered."""
-    return Declaration(view.normalized, tuple(view.key), view.store, view.table_name)
+    return Declaration(view.normalized, tuple(view.key), view.store, view.table_name, view.history)
 
 
 def declaration(document: dict[str, Any]) -> Declaration:
@@ -108,6 +110,13 @@ class ViewState:
             return None
         return Beginning(_offsets(held["offsets"]), held["lsn"], held["upto"])
 
+    def batch_begin(self, number: int) -> Offsets:
+        """Where a batch begins, as far as the checkpoint knows."""
+        if number:
+            return batch_offsets(self.checkpoint, number - 1)
+        beginning = self.beginning()
+        return {} if beginning is None else beginning.offsets
+
     def lost(self) -> bool:
         """Whether the store was found without what this generation had put there."""
         return bool((read_document(self.file) or {}).get("lost"))
@@ -115,6 +124,18 @@ class ViewState:
     def remember_lost(self) -> None:
         """Keep it: the place in the store is there again, and empty."""
         write_document(self.file, {**(read_document(self.file) or {}), "lost": True})
+
+    def refuse_lost(self, view: ViewDefinition, created: bool) -> None:
+        """A store that was ``created`` just now misses what was applied, which does not come again:
+        raises ``ViewError``, also at each later start."""
+        if created:
+            self.remember_lost()
+        if self.lost():
+            raise ViewError(
+                f"view {view.name}: store {view.store} no longer holds what was applied to it, or"
+                " is another",
+                f"`headwater view rebuild {view.name}` fills it, from a snapshot",
+            )
 
     def letters(self) -> tuple[int, int]:
         """Where the topic of dead letters ended when this generation last wrote to it, 0 before;

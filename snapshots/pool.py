@@ -11,7 +11,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -250,7 +250,8 @@ def _serve(pipe: Any, round_: Round, parent: int, lock: Any) -> None:
                 producer.flush()
                 pipe.send(result)
     except BaseException as error:  # the parent raises it
-        pipe.send(_Fault(error))
+        with suppress(BrokenPipeError):  # it has gone
+            pipe.send(_Fault(error))
 
 
 def _given(pipe: Any) -> Task | None:

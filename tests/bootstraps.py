@@ -39,13 +39,17 @@ class Setting:
         self.broker = Broker(table.log.bootstrap)
         self.declare(ALL)
 
-    def declare(self, sql: str, **settings: Any) -> None:
+    def declare(self, sql: str, history: str = "", **settings: Any) -> None:
+        self._history = history
+        view: dict[str, Any] = {"store": "s", "key": ["id"], "sql": sql}
+        if history:  # which few stores have
+            view["history"] = history
         self.config = Config.model_validate(
             {
                 "source": {"name": self.table.log.source, "dsn": "dbname=no", "tables": ["t"]},
                 "kafka": {"bootstrap_servers": self.table.log.bootstrap},
                 "stores": {"s": self._store.model_dump()},
-                "views": {self.view: {"store": "s", "key": ["id"], "sql": sql}},
+                "views": {self.view: view},
                 "apply": {"state": str(self._home / "state"), "retry_s": 30, **settings},
             }
         )
@@ -69,7 +73,8 @@ class Setting:
 
     def shown(self) -> dict[Any, Any]:
         """``body`` by ``id``, as people read the view now."""
-        sink = open_sink(self.config.stores["s"], self.view, self.spark)
+        store = self.config.stores["s"]
+        sink = open_sink(store, self.view, self.spark, history=self._history)
         versions = read_versions(self.broker, self.table.log.source, "public", "t")
         definition = parse_view(self.view, "s", ("id",), ALL)
         sink.prepare(columns_of(resolve(definition, list(versions.values())[-1])), ("id",))

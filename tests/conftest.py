@@ -39,6 +39,9 @@ _SETTINGS = {
 }
 
 
+# What is drawn on a terminal is tested wherever the run is, also where there is none.
+os.environ["TERM"] = "xterm-256color"
+
 # Spark, as commands under test start it, lives for seconds: its second compiler would be half of
 # the CPU that it takes.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")

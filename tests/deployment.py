@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
+from threading import get_ident
 from typing import IO, Any, TypeVar
 
 import psycopg
@@ -64,15 +65,18 @@ class Deployment:
         return self.home / "headwater.toml"
 
     def write(self) -> None:
-        """The configuration file, from the fields."""
+        """The configuration file, from the fields: whole at any moment, for a command that was
+        just started may be reading it."""
         tables = json.dumps(list(self.tables))
-        self.config.write_text(
+        fresh = self.config.with_suffix(f".{get_ident()}")
+        fresh.write_text(
             f'[source]\nname = "{self.name}"\ndsn = "{self.dsn}"\ntables = {tables}\n'
             f"{self.settings}"
             f'[kafka]\nbootstrap_servers = "{self.bootstrap}"\nreplication_factor = 1\n'
             f"{self.extra}\n",
             encoding="utf-8",
         )
+        fresh.replace(self.config)
 
     def run(self, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
         """A command to its end."""

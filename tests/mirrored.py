@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from cdc.config import Config
 from cdc.kafka.broker import Offsets
+from cdc.kafka.broker import Record as KafkaRecord
 from cdc.topics import partition_for, table_topic
 from jobs.keeping import open_keeper
 from jobs.mirrors.keeper import MirroredKeeper
@@ -72,6 +74,7 @@ class MirroredView:
         patched.setattr("jobs.mirrors.keeper.described", lambda *_: deepcopy(self.versions))
         patched.setattr("jobs.mirrors.keeper.LetterBox", lambda *_: self.box)
         patched.setattr("jobs.mirrors.keeper.read_topics", self._read)
+        patched.setattr("jobs.small.prepared.Broker", lambda *_: self)
 
     def describe(self, table: TableVersion) -> None:
         """The version of a table that capture met last."""
@@ -166,6 +169,15 @@ class MirroredView:
     def beginning_offsets(self, topics: list[str]) -> Offsets:
         """As a broker."""
         return {topic: dict.fromkeys(range(PARTITIONS), 0) for topic in topics}
+
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[KafkaRecord]:
+        """As a broker."""
+        for of_topic, of_partition, offset, key, value in self.log:
+            if (of_topic, of_partition) == (topic, partition) and start <= offset < end:
+                yield KafkaRecord(partition, offset, 0, key, value)
+
+    def close(self) -> None:
+        """As a broker."""
 
     def _read(self, _spark: Any, _kafka: Any, begin: Offsets, end: Offsets) -> DataFrame:
         return self._frame(begin, end)

@@ -19,6 +19,17 @@ V1 = Relation(
     1, "public", "t", "d", (Column("id", INT4, -1, True), Column("body", TEXT, -1, False)), ("id",)
 )
 V2 = Relation(1, "public", "t", "d", (*V1.columns, Column("n", INT8, -1, False)), ("id",))
+CUSTOMERS = Relation(
+    1, "public", "customers", "d",
+    (Column("id", INT4, -1, True), Column("name", TEXT, -1, False)), ("id",),
+)  # fmt: skip
+ORDERS = Relation(
+    2, "public", "orders", "d",
+    (
+        Column("id", INT4, -1, True), Column("customer_id", INT4, -1, False),
+        Column("total", INT4, -1, False), Column("note", TEXT, -1, False),
+    ), ("id",),
+)  # fmt: skip
 
 
 class Log:
@@ -45,7 +56,8 @@ class Log:
         for key, value in records:
             targets = range(PARTITIONS) if key is None else [partition_for(key, PARTITIONS)]
             for partition in targets:
-                self.send(self.topic, partition, key, value)
+                self._producer.produce(self.topic, key=key, value=value, partition=partition)
+        assert self._producer.flush(120) == 0
 
     def send(self, topic: str, partition: int, key: bytes | None, value: bytes | None) -> None:
         """One record, acknowledged."""

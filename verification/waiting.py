@@ -236,7 +236,7 @@ def kept(config: Config, name: str) -> ViewDefinition:
     live = read_generations(view_directory(config.apply.state, config.source.name, name)).live
     if live is not None:
         return live.declared.parsed(name)
-    return parse_view(name, declared.store, declared.key, declared.sql)
+    return parse_view(name, declared.store, declared.key, declared.sql, declared.history)
 
 
 def parsed(lsn: int | str) -> int:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 DEFAULT_HOME = Path(".headwater/bench")
 DEFAULT_ROWS = 1_000_000
 _ONLY_HELP = (
-    "Some of them: capture,memory,restart,latency,snapshot,beside,bootstrap,demo; or chaos and "
-    "snapshot-seeds, which run only when named. The file keeps the others."
+    "Some of them: capture,memory,restart,latency,snapshot,beside,bootstrap,demo; or visible,apply,"
+    "growth,chaos,snapshot-seeds,view-seeds, which run only when named. The file keeps the others."
 )
 
 
@@ -50,9 +50,9 @@ def bench(
 ) -> None:
     """Measure speed, memory and latency, and write benchmarks/results.json.
 
-    Starts its own PostgreSQL and Kafka, measures beside Debezium, pg_recvlogical and COPY on the
-    same data, and deletes all of it. Takes 25 minutes, and a machine that does nothing else. A
-    missed target is shown and is not a fault.
+    Starts its own servers, measures beside Debezium, pg_recvlogical and COPY on the same data,
+    views beside a plain MERGE and opensearch-py, and deletes all of it. Takes 25 minutes, and a
+    machine that does nothing else. A missed target is shown and is not a fault.
     """
     from benchmarks import report
     from benchmarks.page import publish

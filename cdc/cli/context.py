@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from cdc.config import Config, View
 
 DEFAULT_CONFIG = Path("headwater.toml")
+MasterOption = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", help="Spark's master, instead of that of [apply]."),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,21 @@ def configured(ctx: typer.Context) -> Config:
     from cdc.config import load_config
 
     return load_config(config_path(ctx))
+
+
+def configured_for(ctx: typer.Context, master: str | None) -> Config:
+    """The same with another Spark, if one is named. Raises ``UsageError`` if that is not ours to
+    choose."""
+    config = configured(ctx)
+    if master is None:
+        return config
+    from cdc.errors import UsageError
+    from jobs.session import under_spark_submit
+
+    if under_spark_submit():
+        raise UsageError("--master is chosen by spark-submit", "put it before the file it runs")
+    apply = config.apply.model_copy(update={"master": master})
+    return config.model_copy(update={"apply": apply})
 
 
 def declared(config: Config, view: str) -> View:

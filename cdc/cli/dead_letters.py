@@ -75,24 +75,14 @@ def show(
       headwater dead-letters show 000000000231E2A800000001 --json | jq .value.after
     """
     from cdc.cli.dead_letters_display import document, fields
-    from cdc.cli.record_display import pretty
+    from cdc.cli.record_display import show as shown
 
     config = configured(ctx)
     letter, source = _whole_letter(config, position, number), config.source.name
     if as_json:
         sys.stdout.write(document(letter, source))
-        return
-    if not sys.stdout.isatty():
-        err().print(fields(letter, source))
-        sys.stdout.buffer.write(letter.value)
-        return
-    console = out()
-    console.print(fields(letter, source))
-    text, cut = pretty(letter.value)
-    console.print()
-    console.print(text, markup=False, soft_wrap=True)
-    if cut:
-        err().print("long texts are cut: > FILE writes the value whole, --json too", style="dim")
+    else:
+        shown(fields(letter, source), letter.value)
 
 
 def _whole_letter(config: Config, position: str, number: int | None) -> DeadLetter:

@@ -77,23 +77,13 @@ def show(
     stdout byte for byte, and what it is to stderr.
     """
     from cdc.cli.dlq_display import document, fields
-    from cdc.cli.record_display import pretty
+    from cdc.cli.record_display import show as shown
 
     letter = _letter(configured(ctx), view, event)
     if as_json:
         sys.stdout.write(document(view, letter))
-        return
-    if not sys.stdout.isatty():
-        err().print(fields(view, letter))
-        sys.stdout.buffer.write(letter.value)
-        return
-    console = out()
-    console.print(fields(view, letter))
-    text, cut = pretty(letter.value)
-    console.print()
-    console.print(text, markup=False, soft_wrap=True)
-    if cut:
-        err().print("long texts are cut: > FILE writes the value whole, --json too", style="dim")
+    else:
+        shown(fields(view, letter), letter.value)
 
 
 @group.command()

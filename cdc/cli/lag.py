@@ -79,7 +79,7 @@ def view_topics(config: Config, names: Sequence[str]) -> dict[str, list[str]]:
         if view is None:
             known = ", ".join(config.views) or "none"
             raise UsageError(f"no view {name!r} in the configuration", f"it has {known}")
-        parsed = parse_view(name, view.store, view.key, view.sql)
+        parsed = parse_view(name, view.store, view.key, view.sql, view.history)
         found = (table_topic(config.source.name, o.schema, o.table) for o in parsed.occurrences)
         topics[name] = list(dict.fromkeys(found))
     return topics

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +27,24 @@ def labelled(told: Mapping[str, str]) -> Table:
     for label, text in told.items():
         grid.add_row(Text(plain(label)), Text(plain(text)))
     return grid
+
+
+def show(fields: Table, value: bytes) -> None:
+    """A record: on a terminal its value laid out; elsewhere the value on stdout, byte for byte, and
+    what it is on stderr."""
+    from cdc.cli.output import err, out
+
+    if not sys.stdout.isatty():
+        err().print(fields)
+        sys.stdout.buffer.write(value)
+        return
+    console = out()
+    console.print(fields)
+    text, cut = pretty(value)
+    console.print()
+    console.print(text, markup=False, soft_wrap=True)
+    if cut:
+        err().print("long texts are cut: > FILE writes the value whole, --json too", style="dim")
 
 
 def with_value(told: Mapping[str, object], value: bytes) -> str:

@@ -181,7 +181,7 @@ def tables_of(config: Config, views: Sequence[str]) -> list[str]:
     found = []
     for name in views:
         view = declared(config, name)
-        parsed = parse_view(name, view.store, view.key, view.sql)
+        parsed = parse_view(name, view.store, view.key, view.sql, view.history)
         found.append(f"{identifier(parsed.schema)}.{identifier(parsed.table)}")
     return found
 

@@ -128,11 +128,12 @@ def resolved_view(config: Config, name: str, broker: Broker) -> View:
     from views.maintained import resolve_view
 
     view = declared(config, name)
-    parsed = parse_view(name, view.store, view.key, view.sql)
+    parsed = parse_view(name, view.store, view.key, view.sql, view.history)
     directory = view_directory(config.apply.state, config.source.name, name)
     if (live := read_generations(directory).live) is not None:
         built = live.declared.parsed(name)
-        parsed = parsed if built.normalized == parsed.normalized else built
+        same = (built.normalized, built.history) == (parsed.normalized, parsed.history)
+        parsed = parsed if same else built
     try:
         versions = described(broker, config.source.name, parsed)
     except NotDescribedError as error:
@@ -149,8 +150,9 @@ def stored_view(config: Config, view: View, session: Callable[[], Any]) -> Itera
 
     store = config.stores[view.definition.store]
     spark = session() if store.kind == "delta" else None
+    wanted, history = config.views.get(view.name), view.definition.history
     sink = open_sink(
-        store, view.name, spark, config.apply.retry_s, declared=config.views.get(view.name)
+        store, view.name, spark, config.apply.retry_s, declared=wanted, history=history
     )
     try:
         sink.prepare(columns_of(view), view.key)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc.cli.context import configured
+from cdc.cli.context import MasterOption, configured, configured_for
 from cdc.cli.output import err, out, print_json
 
 if TYPE_CHECKING:
@@ -30,6 +30,13 @@ HoldOption = Annotated[
     bool,
     typer.Option(
         "--hold", help="Keep it beside what is read until stopped; `rebuild` then switches."
+    ),
+]
+NewHistoryOption = Annotated[
+    bool,
+    typer.Option(
+        "--new-history",
+        help="Also where the store keeps history of the view: it begins anew, with a snapshot.",
     ),
 ]
 
@@ -77,26 +84,38 @@ def show(
 
 @group.command()
 def create(
-    ctx: typer.Context, views: ViewsArgument, hold: HoldOption = False, as_json: JsonOption = False
+    ctx: typer.Context,
+    views: ViewsArgument,
+    hold: HoldOption = False,
+    master: MasterOption = None,
+    new_history: NewHistoryOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Fill new views from a snapshot and show them when they have caught up with the stream.
 
     Kafka needs no history for it, and nothing else sees anything of it. Killed at any moment, the
     same command goes on. Then `headwater apply` keeps the views.
     """
-    _build(configured(ctx), views, hold, as_json, new=True)
+    config = configured_for(ctx, master)
+    _build(config, views, hold, as_json, new=True, new_history=new_history)
 
 
 @group.command()
 def rebuild(
-    ctx: typer.Context, views: ViewsArgument, hold: HoldOption = False, as_json: JsonOption = False
+    ctx: typer.Context,
+    views: ViewsArgument,
+    hold: HoldOption = False,
+    master: MasterOption = None,
+    new_history: NewHistoryOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Build views anew, as they are declared now, beside what people read; then switch.
 
     A running `headwater apply` keeps the old generation until the switch and the new one from
     then on. The old one is kept for `rollback`. Killed at any moment, `rebuild` goes on.
     """
-    _build(configured(ctx), views, hold, as_json, new=False)
+    config = configured_for(ctx, master)
+    _build(config, views, hold, as_json, new=False, new_history=new_history)
 
 
 @group.command()
@@ -164,13 +183,15 @@ def telling() -> Iterator[Progress]:
         progress.close()
 
 
-def _build(config: Config, views: list[str], hold: bool, as_json: bool, new: bool) -> None:
+def _build(
+    config: Config, views: list[str], hold: bool, as_json: bool, new: bool, new_history: bool
+) -> None:
     from bootstrap.run import build_views
     from cdc.cli.output import print_error
 
     known(config, views)
     with telling() as teller:
-        built, failed = build_views(config, views, hold, new, teller)
+        built, failed = build_views(config, views, hold, new, teller, new_history)
     if as_json:
         print_json([document(one) for one in built])
     else:

@@ -58,7 +58,7 @@ def _changed(config: Config, name: str) -> str:
 
     view = config.views[name]
     live = read_generations(view_directory(config.apply.state, config.source.name, name)).live
-    wanted = parse_view(name, view.store, view.key, view.sql)
+    wanted = parse_view(name, view.store, view.key, view.sql, view.history)
     return "" if live is None else differing(live.declared, declared(wanted))
 
 

@@ -30,7 +30,7 @@ def views(source: Source) -> Iterator[Finding]:
     for name, view in config.views.items():
         check = f"view {name}"
         try:
-            definition = parse_view(name, view.store, view.key, view.sql)
+            definition = parse_view(name, view.store, view.key, view.sql, view.history)
             resolved = resolve_view(definition, tables.of(definition))
             _check_columns(resolved, view)
         except HeadwaterError as error:
@@ -82,3 +82,8 @@ def _check_columns(resolved: maintained.View, view: View) -> None:
                 f"view {resolved.name}: its {setting} names {', '.join(unknown)}",
                 f"the view's columns are {', '.join(names)}",
             )
+    if fault := view.layout_fault({output.name: output.type.spark for output in resolved.outputs}):
+        raise ViewError(
+            f"view {resolved.name}: {fault}",
+            "name columns of the view that have an order; what is computed, the SQL names with AS",
+        )

@@ -13,9 +13,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from cdc.lsn import Position
-from jobs.mirrors.queries import Maintenance, relations_of
+from jobs.mirrors.queries import Maintenance
 from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.schema import quoted
+from jobs.sinks.writing import DRIVER_ROWS
+from jobs.small.at_hand import at_hand, brought, is_flat
+from jobs.small.interpreted import interpreted
 
 _THERE = "__there"
 
@@ -31,9 +34,10 @@ def made_anew(
 ) -> Iterator[DataFrame]:
     """What a sink applies for touched keys, cached: their rows, deletions where there is none."""
     names = list(keys.column_names)
-    with relations_of(session) as relations:
+    with maintenance.relations(session) as relations:
+        wanted = relations.frame(keys, None)
         rows = maintenance.rows(session, keys, relations).withColumn(_THERE, F.lit(True))
-        wanted = session.createDataFrame(keys).alias("k")
+        wanted = wanted.alias("k")
         same = [F.col(f"k.{quoted(name)}") == F.col(f"r.{quoted(name)}") for name in names]
         joined = wanted.join(rows.alias("r"), reduce(and_, same), "left")
         shown = [
@@ -44,11 +48,44 @@ def made_anew(
         ]
         gone = F.col(f"r.{_THERE}").isNull()
         held = joined.select(*shown, *controls(position, committed_us, gone))
-        held = held.persist()
-        try:
+        table = None
+        if len(keys) <= DRIVER_ROWS and is_flat(columns):
+            with interpreted(session, relations.few):
+                table = brought(held)
+        if table is not None:
+            yield at_hand(session, table, held.schema)
+            return
+        with persisted(held):
             yield held
-        finally:
-            held.unpersist()
+
+
+@contextmanager
+def made_whole(
+    maintenance: Maintenance,
+    session: SparkSession,
+    columns: StructType,
+    position: Position,
+    committed_us: int | None,
+) -> Iterator[DataFrame]:
+    """All rows of the view, as for a sink that has none of them; cached."""
+    with maintenance.relations(session) as relations:
+        rows = maintenance.everything(session, relations)
+        shown = [
+            F.col(quoted(field.name)).cast(field.dataType).alias(field.name) for field in columns
+        ]
+        held = rows.select(*shown, *controls(position, committed_us, F.lit(False)))
+        with persisted(held):
+            yield held
+
+
+@contextmanager
+def persisted(rows: DataFrame) -> Iterator[None]:
+    """Rows that are evaluated once meanwhile, however often they are read."""
+    rows.persist()
+    try:
+        yield
+    finally:
+        rows.unpersist()
 
 
 def controls(position: Position, committed_us: int | None, deleted: Column) -> list[Column]:

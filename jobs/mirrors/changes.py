@@ -39,16 +39,45 @@ def write_changes(
     left = keyed(mirror.unsettled(before.settled), mirror.key) if _is_left(before) else []
     fallen = _truncate(mirror, rows, now, truncated)
     rows = _keyed_ones(view, rows.filter(_wanted(rows, truncated)), mirror.key)
-    keys = keyed(rows, mirror.key)
     held = mirror.find(rows.select(mirror.key))
-    known = positions(held, mirror.key)
-    fresh = [i for i, (key, new) in enumerate(zip(keys, at(rows), strict=True))
-             if key not in known or known[key] < new]  # fmt: skip
-    news = _filled(view, rows.take(pa.array(fresh, pa.int64())), held, mirror)
+    fresh = _fresh(rows, held, mirror.key)
+    news = _filled(view, fresh, held, mirror)
+    once = is_each_once(news, mirror.key)
     if len(news):
-        mirror.append(news, now.last)
-    touched = dict.fromkeys([*(keys[i] for i in fresh), *fallen, *left])
-    return _images(mirror, touched, before.settled)
+        write = mirror.append if len(held) or not once else mirror.append_new
+        write(news, now.last)
+    if once and not (left or fallen):
+        were, are = mirror.live(_of(held, news, mirror.key)), mirror.live(news)
+    else:
+        touched = dict.fromkeys([*keyed(fresh, mirror.key), *fallen, *left])
+        wanted = _table(mirror, touched)
+        were, are = mirror.rows(wanted, before.settled), mirror.rows(wanted)
+    mirror.grown(len(are) - len(were))
+    return _differing(mirror, were, are)
+
+
+def is_each_once(rows: pa.Table, key: Sequence[str]) -> bool:
+    """Whether no two rows have the same key."""
+    return len(rows.select(key).group_by(list(key)).aggregate([])) == len(rows)
+
+
+def _fresh(rows: pa.Table, held: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Those that are newer than what is held of their keys."""
+    if not len(held):
+        return rows
+    known = positions(held, key)
+    fresh = [i for i, (one, new) in enumerate(zip(keyed(rows, key), at(rows), strict=True))
+             if one not in known or known[one] < new]  # fmt: skip
+    return rows.take(pa.array(fresh, pa.int64()))
+
+
+def _of(held: pa.Table, rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """What is held of the keys of rows."""
+    if not len(held):
+        return held
+    wanted = set(keyed(rows, key))
+    found = [i for i, one in enumerate(keyed(held, key)) if one in wanted]
+    return held.take(pa.array(found, pa.int64()))
 
 
 def _is_left(attempts: Attempts) -> bool:
@@ -112,9 +141,9 @@ def _deletions(rows: pa.Table, key: Sequence[str], where: Position) -> pa.Table:
 def _filled(view: str, rows: pa.Table, held: pa.Table, mirror: Mirror) -> pa.Table:
     """With the values that an UPDATE left out taken from the mirror."""
     versions = rows.select(mirror.version_columns.names)
-    lacking = {i: names for i, names in enumerate(rows.column(UNCHANGED).to_pylist()) if names}
-    if not lacking:
+    if not pc.any(pc.greater(pc.list_value_length(rows.column(UNCHANGED)), 0)).as_py():
         return versions
+    lacking = {i: names for i, names in enumerate(rows.column(UNCHANGED).to_pylist()) if names}
     stood = {key: i for i, key in enumerate(keyed(held, mirror.key))}
     gone, keys = held.column(DELETED).to_pylist(), keyed(rows, mirror.key)
     missing = [i for i in lacking if keys[i] not in stood or gone[stood[keys[i]]]]
@@ -134,9 +163,8 @@ def _filled(view: str, rows: pa.Table, held: pa.Table, mirror: Mirror) -> pa.Tab
     return versions
 
 
-def _images(mirror: Mirror, touched: dict[Key, None], settled: int) -> Changed:
-    wanted = _table(mirror, touched)
-    before, after = mirror.rows(wanted, settled), mirror.rows(wanted)
+def _differing(mirror: Mirror, before: pa.Table, after: pa.Table) -> Changed:
+    """Of images of rows, those of rows that are not as they were."""
     if not len(before) or not len(after):  # nothing is as it was: rows that come, as at first
         return Changed(before, after)
     old, new = _by_key(before, mirror.key), _by_key(after, mirror.key)

@@ -16,7 +16,7 @@ from jobs.loading import loaded_rows
 from jobs.mirrors.anew import controls
 from jobs.mirrors.attempts import Attempts, write_attempts
 from jobs.mirrors.models import models_of, open_mirrors
-from jobs.mirrors.queries import Maintenance, relations_of
+from jobs.mirrors.queries import Maintenance
 from jobs.mirrors.tables import remember
 from jobs.sinks.schema import quoted
 from jobs.state import Beginning
@@ -46,8 +46,9 @@ def filled(
         mirror.fill(loaded_rows(models[name], records_of(name), clean))
     remember(directory, view)
     write_attempts(directory, Attempts(lsn=beginning.upto))
-    with relations_of(spark) as relations:
-        rows = spark.sql(Maintenance(view, mirrors).everything(relations))
+    maintenance = Maintenance(view, mirrors, directory)
+    with maintenance.relations(spark) as relations:
+        rows = maintenance.everything(spark, relations)
         columns = [
             rows[quoted(field.name)].cast(field.dataType).alias(field.name)
             for field in columns_of(view)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from functools import partial
 from typing import TypeVar
 
@@ -21,26 +21,39 @@ from cdc.kafka.broker import Broker, Offsets
 from cdc.lsn import Position
 from cdc.topics import table_topic
 from jobs.account import Account
-from jobs.applying import released
+from jobs.changed import no_longer
 from jobs.columns import columns_of
 from jobs.described import described, newest
 from jobs.faults import POISON, translate
-from jobs.isolating import Poison
+from jobs.isolating import Poison, last_events
 from jobs.letters import LetterBox
 from jobs.loading import read_topics
 from jobs.mirrors.attempts import Attempts, is_begun, read_attempts, write_attempts
 from jobs.mirrors.maintainer import Maintainer
 from jobs.mirrors.mirror import Mirror
-from jobs.mirrors.models import account_of, deletions, folded, models_of, open_mirrors
+from jobs.mirrors.models import (
+    account_of,
+    deletions,
+    first_rows,
+    folded,
+    models_of,
+    nothing,
+    open_mirrors,
+)
 from jobs.mirrors.poisoned import poison_of
+from jobs.mirrors.queries import forget_relations
 from jobs.mirrors.reached import left_to_do, refuse_lost, refuse_older
+from jobs.mirrors.reading import apart, cached, is_large, last_records, with_records
 from jobs.mirrors.returned import without_returned
 from jobs.mirrors.rows import ParkedRows, typed_keys
-from jobs.mirrors.tables import check_kept, no_longer, remember, remembered
-from jobs.offsets import batch_offsets
+from jobs.mirrors.tables import check_kept, remember, remembered
+from jobs.offsets import is_few
 from jobs.owners import without
 from jobs.parking import Parking
+from jobs.session import session_beside
 from jobs.sinks import COMMIT_LSN, DELETED, Batch, Sink
+from jobs.small.interpreted import interpreted
+from jobs.small.prepared import FewRecord, SmallBatches
 from jobs.state import ViewState
 from views.definition import ViewDefinition
 from views.maintained import MaintainedView, resolve_maintained
@@ -66,7 +79,8 @@ class MirroredKeeper:
         sink: Sink,
         broker: Broker,
     ) -> None:
-        self._spark, self._config, self._definition = spark, config, definition
+        self._spark = session_beside(spark)  # Delta learns of a transaction by its settings
+        self._config, self._definition = config, definition
         self._state, self._sink, self._broker = state, sink, broker
         self._view: MaintainedView | None = None
         self._mirrors: dict[str, Mirror] = {}
@@ -74,6 +88,7 @@ class MirroredKeeper:
             one.table_name: table_topic(config.source.name, one.schema, one.table)
             for one in definition.occurrences
         }
+        self._small = SmallBatches(self._spark, config.kafka)
         self._box = LetterBox(config, definition.name, state)
         self._parking = Parking(definition.name, self._box, config.apply.dlq_limit)
 
@@ -87,7 +102,8 @@ class MirroredKeeper:
                 raise
             raise no_longer(self._definition.name, error.message, were, tables) from None
         check_kept(self._view, were)
-        self._models = models_of(self._view, versions)
+        self._small.forget()
+        self._models, self._empty = models_of(self._view, versions), dict[str, pa.Table]()
         return columns_of(self._view)
 
     def open(self, created: bool, begin: Offsets) -> None:
@@ -100,6 +116,7 @@ class MirroredKeeper:
         assert self._view is not None, "read comes first"
         directory = self._state.mirrors
         directory.mkdir(parents=True, exist_ok=True)
+        forget_relations(directory)
         begun = is_begun(directory)
         self._mirrors = open_mirrors(self._spark, self._models, directory, begun)
         if not begun:
@@ -113,14 +130,19 @@ class MirroredKeeper:
         )
 
     def apply(self, records: DataFrame, number: int, end: Offsets) -> tuple[Batch, Account]:
-        begin, generation = self._begin(number), self._state.generation
+        begin, generation = self._state.batch_begin(number), self._state.generation
 
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
-            rows = self._described(lambda: self._folded(flowing, begin))
+            known = self._models.values()
+            read = self._small.read(known, begin, end) if flowing is whole else None
+            rows = self._described(lambda: self._folded(flowing, begin, end, read))
             keys = self._maintainer.apply(rows, self._sink, generation, number, end)
             batch = Batch(self._definition.name, generation, number, keys)
             return batch, account_of(rows, keys)
 
+        whole = records
+        if is_large(begin, end):
+            records = apart(records.sparkSession, self._config.kafka, self._broker, begin, end)
         records = left_to_do(self._definition.name, self._state, records, begin)
         return self._parking.through(records, end, attempt, self._isolate, self._is_news)
 
@@ -159,6 +181,9 @@ class MirroredKeeper:
         found = translate(error, self._definition.name)
         records = {name: (model, self._of(name, flowing)) for name, model in self._models.items()}
         poison = poison_of(records.values(), found, at_most)
+        if not poison and isinstance(found, POISON):
+            events = {name: last_events(*of).toArrow() for name, of in records.items()}
+            poison = self._maintainer.culprits(events, at_most)
         if not poison:
             raise error
         return poison
@@ -173,23 +198,61 @@ class MirroredKeeper:
                 begin = max(begin, attempts.truncated.get(table, begin))
         return position >= begin and (deletes or position >= whole)
 
-    def _begin(self, number: int) -> Offsets:
-        """Where a batch begins, as far as the checkpoint knows."""
-        if number:
-            return batch_offsets(self._state.checkpoint, number - 1)
-        beginning = self._state.beginning()
-        return {} if beginning is None else beginning.offsets
-
-    def _folded(self, records: DataFrame, begin: Offsets) -> dict[str, pa.Table]:
-        """What each table's records amount to."""
-        with ExitStack() as held:
-            if len(self._topics) > 1:  # else they are read from Kafka for each of them
-                records = records.persist()
-                held.enter_context(released(records))
+    def _folded(
+        self,
+        records: DataFrame,
+        begin: Offsets,
+        end: Offsets,
+        read: Sequence[FewRecord] | None,
+    ) -> dict[str, pa.Table]:
+        """What each table's records amount to; ``read`` are the same, where they could be."""
+        small = None if read is None else self._folded_small(records, read, begin)
+        if small is not None:
+            return small
+        came, few = with_records(begin, end), is_few(begin, end)
+        session = records.sparkSession
+        if few:
+            records = records.coalesce(1)
+        alone = is_large(begin, end) or len(came) == 1
+        with (
+            interpreted(session, few),
+            nullcontext(records) if alone else cached(records) as records,
+        ):
             return {
-                name: self._news(name, folded(model, self._of(name, records)), begin)
-                for name, model in self._models.items()
+                name: self._news(name, self._rows(name, records, begin, end), begin)
+                if self._topics[name] in came
+                else self._nothing(name, records)
+                for name in self._models
             }
+
+    def _folded_small(
+        self, records: DataFrame, read: Sequence[FewRecord], begin: Offsets
+    ) -> dict[str, pa.Table] | None:
+        found = {}
+        for name, model in self._models.items():
+            of_table = [one for one in read if one.topic == self._topics[name]]
+            if not of_table:
+                found[name] = self._nothing(name, records)
+                continue
+            rows = self._small.rows(model, of_table)
+            if rows is None:
+                return None
+            found[name] = self._news(name, rows, begin)
+        return found
+
+    def _rows(self, name: str, records: DataFrame, begin: Offsets, end: Offsets) -> pa.Table:
+        model, of_table = self._models[name], self._of(name, records)
+        if not is_large(begin, end) or self._mirrors[name].versions:
+            return folded(model, of_table)
+        kafka, topic = self._config.kafka, self._topics[name]
+        return first_rows(
+            model, of_table, last_records(records.sparkSession, kafka, topic, begin, end)
+        )
+
+    def _nothing(self, name: str, records: DataFrame) -> pa.Table:
+        if name not in self._empty:
+            self._empty[name] = nothing(self._models[name], records)
+        return self._empty[name]
 
     def _of(self, table: str, records: DataFrame) -> DataFrame:
         return records.where(F.col("topic") == self._topics[table])
@@ -237,7 +300,8 @@ class MirroredKeeper:
         if self._known() == known:
             return False
         if columns != before:
-            self._sink.prepare(columns, self._definition.key)
+            created = self._sink.prepare(columns, self._definition.key)
+            self._state.refuse_lost(self._definition, created)
         self._open()
         return True
 
@@ -246,3 +310,4 @@ class MirroredKeeper:
 
     def close(self) -> None:
         self._parking.close()
+        self._small.close()

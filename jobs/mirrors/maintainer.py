@@ -14,15 +14,22 @@ from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
 from jobs.applying import NOWHERE
 from jobs.fold import EVENT, TRUNCATE
+from jobs.isolating import Poison
 from jobs.mirrors.attempts import Attempts, read_attempts, write_attempts
 from jobs.mirrors.changes import at, write_changes
+from jobs.mirrors.culprits import culprits
 from jobs.mirrors.mirror import Mirror
 from jobs.mirrors.queries import Maintenance
 from jobs.mirrors.rows import ParkedRows
 from jobs.mirrors.storing import Store
 from jobs.mirrors.touched import TouchedKeys, together
 from jobs.sinks import COMMIT_LSN, Batch, Sink
+from jobs.upkeep import Upkeep
 from views.maintained import MaintainedView
+
+UPKEEP_BATCHES = 20
+VACUUM_S = 3600.0
+"""A mirror's old files are deleted sooner than a view's, for nobody reads them."""
 
 
 class Maintainer:
@@ -40,9 +47,14 @@ class Maintainer:
         """``parked`` are rows that could not be made or stored; None: such a row is an error."""
         self._session, self._view = session, view
         self._mirrors, self._directory = mirrors, directory
-        self._maintenance = Maintenance(view, mirrors)
+        self._maintenance = Maintenance(view, mirrors, directory)
         self._touched = TouchedKeys(directory)
+        self._is_filled = False
         self._store = Store(session, self._maintenance, columns, view, parked)
+        self._upkeep = [
+            Upkeep(view.name, f"mirror {name}", UPKEEP_BATCHES, one.compact, one.vacuum, VACUUM_S)
+            for name, one in mirrors.items()
+        ]
 
     def apply(
         self,
@@ -59,6 +71,8 @@ class Maintainer:
         made good. ``again`` are keys to be made anew, whatever changed.
         """
         before = read_attempts(self._directory)
+        self._is_filled = self._is_filled or any(one.versions for one in self._mirrors.values())
+        first = before.last == before.settled and not self._is_filled
         now = before.begun(max(map(_highest, rows.values())), _truncated(rows))
         write_attempts(self._directory, now)
         changes = {
@@ -67,18 +81,38 @@ class Maintainer:
             )
             for name, mirror in self._mirrors.items()
         }
-        keys = self._maintenance.touched(self._session, changes, before.settled)
-        keys = self._touched.with_unsettled(keys, before)
-        keys = keys if again is None else together([keys, again])
-        if len(keys):
+
+        def begun(keys: pa.Table) -> Batch:
             self._touched.keep(keys, now.last)
-            batch = Batch(self._view.name, generation, number, len(keys))
-            self._store.make_equal(keys, now.position, _oldest(rows), sink, batch)
+            return Batch(self._view.name, generation, number, len(keys))
+
+        at_us, keys = _oldest(rows), None
+        if first and again is None:  # the view had no row
+            keys = self._store.fill(now.position, at_us, sink, begun)
+        if keys is None:
+            keys = self._maintenance.touched(self._session, changes, before.settled)
+            keys = self._touched.with_unsettled(keys, before)
+            keys = keys if again is None else together([keys, again])
+            if len(keys):
+                self._store.make_equal(keys, now.position, at_us, sink, begun(keys))
         now = now.done(end)
         write_attempts(self._directory, now)
         self._touched.clear()
         self._tend(now)
+        for upkeep in self._upkeep:
+            upkeep.after_batch()
         return len(keys)
+
+    def culprits(self, events: Mapping[str, pa.Table], at_most: int) -> list[Poison]:
+        """The last events, by table, of the attempt that failed, after which keys of the view
+        cannot be computed. The mirrors are as they were before unsettled attempts then."""
+        found = culprits(
+            self._session, self._view.name, self._maintenance, self._mirrors, events, at_most
+        )
+        settled = read_attempts(self._directory).settled
+        for mirror in self._mirrors.values():
+            mirror.take_back(settled)
+        return found
 
     def _tend(self, settled: Attempts) -> None:
         """Write mirrors anew that hold much that is over."""

@@ -6,11 +6,17 @@ import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, write_deltalake
+from deltalake import (
+    CommitProperties,
+    DeltaTable,
+    QueryBuilder,
+    WriterProperties,
+    write_deltalake,
+)
 from deltalake.exceptions import TableNotFoundError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,6 +26,7 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from cdc.lsn import Position
 from jobs.faults import fault
 from jobs.mirrors import sql
+from jobs.mirrors.files import GROUP_ROWS, read_files
 from jobs.mirrors.sql import ATTEMPT
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
 from jobs.sinks.schema import quoted
@@ -33,6 +40,14 @@ _LITERALS = 300
 """So many values are written into a query; more are a relation of their own."""
 _FEW = 20_000
 """Versions that a mirror may hold beyond its rows before it is written anew."""
+SMALL_FILES = 32
+"""So many may be there before they are joined; each batch writes one."""
+_JOINED_BYTES = 4 << 20
+"""A file of so much is not joined with others again: that would take longer each time."""
+_KEPT: Final = dict.fromkeys(
+    ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration"), "interval 1 hours"
+)
+"""Nobody reads an older version: a batch reads the newest one, and ends long before."""
 
 
 class Mirror:
@@ -47,7 +62,9 @@ class Mirror:
         self.arrow = to_arrow_schema(self._whole, timezone="UTC")
         self._names = [stored(name) for name in self.arrow.names]
         self._key = [stored(name) for name in self.key]
-        self._rows = self._versions = -1
+        self._rows = -1
+        self._once = -1
+        """So many versions are known to be of as many rows."""
 
     @property
     def version_columns(self) -> StructType:
@@ -61,8 +78,12 @@ class Mirror:
             table = DeltaTable(self._path)
         except TableNotFoundError:
             self._path.mkdir(parents=True, exist_ok=True)
-            write_deltalake(self._path, wanted.empty_table(), mode="ignore")
+            kept = dict[str, str | None](_KEPT)
+            write_deltalake(self._path, wanted.empty_table(), mode="ignore", configuration=kept)
+            self._rows = self._once = 0
             return True
+        if not _KEPT.items() <= table.metadata().configuration.items():
+            table.alter.set_table_properties(_KEPT)
         held = pa.schema(table.schema().to_arrow())
         if any(name not in held.names for name in wanted.names):
             write_deltalake(self._path, wanted.empty_table(), mode="append", schema_mode="merge")
@@ -83,23 +104,57 @@ class Mirror:
 
     def append(self, versions: pa.Table, attempt: int) -> None:
         """Write new versions of rows; they count from here on."""
-        number = pa.array([attempt] * len(versions), pa.int64())
+        number = pa.repeat(pa.scalar(attempt, pa.int64()), len(versions))
         rows = versions.select(self.arrow.names).cast(self.arrow).rename_columns(self._names)
         write_deltalake(
             self._path,
             rows.append_column(ATTEMPT, number),
             mode="append",
+            writer_properties=WriterProperties(max_row_group_size=GROUP_ROWS),
             commit_properties=CommitProperties(max_commit_retries=3),
         )
+
+    def append_new(self, versions: pa.Table, attempt: int) -> None:
+        """As ``append``, of rows that it has no version of, each once."""
+        known = self._once >= 0 and self._once == self.versions
+        self.append(versions, attempt)
+        if known:
+            self._once += len(versions)
+
+    @property
+    def versions(self) -> int:
+        """How many it holds, by what the log says of its files."""
+        return self._versions(DeltaTable(self._path))
+
+    def _versions(self, table: DeltaTable) -> int:
+        held = table.get_add_actions().column("num_records").to_pylist()
+        if None in held:  # files without statistics, as somebody may have set for Spark
+            return self._counted(sql.count())
+        return sum(held)
+
+    def grown(self, rows: int) -> None:
+        """So many rows came, less those that went."""
+        if self._rows >= 0:
+            self._rows += rows
+
+    def take_back(self, settled: int) -> None:
+        """Without what attempts after ``settled`` wrote."""
+        self._rows = self._once = -1
+        DeltaTable(self._path).delete(f"{sql.quoted(ATTEMPT)} > {settled}")
+        if not self.versions:  # as when it was made
+            self._rows = self._once = 0
 
     def find(self, wanted: pa.Table, upto: int | None = None) -> pa.Table:
         """The newest versions of rows whose columns are one of the rows of ``wanted`` (distinct,
         not NULL), deletions too; a few others may be among them."""
         if not len(wanted):
             return self.arrow.empty_table()
+        table = DeltaTable(self._path)
+        if not self._versions(table):
+            return self.arrow.empty_table()
         of_key = set(wanted.column_names) <= set(self.key)
         wanted = wanted.rename_columns([stored(name) for name in wanted.column_names])
-        builder = QueryBuilder().register("m", DeltaTable(self._path))
+        builder = QueryBuilder().register("m", table)
         with tempfile.TemporaryDirectory(prefix="headwater-wanted-") as scratch:
             condition = _condition(wanted) if len(wanted) <= _LITERALS else None
             if condition is None:
@@ -110,8 +165,12 @@ class Mirror:
 
     def rows(self, wanted: pa.Table, upto: int | None = None) -> pa.Table:
         """As ``find``, the rows themselves: without deletions, and what tells versions apart."""
-        found = self.find(wanted, upto)
-        return found.filter(pc.invert(found.column(DELETED))).select(self.columns.names)
+        return self.live(self.find(wanted, upto))
+
+    def live(self, versions: pa.Table) -> pa.Table:
+        """The rows that versions are, without deletions."""
+        found = versions.filter(pc.invert(versions.column(DELETED))).select(self.columns.names)
+        return found.cast(pa.schema([self.arrow.field(name) for name in found.column_names]))
 
     def all(self) -> pa.Table:
         """The newest versions of all rows, deletions too."""
@@ -130,21 +189,32 @@ class Mirror:
         return self._newest(upto).where(~F.col(DELETED))
 
     def _newest(self, upto: int | None) -> DataFrame:
-        held = self._spark.read.format("delta").load(str(self._path))
+        held = self._held()
         if upto is not None:
             held = held.where(F.col(ATTEMPT) <= upto)
         columns = [F.col(quoted(stored(name))).alias(name) for name in self.arrow.names]
+        if self._once >= 0 and self._once == self.versions:  # there is nothing to choose from
+            return held.select(*columns)
         position = F.struct(COMMIT_LSN, ORDINAL, ATTEMPT)
         newest = F.max_by(F.struct(*columns), position).alias("newest")
         keys = [F.col(quoted(name)) for name in self._key]
         return held.groupBy(*keys).agg(newest).select("newest.*")
 
+    def _held(self) -> DataFrame:
+        """All versions, read by Spark."""
+        files = DeltaTable(self._path).get_add_actions().column("path").to_pylist()
+        columns = [StructField(stored(one.name), one.dataType) for one in self._whole]
+        whole = StructType([*columns, StructField(ATTEMPT, LongType())])
+        return read_files(self._spark, [self._path / file for file in files], whole)
+
     @property
     def littered(self) -> bool:
         """Whether much of it is deletions, and versions that newer ones replaced."""
-        versions = DeltaTable(self._path).count()
+        versions = self.versions
+        if versions <= _FEW:
+            return False
         if self._rows < 0:
-            self._rows = self.frame().count()
+            self._rows = self._counted(sql.live(self._versions_sql(None, "true", of_key=True)))
         return versions - self._rows > max(_FEW, self._rows // 5)
 
     def newest_deletion(self) -> Position | None:
@@ -157,6 +227,19 @@ class Mirror:
         """One version of each row, in the order of the key, and no deletions. Only between attempts
         that are settled."""
         self._write(self.frame(), "overwrite")
+
+    def compact(self) -> int:
+        """Join small files, if there are many; how many are fewer."""
+        table = DeltaTable(self._path)
+        sizes = pa.table(table.get_add_actions()).column("size_bytes")
+        if (pc.sum(pc.less(sizes, _JOINED_BYTES)).as_py() or 0) < SMALL_FILES:
+            return 0
+        done = table.optimize.compact(target_size=_JOINED_BYTES, max_concurrent_tasks=1)
+        return int(done["numFilesRemoved"]) - int(done["numFilesAdded"])
+
+    def vacuum(self) -> None:
+        """Delete files that no version of the last hour has."""
+        DeltaTable(self._path).vacuum(dry_run=False, full=True)
 
     def fill(self, rows: DataFrame) -> None:
         """The rows of an empty mirror, each once, as for a store."""
@@ -175,11 +258,15 @@ class Mirror:
         versions = rows.toDF(*self._names).withColumn(ATTEMPT, F.lit(0).cast("bigint"))
         ordered = versions.repartitionByRange(*keys).sortWithinPartitions(*keys)
         ordered.write.format("delta").mode(mode).save(str(self._path))
-        self._rows = DeltaTable(self._path).count()
+        self._rows = self._once = self.versions
 
     def _asked(self, builder: QueryBuilder, text: str) -> pa.Table:
         found = pa.table(builder.execute(text).read_all())
         return found.rename_columns(self.arrow.names).cast(self.arrow)
+
+    def _counted(self, text: str) -> int:
+        builder = QueryBuilder().register("m", DeltaTable(self._path))
+        return int(pa.table(builder.execute(text).read_all()).column(0)[0].as_py())
 
     def _versions_sql(self, upto: int | None, wanted: str, of_key: bool) -> str:
         return sql.versions(self._names, self._key, upto, wanted, of_key)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from cdc.errors import HeadwaterError
+from cdc.lsn import Position
 from jobs.applying import Model
 from jobs.faults import POISON
-from jobs.isolating import Poison, standing_at, unreadable_or_unfit
-from jobs.sinks.refusing import RowsUnfitError
+from jobs.fold import EVENT
+from jobs.isolating import Poison, last_events, unreadable_or_unfit
+from jobs.sinks import COMMIT_LSN, ORDINAL
+from jobs.sinks.refusing import Refused, RowsUnfitError
+from jobs.sinks.schema import quoted
 
 
 def poison_of(
@@ -20,8 +27,23 @@ def poison_of(
     found: list[Poison] = []
     for model, records in tables:
         if isinstance(fault, RowsUnfitError):  # a mirror lacks what these left out
-            causes = {row.position: row.cause for row in fault.rows}
-            found += standing_at(model, records, causes)
+            found += _unfit(model, records, fault.rows)
         elif isinstance(fault, POISON):
             found += unreadable_or_unfit(model, records, at_most)
     return found
+
+
+def _unfit(model: Model, records: DataFrame, rows: Sequence[Refused]) -> list[Poison]:
+    """The events behind rows that a mirror does not take. All rows of a snapshot stand at one
+    position, so that it takes more to tell one that has no key."""
+    causes = {(row.id is None, row.position): row.cause for row in rows}
+    places = [F.struct(*(F.lit(part).cast("bigint") for part in at)) for _, at in causes]
+    keyless = reduce(or_, (F.col(quoted(name)).isNull() for name in model.view.key))
+    told = (
+        last_events(model, records)
+        .where(F.struct(COMMIT_LSN, ORDINAL).isin(places))
+        .select(keyless, COMMIT_LSN, ORDINAL, F.col(EVENT)["record"])
+        .collect()
+    )
+    at = [((no_key, Position(lsn, ordinal)), record) for no_key, lsn, ordinal, record in told]
+    return [Poison(record, causes[of]) for of, record in at if of in causes]

@@ -2,45 +2,77 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count
+from pathlib import Path
+from tempfile import mkdtemp
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructField, StructType
 
 from jobs.mirrors.changes import Changed
+from jobs.mirrors.files import GROUP_ROWS, read_files
 from jobs.mirrors.mirror import Mirror
+from jobs.mirrors.touched import distinct
+from jobs.small.interpreted import interpreted
 from views.maintained import MaintainedView
 from views.maintenance import CHANGED, KeyQuery, key_queries, recomputation, whole
 from views.narrowing import Narrowing
 from views.selecting import KEYS
 
 _VIEWS = count()
+_IN_PLAN = 5_000
+"""More rows are not part of a plan, which Spark keeps on its heap, but a file it reads."""
+_MANY = 20_000
+"""Fewer values always narrow a mirror; of more it depends on how many rows that leaves out."""
+_SHARE = 4
 
 
 class Maintenance:
-    """The queries of a view, over its mirrors by ``schema.table``."""
+    """The queries of a view, over its mirrors by ``schema.table``, which lie in ``directory``."""
 
-    def __init__(self, view: MaintainedView, mirrors: Mapping[str, Mirror]) -> None:
-        self._view, self._mirrors = view, mirrors
+    def __init__(
+        self, view: MaintainedView, mirrors: Mapping[str, Mirror], directory: Path
+    ) -> None:
+        self._view, self._mirrors, self._directory = view, mirrors, directory
         self._queries, self._recomputation = key_queries(view), recomputation(view)
 
     def touched(
         self, session: SparkSession, changes: Mapping[str, Changed], settled: int
     ) -> pa.Table:
         """The keys of the view whose rows may be others now; each once, none with a NULL."""
-        with relations_of(session) as relations:
+        asked = [
+            (state, query, changed)
+            for query in self._queries
+            for state in (settled, None)
+            if (changed := _images(query, changes[query.table], state)) is not None
+        ]
+        found = [
+            changed.select(names).rename_columns(self._view.key).drop_null()
+            for _, query, changed in asked
+            if (names := query.columns) is not None
+        ]
+        with self.relations(session) as relations:
             texts = [
                 self._keys_in(state, query, changed, relations)
-                for query in self._queries
-                for state in (settled, None)
-                if (changed := _images(query, changes[query.table], state)) is not None
+                for state, query, changed in asked
+                if query.columns is None
             ]
-            if not texts:
-                return self._no_keys()
-            return session.sql("\nUNION\n".join(texts)).toArrow()
+            if texts:
+                with interpreted(session, relations.few):
+                    found.append(session.sql("\nUNION\n".join(texts)).toArrow())
+        if not found:
+            return self._no_keys()
+        return distinct(found)
+
+    def relations(self, session: SparkSession) -> AbstractContextManager[Relations]:
+        """Names for what is read. What is held for them is in the mirrors' directory."""
+        return relations_of(session, self._directory)
 
     def _no_keys(self) -> pa.Table:
         return pa.table({name: pa.nulls(0) for name in self._view.key})
@@ -58,9 +90,10 @@ class Maintenance:
         names = self._read(tuple(self._view.tables), steps, {KEYS: keys}, None, relations)
         return session.sql(self._recomputation.sql(names, relations.held(keys, None)))
 
-    def everything(self, relations: Relations) -> str:
-        """SQL of the whole view."""
-        return whole(self._view, self._read(tuple(self._view.tables), (), {}, None, relations))
+    def everything(self, session: SparkSession, relations: Relations) -> DataFrame:
+        """The whole view."""
+        names = self._read(tuple(self._view.tables), (), {}, None, relations)
+        return session.sql(whole(self._view, names))
 
     def _read(
         self,
@@ -77,12 +110,16 @@ class Maintenance:
             if step.alias not in reads or step.by not in found:
                 continue
             mirror = self._mirrors[tables[step.alias].name]
-            rows = mirror.rows(_wanted(step, found[step.by]), state)
+            wanted = _wanted(step, found[step.by], mirror)
+            if len(wanted) > max(_MANY, mirror.versions // _SHARE):
+                continue  # Spark reads it whole, and joins
+            rows = mirror.rows(wanted, state)
             found[step.alias] = rows
             names[step.alias] = relations.held(rows, mirror.columns)
         for alias in reads:
             if alias not in names:
-                names[alias] = relations.named(self._mirrors[tables[alias].name].frame(state))
+                mirror = self._mirrors[tables[alias].name]
+                names[alias] = relations.named(mirror.frame(state), mirror.versions)
         return names
 
 
@@ -95,39 +132,80 @@ def _images(query: KeyQuery, changed: Changed, state: int | None) -> pa.Table | 
     return images if len(images) else None
 
 
-def _wanted(step: Narrowing, by: pa.Table) -> pa.Table:
+def _wanted(step: Narrowing, by: pa.Table, mirror: Mirror) -> pa.Table:
     """The distinct values by which a mirror is narrowed, under its names for them. Their type may
     be another one, with values that the mirror's cannot hold."""
     values = pa.table({name: by.column(other) for name, other in step.pairs}).drop_null()
-    return values.group_by(values.column_names).aggregate([])
+    wanted = values.group_by(values.column_names).aggregate([])
+    if set(wanted.column_names) <= set(mirror.key):
+        return wanted  # rows are found by their key alone
+    for name, value in step.fixed:
+        if name not in wanted.column_names:
+            one = pa.scalar(value, mirror.arrow.field(name).type)
+            wanted = wanted.append_column(name, pa.repeat(one, len(wanted)))
+    return wanted
 
 
 class Relations:
     """Temporary views of a session, by names of their own."""
 
-    def __init__(self, session: SparkSession) -> None:
-        self._session = session
+    def __init__(self, session: SparkSession, directory: Path) -> None:
+        self._session, self._directory = session, directory
+        self._scratch: Path | None = None
+        self._rows = 0
         self.names: list[str] = []
 
-    def named(self, frame: DataFrame) -> str:
-        """Give rows a name."""
+    @property
+    def few(self) -> bool:
+        """Whether all that was given a name so far is little to read."""
+        return self._rows <= _IN_PLAN
+
+    def named(self, frame: DataFrame, rows: int) -> str:
+        """Give rows a name. So many are to be read for them."""
         name = f"headwater_{next(_VIEWS)}"
         frame.createOrReplaceTempView(name)
         self.names.append(name)
+        self._rows += rows
         return name
 
     def held(self, rows: pa.Table, columns: StructType | None) -> str:
         """Give rows at hand a name."""
+        return self.named(self.frame(rows, columns), len(rows))
+
+    def frame(self, rows: pa.Table, columns: StructType | None) -> DataFrame:
+        """Rows at hand, readable until the end of this."""
         if not len(rows) and columns is not None:
-            return self.named(self._session.createDataFrame([], columns))
-        return self.named(self._session.createDataFrame(rows, columns))
+            return self._session.createDataFrame([], columns)
+        if len(rows) <= _IN_PLAN:
+            return self._session.createDataFrame(rows, columns)
+        kinds = columns or from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
+        plain = StructType([StructField(f"c{i}", one.dataType) for i, one in enumerate(kinds)])
+        self._scratch = self._scratch or Path(mkdtemp(prefix=_SCRATCH, dir=self._directory))
+        path = self._scratch / f"{next(_VIEWS)}.parquet"
+        pq.write_table(rows.rename_columns(plain.names), path, row_group_size=GROUP_ROWS)
+        return read_files(self._session, [path], plain).toDF(*rows.column_names)
+
+    def close(self) -> None:
+        for name in self.names:
+            self._session.catalog.dropTempView(name)
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
 
 @contextmanager
-def relations_of(session: SparkSession) -> Iterator[Relations]:
-    relations = Relations(session)
+def relations_of(session: SparkSession, directory: Path) -> Iterator[Relations]:
+    """``directory`` is for what is too large for a plan; executors read there."""
+    relations = Relations(session, directory)
     try:
         yield relations
     finally:
-        for name in relations.names:
-            session.catalog.dropTempView(name)
+        relations.close()
+
+
+def forget_relations(directory: Path) -> None:
+    """Remove what a killed process held in a directory."""
+    for left in directory.glob(f"{_SCRATCH}*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+_SCRATCH = "held-"

@@ -23,13 +23,7 @@ from views.definition import ViewDefinition
 def refuse_lost(view: ViewDefinition, state: ViewState, created: bool) -> None:
     """Raises ``ViewError`` for a store that was ``created`` just now where the mirrors were begun,
     and for mirrors that are gone where a batch was applied."""
-    if created and read_attempts(state.mirrors).last:
-        state.remember_lost()
-        raise ViewError(
-            f"view {view.name}: store {view.store} no longer holds what was applied to it, or is"
-            " another",
-            _hint(view.name),
-        )
+    state.refuse_lost(view, created and bool(read_attempts(state.mirrors).last))
     applied = committed_batch(state.checkpoint) is not None or state.beginning() is not None
     if applied and not is_begun(state.mirrors):
         raise ViewError(

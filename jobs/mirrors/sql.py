@@ -49,6 +49,16 @@ def unsettled(key: Sequence[str], settled: int) -> str:
     return f"SELECT DISTINCT {keys} FROM m WHERE {quoted(ATTEMPT)} > {settled}"
 
 
+def count() -> str:
+    """How many versions there are."""
+    return "SELECT count(*) FROM m"
+
+
+def live(versions: str) -> str:
+    """How many of the versions that a query gives are no deletions."""
+    return f"SELECT count(*) FROM ({versions}) v WHERE NOT {quoted(DELETED)}"
+
+
 def newest_deletion() -> str:
     """Where the newest deletion stands, if there is one."""
     place = ", ".join(map(quoted, (COMMIT_LSN, ORDINAL)))

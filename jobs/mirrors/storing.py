@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 import pyarrow as pa
@@ -13,11 +13,12 @@ from cdc.errors import HeadwaterError
 from cdc.lsn import Position
 from jobs.faults import UnfitValueError, translate
 from jobs.isolating import failing
-from jobs.mirrors.anew import made_anew
+from jobs.mirrors.anew import made_anew, made_whole
 from jobs.mirrors.queries import Maintenance
 from jobs.mirrors.rows import NamedKeys, ParkedRows
 from jobs.sinks import Batch, Sink
 from jobs.sinks.refusing import RowsRefusedError, RowsUnfitError
+from jobs.sinks.schema import quoted
 from views.maintained import MaintainedView
 
 
@@ -35,6 +36,31 @@ class Store:
     ) -> None:
         self._session, self._maintenance, self._columns = session, maintenance, columns
         self._view, self._parked = view, parked
+
+    def fill(
+        self, at: Position, oldest_us: int | None, sink: Sink, begin: Callable[[pa.Table], Batch]
+    ) -> pa.Table | None:
+        """Write all rows of the view to a store that has none; their keys, of which ``begin`` is
+        told before. None where that stops at single rows: they are to be written by their keys.
+
+        Raises whatever is no row's own fault.
+        """
+        try:
+            whole = made_whole(self._maintenance, self._session, self._columns, at, oldest_us)
+            with whole as rows:
+                keys = rows.select(*map(quoted, self._view.key)).toArrow()
+                if len(keys):
+                    sink.apply(rows, begin(keys))
+        except Exception as error:
+            if self._parked is None or not self._parked.limit or not self._is_of_rows(error):
+                raise
+            return None
+        self._tell(keys, {}, at)
+        return keys
+
+    def _is_of_rows(self, error: Exception) -> bool:
+        found = translate(error, self._view.name)
+        return isinstance(found, RowsRefusedError | RowsUnfitError | UnfitValueError)
 
     def make_equal(
         self, keys: pa.Table, at: Position, oldest_us: int | None, sink: Sink, batch: Batch

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from cdc.errors import ViewError
+from jobs.changed import no_longer
 from jobs.schema import widens
 from jobs.state import read_document, write_document
 from jobs.versions import Versions
@@ -53,27 +53,6 @@ def check_kept(view: MaintainedView, were: Mapping[str, TableVersion]) -> None:
                     f" {other.type} now"
                 )
                 raise no_longer(view.name, reason, {table.name: was}, {table.name: table})
-
-
-def no_longer(
-    view: str,
-    reason: str,
-    were: Mapping[str, TableVersion],
-    are: Mapping[str, TableVersion],
-) -> ViewError:
-    """Why the view cannot go on, with both schemas of the tables that changed."""
-    changed = []
-    for name, was in were.items():
-        now = are.get(name, was)
-        if now.key != was.key:
-            before, after = ", ".join(was.key), ", ".join(now.key)
-            changed.append(f"{name} had the key ({before}), has ({after})")
-        if now.schema_id != was.schema_id:
-            changed.append(f"{name} was ({was.describe()}), is ({now.describe()})")
-    return ViewError(
-        "; ".join([reason, *changed]),
-        f"adapt the view's SQL if it has to be, and run `headwater view rebuild {view}`",
-    )
 
 
 _FILE = "tables.json"

@@ -52,9 +52,12 @@ class TouchedKeys:
 
 
 def together(keys: Sequence[pa.Table]) -> pa.Table:
+    """Each key once, of tables that have each of theirs once."""
+    return keys[0] if len(keys) == 1 else distinct(keys)
+
+
+def distinct(keys: Sequence[pa.Table]) -> pa.Table:
     """Each key once. A column may have become wider between them."""
-    if len(keys) == 1:
-        return keys[0]
     every = pa.concat_tables(keys, promote_options="permissive")
     return every.group_by(every.column_names).aggregate([])
 

@@ -10,21 +10,29 @@ from tests.acceptance.test_views import done
 from tests.deployment import Deployment
 
 TABLES = (
-    "create table customers (id int primary key, name text not null, country text)",
-    "create table orders (id bigint primary key, customer_id int, total numeric(12,2), note text)",
-    "insert into customers select i, 'customer ' || i, 'c' || i % 5 from generate_series(1, 100) i",
-    """insert into orders select i, 1 + i % 120, i * 1.1, repeat('note ' || i, i % 400)
+    "create table customers (id int primary key, name text not null, country text, doc jsonb)",
+    """create table orders (id bigint primary key, customer_id int, total numeric(12,2), note text,
+                            extra json)""",
+    """insert into customers select i, 'customer ' || i, 'c' || i % 5,
+       jsonb_build_object('tier', i % 3, 'tags', array['a.b', i::text])
+       from generate_series(1, 100) i""",
+    """insert into orders select i, 1 + i % 120, i * 1.1, repeat('note ' || i, i % 400),
+       format('{"items" : [{"price": %s.50, "n": %s}],  "n": 1e0}', i, i % 7)::json
        from generate_series(1, 1000) i""",
 )
-JOINED = """select o.id, o.total, o.note, c.name, coalesce(c.country, 'nowhere') as country
+JOINED = """select o.id, o.total, o.note, c.name, coalesce(c.country, 'nowhere') as country,
+c.doc ->> 'tier' as tier, o.extra -> 'items' as items, o.extra #>> '{items,0,price}' as price
 from orders o left join customers c on c.id = o.customer_id where o.total > 2"""
-GROUPED = """select c.id, c.name, count(o.id) as orders, sum(o.total) as total
+GROUPED = """select c.id, c.name, count(o.id) as orders, sum(o.total) as total,
+sum((o.extra -> 'items' -> 0 ->> 'n')::int) as items, c.doc #>> '{tags,-1}' as tag
 from customers c left join orders o on o.customer_id = c.id group by c.id"""
 CHANGES = (
     "update customers set name = 'new ' || id where id % 10 = 0",
     "update orders set customer_id = 5 where id % 50 = 0",
-    "begin; insert into customers values (110, 'late', null); delete from orders where id > 990; "
-    "insert into orders values (2000, 110, 7, 'x'); commit",
+    "update customers set doc = doc || '{\"tier\": 1.50}' where id % 4 = 0",
+    """begin; insert into customers values (110, 'late', null, '{"tier": 9.0}');
+       delete from orders where id > 990;
+       insert into orders values (2000, 110, 7, 'x', '{}'); commit""",
     "delete from customers where id = 7",
 )
 

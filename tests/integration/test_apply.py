@@ -102,6 +102,22 @@ def test_a_view_holds_the_last_state_of_every_row(
     assert sink.closed
 
 
+def test_memory_is_shared_by_the_views_that_are_applied(
+    spark: SparkSession, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def records_at_most(_spark: SparkSession, views: int) -> int:
+        asked.append(views)
+        return 10_000
+
+    monkeypatch.setattr("jobs.query.records_at_most", records_at_most)
+    config = configured(log, tmp_path, v="select * from t", idle="select id from t")
+    log.write(v1(1, 1, row(1, "a")))
+    assert apply_now(spark, config, v=RecordingSink()) == {}
+    assert asked == [1]
+
+
 def test_changes_reach_a_running_view_and_its_offsets_the_group(
     log: Log, running: Callable[..., RecordingSink]
 ) -> None:
@@ -158,6 +174,8 @@ def test_a_dropped_column_that_the_view_names_stops_it_with_both_schemas(
     assert list(failed) == ["v"]
     assert "body: public.t has no such column" in str(failed["v"])
     assert "public.t was (id int4, body text), is (id int4)" in str(failed["v"])
+    again = apply_views(spark, config, ["v"], threading.Event(), sinks={"v": RecordingSink()})
+    assert str(again["v"]) == str(failed["v"])  # a process that never saw what it was
 
 
 def test_a_replayed_batch_changes_nothing(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from cdc.config import Config
 from cdc.errors import HeadwaterError
@@ -16,10 +19,18 @@ from jobs.offsets import committed_batch
 from jobs.state import view_directory
 from tests.recording import RecordingSink
 from tests.waiting import wait_until
-from tests.written import V1, Log, row, v1
+from tests.written import V1, V2, Log, row, v1, v2
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+SMALLEST_FILE = 64
+"""Less than what Spark notes of a batch before it begins."""
+
+
+def told(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [line["error"] for line in lines if line["event"] == "view_interrupted"]
 
 
 class Running:
@@ -97,3 +108,55 @@ def test_a_stream_that_fails_between_batches_says_why(running: Running) -> None:
     finally:
         running.end()
     assert "CONCURRENT" in str(running.failed["v"])
+
+
+def test_a_store_that_is_emptied_is_not_made_anew_for_a_column_that_comes(
+    running: Running,
+) -> None:
+    """By whoever prepares it for the column: it would have what comes from here on alone."""
+    running.sink.columns.clear()  # its place is gone, so that the next ``prepare`` makes one
+    running.log.describe(V2)
+    running.log.write(v2(2, 1, row(2, "b", n=1)))
+    try:
+        running.thread.join(120)
+        assert not running.thread.is_alive()
+    finally:
+        running.end()
+    assert 2 not in running.sink.values()
+    said = "store memory no longer holds what was applied to it, or is another: `headwater view re"
+    assert said in str(running.failed["v"])
+    again = apply_views(running.spark, running.config, ["v"], threading.Event(), True,
+                        {"v": running.sink})  # fmt: skip
+    assert said in str(again["v"])
+
+
+def test_a_checkpoint_without_room_is_waited_for(running: Running) -> None:
+    gateway: Any = running.spark.sparkContext._gateway
+    pid = gateway.proc.pid
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    with capture_logs() as lines:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (SMALLEST_FILE, before[1]))
+        try:
+            running.log.write(v1(2, 1, row(2, "b")))
+            wait_until(lambda: told(lines), "the fault to be told")
+        finally:
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+        try:
+            running.wait_for(2)
+        finally:
+            running.end()
+    assert running.failed == {}
+    (said, *_) = told(lines)
+    assert said.startswith("view v: a disk has no room to write (File too large): make room where")
+
+
+def test_a_view_that_was_killed_before_its_first_batch_was_planned_begins(running: Running) -> None:
+    """Spark has noted where its source begins, and no batch."""
+    running.end()
+    for batches in ("offsets", "commits"):
+        shutil.rmtree(running.checkpoint / batches)
+    assert (running.checkpoint / "sources" / "0" / "0").exists()
+    again, stopping = RecordingSink(), threading.Event()
+    failed = apply_views(running.spark, running.config, ["v"], stopping, True, {"v": again})
+    assert failed == {}
+    assert list(again.values()) == [1]

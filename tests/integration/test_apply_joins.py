@@ -19,22 +19,13 @@ from jobs.state import view_directory
 from tests.events import delete, event, truncate
 from tests.recording import RecordingSink
 from tests.waiting import wait_until
-from tests.written import INT4, INT8, TEXT, Log
+from tests.written import CUSTOMERS, INT4, INT8, ORDERS, Log
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-CUSTOMERS = Relation(
-    1, "public", "customers", "d",
-    (Column("id", INT4, -1, True), Column("name", TEXT, -1, False)), ("id",),
-)  # fmt: skip
-ORDERS = Relation(
-    2, "public", "orders", "d",
-    (
-        Column("id", INT4, -1, True), Column("customer_id", INT4, -1, False),
-        Column("total", INT4, -1, False), Column("note", TEXT, -1, False),
-    ), ("id",),
-)  # fmt: skip
+    from jobs.sinks import Batch
+
 WIDE = Relation(
     2, "public", "orders", "d",
     (*ORDERS.columns[:2], Column("total", INT8, -1, False), ORDERS.columns[3],
@@ -95,6 +86,23 @@ class Shop:
         return self.shown("name").get(id_) == (name,)
 
 
+class ConfidingSink(RecordingSink):
+    """As Delta's, it tells Spark what it writes by a setting of the session."""
+
+    def apply(self, rows: DataFrame, batch: Batch) -> None:
+        rows.sparkSession.conf.set("headwater.written", batch.view)
+        super().apply(rows, batch)
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every batch is taken for a large one."""
+    monkeypatch.setattr("jobs.mirrors.reading.CACHED_RECORDS", 0)
+    monkeypatch.setattr("jobs.mirrors.queries._IN_PLAN", 0)
+    monkeypatch.setattr("jobs.mirrors.queries._MANY", 0)
+    monkeypatch.setattr("jobs.mirrors.queries._SHARE", 1000)
+
+
 @pytest.fixture
 def shop(spark: SparkSession, kafka: str, source_name: str, tmp_path: Path) -> Shop:
     return Shop(spark, kafka, source_name, tmp_path)
@@ -115,6 +123,34 @@ def test_changes_of_either_table_reach_a_joined_view(shop: Shop) -> None:
     shop.customers.write(truncate(8, 1, CUSTOMERS.schema_id()))
     assert shop.apply_now() == {}
     assert shop.shown("name") == {10: (None,)}
+
+
+@pytest.mark.usefixtures("large")
+def test_large_batches_come_to_the_same(shop: Shop) -> None:
+    shop.customer(1, 1, "Ada")
+    for number in range(10, 20):
+        shop.order(number, number, number % 3, "r")
+    assert shop.apply_now() == {}
+    named = {id_: ("Ada" if id_ % 3 == 1 else None,) for id_ in range(10, 20)}
+    assert shop.shown("name") == named
+    shop.customer(21, 2, "Bob")
+    shop.customer(22, 1, "Ada L.", "u")
+    shop.orders.write(*delete(23, 1, {"id": 10}, ORDERS.schema_id()))
+    shop.order(24, 11, 1, "u")
+    assert shop.apply_now() == {}
+    names = {0: None, 1: "Ada L.", 2: "Bob"}
+    later = {id_: (names[id_ % 3],) for id_ in range(11, 20)} | {11: ("Ada L.",)}
+    assert shop.shown("name") == later
+    assert not list(shop.checkpoint.parent.rglob("held-*"))
+
+
+def test_what_a_sink_sets_for_its_write_concerns_no_other_view(shop: Shop) -> None:
+    shop.sink = ConfidingSink()
+    shop.customer(1, 1, "Ada")
+    shop.order(2, 10, 1)
+    assert shop.apply_now() == {}
+    assert shop.shown("name") == {10: ("Ada",)}
+    assert shop.spark.conf.get("headwater.written", "") == ""
 
 
 def test_groups_follow_their_rows(shop: Shop) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -105,7 +105,7 @@ class KilledError(BaseException):
 class KillingKit(Kit):
     """Is killed when it has written down so many steps."""
 
-    left: list[int]
+    left: list[int] = field(default_factory=list)
 
     def write(self, generations: Generations) -> Generations:
         Kit.write(self, generations)

@@ -219,11 +219,19 @@ def test_what_a_view_says_of_its_store_is_about_its_columns(
         '[views.found.mapping]\nidd = { type = "keyword" }\n'
         '[views.cached]\nstore = "cache"\nkey = ["id"]\nsql = "select id from a"\n'
         'index_by = ["id", "name"]\n'
+        '[stores.lake]\nkind = "delta"\npath = "./lake"\n'
+        '[views.laid]\nstore = "lake"\nkey = ["id"]\nsql = "select id from a"\n'
+        'partition_by = ["id % 7"]\n'
+        '[views.counted]\nstore = "lake"\nkey = ["id"]\nhistory = "log"\n'
+        'sql = "select id, count(*) as n from a group by id"\n'
     )
     _, found = check(shop)
     wrong = {f["check"]: f["message"] for f in found["error"]}
     assert wrong["view found"] == "view found: its mapping names idd"
     assert wrong["view cached"] == "view cached: its index_by names name"
+    laid = "view laid: its partition_by names id % 7, which is no column of it"
+    assert wrong["view laid"] == laid
+    assert 'no history = "log" of rows that are made of several rows' in wrong["view counted"]
 
 
 def test_a_database_that_views_go_to_needs_rights_and_is_not_captured_again(

@@ -9,6 +9,7 @@ import pytest
 
 from cdc.errors import ViewError
 from jobs.schema import PLACEHOLDER
+from tests.events import snapshot
 from tests.mirrored import CUSTOMERS, JOINED, ORDERS, MirroredView, version
 from tests.parked import KilledError
 from tests.refusing import RefusingSink
@@ -109,6 +110,37 @@ def test_a_row_that_no_single_event_is_to_blame_for_waits_by_itself(
     view.apply()
     assert view.shown("share")[12] == (2,)
     assert view.waiting() == {}
+
+
+NUMBERED = "select coalesce(o.note::int, 0) as id, count(*) as n from orders o group by 1"
+
+
+def test_a_row_whose_key_in_the_view_cannot_be_computed_waits_in_its_table(
+    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = MirroredView(quickly, tmp_path, monkeypatch, NUMBERED, tables=(ORDERS,))
+    view.restart()
+    for id_, note in enumerate(["5", "5", "three", "5"], 1):  # all stand at one position
+        row = {"id": id_, "customer_id": None, "total": None, "note": note}
+        view.write(ORDERS, snapshot(1, row, ORDERS.schema_id))
+    view.apply()
+    assert (view.shown("n"), list(view.waiting())) == ({5: (3,)}, ['orders:{"id":3}'])
+    assert "CAST_INVALID_INPUT" in view.box.causes()[0]
+    view.put(ORDERS, 5, "u", id=2, note="five")
+    view.put(ORDERS, 6, id=5, note="7")
+    view.delete(ORDERS, 7, id=3)
+    view.apply()
+    assert view.shown("n") == {5: (3,), 7: (1,)}  # of what its rows were before
+    assert list(view.waiting()) == ['orders:{"id":2}']
+    assert list(view.retry()) == ['{"id":2}']
+    view.go_back(1)  # all of it comes again
+    view.apply()
+    assert (view.shown("n"), len(view.box.written)) == ({5: (3,), 7: (1,)}, 2)
+    view.put(ORDERS, 8, "u", id=2, note="8")
+    view.apply()
+    assert view.shown("n") == {5: (3,), 7: (1,)}
+    assert view.retry() == {}
+    assert (view.shown("n"), view.waiting()) == ({5: (2,), 7: (1,), 8: (1,)}, {})
 
 
 def test_a_row_that_the_store_refuses_waits_until_the_store_takes_it(

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from psycopg import conninfo
 from pyspark.sql import functions as F
 
 from cdc.config import Postgres
 from cdc.errors import RetryableError, SinkError, ViewError
 from cdc.lsn import Position
 from jobs.sinks import open_sink
+from jobs.sinks.database import Database
 from jobs.sinks.documents import key_text
 from jobs.sinks.generations import open_generations
 from jobs.sinks.refusing import RowsRefusedError
 from tests.batches import Feed, batch_rows, upsert
+from tests.proxy import proxied
 from tests.stores import LSN, OpenFeed, items
 from tests.tls import behind_tls
 
@@ -181,6 +185,68 @@ def test_a_server_that_takes_no_writes_is_waited_for_and_named(
     assert feed.values("name") == {1: "a"}
 
 
+def test_a_server_that_is_frozen_is_given_up_and_a_slow_one_is_not(
+    base: Postgres, open_feed: OpenFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its kernel goes on to acknowledge what is sent: no fault of TCP ends the wait."""
+    monkeypatch.setattr("jobs.sinks.database.SILENT_S", 0.3)
+    with proxied(base.dsn) as (dsn, proxy):
+        feed = open_feed(Postgres(kind="postgres", dsn=f"{dsn}?connect_timeout=2"), retry_s=1)
+        feed.apply(upsert(LSN, id=1, name="a"))
+        asleep = Database(f"{dsn}?connect_timeout=2", 1).call(
+            "t", lambda conn: conn.execute("select pg_sleep(1), 'woke'").fetchone()
+        )
+        assert asleep == ("", "woke")
+        proxy.stall()
+        began = time.monotonic()
+        changes = [upsert(LSN + 1, id=1, name="b"), upsert(LSN + 1, 2, id=2, name="c")]
+        with pytest.raises(RetryableError, match="does not answer: start it"):
+            feed.apply(*changes)
+        assert time.monotonic() - began < 30
+        proxy.release()
+        feed.replay(feed.number, *changes)
+        assert feed.values("name") == {1: "b", 2: "c"}
+
+
+def test_of_two_servers_the_one_that_is_frozen_is_left_for_the_other(
+    base: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.sinks.database.SILENT_S", 0.3)
+    with proxied(base.dsn) as (dsn, proxy):
+        servers = [conninfo.conninfo_to_dict(one) for one in (dsn, base.dsn)]
+        both = {name: ",".join(str(one[name]) for one in servers) for name in ("host", "port")}
+        dsn = conninfo.make_conninfo(dsn, **both, connect_timeout=2)
+        database = Database(dsn, 30)
+        assert database.call("t", lambda conn: conn.execute("select 1").fetchone()) == (1,)
+        proxy.stall()
+        assert database.call("t", lambda conn: conn.execute("select 2").fetchone()) == (2,)
+        proxy.release()
+
+
+def limit_files(conn: psycopg.Connection[Any], session: int) -> None:
+    """Let no file of a session's grow beyond those of the server's log, which have 16 MB."""
+    limit = f"prlimit --pid {session} --fsize={16 << 20}"
+    conn.execute(f"copy (select) to program '{limit}'".encode())
+
+
+def test_a_full_disk_is_named_and_waited_for(base: Postgres, conn: psycopg.Connection[Any]) -> None:
+    def session(conn: psycopg.Connection[Any]) -> int:
+        return conn.info.backend_pid
+
+    def fill(conn: psycopg.Connection[Any]) -> int:
+        conn.execute("create temporary table much on commit drop as select repeat('x', 2000) x")
+        conn.execute("insert into much select x from much, generate_series(1, 10000)")
+        return session(conn)
+
+    named, waiting = Database(base.dsn, 0), Database(base.dsn, 30)
+    limit_files(conn, named.call("t", session))
+    with pytest.raises(SinkError, match=r"takes no writes \(XX000\): its disk is full: make room"):
+        named.call("t", fill)
+    limited = waiting.call("t", session)
+    limit_files(conn, limited)
+    assert waiting.call("t", fill) != limited, "it was not tried again"
+
+
 def test_a_table_that_is_locked_is_waited_for_and_named(
     base: Postgres,
     open_feed: OpenFeed,
@@ -200,7 +266,7 @@ def test_a_table_that_was_dropped_is_an_error_and_does_not_come_back(
 ) -> None:
     feed = open_feed(base)
     conn.execute(f'drop table "{feed.view}@1" cascade'.encode())
-    with pytest.raises(SinkError, match="does not exist: the table was removed"):
+    with pytest.raises(SinkError, match="does not exist: it was removed: `headwater view rebuild`"):
         feed.apply(upsert(LSN, id=1, name="a"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +19,8 @@ from cdc.config import Delta, OpenSearch, Redis
 from cdc.errors import RetryableError, SinkError, ViewError
 from jobs.sinks import Sink, open_sink
 from tests.batches import Feed, delete, upsert
+from tests.proxy import proxied
+from tests.stores import LSN, OpenFeed, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,6 +75,16 @@ def test_a_foreign_key_in_redis_is_an_error(cache: Feed, redis_client: redis.Red
     redis_client.set(f"{cache.view}@1:1", "mine")
     with pytest.raises(SinkError, match="held by something else"):
         cache.apply(upsert(8, id=1, name="a"))
+
+
+def test_a_redis_that_was_emptied_is_an_error_and_not_filled_from_the_middle(
+    cache: Feed, redis_client: redis.Redis
+) -> None:
+    cache.apply(upsert(8, id=1, name="a"))
+    redis_client.delete(*redis_client.scan_iter(f"*{cache.view}*"))
+    with pytest.raises(SinkError, match=r"emptied of it: .* is gone: `headwater view rebuild"):
+        cache.apply(upsert(9, id=2, name="b"))
+    assert cache.sink.prepare(COLUMNS, ("id",)), "what begins next is not told"
 
 
 def test_tombstones_in_redis_expire_and_rows_do_not(cache: Feed, redis_client: redis.Redis) -> None:
@@ -135,9 +148,24 @@ def test_an_index_that_was_removed_does_not_come_back_with_guessed_types(
     search: Feed, client: opensearchpy.OpenSearch
 ) -> None:
     client.indices.delete(index=f"{search.view}-1")
-    with pytest.raises(SinkError, match=r"refused: HTTP 404"):
+    with pytest.raises(
+        SinkError, match=r"refused: HTTP 404.*it was removed: `headwater view rebuild`"
+    ):
         search.apply(upsert(8, id=1, name="a"))
     assert not client.indices.exists(index=search.view)
+
+
+def test_an_index_that_is_locked_as_the_disk_is_full_is_written_when_there_is_room(
+    search: Feed, client: opensearchpy.OpenSearch
+) -> None:
+    """The lock that OpenSearch sets by itself where a disk is nearly full."""
+    index, lock = f"{search.view}-1", "index.blocks.read_only_allow_delete"
+    client.indices.put_settings(index=index, body={lock: True})
+    with pytest.raises(RetryableError, match="takes no writes: its disk is full: make room"):
+        search.apply(upsert(8, id=1, name="a"))
+    client.indices.put_settings(index=index, body={lock: None})
+    search.replay(1, upsert(8, id=1, name="a"))
+    assert search.values("name") == {1: "a"}
 
 
 def test_a_foreign_index_with_the_views_name_is_left_alone(
@@ -206,6 +234,21 @@ def test_a_busy_opensearch_is_tried_again_and_then_named(status: int) -> None:
         sink.prepare(COLUMNS, ("id",))
 
 
+def test_a_slow_store_is_waited_for_however_long_it_takes(
+    served: Store, open_feed: OpenFeed
+) -> None:
+    """How long a store may be away says nothing of how long it may take."""
+    field = "dsn" if served.kind == "postgres" else "url"
+    with proxied(getattr(served, field)) as (url, proxy):
+        feed = open_feed(served.model_copy(update={field: url}), retry_s=0.2)
+        proxy.slow(0.2)
+        began = time.monotonic()
+        feed.apply(upsert(LSN, id=1, name="a"), upsert(LSN, 2, id=2, name="b"))
+        assert time.monotonic() - began > 0.4
+        proxy.release()
+        assert feed.values("name") == {1: "a", 2: "b"}
+
+
 def test_a_folder_that_is_not_a_delta_table_is_left_alone(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -239,18 +282,3 @@ def test_settings_of_a_merge_do_not_stay_in_the_session(
     feed.apply(upsert(8, id=1, name="a"))
     feed.apply(upsert(9, id=1, name="b"))
     assert spark.conf.get("spark.databricks.delta.write.txnAppId", "none") == "none"
-
-
-def test_small_files_of_a_delta_table_are_compacted(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in {"TEND_BATCHES": 3, "SMALL_FILES": 1, "VACUUM_TENDS": 1}.items():
-        monkeypatch.setattr(f"jobs.sinks.delta.{name}", value)
-    sink = open_sink(Delta(kind="delta", path=str(tmp_path)), "v", spark)
-    sink.prepare(COLUMNS, ("id",))
-    feed = Feed(spark, sink, COLUMNS, "v")
-    for number in range(3):
-        feed.apply(upsert(8 + number, id=number, name="a"))
-    detail = spark.sql(f"DESCRIBE DETAIL delta.`{tmp_path / 'v'}`").collect()[0]
-    assert detail.numFiles == 1
-    assert feed.rows().keys() == {(0,), (1,), (2,)}

@@ -115,6 +115,6 @@ def test_what_cannot_be_waited_for_is_told_at_once(shop: Deployment, view: str) 
     done = shop.run("wait", "nothing")
     assert (done.returncode, done.stdout) == (2, "")
     assert f"no view 'nothing': [views] has: {view}" in done.stderr
-    done = shop.run("wait", f"{view}_other")
+    done = shop.run("wait", f"{view}_other", "--timeout", "500")
     assert (done.returncode, done.stdout) == (1, "")
     assert f"capture does not publish {shop.name}.public.other: " in done.stderr

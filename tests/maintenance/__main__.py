@@ -7,13 +7,16 @@ and batches that come again.
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 import psycopg
 
@@ -21,7 +24,7 @@ from jobs.session import open_session
 from stack import servers
 from stack.jars import jars
 from stack.java import find_java
-from tests.maintenance.kept import history
+from tests.maintenance.kept import Kept, history
 from tests.maintenance.mirrored import Mirrored, broken_history, plain_history
 from tests.spark import quick
 from views.maintenance import key_queries
@@ -31,69 +34,86 @@ _BATCHES = 4
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0 when the views of all seeds were equal to those made anew, else 1."""
+    options = _options().parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    seeds = range(options.first, options.first + options.seeds)
+    said = sys.stderr if options.json else sys.stdout
+    if options.home:
+        options.home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="headwater-maintenance-", dir=options.home) as home:
+        failures, told = (_run_spark if options.spark else _run)(Path(home), seeds, said)
+    if options.json:
+        print(json.dumps({"seeds": len(seeds), "failures": failures}))
+    else:
+        print(f"{len(seeds)} seeds, {len(failures)} failures {failures}, {told}")
+    return 1 if failures else 0
+
+
+def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.maintenance", description=__doc__)
     parser.add_argument("--seeds", type=int, default=200, help="how many (default 200)")
     parser.add_argument("--first", type=int, default=0, help="the first one (default 0)")
     parser.add_argument("--spark", action="store_true", help="over mirrors, with Spark")
-    options = parser.parse_args(arguments)
-    if options.spark:
-        return _run_spark(range(options.first, options.first + options.seeds))
-    with tempfile.TemporaryDirectory(prefix="headwater-maintenance-") as directory:
-        home = Path(directory) / "stack"
-        try:
-            dsn = servers.start(home, ["postgres"]).postgres_dsn
-            seeds = range(options.first, options.first + options.seeds)
-            return _run(dsn, seeds)
-        finally:
-            servers.purge(home)
+    parser.add_argument("--json", action="store_true", help="the count as JSON")
+    parser.add_argument("--home", type=Path, help="a folder for what they need meanwhile")
+    return parser
 
 
-def _run(dsn: str, seeds: range) -> int:
+def _run(home: Path, seeds: range, said: TextIO) -> tuple[list[int], str]:
+    """Failed seeds, and what was seen."""
     failures: list[int] = []
     seen: Counter[str] = Counter()
-    with psycopg.connect(dsn) as conn:
-        for seed in seeds:
-            try:
-                kept = history(conn, seed)
-            except (AssertionError, psycopg.Error) as error:
-                failures.append(seed)
-                print(f"seed {seed}: {error}", flush=True)
-            else:
-                body = kept.view.body
-                seen[f"{len(body.tables)} tables"] += 1
-                seen["groups"] += body.group is not None
-                seen["beside"] += any(query.beside for query in key_queries(kept.view))
-                seen["with rows at the end"] += bool(kept.held())
-            conn.rollback()
-    print(f"{len(seeds)} seeds, {len(failures)} failures {failures}, {dict(sorted(seen.items()))}")
-    return 1 if failures else 0
+    try:
+        dsn = servers.start(home / "stack", ["postgres"]).postgres_dsn
+        with psycopg.connect(dsn) as conn:
+            for seed in seeds:
+                try:
+                    kept = history(conn, seed)
+                except (AssertionError, psycopg.Error) as error:
+                    failures.append(seed)
+                    print(f"seed {seed}: {error}", file=said, flush=True)
+                else:
+                    _count(seen, kept)
+                    print(f"seed {seed}: equal", file=said, flush=True)
+                conn.rollback()
+    finally:
+        servers.purge(home / "stack")
+    return failures, str(dict(sorted(seen.items())))
 
 
-def _run_spark(seeds: range) -> int:
+def _count(seen: Counter[str], kept: Kept) -> None:
+    body = kept.view.body
+    seen[f"{len(body.tables)} tables"] += 1
+    seen["groups"] += body.group is not None
+    seen["beside"] += any(query.beside for query in key_queries(kept.view))
+    seen["with rows at the end"] += bool(kept.held())
+
+
+def _run_spark(home: Path, seeds: range, said: TextIO) -> tuple[list[int], str]:
+    """Failed seeds, and how long one took."""
     failures: list[int] = []
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="headwater-maintenance-") as directory:
-        settings = {
-            "spark.sql.warehouse.dir": f"{directory}/warehouse",
-            "spark.local.dir": directory,
-            "spark.ui.enabled": "false",
-        }
-        find_java()
-        spark = open_session("local[2]", settings, jars("spark"), "headwater-maintenance")
-        with quick(spark):
-            for seed in seeds:
-                home = Path(directory) / str(seed)
-                try:
-                    plain_history(Mirrored(spark, home / "plain", seed), _BATCHES)
-                    broken_history(Mirrored(spark, home / "broken", seed), _BATCHES)
-                except Exception as error:
-                    failures.append(seed)
-                    print(f"seed {seed}: {error!r}", flush=True)
-                shutil.rmtree(home, ignore_errors=True)
-        spark.stop()
-    seconds = (time.monotonic() - began) / max(len(seeds), 1)
-    print(f"{len(seeds)} seeds, {len(failures)} failures {failures}, {seconds:.1f} s a seed")
-    return 1 if failures else 0
+    settings = {
+        "spark.sql.warehouse.dir": f"{home}/warehouse",
+        "spark.local.dir": str(home),
+        "spark.ui.enabled": "false",
+    }
+    find_java()
+    spark = open_session("local[2]", settings, jars("spark"), "headwater-maintenance")
+    with quick(spark):
+        for seed in seeds:
+            of_seed = home / str(seed)
+            try:
+                plain_history(Mirrored(spark, of_seed / "plain", seed), _BATCHES)
+                broken_history(Mirrored(spark, of_seed / "broken", seed), _BATCHES)
+            except Exception as error:
+                failures.append(seed)
+                print(f"seed {seed}: {error!r}", file=said, flush=True)
+            else:
+                print(f"seed {seed}: equal", file=said, flush=True)
+            shutil.rmtree(of_seed, ignore_errors=True)
+    spark.stop()
+    return failures, f"{(time.monotonic() - began) / max(len(seeds), 1):.1f} s a seed"
 
 
 if __name__ == "__main__":

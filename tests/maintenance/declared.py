@@ -11,7 +11,7 @@ from cdc.errors import ViewError
 from views.definition import parse_view
 from views.maintained import MaintainedView, resolve_maintained
 from views.tables import TableColumn, TableVersion
-from views.types import BOOL, DATE, INT4, INT8, TEXT, numeric
+from views.types import BOOL, DATE, INT4, INT8, TEXT, PgType, numeric
 
 Row = dict[str, Any]
 Rows = dict[tuple[Any, ...], Row]
@@ -22,6 +22,7 @@ _PLAIN = (
     TableColumn("n", numeric(8, 2)),
     TableColumn("d", DATE),
     TableColumn("f", BOOL),
+    TableColumn("j", PgType("jsonb")),
 )
 _KEYS = (("id",), ("id",), ("id", "no"))
 _VALUES: dict[str, tuple[Any, ...]] = {
@@ -33,6 +34,7 @@ _VALUES: dict[str, tuple[Any, ...]] = {
     "n": ("1.50", "-2.25", "0.10", "99999.99", None),
     "d": ("2024-02-29", "1999-12-31", None),
     "f": (True, False, None),
+    "j": ('{"n": 3, "t": "u"}', '{"n": 1.50, "o": [1.0, {"t": "v"}]}', '{"n": null}', None),
 }
 
 
@@ -146,10 +148,13 @@ def _on(
         sides = [f"{alias}.{column}", f"{other}.{twin}"]
         if column not in "td" and random.random() < 0.1:
             sides[1] += " + 1"
+        if column == "t" and random.random() < 0.5:
+            sides[1] = random.choice((f"{other}.j ->> 't'", f"{other}.j #>> '{{o,1,t}}'"))
         random.shuffle(sides)
         yield " = ".join(sides)
     if random.random() < 0.25:
-        yield random.choice((f"{alias}.f", f"{other}.a > 1", f"{alias}.t <> 'u'", f"{alias}.a < 4"))
+        alone = (f"{alias}.f", f"{alias}.t <> 'u'", f"{alias}.a < 4", f"{alias}.a = 2")
+        yield random.choice((*alone, f"{alias}.t = 'u'", f"{other}.a > 1", f"{other}.a = 2"))
     if random.random() < 0.1:
         yield f"{alias}.b >= {random.choice(seen)}.a"
 
@@ -166,9 +171,13 @@ def _where(random: Random, names: Mapping[str, TableVersion], left: list[str]) -
                         f"not {alias}.a is null",
                         f"{alias}.a > 1",
                         f"{alias}.t <> 'u'",
+                        f"'u' = {alias}.t",
+                        f"{alias}.a = 2",
                         f"({alias}.f or {other}.b > 2)",
                         f"coalesce({alias}.a, 3) = 3",
                         f"{alias}.a = {other}.b",
+                        f"{alias}.j ->> 'n' is not null",
+                        f"coalesce({alias}.j ->> 't', 'u') = 'u'",
                     )
                 )
             )
@@ -187,8 +196,10 @@ def _ungrouped(
         elif random.random() < 0.3:
             outputs.append(f"coalesce({alias}.t, 'none') as {alias}_k")
             key.append(f"{alias}_k")
-        for column in random.sample("abtndf", 2):
+        for column in random.sample("abtndfj", 2):
             outputs.append(f"{alias}.{column} as {alias}_{column}")
+        if random.random() < 0.3:
+            outputs.append(f"({alias}.j ->> 'n')::numeric(8,2) as {alias}_jn")
     outputs.append("coalesce(x0.a, 0) + 1 as more")
     return Candidate(f"select {', '.join(outputs)}\n{source}{where}", tuple(key) or ("more",))
 
@@ -196,6 +207,7 @@ def _ungrouped(
 def _aggregates(random: Random, names: Mapping[str, TableVersion]) -> list[str]:
     x, y = (random.choice(sorted(names)) for _ in range(2))
     fields = f"'a', {x}.a, 't', {y}.t, 'n', {x}.n, 'o', json_build_object('d', {x}.d)"
+    parts = f"'o', ({x}.j -> 'o')::text, 't', {y}.j #>> '{{o,1,t}}'"
     order = f'order by {x}.b desc, {y}.t collate "C"'
     choices = [
         "count(*)",
@@ -213,6 +225,9 @@ def _aggregates(random: Random, names: Mapping[str, TableVersion]) -> list[str]:
         f"bool_and({x}.f)",
         f"bool_or({x}.a > {y}.a)",
         f"every({x}.f)",
+        f"sum(({x}.j ->> 'n')::numeric(8,2))",
+        f"bool_or({x}.j @> '{{\"n\": 3}}')",
+        f"json_agg(json_build_object({parts}) {order})",
         f"json_agg(json_build_object({fields}) {order})",
         f"jsonb_agg(jsonb_build_object({fields})) filter (where {x}.id is not null)",
         f"coalesce(json_agg(json_build_object({fields}) {order}) filter (where {y}.f), '[]')",
@@ -236,6 +251,7 @@ def _grouped(
             *((f"{x}.{column}",) for column in names[x].key),
             tuple(f"{x}.{column}" for column in names[x].key),
             (f"coalesce({x}.t, 'none')",),
+            (f"coalesce({x}.j ->> 't', 'none')",),
             (f"coalesce({x}.a % 2, 9)",),
             (f"{x}.a",),
             (f"{x}.f is true",),

@@ -102,7 +102,10 @@ class Kept:
         """The mirrors of a state, narrowed step by step."""
         found = {a: f"{state}{table.table}" for a, table in self.view.tables.items()} | at_hand
         for step in steps:
-            same = " and ".join(f"m.{one} = b.{other}" for one, other in step.pairs)
+            same = " and ".join(
+                [f"m.{one} = b.{other}" for one, other in step.pairs]
+                + [f"m.{name} = '{value}'" for name, value in step.fixed]
+            )
             inner = f"select from {found[step.by]} as b where {same}"
             found[step.alias] = f"(select m.* from {found[step.alias]} as m where exists ({inner}))"
         return found

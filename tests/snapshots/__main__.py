@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import signal
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.chaos.setting import Setting, connect, database, setting
+import psycopg
+
+from cdc.errors import HeadwaterError
+from tests.chaos.setting import Setting, connect, database, drop_database, setting
 from tests.snapshots.run import Outcome, Seed, Servers
 
 HOME: Final = Path(".headwater/snapshots")
@@ -37,13 +41,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(servers: Setting, seed: int) -> Outcome:
-    """One seed in a database of its own."""
+    """One seed in a database of its own, which goes with its slots when all was exact."""
     name = f"snapshots_{seed}"
     with connect(servers.postgres_dsn) as conn:
         conn.execute(f"create database {name}".encode())
     dsn = database(servers.postgres_dsn, name)
     place = Servers(servers.home, dsn, servers.bootstrap, servers.kill, servers.restart)
-    return Seed(place, seed).run()
+    judged = Seed(place, seed)
+    try:
+        outcome = judged.run()
+    except (AssertionError, HeadwaterError, psycopg.Error, subprocess.SubprocessError) as error:
+        outcome = judged.outcome
+        outcome.findings.append(f"not run to its end: {type(error).__name__}: {error}")
+    if not outcome.findings:
+        with connect(servers.postgres_dsn) as conn:
+            drop_database(conn, name)
+    return outcome
 
 
 def line(outcome: Outcome) -> str:

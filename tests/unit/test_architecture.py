@@ -46,8 +46,8 @@ CLIENTS = {
     "redis": ("jobs.sinks", "stack.redis"),
     "sqlglot": ("views",),
     "numpy": ("cdc.columnar",),
-    "pyarrow": ("cdc.columnar", "jobs.sinks", "jobs.mirrors"),
-    "deltalake": ("jobs.mirrors",),
+    "pyarrow": ("cdc.columnar", "jobs.small", "jobs.sinks", "jobs.mirrors", "jobs.texts"),
+    "deltalake": ("jobs.mirrors", "jobs.sinks"),
 }
 # What each folder may import of ours besides itself.
 ALLOWED: dict[str, tuple[str, ...]] = {

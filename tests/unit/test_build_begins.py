@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from bootstrap import build
-from jobs.generations import Generation, Generations, read_generations, write_generations
+from bootstrap.kit import Kit
+from cdc.config import Config
+from jobs.generations import Generation
 from jobs.standing import Asked
 from jobs.state import declared, open_state
 from jobs.turn import turn
-from views.definition import parse_view
-
-VIEW = parse_view("v", "s", ["id"], "select * from t")
-WANTED = declared(VIEW)
 
 
 class Stored:
@@ -30,57 +27,78 @@ class Stored:
         """Nothing to let go of."""
 
 
-def kit(directory: Path) -> Any:
-    def write(found: Generations) -> Generations:
-        write_generations(directory, found)
-        return found
+class WithoutAStore(Kit):
+    """A build's own kit, but for the store."""
 
-    return SimpleNamespace(
-        directory=directory,
-        definition=VIEW,
-        broker=SimpleNamespace(
-            partitions=lambda topics: dict.fromkeys(topics, 1),
-            end_offsets=lambda topics: {topic: {0: 7} for topic in topics},
-        ),
-        config=SimpleNamespace(apply=SimpleNamespace(retry_s=1.0)),
-        name="v",
-        topics=lambda _definition: {"public.t": "src.public.t"},
-        read=lambda: read_generations(directory),
-        write=write,
-        stored=lambda _one: Stored(),
-        now_s=lambda: 1.0,
+    def stored(self, one: Generation) -> Any:
+        del one
+        return Stored()
+
+
+class Topics:
+    """Kafka, of which a build asks how far each topic is."""
+
+    def partitions(self, topics: list[str]) -> dict[str, int]:
+        return dict.fromkeys(topics, 1)
+
+    def end_offsets(self, topics: list[str]) -> dict[str, dict[int, int]]:
+        return {topic: {0: 7} for topic in topics}
+
+
+def kit(state: Path) -> Kit:
+    config = Config.model_validate(
+        {
+            "source": {"name": "src", "dsn": "postgresql://u@h/d", "tables": ["public.t"]},
+            "kafka": {"bootstrap_servers": "localhost:9092"},
+            "stores": {"s": {"kind": "redis", "url": "redis://localhost"}},
+            "apply": {"state": str(state)},
+            "views": {"v": {"store": "s", "key": ["id"], "sql": "select * from t"}},
+        }
+    )
+    stopping, nothing = threading.Event(), cast(Any, None)
+    return WithoutAStore(
+        config,
+        "v",
+        spark=None,
+        broker=cast(Any, Topics()),
+        snapshots=nothing,
+        stopping=stopping,
         step=lambda _said: None,
+        now_s=lambda: 1.0,
     )
 
 
-def begun(monkeypatch: pytest.MonkeyPatch, directory: Path) -> Generation:
+def begun(monkeypatch: pytest.MonkeyPatch, kit: Kit) -> Generation:
     monkeypatch.setattr(build, "_check", lambda *_: None)
-    return build._begun(kit(directory))
+    return build._begun(kit)
 
 
 def test_the_first_generation_of_a_view_that_nobody_applies_is_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert begun(monkeypatch, tmp_path).number == 1
+    assert begun(monkeypatch, kit(tmp_path)).number == 1
 
 
 @pytest.mark.timeout(60)
 def test_what_apply_is_about_to_make_is_not_built_over(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    holds, pause, asked = threading.Event(), threading.Event(), Asked(tmp_path)
+    view = kit(tmp_path)
+    holds, pause, asked = threading.Event(), threading.Event(), Asked(view.directory)
 
     def apply() -> None:
-        with turn(tmp_path, "stream", 5):
+        with turn(view.directory, "stream", 5):
             holds.set()
             while not asked.asked():
                 pause.wait(0.02)
-            open_state(tmp_path, WANTED).checkpoint.mkdir()  # its first batch, before it lets go
+            first = open_state(view.directory, wanted)
+            first.checkpoint.mkdir()  # its first batch, before it lets go
 
+    wanted = declared(view.definition)
     thread = threading.Thread(target=apply)
     thread.start()
     assert holds.wait(30)
-    one = begun(monkeypatch, tmp_path)
+    one = begun(monkeypatch, view)
     thread.join(30)
     assert one.number == 2
-    assert read_generations(tmp_path).live == Generation(1, "live", WANTED)
+    assert view.read().live == Generation(1, "live", wanted)

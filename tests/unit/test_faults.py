@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
+from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -16,6 +19,7 @@ QUOTED = [
     "KAFKA_DATA_LOSS leaked",
     "org.apache.kafka.common.errors.TimeoutException: leaked",
     "\nCaused by: leaked.Leaked",
+    "java.io.IOException: No space left on device",
 ]
 
 
@@ -50,3 +54,47 @@ def test_a_broker_that_is_away_may_come_back() -> None:
 
 def test_whatever_else_is_a_fault_of_ours() -> None:
     assert isinstance(translate(RuntimeError("<<headwater:None|a|b>>"), "v"), FatalError)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Job aborted due to stage failure: Task 1 in stage 9.0 failed 1 times: org.apache.spark."
+        "SparkException: Python worker exited unexpectedly (crashed). Consider setting",
+        "Task 0 in stage 3.0 failed 4 times: ExecutorLostFailure (executor 2 exited caused by one",
+    ],
+)
+def test_what_executes_tasks_may_be_killed_and_come_back(text: str) -> None:
+    assert isinstance(translate(RuntimeError(text), "v"), RetryableError)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device", "view.new"),
+        OSError(errno.EDQUOT, "Disk quota exceeded"),
+        OSError(
+            "Generic LocalFileSystem error\n          \x1b[31m\u21b3\x1b[0m Unable to copy data to"
+            " file\n           \x1b[31m\u21b3\x1b[0m No space left on device (os error 28)\n"
+        ),
+        DeltaError(
+            "Failed to parse parquet: External: Generic LocalFileSystem error: Unable to copy data"
+            " to file: Disk quota exceeded (os error 122)"
+        ),
+        RuntimeError(
+            "An error occurred while calling o1.save.\n: org.apache.spark.SparkException: aborted\n"
+            "\tat a.b(C.scala:1)\nCaused by: java.io.IOException: No space left on device\n\tat d.e"
+        ),
+        RuntimeError("java.io.FileNotFoundException: /x/offsets/.1.tmp (No space left on device)"),
+    ],
+    ids=["python", "quota", "delta-rs", "delta-rs-quota", "java", "java-open"],
+)
+def test_a_full_disk_may_get_room(error: Exception) -> None:
+    found = translate(error, "v")
+    assert isinstance(found, RetryableError)
+    assert "view v: a disk has no room to write" in found.message
+
+
+def test_a_value_is_not_taken_for_a_full_disk() -> None:
+    found = translate(RuntimeError("odd: 'No space left on device'"), "v")
+    assert isinstance(found, FatalError)

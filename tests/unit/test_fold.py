@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.faults import translate
-from jobs.fold import EVENT, Step, fold, fold_filling, parse
+from jobs.fold import EVENT, Step, each, fold, fold_filling, parse
 from jobs.schema import PLACEHOLDER
 from tests.events import delete, event, kafka_frame, snapshot, truncate
 
@@ -128,6 +128,28 @@ def test_a_filled_value_remembers_the_schema_it_was_written_under(spark: SparkSe
 def test_unchanged_toast_without_an_earlier_image_stays_unchanged(spark: SparkSession) -> None:
     left = filled(spark, event(12, 1, {"id": 1, "a": PLACEHOLDER, "n": None}, "u"))
     assert (left["1"]["image"]["a"], left["1"]["image"]["n"]) == (PLACEHOLDER, None)
+
+
+def test_each_event_is_kept_with_what_was_known_by_then(spark: SparkSession) -> None:
+    records = (
+        event(12, 1, {"id": 1, "a": PLACEHOLDER, "b": PLACEHOLDER, "n": 3}, "u"),
+        event(10, 1, {"id": 1, "a": "a1", "b": None, "n": 1}, schema_id="1" * 16),
+        event(11, 1, {"id": 1, "a": "a2", "b": PLACEHOLDER, "n": 2}, "u"),
+        *delete(13, 1, {"id": 1, "a": None}),
+        event(14, 1, {"id": 1, "a": PLACEHOLDER, "b": "b5"}, "u"),
+        truncate(15, 1),
+    )
+    rows = each(COLUMNS, LARGE)(parse(COLUMNS)(kafka_frame(spark, records))).collect()
+    found = sorted(
+        (row[EVENT].asDict(recursive=True) for row in rows), key=lambda e: e["commit_lsn"]
+    )
+    assert [(e["op"], e["image"] and (e["image"]["a"], e["image"]["b"])) for e in found] == [
+        ("c", ("a1", None)), ("u", ("a2", None)), ("u", ("a2", None)), ("d", (None, None)),
+        ("u", (PLACEHOLDER, "b5")), ("t", (None, None)),
+    ]  # fmt: skip
+    assert found[2]["filled"] == {"a": "0" * 16, "b": "1" * 16}
+    assert found[4]["filled"] == {"a": None, "b": "0" * 16}
+    assert [e["records"] for e in found] == [1] * 6
 
 
 def test_what_an_earlier_change_may_have_is_a_gap(spark: SparkSession) -> None:

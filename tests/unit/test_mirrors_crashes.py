@@ -78,6 +78,18 @@ class View:
             if key not in self.stored or self.stored[key][0] < at:
                 self.stored[key] = at, made.get(key)
 
+    def fill(
+        self, at: Position, _oldest_us: Any, _sink: Any, begin: Callable[[pa.Table], Any]
+    ) -> pa.Table:
+        """As ``Store``."""
+        assert not [row for _, row in self.stored.values() if row is not None], "it has none yet"
+        orders = [row["id"] for row in self.mirrors[ORDERS].all().to_pylist() if not row[DELETED]]
+        keys = pa.table({"id": pa.array(orders, pa.int32())})
+        if orders:
+            begin(keys)
+            self.make_equal(keys, at)
+        return keys
+
     def change(self) -> None:
         """Random changes: what the log has next."""
         batch: Batch = {CUSTOMERS: [], ORDERS: []}

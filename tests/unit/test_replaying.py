@@ -222,7 +222,7 @@ def test_nothing_from_before_a_view_s_snapshot_comes_again(tmp_path: Path, place
 def test_what_cannot_be_replayed_is_refused_and_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.replaying.BUSY_S", 0.1)
+    monkeypatch.setattr("jobs.holding.BUSY_S", 0.1)
 
     def refused(error: type[Exception], match: str, place: str, log: LogInMemory) -> None:
         with pytest.raises(error, match=match):
