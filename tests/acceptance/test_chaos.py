@@ -1,4 +1,5 @@
-"""Two seeds of ``make chaos`` that hold each kind of kill, and all that a seed may draw."""
+"""Two seeds of ``make chaos`` that hold each kind of kill, and all that a seed may draw; and the
+beginning of one that goes the whole path from source to every store."""
 
 from __future__ import annotations
 
@@ -11,8 +12,11 @@ from stack.guardian import Guardian
 from tests.chaos.__main__ import run, summarise
 from tests.chaos.faults import plan
 from tests.chaos.options import majors, options
+from tests.chaos.storefaults import apply_kills, store_kills
 
 SEEDS = (5, 8)
+WHOLE, FIRST = 243, 3
+"""A seed, and so many of its faults."""
 
 
 def test_the_seeds_hold_each_kind_of_kill() -> None:
@@ -37,3 +41,23 @@ def test_nothing_is_lost_doubled_or_out_of_order(tmp_path: Path, guardian: Guard
     assert all(outcome.transactions > 50 and outcome.samples > 5 for outcome in outcomes)
     assert all(outcome.emitted > 5 for outcome in outcomes)
     assert sum(outcome.letters for outcome in outcomes) > 5
+
+
+def test_the_whole_path_begins_with_each_kind_of_kill() -> None:
+    faults = [step.fault for step in plan(WHOLE, whole=True)[:FIRST]]
+    assert options(WHOLE).whole
+    assert any(map(apply_kills, faults))
+    assert any(map(store_kills, faults))
+    assert "capture killed" in faults
+
+
+@pytest.mark.timeout(1800)  # seven minutes where others keep the machine busy
+def test_views_in_every_store_are_as_the_source_after_kills(
+    tmp_path: Path, guardian: Guardian
+) -> None:
+    guardian.purge(tmp_path)
+    (outcome,) = run([WHOLE], tmp_path / "chaos", Console(), faults=FIRST)
+    assert outcome.findings == []
+    assert outcome.views >= 7
+    assert outcome.rows > 100
+    assert outcome.batches > outcome.views

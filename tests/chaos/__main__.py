@@ -22,6 +22,7 @@ from tests.chaos.faults import KILLS
 from tests.chaos.options import majors, options
 from tests.chaos.run import Outcome, Seed
 from tests.chaos.setting import settings
+from tests.chaos.storefaults import apply_kills, store_kills
 
 HOME: Final = Path(".headwater/chaos")
 _SHOWN: Final = 12
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     outcomes: list[Outcome] = []
     try:
-        for outcome in run(seeds, options.home, console):
+        for outcome in run(seeds, options.home, console, options.stores, options.faults):
             outcomes.append(outcome)
             if outcome.findings and options.stop:
                 break
@@ -51,8 +52,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if summary["failures"] or len(outcomes) < len(seeds) else 0
 
 
-def run(seeds: Sequence[int], home: Path, console: Console) -> Iterator[Outcome]:
-    """Run the seeds on one set of servers; each failure is told as it comes."""
+def run(
+    seeds: Sequence[int],
+    home: Path,
+    console: Console,
+    stores: bool | None = None,
+    faults: int | None = None,
+) -> Iterator[Outcome]:
+    """Run the seeds on one set of servers; each failure is told as it comes.
+
+    ``stores``: all of them with views, or none; by default as each seed says. ``faults``: the
+    first so many of each.
+    """
+    drawn = {seed: options(seed, stores) for seed in seeds}
+    whole = any(one.whole for one in drawn.values())
     columns = (
         TextColumn("chaos"),
         BarColumn(),
@@ -60,14 +73,17 @@ def run(seeds: Sequence[int], home: Path, console: Console) -> Iterator[Outcome]
         TimeRemainingColumn(),
         TextColumn("{task.description}"),
     )
-    with Progress(*columns, console=console) as progress, settings(home, majors(seeds)) as servers:
+    with (
+        Progress(*columns, console=console) as progress,
+        settings(home, majors(seeds), whole) as servers,
+    ):
         task = progress.add_task("", total=len(seeds))
         for seed in seeds:
 
             def watch(what: str, seed: int = seed) -> None:
                 progress.update(task, description=f"seed {seed}: {what}")
 
-            outcome = Seed(servers[options(seed).major], seed, watch).run()
+            outcome = Seed(servers[drawn[seed].major], seed, watch, stores, faults).run()
             give_back_memory()
             progress.advance(task)
             if not console.is_terminal:
@@ -101,7 +117,13 @@ def summarise(outcomes: Sequence[Outcome], seconds: float) -> dict[str, object]:
         "undecided_commits": sum(outcome.undecided for outcome in outcomes),
         "confirmed_samples": sum(outcome.samples for outcome in outcomes),
         "restarted_by_itself": sum(outcome.restarts for outcome in outcomes),
+        "whole_path_seeds": sum(outcome.whole for outcome in outcomes),
+        "views_compared": sum(outcome.views for outcome in outcomes),
+        "view_rows_compared": sum(outcome.rows for outcome in outcomes),
+        "view_batches": sum(outcome.batches for outcome in outcomes),
         "kills": sum(faults[name] for name in KILLS),
+        "apply_kills": sum(times for name, times in faults.items() if apply_kills(name)),
+        "store_kills": sum(times for name, times in faults.items() if store_kills(name)),
         "faults": dict(sorted(faults.items())),
         "seconds": round(seconds, 1),
     }
@@ -113,6 +135,13 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--first", type=int, default=1, metavar="S", help="the first of them")
     parser.add_argument("--seed", type=int, metavar="S", help="this one only: replays it")
     parser.add_argument("--home", type=Path, default=HOME, help="servers, logs, kept failures")
+    parser.add_argument(
+        "--stores",
+        action=argparse.BooleanOptionalAction,
+        help="views in all stores as well, with headwater apply: in all seeds, or in none;"
+        " by default in every third",
+    )
+    parser.add_argument("--faults", type=int, metavar="N", help="only the first N of each seed")
     parser.add_argument("--stop", action="store_true", help="end at the first failure")
     parser.add_argument("--json", action="store_true", help="the figures as JSON")
     return parser
@@ -123,8 +152,15 @@ def _line(outcome: Outcome) -> str:
     return (
         f"seed {outcome.seed}: {state}, {outcome.transactions} transactions, {outcome.changes} "
         f"changes, {outcome.emitted} emitted, {outcome.letters} dead letters, {outcome.samples} "
-        f"samples, {outcome.seconds:.1f} s; {outcome.drawn}: {', '.join(outcome.faults)}"
+        f"samples, {_views(outcome)}{outcome.seconds:.1f} s; {outcome.drawn}:"
+        f" {', '.join(outcome.faults)}"
     )
+
+
+def _views(outcome: Outcome) -> str:
+    if not outcome.whole:
+        return ""
+    return f"{outcome.views} views of {outcome.rows} rows after {outcome.batches} batches, "
 
 
 def _failure(outcome: Outcome) -> str:
@@ -137,7 +173,7 @@ def _failure(outcome: Outcome) -> str:
         [
             *lines,
             f"kept: {outcome.folder}",
-            f"replay: .venv/bin/python -m tests.chaos --seed {outcome.seed}",
+            f"replay: .venv/bin/python -m tests.chaos {outcome.replay}",
         ]
     )
 

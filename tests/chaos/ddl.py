@@ -31,14 +31,14 @@ _names = count(1)
 
 
 def alter(conn: Connection, rng: random.Random, table: Table, made: Changes) -> None:
-    """Add, drop, rename or retype a column."""
+    """Add, drop, rename or retype a column; of a table that ``grows``, add one."""
     if not table.altered:
         return
     conn.execute(f"lock table {table.sql} in access exclusive mode".replace("%%", "%").encode())
     update(conn, rng, table, made)
     added = _added(conn, table)
     choice = rng.random()
-    if choice < 0.4 or not added:
+    if choice < 0.4 or not added or table.grows:
         kind = rng.choice(["int", "text", "bigint"])
         name = f"x{next(_names)}"
         _run(conn, table, f"add column {name} {kind}")

@@ -11,12 +11,20 @@ from typing import Final, NamedTuple
 
 import psycopg
 
-from tests.chaos.capturing import Captured
+from tests.chaos.service import Service
 from tests.chaos.setting import Setting, connect
+from tests.chaos.storefaults import WHOLE_FAULTS, drawn
+from tests.chaos.whole import WholePath
 from tests.chaos.workload import Control
 
 KAFKA_EVERY: Final = 5
 """A broker takes seconds to come back, so it is killed in every fifth seed only."""
+_PAUSE_S: Final = 0.8
+_WHOLE_PAUSE_S: Final = 4.0
+"""Between two faults: batches are applied meanwhile."""
+_FIRST: Final = 3
+"""So many faults of capture and its servers the whole path has, those that are always drawn among
+them."""
 
 
 class Step(NamedTuple):
@@ -35,16 +43,18 @@ class Target(NamedTuple):
     setting: Setting
     dsn: str
     slot: str
-    capture: Captured
+    capture: Service
     control: Control
     away: threading.Event
     """Set while Kafka is killed or has just come back: nothing is compared with it then."""
     eras: Counter[str]
     """Starts of the servers."""
+    whole: WholePath | None
 
 
-def plan(seed: int) -> list[Step]:
-    """The faults of a seed. Capture is always killed once, each server in some seeds."""
+def plan(seed: int, whole: bool = False) -> list[Step]:
+    """The faults of a seed. Capture is always killed once, each server in some seeds; of the
+    ``whole`` path apply and a store as well."""
     rng = random.Random(f"faults {seed}")
     faults = ["capture killed"]
     if seed % KAFKA_EVERY == 0:
@@ -52,16 +62,23 @@ def plan(seed: int) -> list[Step]:
     if seed % 2 == 1:
         faults.append("server killed")
     faults += rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=4 - len(faults) // 2)
+    if whole:
+        faults = [*faults[:_FIRST], *drawn(rng)]
     rng.shuffle(faults)
+    longest_s = _WHOLE_PAUSE_S if whole else _PAUSE_S
     return [
-        Step(f, rng.choice([0.3, 1.0, 3.5]), rng.uniform(0, 0.8), rng.random() < 0.8)
+        Step(f, rng.choice([0.3, 1.0, 3.5]), rng.uniform(0, longest_s), rng.random() < 0.8)
         for f in faults
     ]
 
 
 def apply(step: Step, target: Target) -> None:
     """Do it; stalls go on in the background for as long as the step says."""
-    FAULTS[step.fault](target, step.lasts_s)
+    if step.fault in FAULTS:
+        FAULTS[step.fault](target, step.lasts_s)
+    else:
+        assert target.whole is not None, step.fault
+        WHOLE_FAULTS[step.fault](target.whole, step.lasts_s)
 
 
 def _capture_killed(target: Target, _lasts_s: float) -> None:
@@ -202,5 +219,5 @@ FAULTS: Final[dict[str, Callable[[Target, float], None]]] = {
 WEIGHTS: Final[dict[str, float]] = {
     name: 1.0 for name in FAULTS if name not in ("broker killed", "server killed")
 }
-KILLS: Final = tuple(name for name in FAULTS if "killed" in name)
+KILLS: Final = tuple(name for name in (*FAULTS, *WHOLE_FAULTS) if "killed" in name)
 LOST = (psycopg.OperationalError, psycopg.InterfaceError)

@@ -11,13 +11,16 @@ from stack.postgres import NEWEST
 from tests.chaos.tables import KEYS
 
 OLDER: Final = "16"
+WHOLE_EVERY: Final = 3
+"""The whole path takes minutes, so every third seed goes it."""
 ENVELOPE_BYTES: Final = 500
 """A record may weigh so much less than ``message.max.bytes``."""
 
 
 class Options(NamedTuple):
     """Of one seed. ``message_bytes``: capture's ``message.max.bytes``, small, with what is larger
-    sent to the dead letters; None for the default, which no record of the workload reaches."""
+    sent to the dead letters; None for the default, which no record of the workload reaches.
+    ``whole``: views are kept as well, which would lack the rows of dead letters."""
 
     major: str
     metadata: bool
@@ -26,6 +29,7 @@ class Options(NamedTuple):
     producer: str
     progress_ms: int
     feedback_s: float
+    whole: bool
 
     @property
     def limit(self) -> int | None:
@@ -49,6 +53,8 @@ class Options(NamedTuple):
 
     def __str__(self) -> str:
         said = [f"PostgreSQL {self.major}"]
+        if self.whole:
+            said.append("views in all stores")
         if self.metadata:
             said.append("transactions told")
         if self.limit is not None:
@@ -56,10 +62,13 @@ class Options(NamedTuple):
         return ", ".join(said)
 
 
-def options(seed: int) -> Options:
-    """Settings that bring out what is rare: small queues, marks that come often or hardly ever."""
+def options(seed: int, stores: bool | None = None) -> Options:
+    """Settings that bring out what is rare: small queues, marks that come often or hardly ever.
+
+    ``stores``: with views or without; None for every third seed.
+    """
     rng = random.Random(f"options {seed}")
-    return Options(
+    drawn = Options(
         rng.choice([NEWEST, NEWEST, OLDER]),
         rng.random() < 0.4,
         # The larger limit leaves capture its columns, the smaller one does not.
@@ -68,7 +77,9 @@ def options(seed: int) -> Options:
         rng.choice(["", '"socket.timeout.ms" = 1500\n', '"linger.ms" = 20\n']),
         rng.choice([20, 200, 3000]),
         rng.choice([0.2, 1.0]),
+        seed % WHOLE_EVERY == 0 if stores is None else stores,
     )
+    return drawn._replace(message_bytes=None) if drawn.whole else drawn
 
 
 def majors(seeds: Iterable[int]) -> list[str]:

@@ -8,10 +8,10 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 
@@ -20,7 +20,6 @@ from cdc.events.marks import decode_mark
 from cdc.kafka.broker import Broker, last_record
 from cdc.lsn import parse_lsn
 from cdc.topics import progress_topic, slot_name
-from tests.chaos.capturing import Captured, CaptureError
 from tests.chaos.check import check_stream
 from tests.chaos.faults import Target, apply, plan
 from tests.chaos.fold import check_tables, read_tables
@@ -29,9 +28,11 @@ from tests.chaos.log import Log, read_log
 from tests.chaos.options import options
 from tests.chaos.outbox import emitted
 from tests.chaos.sampling import Sampler
-from tests.chaos.setting import Setting, connect, database
-from tests.chaos.tables import creation
+from tests.chaos.service import Ready, Service, ServiceError
+from tests.chaos.setting import Setting, connect, database, drop_database
+from tests.chaos.tables import GROWING, creation
 from tests.chaos.truth import Truth
+from tests.chaos.whole import LONGEST_PAUSE_S, STARTING_PAUSE_S, WholePath
 from tests.chaos.workload import Client, Control
 from tests.deployment import Deployment
 
@@ -44,11 +45,14 @@ Watch = Callable[[str], None]
 
 @dataclass(slots=True)
 class Outcome:
-    """What a seed did and found. ``letters``: records too large for Kafka."""
+    """What a seed did and found. ``letters``: records too large for Kafka. Of a ``whole`` path:
+    how many ``views`` with how many ``rows`` were compared, and in how many ``batches`` kept."""
 
     seed: int
     folder: Path
     drawn: str = ""
+    replay: str = ""
+    """The arguments that run it again."""
     findings: list[str] = field(default_factory=list)
     transactions: int = 0
     changes: int = 0
@@ -57,6 +61,10 @@ class Outcome:
     letters: int = 0
     samples: int = 0
     restarts: int = 0
+    whole: bool = False
+    views: int = 0
+    rows: int = 0
+    batches: int = 0
     seconds: float = 0.0
     faults: Counter[str] = field(default_factory=Counter)
 
@@ -64,16 +72,27 @@ class Outcome:
 class Seed:
     """A run of one seed on servers that others have used before it."""
 
-    def __init__(self, setting: Setting, seed: int, watch: Watch) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        seed: int,
+        watch: Watch,
+        stores: bool | None = None,
+        faults: int | None = None,
+    ) -> None:
+        """``stores``: with views or without; None as the seed says. ``faults``: the first so many
+        of its plan; None for all."""
         self._setting = setting
         self._seed = seed
-        self._options = options(seed)
+        self._options = options(seed, stores)
+        self._plan = plan(seed, self._options.whole)[:faults]
         self._watch = watch
         self.name = f"chaos_{seed}_{time.time_ns() // 1_000_000 % 100_000_000}"
         self.folder = setting.home / self.name
         self.folder.mkdir()
         self._dsn = database(setting.postgres_dsn, self.name)
-        self._truth, self._control = Truth(), Control()
+        self._truth = Truth()
+        self._control = Control(GROWING, LONGEST_PAUSE_S) if self._options.whole else Control()
         self._clients = [
             Client(self._dsn, seed, i, self._truth, self._control) for i in range(CLIENTS)
         ]
@@ -85,30 +104,45 @@ class Seed:
             ("public.*", '"Süd".*'),
             self._options.toml(streaming=False),
         )
+        guardian = setting.guardian
+        capture = Service("capture", self._deployment.config, guardian, Ready(b"streaming"))
+        self._whole: WholePath | None = None
+        if self._options.whole:
+            assert setting.stores is not None, "settings were made without"
+            kept, pause = setting.stores, capture.pause
+            self._whole = WholePath(kept, self._deployment, self._dsn, seed, guardian, pause)
+            capture.beside.append(self._whole.apply)
         self._target = Target(
             setting,
             self._dsn,
             slot_name(self.name),
-            Captured(self._deployment.config, self.folder / "capture.log", setting.guardian),
+            capture,
             self._control,
             threading.Event(),
             Counter(),
+            self._whole,
         )
 
     def run(self) -> Outcome:
         """All of it. What goes wrong on the way is a finding as well."""
         began = time.monotonic()
-        outcome = Outcome(self._seed, self.folder, str(self._options))
+        drawn = self._options
+        outcome = Outcome(self._seed, self.folder, str(drawn), self._replay(), whole=drawn.whole)
         try:
             self._prepare()
             self._disturb(outcome)
-            self._settle()
+            lsn = self._settle()
+            outcome.findings += self._compare(outcome, lsn)
+            code = self._target.capture.stop()
+            assert code == 0, f"SIGTERM to a capture at rest: exit code {code}"
             outcome.findings += self._check(outcome)
-        except (CaptureError, AssertionError, HeadwaterError, psycopg.Error, ValueError) as error:
+        except (ServiceError, AssertionError, HeadwaterError, psycopg.Error, ValueError) as error:
             outcome.findings.append(f"{type(error).__name__}: {error}")
         finally:
             self._control.stop.set()
             self._target.capture.kill()
+            if self._whole is not None:
+                self._whole.apply.kill()
         outcome.findings += self._control.failures
         outcome.transactions = len(self._truth.committed)
         outcome.changes = self._truth.changes
@@ -117,6 +151,11 @@ class Seed:
         outcome.seconds = time.monotonic() - began
         self._end(outcome)
         return outcome
+
+    def _replay(self) -> str:
+        how = "--stores" if self._options.whole else "--no-stores"
+        fewer = len(self._plan) < len(plan(self._seed, self._options.whole))
+        return f"--seed {self._seed} {how}" + (f" --faults {len(self._plan)}" if fewer else "")
 
     def _prepare(self) -> None:
         self._watch("snapshot")
@@ -129,29 +168,43 @@ class Seed:
             client.start()
         self._deployment.init()
         self._deployment.extra = self._options.toml(streaming=True)
+        if self._whole is not None:
+            self._deployment.extra += self._whole.toml()
+            self._whole.prepare()
         self._deployment.write()
 
     def _disturb(self, outcome: Outcome) -> None:
         capture = self._target.capture
         sampler = Sampler(self._target, self.name)
         sampler.start()
-        capture.start()
+        services = [capture, *capture.beside]
+        for service in services:
+            service.start()
         self._control.wild.set()
-        capture.await_streaming()
+        self._await(services)
         capture.pause(random.Random(self._seed).uniform(0.3, 1.8))
-        for step in plan(self._seed):
+        for step in self._plan:
             self._watch(step.fault)
             outcome.faults[step.fault] += 1
             apply(step, self._target)
             if step.streams:
-                capture.await_streaming()
+                self._await(services)
             capture.pause(step.then_s)
         self._setting.postgres.release()
         self._setting.kafka.release()
         self._sampler = sampler
 
-    def _settle(self) -> None:
-        """The clients end, and capture gets as far as they did."""
+    def _await(self, services: Sequence[Service]) -> None:
+        """Until they are at work; the clients rest while Spark starts."""
+        control, usual_s = self._control, self._control.longest_pause_s
+        if self._whole is not None:
+            control.longest_pause_s = STARTING_PAUSE_S
+        for service in services:
+            service.await_ready()
+        control.longest_pause_s = usual_s
+
+    def _settle(self) -> int:
+        """The clients end, and capture gets as far as they did: to the LSN that is given."""
         self._watch("settling")
         self._control.stop.set()
         for client in self._clients:
@@ -166,8 +219,19 @@ class Seed:
             capture.pause(0.05)
             if time.monotonic() > deadline:
                 raise AssertionError(f"capture does not get to {target} in {_SETTLE_S:.0f} s")
-        code = capture.stop()
-        assert code == 0, f"SIGTERM to a capture at rest: exit code {code}"
+        self._samples = self._sampler.end()
+        return target
+
+    def _compare(self, outcome: Outcome, lsn: int) -> list[str]:
+        """Each view with its source, where there are views."""
+        if self._whole is None:
+            return []
+        self._watch("comparing views")
+        try:
+            return self._whole.check(lsn)
+        finally:
+            outcome.views, outcome.rows = len(self._whole.views), self._whole.rows
+            outcome.batches = self._whole.batches
 
     def _confirmed(self) -> int:
         topic = progress_topic(self.name)
@@ -177,10 +241,9 @@ class Seed:
 
     def _check(self, outcome: Outcome) -> list[str]:
         self._watch("checking")
-        samples = self._sampler.end()
         log = with_letters(read_log(self._setting.bootstrap, self.name), self.name)
-        log.samples = samples
-        outcome.samples = len(samples)
+        log.samples = self._samples
+        outcome.samples = len(self._samples)
         outcome.emitted = sum(1 for _ in emitted(log, self.name))
         outcome.letters = len(log.letters)
         with connect(self._dsn) as conn:
@@ -196,39 +259,19 @@ class Seed:
     def _end(self, outcome: Outcome) -> None:
         """A good run leaves nothing behind, a bad one all that it knows."""
         if outcome.findings:
-            steps = "\n".join(map(str, plan(self._seed)))
+            steps = "\n".join(map(str, self._plan))
             text = "\n".join([*outcome.findings, "", outcome.drawn, steps, ""])
             (self.folder / "findings.txt").write_text(text, encoding="utf-8")
             for server in ("postgres", "kafka"):
                 self._setting.restart(server)
         with connect(self._setting.postgres_dsn) as conn:
-            _drop(conn, self.name, slot_name(self.name))
+            drop_database(conn, self.name)
         with Broker(self._setting.bootstrap) as broker:
             broker.delete_topics(broker.topics(f"{self.name}."))
+        if self._whole is not None:
+            self._whole.clear()
         if not outcome.findings:
             shutil.rmtree(self.folder)
-
-
-def _drop(conn: psycopg.Connection[tuple[Any, ...]], name: str, slot: str) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        conn.execute(
-            "select pg_terminate_backend(active_pid) from pg_replication_slots"
-            " where slot_name = %s and active_pid is not null",
-            (slot,),
-        )
-        try:
-            conn.execute(
-                "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
-                " where slot_name = %s",
-                (slot,),
-            )
-            break
-        except psycopg.errors.ObjectInUse:
-            if time.monotonic() > deadline:
-                raise
-            threading.Event().wait(0.05)
-    conn.execute(f'drop database if exists "{name}" with (force)'.encode())
 
 
 def _keep(log: Log, truth: Truth, folder: Path) -> None:

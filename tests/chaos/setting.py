@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,11 +12,13 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import psycopg
+from psycopg import sql
 
 from stack import servers
 from stack.guardian import Guardian
 from stack.ports import HOST, free_port
 from stack.postgres import MAJOR, NEWEST
+from tests.chaos.stores import Stores, running
 from tests.proxy import Proxy
 
 POSTGRES: Final[Mapping[str, str]] = {
@@ -29,10 +33,15 @@ POSTGRES: Final[Mapping[str, str]] = {
 }
 _KAFKA: Final[Mapping[str, str]] = {
     # After a kill -9 the controller lets the broker back in when its session has ended.
-    "broker.session.timeout.ms": "1500",
-    "broker.heartbeat.interval.ms": "300",
+    "broker.session.timeout.ms": "5000",
+    # Also how long it waits for the controller: on a busy machine it would else never get in.
+    "broker.heartbeat.interval.ms": "2000",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXY:PLAINTEXT",
 }
+
+
+_DROP_S: Final = 60.0
+"""For a server process that is ended to let go of its slot."""
 
 
 class Setting(NamedTuple):
@@ -47,6 +56,8 @@ class Setting(NamedTuple):
     proxied_dsn: str
     proxied_bootstrap: str
     guardian: Guardian
+    stores: Stores | None = None
+    """That views are kept in."""
 
     def restart(self, name: str) -> None:
         """Bring a killed server back."""
@@ -68,8 +79,11 @@ def setting(home: Path) -> Iterator[Setting]:
 
 
 @contextmanager
-def settings(home: Path, majors: Iterable[str]) -> Iterator[dict[str, Setting]]:
-    """``setting`` with one PostgreSQL of each of these versions, by version, and one Kafka."""
+def settings(
+    home: Path, majors: Iterable[str], stores: bool = False
+) -> Iterator[dict[str, Setting]]:
+    """``setting`` with one PostgreSQL of each of these versions, by version, one Kafka, and with
+    ``stores`` those."""
     guardian, home = Guardian(), home.resolve()
     for left in home.glob(_home(home, "*").name):
         servers.purge(left)
@@ -87,6 +101,7 @@ def settings(home: Path, majors: Iterable[str]) -> Iterator[dict[str, Setting]]:
         bootstrap = _start(opened, home, "kafka", "kafka", wanted).kafka_bootstrap
         kafka = Proxy(before_kafka, listener)
         opened.callback(kafka.close)
+        kept = opened.enter_context(running(_home(home, "stores"))) if stores else None
         found = {}
         for major in majors:
             wanted = {**POSTGRES, MAJOR: major}
@@ -105,6 +120,7 @@ def settings(home: Path, majors: Iterable[str]) -> Iterator[dict[str, Setting]]:
                 dsn.replace(f":{port}/", f":{before}/"),
                 f"{HOST}:{before_kafka}",
                 guardian,
+                kept,
             )
         yield found
 
@@ -136,3 +152,26 @@ def database(dsn: str, name: str) -> str:
 def connect(dsn: str) -> psycopg.Connection[tuple[object, ...]]:
     """A connection of the run's own."""
     return psycopg.connect(dsn, autocommit=True, connect_timeout=10)
+
+
+def drop_database(conn: psycopg.Connection[tuple[object, ...]], name: str) -> None:
+    """A database with the slots in it, whoever reads them."""
+    deadline = time.monotonic() + _DROP_S
+    while True:
+        conn.execute(
+            "select pg_terminate_backend(active_pid) from pg_replication_slots"
+            " where database = %s and active_pid is not null",
+            (name,),
+        )
+        try:
+            conn.execute(
+                "select pg_drop_replication_slot(slot_name) from pg_replication_slots"
+                " where database = %s",
+                (name,),
+            )
+            break
+        except psycopg.errors.ObjectInUse:
+            if time.monotonic() > deadline:
+                raise
+            threading.Event().wait(0.05)
+    conn.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))

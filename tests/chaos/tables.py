@@ -7,7 +7,7 @@ checker tells whether an event was lost, doubled or swapped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 TOKENS: Final = "chaos_token"
@@ -32,6 +32,8 @@ class Table:
     """Columns stored out of line."""
     altered: bool = False
     """DDL may come at any moment."""
+    grows: bool = False
+    """Its DDL is but of added columns."""
     truncated_with: tuple[str, ...] = ()
     """Tables that CASCADE takes along."""
 
@@ -132,6 +134,8 @@ TABLES: Final[tuple[Table, ...]] = (
 )
 BY_LABEL: Final = {table.label: table for table in TABLES}
 BULK: Final = BY_LABEL["public.bulk"]
+GROWING: Final = tuple(replace(one, grows=one.name == "item") for one in TABLES)
+"""The same where a view reads all columns of the first."""
 KEYS: Final = {"public.keyed_by_choice": ["id"]}
 """``source.keys``."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Sequence
 from typing import Final
 
 import psycopg
@@ -17,7 +18,7 @@ from psycopg import errors
 from cdc.lsn import parse_lsn
 from tests.chaos import ddl
 from tests.chaos.actions import MILD, Action, Connection, bulk
-from tests.chaos.tables import BULK, LEDGER, TABLES
+from tests.chaos.tables import BULK, LEDGER, TABLES, Table
 from tests.chaos.truth import Transaction, Truth
 
 _TRANSACTION: Final = """
@@ -29,13 +30,17 @@ _ALONE: Final = b"select pg_logical_emit_message(false, 'chaos', %s, true)"
 _ALONE_16: Final = b"select pg_current_xact_id(), pg_logical_emit_message(false, 'chaos', %s)"
 _LOST: Final = (psycopg.OperationalError, psycopg.InterfaceError)
 _RETRY_S: Final = 0.05
-_LONGEST_PAUSE_S: Final = 0.03
+LONGEST_PAUSE_S: Final = 0.03
 
 
 class Control:
-    """What the clients are told."""
+    """What the clients are told: also which tables they write, and how long they may rest between
+    two transactions."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, tables: Sequence[Table] = TABLES, longest_pause_s: float = LONGEST_PAUSE_S
+    ) -> None:
+        self.tables, self.longest_pause_s = tables, longest_pause_s
         self.stop = threading.Event()
         self.wild = threading.Event()
         """From here on everything may happen, not only what a snapshot stands beside."""
@@ -66,7 +71,7 @@ class Client(threading.Thread):
                     self._settle(conn)
                     while not self._control.stop.is_set():
                         self._transaction(conn)
-                        self._control.stop.wait(self._rng.uniform(0, _LONGEST_PAUSE_S))
+                        self._control.stop.wait(self._rng.uniform(0, self._control.longest_pause_s))
             except _LOST:
                 self._control.stop.wait(_RETRY_S)
                 threading.Event().wait(_RETRY_S)
@@ -147,7 +152,7 @@ class Client(threading.Thread):
     def _act(self, conn: Connection, transaction: Transaction) -> None:
         """One action, in a savepoint or not, whose changes may be rolled back."""
         action, made = self._choose(), transaction.changes
-        table = self._rng.choice(TABLES[:-1])
+        table = self._rng.choice(self._control.tables[:-1])
         if self._rng.random() > 0.2:
             action(conn, self._rng, table, made)
             return

@@ -1,0 +1,143 @@
+"""``headwater capture`` and ``headwater apply`` as a service manager runs them: processes that are
+started again."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from stack.guardian import Guardian
+
+_COMMAND: Final = [sys.executable, "-c", "from cdc.cli.app import main; main()"]
+UNREACHABLE: Final = re.compile(
+    r"refused|lost|closed|starting up|shutting down|timeout|timed out|reached|not answer|"
+    r"another capture is running|ended the stream|no leader|NodeNotReady|acknowledge|terminat|"
+    r"recovery mode|reachable|reset by peer|not yet accepting|postmaster exit"
+)
+"""What a command may end with when its servers were away as it started: it is started again."""
+_END_S: Final = 180.0
+_START_S: Final = 300.0
+_LAST_LINES: Final = 12
+
+
+class ServiceError(Exception):
+    """A command ended by itself, with something else to say than that a server is away."""
+
+
+class Ready(NamedTuple):
+    """What a command logs when it is at work, and how often. ``never`` is what it may not log."""
+
+    says: bytes
+    times: int = 1
+    never: tuple[bytes, ...] = ()
+
+
+class Service:
+    """A command of one source. ``ended`` counts ends of its own that a restart mends."""
+
+    def __init__(
+        self, verb: str, config: Path, guardian: Guardian, ready: Ready, **environ: str
+    ) -> None:
+        self.verb, self.log = verb, config.with_name(f"{verb}.log")
+        self.ended = 0
+        self.beside: list[Service] = []
+        """Whose ends are noticed in the pauses of this one."""
+        self._config, self._guardian = config, guardian
+        self._ready, self._environ = ready, {**os.environ, **environ}
+        self._child: subprocess.Popen[bytes] | None = None
+        self._said = 0
+
+    def start(self) -> None:
+        """Start it, unless it runs."""
+        if self._child is not None:
+            return
+        self._said = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as stream:
+            self._child = subprocess.Popen(
+                [*_COMMAND, "--config", str(self._config), self.verb],
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                start_new_session=True,
+                env=self._environ,
+            )
+        self._guardian.end(self._child.pid)
+
+    def mind(self) -> None:
+        """Start it again if it ended. Raises ``ServiceError`` when no server was to blame."""
+        child = self._child
+        if child is None or child.poll() is None:
+            return
+        self._child = None
+        said = self._tail()
+        if child.returncode != 1 or not UNREACHABLE.search(said.splitlines()[-1] if said else ""):
+            raise ServiceError(f"{self.verb} ended by itself with {child.returncode}:\n{said}")
+        self.ended += 1
+        self.start()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Such as SIGSTOP and SIGCONT."""
+        if self._child is not None and self._child.poll() is None:
+            os.killpg(self._child.pid, number)
+
+    def kill(self, alone: bool = False) -> None:
+        """``kill -9`` of it and what it started, or of its own process ``alone``."""
+        if alone and self._child is not None:
+            self._child.kill()
+        else:
+            self.signal(signal.SIGKILL)
+        if self._child is not None:
+            self._child.wait(_END_S)
+        self._child = None
+
+    def stop(self) -> int:
+        """SIGTERM, and its exit code. Raises ``ServiceError`` when it does not go."""
+        child = self._child
+        if child is None:
+            return 0
+        self.signal(signal.SIGTERM)
+        try:
+            code = child.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ServiceError(f"{self.verb} is still there {_END_S:.0f} s after SIGTERM") from None
+        self._child = None
+        return code
+
+    def _tail(self) -> str:
+        with self.log.open("rb") as file:
+            file.seek(self._said)
+            lines = file.read().decode("utf-8", "replace").strip().splitlines()
+        return "\n".join(lines[-_LAST_LINES:])
+
+    def await_ready(self) -> None:
+        """Until it is at work since it was started: on a slow machine faults would else meet only
+        processes that are starting."""
+        deadline = time.monotonic() + _START_S
+        while self.log.read_bytes()[self._said :].count(self._ready.says) < self._ready.times:
+            self.pause(0.2)
+            if wrong := self.wrong():
+                raise ServiceError("\n".join(wrong))
+            if time.monotonic() > deadline:
+                raise ServiceError(f"{self.verb} is not at work after {_START_S:.0f} s")
+
+    def wrong(self) -> list[str]:
+        """What it has logged and should not have."""
+        lines = self.log.read_bytes().splitlines() if self._ready.never else []
+        found = [line for line in lines if any(word in line for word in self._ready.never)]
+        return [f"{self.verb}: {line.decode('utf-8', 'replace')}" for line in found]
+
+    def pause(self, seconds: float) -> None:
+        """Time passes; whatever ends meanwhile is started again."""
+        clock = threading.Event()
+        for _ in range(max(1, round(seconds / 0.05))):
+            for one in (self, *self.beside):
+                one.mind()
+            clock.wait(0.05)
