@@ -80,7 +80,8 @@ def opened(bootstrap: str, topic: str) -> Iterator[Log]:
 class Reader(threading.Thread):
     """Reads a topic's keys from its end on, and notes when each could be read.
 
-    Use within ``reading``; ``seen`` may be looked at from any thread.
+    Use within ``reading``. Another thread may ask for the length of ``seen``, but may go through
+    it only once nothing more comes.
     """
 
     def __init__(self, bootstrap: str, topic: str) -> None:
@@ -91,6 +92,7 @@ class Reader(threading.Thread):
         """Monotonic ns by the id in the key."""
         self.newest = 0
         """The largest of these ids."""
+        self._taking = threading.Lock()
         self._failure: HeadwaterError | None = None
 
     def run(self) -> None:
@@ -114,6 +116,11 @@ class Reader(threading.Thread):
         self._halt.set()
         self.join()
 
+    def first_above_ns(self, row: int) -> int:
+        """When the first of the rows with a larger id could be read; one of them must be seen."""
+        with self._taking:
+            return min(at_ns for seen, at_ns in self.seen.items() if seen > row)
+
     def _take(self, message: Any) -> None:
         at_ns = monotonic_ns()
         if message is None or message.error():
@@ -121,8 +128,9 @@ class Reader(threading.Thread):
         row = json.loads(message.key())["id"]
         if row in self.seen:
             raise FatalError(f"{self._topic} holds the insert of row {row} twice")
-        self.seen[row] = at_ns
-        self.newest = max(self.newest, row)
+        with self._taking:
+            self.seen[row] = at_ns
+            self.newest = max(self.newest, row)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from benchmarks.debezium import QUICK, streaming, warm_worker
 from benchmarks.setting import Setting, create_table, init_source
 from benchmarks.shapes import USUAL
 from benchmarks.slots import create_slot, drop_slot
-from benchmarks.traffic import Traffic, traffic
+from benchmarks.traffic import Traffic, inserts, traffic
 from cdc.errors import FatalError
 from cdc.source.postgres import translated
 
@@ -78,7 +78,7 @@ def waits(setting: Setting, table: str, topic: str, who: str) -> tuple[list[floa
     seconds = setting.scaled(SECONDS, 2) + WARM_UP_S
     with (
         reading(setting.bootstrap, topic) as reader,
-        traffic(setting, table, RATE_PER_S, seconds) as commits,
+        traffic(setting, table, inserts(table), RATE_PER_S, seconds) as commits,
     ):
         _follow(setting, reader, commits, RATE_PER_S * seconds, who)
         return waits_ms(commits.commits(), reader.seen, RATE_PER_S * WARM_UP_S)

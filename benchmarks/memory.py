@@ -18,7 +18,7 @@ from benchmarks.consumer import keys, opened
 from benchmarks.setting import Setting, create_table, drop_table, init_source, load, servers_home
 from benchmarks.shapes import USUAL
 from benchmarks.slots import drop_slot
-from benchmarks.traffic import Traffic, traffic
+from benchmarks.traffic import Traffic, inserts, traffic
 from stack import servers
 
 LARGE_ROWS: Final = 5_000_000
@@ -74,7 +74,12 @@ def _kafka_down(setting: Setting) -> float:
         init_source(setting, source, table, "--no-snapshot")
         with capturing(setting, source) as run:
             with traffic(
-                setting, table, OUTAGE_RATE_PER_S, seconds, OUTAGE_TRANSACTION_ROWS
+                setting,
+                table,
+                inserts(table),
+                OUTAGE_RATE_PER_S,
+                seconds,
+                OUTAGE_TRANSACTION_ROWS,
             ) as commits:
                 _take_kafka_away(setting, run, commits, topic, away_s)
                 rows = len(commits.commits()) * OUTAGE_TRANSACTION_ROWS

@@ -46,6 +46,14 @@ def _below(value: float) -> Target:
     return Target(value, at_least=False)
 
 
+def _of_visible(view: str, said: str, p50: float | None, p99: float) -> tuple[Figure, Figure]:
+    typical = None if p50 is None else _below(p50)
+    return (
+        Figure(f"visible_{view}_p50_ms", f"commit to a reader of {said}, p50", "ms", 0, typical),
+        Figure(f"visible_{view}_p99_ms", "the same, p99", "ms", 0, _below(p99)),
+    )
+
+
 _RACERS: Final = {"capture": "capture", "debezium": "Debezium", "recvlogical": "pg_recvlogical"}
 
 
@@ -74,6 +82,68 @@ RACE_FIGURES: Final[Mapping[str, tuple[Figure, ...]]] = {
     race.name: _of_race(race.name) for race in RACES
 }
 """By race; shown in a table of their own. CPU is for a change, of the racer's process alone."""
+
+VISIBLE: Final = (
+    *_of_visible("redis", "Redis", 250, 600),
+    *_of_visible("opensearch", "OpenSearch, by a search", 250, 600),
+    *_of_visible("delta", "Delta", None, 3_000),
+    *_of_visible("join", "a join of two tables, in OpenSearch", None, 4_000),
+    Figure("visible_rate_per_s", "commits while that was measured, lowest", "/s", 1),
+    Figure("visible_look_ms", "from one look at a store to the next, mean, slowest", "ms", 1),
+    Figure("plain_merge_visible_p50_ms", "a plain MERGE into Delta, commit to reader, p50", "ms"),
+    Figure("plain_merge_visible_p99_ms", "the same, p99", "ms"),
+    Figure(
+        "latency_vs_plain_merge",
+        "Delta / plain MERGE, the worse of p50 and p99",
+        "",
+        2,
+        _below(0.5),
+    ),
+)
+_STORES: Final = (
+    ("delta", "Delta", 40_000),
+    ("redis", "Redis", 60_000),
+    ("opensearch", "OpenSearch", 25_000),
+)
+APPLY: Final = (
+    *(
+        Figure(
+            f"apply_{name}_changes_per_s",
+            f"catch-up of 1,000,000 changes of 100,000 keys: {said}",
+            "changes/s",
+            target=_at_least(target),
+        )
+        for name, said, target in _STORES
+    ),
+    *(
+        Figure(f"apply_{name}_with_start_changes_per_s", f"with Spark's start: {said}", "changes/s")
+        for name, said, _ in _STORES
+    ),
+    Figure(
+        "apply_opensearch_vs_bulk",
+        "changes/s of that / documents/s of opensearch-py's own bulk",
+        "",
+        2,
+        _at_least(0.6),
+    ),
+    Figure("apply_opensearch_documents_per_s", "documents that it has written", "/s"),
+    Figure("bulk_opensearch_documents_per_s", "opensearch-py's own bulk, its fastest helper", "/s"),
+    Figure("apply_vs_plain_merge", "changes/s: Delta / a plain MERGE", "", 2, _at_least(2)),
+    Figure("plain_merge_changes_per_s", "what people build today: a plain MERGE", "changes/s"),
+)
+GROWTH_ROWS: Final = (10_000, 100_000, 1_000_000)
+"""Rows of the mirrors that a batch of a joined view is measured over."""
+GROWTH: Final = (
+    *(
+        Figure(
+            f"growth_{rows}_batch_ms",
+            f"100 changes of a joined view, {rows:,} rows of mirrors",
+            "ms",
+        )
+        for rows in GROWTH_ROWS
+    ),
+    Figure("growth_ratio", "the largest / the smallest", "", 2),
+)
 
 MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
     "capture": (
@@ -167,6 +237,9 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
         Figure("bootstrap_redis_rows_per_s", "Redis", "rows/s", target=_at_least(60_000)),
         Figure("bootstrap_opensearch_rows_per_s", "OpenSearch", "rows/s", target=_at_least(15_000)),
     ),
+    "visible": VISIBLE,
+    "apply": APPLY,
+    "growth": GROWTH,
     "demo": (Figure("demo_s", "headwater demo, dependencies there", "s", 1, _below(240)),),
     "chaos": (
         Figure("chaos_seeds", "seeds of the fault test", "", target=_at_least(200)),
@@ -176,11 +249,19 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
         Figure("snapshot_seeds", "seeds of killed snapshots", "", target=_at_least(50)),
         Figure("snapshot_failures", "of which something was wrong in", "", target=_below(1)),
     ),
+    "view-seeds": (
+        Figure("view_seeds", "seeds of views that are maintained", "", target=_at_least(200)),
+        Figure("view_spark_seeds", "of them with Spark and kills", ""),
+        Figure("view_failures", "of which something was wrong in", "", target=_below(1)),
+    ),
 }
 """In the order in which they run."""
 
-ON_REQUEST: Final = frozenset({"chaos", "snapshot-seeds"})
-"""Run only when named: they take longer than all others together."""
+ON_REQUEST: Final = frozenset(
+    {"visible", "apply", "growth", "chaos", "snapshot-seeds", "view-seeds"}
+)
+"""Run only when named: seeds take longer than all others together, and the measurements of views
+have not gone through at full size yet: one that fails would end the run."""
 
 FIGURES: Final[Mapping[str, Figure]] = {
     figure.name: figure for figures in MEASUREMENTS.values() for figure in figures

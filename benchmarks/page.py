@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from benchmarks.metrics import MEASUREMENTS, RACE_FIGURES, Figure
+from benchmarks.metrics import GROWTH_ROWS, MEASUREMENTS, RACE_FIGURES, Figure
 from benchmarks.report import number, said_target, verdict
 from benchmarks.results import RESULTS, Results, write_results
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 _BEGIN: Final = "<!-- results: written by headwater bench -->\n"
 _END: Final = "<!-- end of results -->\n"
+_BAR: Final = 40
 _RACE_HEADINGS: Final = (
     "race",
     "capture /s",
@@ -48,7 +49,7 @@ def update_page(results: Mapping[str, float | str], page: Path = PAGE) -> None:
 
 def render(results: Mapping[str, float | str]) -> str:
     """Markdown: the machine, the races, the figures; what was not measured is left out."""
-    parts = [_machine(results), *_races(results), *_figures(results)]
+    parts = [_machine(results), *_races(results), *_figures(results), *_growth(results)]
     return "\n" + "\n\n".join(parts) + "\n\n"
 
 
@@ -99,6 +100,16 @@ def _figures(results: Mapping[str, float | str]) -> Iterator[str]:
     ]
     if rows:
         yield _table(("figure", "what", "target", "measured", ""), rows)
+
+
+def _growth(results: Mapping[str, float | str]) -> Iterator[str]:
+    """One line a size; bars of the same scale."""
+    names = {rows: f"growth_{rows}_batch_ms" for rows in GROWTH_ROWS}
+    if all(name in results for name in names.values()):
+        took = {rows: float(results[name]) for rows, name in names.items()}
+        scale = _BAR / max(took.values())
+        rows = [[f"{n:,}", f"{ms:,.0f}", "█" * max(1, round(ms * scale))] for n, ms in took.items()]
+        yield _table(("rows of mirrors", "ms for 100 changes of a joined view", ""), rows)
 
 
 def _figure(figure: Figure, value: float) -> list[str]:

@@ -11,7 +11,7 @@ from benchmarks.consumer import Reader, reading
 from benchmarks.setting import Setting, create_table, init_source
 from benchmarks.shapes import USUAL
 from benchmarks.slots import drop_slot
-from benchmarks.traffic import Traffic, traffic
+from benchmarks.traffic import Traffic, inserts, traffic
 from cdc.errors import FatalError
 from cdc.source.postgres import Connection, translated
 from demo.processes import Process, tail
@@ -37,7 +37,7 @@ def measure_restart(setting: Setting) -> dict[str, float]:
         process = capture_process(setting, source)
         with (
             reading(setting.bootstrap, topic_of(source, table)) as reader,
-            traffic(setting, table, RATE_PER_S, _TRAFFIC_S) as commits,
+            traffic(setting, table, inserts(table), RATE_PER_S, _TRAFFIC_S) as commits,
         ):
             run = _Run(conn, table, process, reader, commits)
             process.start()
@@ -72,8 +72,7 @@ class _Run:
         started_ns = time.monotonic_ns()
         self._process.start()
         self._await(lambda: self._reader.newest > newest, "an event")
-        arrived = [at_ns for row, at_ns in list(self._reader.seen.items()) if row > newest]
-        return (min(arrived) - started_ns) / 1e9
+        return (self._reader.first_above_ns(newest) - started_ns) / 1e9
 
     def end(self) -> None:
         """Wait until every committed row was read; ``Reader`` refuses those that come twice."""

@@ -8,7 +8,9 @@ from typing import Final
 
 from benchmarks.beside import measure_beside
 from benchmarks.bootstrap import measure_bootstrap
+from benchmarks.catchup import measure_catch_up
 from benchmarks.consumer import librdkafka_version
+from benchmarks.growth import measure_growth
 from benchmarks.latency import measure_latency
 from benchmarks.memory import measure_memory
 from benchmarks.metrics import MEASUREMENTS, ON_REQUEST, ROWS
@@ -20,6 +22,7 @@ from benchmarks.seeds import SEEDS, measure_seeds
 from benchmarks.setting import Setting, Watch, open_setting, server_versions, servers_home
 from benchmarks.snapshot import measure_snapshot
 from benchmarks.story import measure_demo
+from benchmarks.visible import measure_visible
 from cdc.errors import UsageError
 from stack import servers
 from stack.guardian import Guardian
@@ -32,6 +35,9 @@ _ON_SERVERS: Final[Mapping[str, Callable[[Setting], dict[str, float]]]] = {
     "snapshot": measure_snapshot,
     "beside": measure_beside,
     "bootstrap": measure_bootstrap,
+    "visible": measure_visible,
+    "apply": measure_catch_up,
+    "growth": measure_growth,
 }
 Done = Callable[[str, Mapping[str, float]], None]
 """Hears of each measurement's figures."""
@@ -59,16 +65,19 @@ def measure(
     ``watch`` gives each measurement its own observer. The demo and the seeds come last, when the
     servers of the others are gone.
     """
+
+    def scaled(seeds: int) -> int:
+        return max(1, round(seeds * rows / ROWS))
+
     require_proc()
     on_servers = [name for name in names if name in _ON_SERVERS]
     if on_servers:
         _measure_on_servers(home, on_servers, rows, watch, done)
     if "demo" in names:
         done("demo", measure_demo(home, watch("demo")))
-    for name, seeds in SEEDS.items():
+    for name in SEEDS:
         if name in names:
-            count = max(1, round(seeds * rows / ROWS))
-            done(name, measure_seeds(name, home, count, watch(name)))
+            done(name, measure_seeds(name, home, scaled, watch(name)))
 
 
 def facts(rows: int, load_before: float) -> Results:

@@ -92,6 +92,32 @@ USUAL: Final = Shape(
         ),
     ),
 )
+CUSTOMERS: Final = Shape(
+    "customers",
+    (
+        Column("id", "integer", "i::int"),
+        Column("name", "text not null", "'customer ' || md5(i::text)"),
+        Column("city", "text not null", "'city ' || mod(i, 500)"),
+        Column("credit", "numeric(12, 2) not null", "mod(i, 1000000) / 100.0"),
+    ),
+)
+"""What a view joins orders with."""
+STRIDE: Final = 7919
+"""A prime: ``i * STRIDE`` modulo a power of ten goes to all rows, neighbours far apart."""
+
+
+def orders_of(customers: int) -> Shape:
+    """Usual rows that belong to so many customers, each of whom has about as many of them."""
+    belongs = f"1 + mod(i * {STRIDE}, {customers})::int"
+    return Shape(
+        "orders",
+        tuple(
+            column._replace(value=belongs) if column.name == "customer_id" else column
+            for column in USUAL.columns
+        ),
+    )
+
+
 WIDE: Final = Shape(
     "wide",
     (

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from benchmarks.setting import Setting
+from benchmarks.shapes import USUAL
 from cdc.errors import FatalError
 from demo.processes import tail
 
@@ -37,7 +38,7 @@ class Traffic:
         self._child.terminate()
 
     def commits(self) -> dict[int, int]:
-        """When each transaction's COMMIT returned, in monotonic ns, by its first row's id.
+        """When each transaction's COMMIT returned, in monotonic ns, by its first number.
 
         Waits for the end, which has to be due.
         """
@@ -47,14 +48,24 @@ class Traffic:
         return {int(row): int(at) for row, at in (line.split() for line in lines)}
 
 
+def inserts(table: str) -> list[str]:
+    """New rows of the usual shape, their ids the numbers that are written."""
+    return [USUAL.insert(table, "%(first)s", "%(last)s").decode()]
+
+
 @contextmanager
 def traffic(
-    setting: Setting, table: str, rate_per_s: int, seconds: int, transaction_rows: int = 1
+    setting: Setting,
+    name: str,
+    statements: Sequence[str],
+    rate_per_s: int,
+    seconds: int,
+    transaction_rows: int = 1,
 ) -> Iterator[Traffic]:
-    """Rows of the usual shape into a table, their ids counted from 1; killed at the end."""
-    output, log = setting.home / "commits.txt", setting.log(f"traffic-{table}")
+    """Transactions of one statement each, as ``benchmarks.writer`` has them; killed at the end."""
+    output, log = setting.home / "commits.txt", setting.log(f"traffic-{name}")
     numbers = (str(number) for number in (rate_per_s, seconds, transaction_rows))
-    command = [sys.executable, "-m", "benchmarks.writer", setting.dsn, table, *numbers]
+    command = [sys.executable, "-m", "benchmarks.writer", setting.dsn, *numbers, *statements]
     with output.open("wb") as commits, log.open("wb") as errors:
         child = subprocess.Popen(command, stdout=commits, stderr=errors)
         try:

@@ -44,6 +44,17 @@ PROMISED = {
     "bootstrap_delta_rows_per_s",
     "bootstrap_redis_rows_per_s",
     "bootstrap_opensearch_rows_per_s",
+    *(
+        f"visible_{view}_{of}_ms"
+        for view in ("redis", "opensearch", "delta", "join")
+        for of in ("p50", "p99")
+    ),
+    *(f"apply_{store}_changes_per_s" for store in ("delta", "redis", "opensearch")),
+    "apply_opensearch_vs_bulk",
+    "apply_vs_plain_merge",
+    "latency_vs_plain_merge",
+    "view_seeds",
+    "view_failures",
     "commit_to_kafka_p50_ms",
     "commit_to_kafka_p99_ms",
     "demo_s",
@@ -192,16 +203,22 @@ def test_snapshots_give_medians_and_the_worst_shape_beside_debezium_decides() ->
 
 def test_chaos_is_counted_from_what_it_prints() -> None:
     printed = json.dumps({"seeds": 200, "failures": [7, 19], "kills": 900})
-    assert seeds.figures("chaos", printed) == {"chaos_seeds": 200, "chaos_failures": 2}
-    assert seeds.figures("snapshot-seeds", printed).keys() == {
+    assert seeds.figures("chaos", [printed]) == {"chaos_seeds": 200, "chaos_failures": 2}
+    assert seeds.figures("snapshot-seeds", [printed]).keys() == {
         figure.name for figure in MEASUREMENTS["snapshot-seeds"]
+    }
+    with_spark = json.dumps({"seeds": 20, "failures": [3]})
+    assert seeds.figures("view-seeds", [printed, with_spark]) == {
+        "view_seeds": 200,
+        "view_spark_seeds": 20,
+        "view_failures": 3,
     }
 
 
 def test_seeds_are_found_wherever_the_bench_is_run_from(tmp_path: Path) -> None:
     """The installed command has neither the checkout nor its tests on its path."""
     run = "from pathlib import Path; from benchmarks.seeds import measure_seeds as run; "
-    run += "run('snapshot-seeds', Path('home'), 1.5, print)"  # refused by the tests' own command
+    run += "run('snapshot-seeds', Path('home'), lambda _: 1.5, print)"  # refused by the command
     command = [sys.executable, "-P", "-c", run]
     found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert "exit code 2" in found.stderr

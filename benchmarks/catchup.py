@@ -1,0 +1,163 @@
+"""How fast a backlog is applied: ``headwater apply --available-now``, store by store, beside a
+plain MERGE over the same topic and opensearch-py's own bulk of the documents that come out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from statistics import median
+from typing import Final, NamedTuple
+
+from benchmarks import contents
+from benchmarks.bulk import bulk_rates
+from benchmarks.capturing import await_count, capturing, require_exactly, slot_of, topic_of
+from benchmarks.consumer import opened
+from benchmarks.contents import require_same
+from benchmarks.metrics import REPEATS
+from benchmarks.plain import Spans, merge_now, plain_table
+from benchmarks.setting import (
+    Setting,
+    create_table,
+    drop_table,
+    headwater,
+    init_source,
+    load,
+)
+from benchmarks.shapes import STRIDE, USUAL
+from benchmarks.slots import drop_slot
+from benchmarks.viewing import Declared, applied, at_of, declare, events, lake, open_stores
+from cdc.errors import FatalError
+from cdc.source.postgres import Connection, translated
+from stack.servers import Endpoints
+
+_SOURCE: Final = "caught_up"
+_TABLE: Final = "orders_behind"
+CHANGES_A_KEY: Final = 10
+"""An insert and nine updates."""
+_TRANSACTION_ROWS: Final = 1_000
+_TIMEOUT_S: Final = 600.0
+_STORES: Final = ("delta", "redis", "opensearch")
+
+
+class Caught(NamedTuple):
+    """A run, and how many rows it gave to its store."""
+
+    spans: Spans
+    written: int
+
+
+def measure_catch_up(setting: Setting) -> dict[str, float]:
+    """Changes a second of each store and of the plain MERGE; medians of ``REPEATS`` runs."""
+    stores = open_stores(setting)
+    runs: dict[str, list[Caught]] = {name: [] for name in (*_STORES, "plain")}
+    bulk: list[float] = []
+    with setting.connect() as conn:
+        create_table(conn, USUAL, _TABLE)
+        init_source(setting, _SOURCE, _TABLE, "--no-snapshot")
+        _fill_topic(setting, conn)
+        repeats = setting.scaled(REPEATS, 1)
+        declare(setting, _SOURCE, stores, _views(repeats))
+        for i in range(repeats):  # in turns, so that what disturbs the machine disturbs all
+            for store in _STORES:
+                runs[store].append(_apply(setting, stores, store, i))
+            runs["plain"].append(_merge(setting, i))
+            bulk.append(max(bulk_rates(stores.opensearch_url, _view("opensearch", i)).values()))
+        drop_slot(conn, slot_of(_SOURCE))
+        drop_table(conn, _TABLE)
+    return catch_up_figures(setting.rows, runs, bulk)
+
+
+def catch_up_figures(
+    changes: int, runs: Mapping[str, list[Caught]], bulk: list[float]
+) -> dict[str, float]:
+    """Medians. Rates are of the stream; those with Spark's start are of the whole process."""
+
+    def rate(name: str) -> float:
+        return changes / median(run.spans.stream_s for run in runs[name])
+
+    figures = {f"apply_{store}_changes_per_s": rate(store) for store in _STORES}
+    for store in _STORES:
+        whole = changes / median(run.spans.process_s for run in runs[store])
+        figures[f"apply_{store}_with_start_changes_per_s"] = whole
+    of_opensearch = runs["opensearch"]
+    return {
+        **figures,
+        "apply_opensearch_documents_per_s": median(
+            r.written / r.spans.stream_s for r in of_opensearch
+        ),
+        "bulk_opensearch_documents_per_s": median(bulk),
+        "apply_opensearch_vs_bulk": figures["apply_opensearch_changes_per_s"] / median(bulk),
+        "plain_merge_changes_per_s": rate("plain"),
+        "apply_vs_plain_merge": figures["apply_delta_changes_per_s"] / rate("plain"),
+    }
+
+
+def _fill_topic(setting: Setting, conn: Connection) -> None:
+    """Inserts of all keys, then updates of all of them, again and again, through capture."""
+    keys = setting.rows // CHANGES_A_KEY
+    load(setting, conn, USUAL, _TABLE, keys, _TRANSACTION_ROWS)
+    update_keys(setting, conn, _TABLE, keys)
+    with opened(setting.bootstrap, topic_of(_SOURCE, _TABLE)) as log:
+        with capturing(setting, _SOURCE) as run:
+            await_count(
+                log,
+                setting.rows,
+                run.process.check,
+                lambda part: setting.watch("changes on their way to Kafka", part),
+            )
+        require_exactly(log.count(), setting.rows, run.process.name)
+
+
+def update_keys(setting: Setting, conn: Connection, table: str, keys: int) -> None:
+    """One key after the other, in an order that is not theirs, until there are as many changes as
+    the setting says, the inserts among them."""
+    step = min(_TRANSACTION_ROWS, keys)
+    with translated(f"updating {table}"):
+        conn.execute("set synchronous_commit = off")
+        for first in range(keys + 1, setting.rows + 1, step):
+            last = min(setting.rows, first + step - 1)
+            conn.execute(
+                f"update public.{table} set total = i, updated_at = updated_at + interval '1 hour'"
+                f" from generate_series({first}, {last}) i"
+                f" where id = 1 + mod(i::bigint * {STRIDE}, {keys})".encode()
+            )
+            setting.watch(f"updating {table}", last / setting.rows)
+        conn.execute("reset synchronous_commit")
+
+
+def _views(repeats: int) -> list[Declared]:
+    sql = f"select * from {_TABLE}"
+    return [Declared(_view(store, i), store, sql) for i in range(repeats) for store in _STORES]
+
+
+def _view(store: str, i: int) -> str:
+    return f"behind_{store}_{i}"
+
+
+def _apply(setting: Setting, stores: Endpoints, store: str, i: int) -> Caught:
+    """One store, once: a new view, from the topic's beginning to its end."""
+    view = _view(store, i)
+    log, began = f"apply-{view}", time.monotonic()
+    command = ("apply", view, "--available-now", "--json")
+    headwater(setting, _SOURCE, *command, log=log, timeout_s=_TIMEOUT_S)
+    process_s = time.monotonic() - began
+    started = next(events(setting.log(log), "view_started"))
+    batches = applied(setting.log(log))
+    if (records := sum(batch.records for batch in batches)) != setting.rows:
+        raise FatalError(f"view {view} was made of {records} of {setting.rows} changes")
+    found = {
+        "delta": lambda: contents.in_delta(lake(setting) / view),
+        "redis": lambda: contents.in_redis(stores.redis_url, view),
+        "opensearch": lambda: contents.in_opensearch(stores.opensearch_url, view),
+    }
+    require_same(setting, _TABLE, found[store](), f"view {view}")
+    spans = Spans(process_s, batches[-1].at - at_of(started))
+    return Caught(spans, sum(batch.rows for batch in batches))
+
+
+def _merge(setting: Setting, i: int) -> Caught:
+    """The plain MERGE, once."""
+    table = plain_table(setting, f"behind_{i}")
+    spans = merge_now(setting, topic_of(_SOURCE, _TABLE), table)
+    require_same(setting, _TABLE, contents.in_delta(table), "the plain MERGE's table")
+    return Caught(spans, 0)
