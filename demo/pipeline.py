@@ -9,6 +9,7 @@ from typing import Any
 from cdc.errors import FatalError
 from demo.home import Home
 from demo.processes import Process, run, tail
+from demo.stopped import StoppedViews
 
 
 class Pipeline:
@@ -18,11 +19,14 @@ class Pipeline:
         self._home = home
         self.capture = self._process("capture", "capture")
         self.job = self._process("Spark job", "apply", "--json")
+        self._stopped = StoppedViews(self.job.log)
 
     def check(self) -> None:
-        """Raise ``FatalError`` with the tail of its log when a process died unasked."""
+        """Raise ``FatalError`` when a process died unasked, with the tail of its log, or when a
+        view stopped, with what it said."""
         for process in (self.capture, self.job):
             process.check()
+        self._stopped.check()
 
     def stop(self) -> None:
         """Stop all, the readers of the log first."""

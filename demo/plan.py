@@ -2,8 +2,9 @@
 
 Each flight of the day is announced, delayed, leaves and lands, or is cancelled and deleted. The
 order is that of the day's own clock; estimates and gates come from a seed, so a plan is the same
-on every run. Between them stand the four moments the demo is about: a primary key changes, one
-transaction touches 50,000 rows, a column is added, and (made by the story) processes are killed.
+on every run. Between them stand the moments the demo is about: a primary key changes, one
+transaction touches 50,000 rows, a column is added, one row changes that thousands of joined ones
+show, and (made by the story) processes are killed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ BULK_ROWS = 50_000
 RENUMBERED = 1_000_000
 _MIDNIGHT = datetime.fromisoformat(f"{LIVE_DATE}T05:00:00").replace(tzinfo=UTC)
 _LATE_MIN = 15
-_MOMENTS = {"key change": 0.25, "bulk": 0.35, "alter": 0.50}
+_MOMENTS = {"key change": 0.25, "bulk": 0.35, "alter": 0.50, "rename": 0.70}
 """Where in the day the special transactions stand, as a fraction of all transactions."""
 
 Values = tuple[object, ...]
@@ -50,6 +51,9 @@ AIRCRAFT = (
 AIRCRAFT_FLIGHT = "update public.planes set flight_id = %s where flight_id = %s"
 KEY_CHANGE = "update public.flights set id = %s where id = %s"
 ALTER = "alter table public.flights add column gate text"
+RENAME = "update public.airlines set name = %s where carrier = %s"
+RENAMED = ("Southwest Airlines Co.", "FL")
+"""AirTran, with 3,260 flights of the year: a year later they flew as Southwest's."""
 BULK = (
     "update public.flights set dep_delay = dep_delay + case origin when 'JFK' then 6 else -6 end"
     " where id in (select id from public.flights"
@@ -115,13 +119,14 @@ def _with_moments(
     ordered: list[Transaction], chance: random.Random, bulk: int
 ) -> list[Transaction]:
     """Put the special transactions in their places; from the ALTER on, departures name a gate."""
-    renumber, correct, alter = (round(share * len(ordered)) for share in _MOMENTS.values())
+    renumber, correct, alter, rename = (round(share * len(ordered)) for share in _MOMENTS.values())
     landed = next((t for t in reversed(ordered[:renumber]) if t.kind == "landing"), None)
     if landed is None:
         raise ValueError("the day is too short: no flight has landed before a quarter of it")
     old = str(landed.statements[0][1][-1])
     new = str(int(old) + RENUMBERED)
     key_change = ((KEY_CHANGE, (new, old)), (AIRCRAFT_FLIGHT, (new, old)))
+    gated = [_at_gate(transaction, chance) for transaction in ordered[alter:]]
     return [
         *ordered[:renumber],
         Transaction("key change", key_change),
@@ -129,7 +134,9 @@ def _with_moments(
         _one("bulk", BULK, (LIVE_DATE, bulk)),
         *ordered[correct:alter],
         _one("alter", ALTER, ()),
-        *(_at_gate(transaction, chance) for transaction in ordered[alter:]),
+        *gated[: rename - alter],
+        _one("rename", RENAME, RENAMED),
+        *gated[rename - alter :],
     ]
 
 

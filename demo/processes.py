@@ -26,13 +26,21 @@ LINE_CHARS = 400
 
 
 class Process:
-    """A long-running ``headwater`` command that may be killed and started again."""
+    """A long-running ``headwater`` command, or another program's, that may be killed and started
+    again."""
 
-    def __init__(self, name: str, arguments: Sequence[str], log: Path, guardian: Guardian) -> None:
+    def __init__(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        log: Path,
+        guardian: Guardian,
+        program: Sequence[str] | None = None,
+    ) -> None:
         self.name = name
         self.log = log
         self._guardian = guardian
-        self._command = [*headwater(), *arguments]
+        self._command = [*(headwater() if program is None else program), *arguments]
         self._child: subprocess.Popen[bytes] | None = None
 
     @property

@@ -87,8 +87,8 @@ def around(addresses: Addresses, home: Path) -> str:
   The servers are still up. Look around:
     source      {addresses.dsn}
     lake        {home / "lake" / "flights"}  (Delta table)
-    search      {addresses.opensearch}/flight_search/_search?q=how_late:late
-    cache       redis-cli -p {cache.port} --scan --pattern 'aircraft:*'
+    search      {addresses.opensearch}/flight_search/_search?q=destination.name:Chicago
+    cache       redis-cli -p {cache.port} hget aircraft@1:N239JB doc
     topics      {addresses.kafka}  {SOURCE}.public.*
   Go on:        headwater --config {home / "headwater.toml"} capture
   Stop them:    headwater down --home {home / "servers"}"""

@@ -21,15 +21,22 @@ class Goal(NamedTuple):
 
 
 class Watch:
-    """Polls Kafka at most every half second; ``views`` maps each view to its table."""
+    """Polls Kafka at most every half second; ``views`` maps each view to its tables."""
 
     def __init__(
-        self, bootstrap_servers: str, source: str, tables: Sequence[str], views: Mapping[str, str]
+        self,
+        bootstrap_servers: str,
+        source: str,
+        tables: Sequence[str],
+        views: Mapping[str, Sequence[str]],
     ) -> None:
         self._broker = Broker(bootstrap_servers)
         self._source = source
         self._topics = [table_topic(source, "public", table) for table in tables]
-        self._views = {view: table_topic(source, "public", table) for view, table in views.items()}
+        self._views = {
+            view: [table_topic(source, "public", table) for table in read]
+            for view, read in views.items()
+        }
         self._next = 0.0
 
     def __enter__(self) -> Watch:
@@ -46,8 +53,7 @@ class Watch:
         ends = self._broker.end_offsets(self._topics)
         board.events = sum(sum(of_topic.values()) for of_topic in ends.values())
         for view in board.views:
-            topic = self._views[view.name]
-            view.behind = _missing(ends[topic], self._applied(view.name))
+            view.behind = self._missing(ends, view.name)
 
     def goal(self, lsn: int) -> Goal | None:
         """What has to be applied for everything committed up to ``lsn``; None while capture has
@@ -67,13 +73,15 @@ class Watch:
 
     def reached(self, goal: Goal, view: str) -> bool:
         """Whether a view has applied all that a goal names."""
-        return _missing(goal.offsets.get(self._views[view], {}), self._applied(view)) == 0
+        return self._missing(goal.offsets, view) == 0
 
-    def _applied(self, view: str) -> dict[int, int]:
-        topic = self._views[view]
-        return self._broker.committed(view_group(view), [topic]).get(topic, {})
+    def _missing(self, ends: Offsets, view: str) -> int:
+        """Records between what a view has applied and the ends, over its tables' topics."""
+        topics = self._views[view]
+        applied = self._broker.committed(view_group(view), topics)
+        return sum(_between(applied.get(topic, {}), ends.get(topic, {})) for topic in topics)
 
 
-def _missing(ends: Mapping[int, int], applied: Mapping[int, int]) -> int:
-    """Records between what is applied and the ends, over the partitions of one topic."""
+def _between(applied: Mapping[int, int], ends: Mapping[int, int]) -> int:
+    """Records from what is applied to the ends, over the partitions of one topic."""
     return sum(max(0, end - applied.get(partition, 0)) for partition, end in ends.items())

@@ -15,14 +15,14 @@ from stack import servers
 SEED = 2013
 
 
-@pytest.mark.timeout(960)
+@pytest.mark.timeout(1560)
 def test_every_view_equals_the_source_after_a_day_with_two_kills(tmp_path: Path) -> None:
     home = tmp_path / "demo"
     command = [sys.executable, "-c", "from cdc.cli.app import main; main()", "demo"]
     options = ["--home", str(home), "--flights", "5000", "--seed", str(SEED), "--json"]
     try:
         done = subprocess.run(
-            [*command, *options], capture_output=True, text=True, timeout=900, check=False
+            [*command, *options], capture_output=True, text=True, timeout=1500, check=False
         )
     finally:
         left = servers.purge(home / "servers")

@@ -62,7 +62,7 @@ def test_the_day_holds_every_kind_of_change(data: Data, day: list[Transaction]) 
     assert kinds["departure"] == left
     assert kinds["cancel"] == len(data.live) - left
     assert kinds["delay"] > 100
-    assert kinds["key change"] == kinds["bulk"] == kinds["alter"] == 1
+    assert kinds["key change"] == kinds["bulk"] == kinds["alter"] == kinds["rename"] == 1
 
 
 def test_a_flight_is_inserted_before_anything_else_happens_to_it(day: list[Transaction]) -> None:
