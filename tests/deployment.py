@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import get_ident
@@ -23,6 +24,7 @@ from cdc.lsn import parse_lsn
 from cdc.topics import progress_topic, table_topic
 from tests import forked
 from tests.forked import Child
+from tests.lending import BORROWING, Lender
 from tests.waiting import wait_until
 
 _STOP_S = 60.0
@@ -59,6 +61,8 @@ class Deployment:
     settings: str = ""
     """Further lines of [source]."""
     environment: dict[str, str] = field(default_factory=dict)
+    jvm: Lender | None = None
+    """Where commands have Spark; None: each starts one of its own."""
 
     @property
     def config(self) -> Path:
@@ -92,8 +96,13 @@ class Deployment:
 
     def _start(self, arguments: tuple[str, ...], out: IO[str], err: IO[str]) -> Child:
         self.write()
-        environ = {**os.environ, **self.environment}
-        return forked.start(["--config", str(self.config), *arguments], out, err, environ)
+        environ, command = {**os.environ, **self.environment}, ["--config", str(self.config)]
+        if self.jvm is None or not BORROWING & {*arguments}:
+            return forked.start([*command, *arguments], out, err, environ)
+        loan = self.jvm.lend()
+        back = partial(self.jvm.taken_back, loan)
+        environ |= loan.environ()
+        return forked.start([*command, *arguments], out, err, environ, back)
 
     def init(self) -> None:
         """``headwater init``, which must succeed."""

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import opensearchpy
 import psycopg
@@ -21,12 +21,10 @@ from cdc.topics import view_dead_letters_topic, view_group
 from jobs.letters import read_letters
 from jobs.state import view_directory
 from tests.events import delete, event, truncate
-from tests.killing import Driver, Lent, forget_driver
+from tests.killing import Driver
+from tests.lending import Lender
 from tests.waiting import wait_until
 from tests.written import CUSTOMERS, ORDERS, Log
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _FOLDED = "select id, customer_id, note from orders"
 _JOINED = """
@@ -66,10 +64,8 @@ class Expected(NamedTuple):
 class EveryStore:
     """Two tables, what they hold, and a view of them in each store."""
 
-    def __init__(
-        self, spark: SparkSession, jvm: Lent, kafka: str, source: str, home: Path, urls: Urls
-    ) -> None:
-        self.spark, self.jvm, self.home = spark, jvm, home
+    def __init__(self, jvm: Lender, kafka: str, source: str, home: Path, urls: Urls) -> None:
+        self.jvm, self.home = jvm, home
         self.broker = Broker(kafka)
         self.orders, self.customers = Log(kafka, source, "orders"), Log(kafka, source, "customers")
         self.orders.describe(ORDERS)
@@ -141,7 +137,7 @@ class EveryStore:
     def started(self, held: bool = False) -> Driver:
         """A driver; ``held``: it repeats the batches that were killed, and waits at the next."""
         after = {view: self._planned(view) for view in self.views.values()} if held else None
-        return Driver(self.jvm, self.config, self.home, after)
+        return Driver(self.jvm.lend(), self.config, self.home, after)
 
     def _planned(self, view: str) -> int:
         """The newest batch, committed or not."""
@@ -158,7 +154,7 @@ class EveryStore:
     def forget(self, driver: Driver) -> None:
         """Kill what may still live of a driver."""
         driver.kill()
-        forget_driver(self.spark)
+        self.jvm.taken_back(driver.loan)
 
     def settled(self, driver: Driver) -> None:
         """Wait until all is applied, and ``check``."""

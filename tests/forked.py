@@ -24,9 +24,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Final
 
+from tests.lending import borrow_as_told
+
 PRELOADED: Final = (
     *("cdc.capture.loop", "cdc.capture.health", "cdc.cli.init_steps", "cdc.lag"),
     *("cdc.preflight", "rich.progress", "rich.table"),
+    *("jobs.apply", "jobs.sinks", "jobs.texts", "deltalake", "pyarrow.parquet"),
 )
 _LONGEST_S: Final = 3600.0
 
@@ -34,8 +37,10 @@ _LONGEST_S: Final = 3600.0
 class Child:
     """A command that was started; as much of ``subprocess.Popen`` as tests use."""
 
-    def __init__(self, arguments: Sequence[str], status: int) -> None:
-        self._arguments = arguments
+    def __init__(
+        self, arguments: Sequence[str], status: int, ended: Callable[[], None] | None
+    ) -> None:
+        self._arguments, self._ended = arguments, ended
         self._status = os.fdopen(status, "rb")
         self.pid = int(self._status.readline())
         self.returncode: int | None = None
@@ -58,6 +63,8 @@ class Child:
     def _end(self) -> None:
         self.returncode = int(self._status.readline())
         self._status.close()
+        if self._ended is not None:
+            self._ended()
 
     def send_signal(self, number: signal.Signals) -> None:
         """To this process alone, unless it has ended."""
@@ -108,9 +115,14 @@ _TEMPLATE: Final = _Template()
 
 
 def start(
-    arguments: Sequence[str], stdout: IO[str], stderr: IO[str], environ: Mapping[str, str]
+    arguments: Sequence[str],
+    stdout: IO[str],
+    stderr: IO[str],
+    environ: Mapping[str, str],
+    ended: Callable[[], None] | None = None,
 ) -> Child:
-    """``headwater`` with these arguments, in a session of its own."""
+    """``headwater`` with these arguments, in a session of its own. ``ended`` is called when its end
+    is noticed."""
     request = {"arguments": list(arguments), "environ": dict(environ), "cwd": os.getcwd()}
     status, pipe = os.pipe()
     try:
@@ -118,7 +130,7 @@ def start(
         _TEMPLATE.request(json.dumps(request).encode(), descriptors)
     finally:
         os.close(pipe)
-    return Child(arguments, status)
+    return Child(arguments, status, ended)
 
 
 def _serve(requests: socket.socket) -> None:
@@ -168,6 +180,7 @@ def _become(request: dict[str, object]) -> None:
     os.environ.clear()
     os.environ.update(environ)
     os.chdir(str(request["cwd"]))
+    borrow_as_told()
 
 
 def main() -> None:

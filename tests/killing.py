@@ -5,12 +5,11 @@ of its own that stops before or behind some of them: where each view that was gi
 reached it, the process kills itself. So one kill serves several views, each at a place of its own.
 
 It is the Python process that dies, as it is: nothing of it is undone or finished. The JVM is that
-of the test's session, lent to one driver after the other, as a start of Spark costs as much as many
-kills. With a whole ``kill -9`` (``tests/integration/test_apply_command.py``, ``tests/chaos``) it
+of the test's session, lent (``tests.lending``), as a start of Spark costs as much as many kills.
+With a whole ``kill -9`` (``tests/integration/test_apply_command.py``, ``tests/chaos``) it
 goes too, and to what is kept that is the same: the JVM writes to a checkpoint, a store or Kafka
 only what Python asks for, but for the plan of a batch before Python is given it, and its commit
-once Python has returned. What it remembers is taken from it: each driver has a session of its own,
-streams of the dead one are stopped, and what it had cached is dropped.
+once Python has returned. What it remembers of a dead driver is taken from it.
 """
 
 from __future__ import annotations
@@ -19,21 +18,17 @@ import json
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import wraps
 from importlib import import_module
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final
 
+from tests.lending import Loan, attached
 from tests.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 STEPS: Final[Mapping[str, tuple[str, ...]]] = {
     "batch": ("jobs.query:ViewQuery._run",),
@@ -77,13 +72,6 @@ _PRELOADED: Final = (
 )
 
 
-class Lent(NamedTuple):
-    """The JVM of a session, as another process finds it."""
-
-    port: int
-    secret: str
-
-
 class Driver:
     """``headwater apply`` of all views of a configuration, until it is killed.
 
@@ -92,18 +80,19 @@ class Driver:
 
     def __init__(
         self,
-        lent: Lent,
+        loan: Loan,
         config: Mapping[str, Any],
         home: Path,
         held: Mapping[str, int] | None = None,
     ) -> None:
+        self.loan = loan
         self._home, self._held = home, dict(held or {})
         for name in ("armed.json", *map(_holding, self._held)):
             (home / name).unlink(missing_ok=True)
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(list(_PRELOADED))
         self._process: ForkServerProcess = context.Process(
-            target=_drive, args=(lent, config, home, self._held), daemon=True
+            target=_drive, args=(loan, config, home, self._held), daemon=True
         )
         self._process.start()
 
@@ -149,43 +138,7 @@ def traced(home: Path) -> list[str]:
     return (home / "trace").read_text().splitlines()
 
 
-@contextmanager
-def lent(spark: SparkSession) -> Iterator[Lent]:
-    """The session's JVM; its callbacks go to drivers meanwhile, and then to this process again."""
-    from py4j.java_gateway import JavaObject
-
-    gateway: Any = spark.sparkContext._gateway
-    parameters = gateway.gateway_parameters
-    try:
-        yield Lent(parameters.port, parameters.auth_token)
-    finally:
-        forget_driver(spark)
-        if gateway.__dict__.get("_callback_server") is not None:
-            server: Any = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
-            address = server.getCallbackClient().getAddress()
-            server.resetCallbackClient(address, gateway._python_proxy_port)
-        _sessions(gateway.jvm).setDefaultSession(spark._jsparkSession)
-
-
-def forget_driver(spark: SparkSession) -> None:
-    """Take from the JVM what a dead driver has left there."""
-    active = spark._jsparkSession.sharedState().activeStreamingQueries()
-
-    def none() -> bool:
-        for id_ in list(active):
-            if (query := active.get(id_)) is not None:
-                query.stop()
-        return not len(active)
-
-    wait_until(none, "the streams of a dead driver to end")
-    spark.catalog.clearCache()
-
-
-def _sessions(jvm: Any) -> Any:
-    return getattr(jvm, "org.apache.spark.sql.classic.SparkSession")
-
-
-def _drive(lent: Lent, config: Mapping[str, Any], home: Path, held: Mapping[str, int]) -> None:
+def _drive(loan: Loan, config: Mapping[str, Any], home: Path, held: Mapping[str, int]) -> None:
     """The driver's process."""
     from cdc.config import Config
     from cdc.logs import configure
@@ -197,30 +150,9 @@ def _drive(lent: Lent, config: Mapping[str, Any], home: Path, held: Mapping[str,
     configure(json_lines=True)
     _wrap(_Killer(home, held))
     found = Config.model_validate(config)
-    failed = apply_views(_attached(lent), found, list(found.views), threading.Event())
+    failed = apply_views(attached(loan), found, list(found.views), threading.Event())
     print("it has ended:", {view: str(error) for view, error in failed.items()}, flush=True)
     os._exit(3)
-
-
-def _attached(lent: Lent) -> SparkSession:
-    """A session of its own in a JVM that is there."""
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
-
-    from jobs.texts import register
-
-    os.environ["PYSPARK_GATEWAY_PORT"] = str(lent.port)
-    os.environ["PYSPARK_GATEWAY_SECRET"] = lent.secret
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]
-    jvm = gateway.jvm
-    context = jvm.JavaSparkContext(jvm.org.apache.spark.SparkContext.getOrCreate())
-    conf = SparkConf(_jvm=jvm, _jconf=context.getConf())
-    session = _sessions(jvm).getDefaultSession().get().newSession()
-    spark = SparkSession(SparkContext(conf=conf, gateway=gateway, jsc=context), session)
-    register(spark)
-    return spark
 
 
 class _Killer:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stack.guardian import Guardian
+from tests.lending import Lender
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +56,14 @@ def spark(guardian: Guardian) -> Iterator[SparkSession]:
         settings = {
             "spark.sql.warehouse.dir": str(Path(directory) / "warehouse"),
             "spark.local.dir": directory,
+            "spark.driver.memory": "4g",
         }
         session = open_session("local[2]", settings, jars("spark"), "headwater-tests")
         yield session
         session.stop()
+
+
+@pytest.fixture(scope="session")
+def lender(spark: SparkSession) -> Lender:
+    """The session's JVM, for other processes."""
+    return Lender(spark)

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from tests.deployment import Deployment
+from tests.lending import Lender
 
 
 @pytest.fixture
 def shop(
-    tmp_path: Path, source_name: str, database: str, kafka: str, redis_server: str
+    tmp_path: Path, source_name: str, database: str, kafka: str, redis_server: str, lender: Lender
 ) -> Deployment:
     extra = f"""
 [stores.cache]
@@ -26,7 +27,7 @@ store = "cache"
 key = ["id"]
 sql = "select id, day, name from item"
 """
-    made = Deployment(tmp_path, source_name, database, kafka, extra=extra)
+    made = Deployment(tmp_path, source_name, database, kafka, extra=extra, jvm=lender)
     made.execute(
         "create table item (id int primary key, day date, name text)",
         "insert into item select i, date '2026-01-01' + i, 'item' from generate_series(1, 20) i",

@@ -13,6 +13,7 @@ from pyspark.sql.types import DecimalType, IntegerType, StringType, StructType
 from cdc.lsn import parse_lsn
 from tests.deployment import Deployment
 from tests.histories import as_of, rows_of
+from tests.lending import Lender
 
 SQL = "select id, total, note from orders where total > 0"
 COLUMNS = (
@@ -36,7 +37,7 @@ TRANSACTIONS = (
 
 
 @pytest.fixture
-def shop(tmp_path: Path, source_name: str, database: str, kafka: str) -> Deployment:
+def shop(tmp_path: Path, source_name: str, database: str, kafka: str, lender: Lender) -> Deployment:
     views = "".join(
         f'[views.{source_name}_{history}]\nstore = "lake"\nkey = ["id"]\nhistory = "{history}"\n'
         f'sql = "{SQL}"\n'
@@ -46,7 +47,7 @@ def shop(tmp_path: Path, source_name: str, database: str, kafka: str) -> Deploym
         f'[stores.lake]\nkind = "delta"\npath = "{tmp_path}/lake"\n'
         f'[apply]\nstate = "{tmp_path}/state"\n{views}'
     )
-    made = Deployment(tmp_path, source_name, database, kafka, extra=extra)
+    made = Deployment(tmp_path, source_name, database, kafka, extra=extra, jvm=lender)
     made.execute(
         "create table orders (id int primary key, total numeric(12,2), note text)",
         "alter table orders alter column note set storage external",

@@ -8,6 +8,7 @@ import pytest
 
 from tests.acceptance.test_views import done
 from tests.deployment import Deployment
+from tests.lending import Lender
 
 TABLES = (
     "create table customers (id int primary key, name text not null, country text, doc jsonb)",
@@ -39,7 +40,7 @@ CHANGES = (
 
 @pytest.fixture
 def deployment(
-    tmp_path: Path, source_name: str, database: str, kafka: str, redis_server: str
+    tmp_path: Path, source_name: str, database: str, kafka: str, redis_server: str, lender: Lender
 ) -> Deployment:
     extra = f'''
 [stores.cache]
@@ -58,7 +59,7 @@ store = "cache"
 key = ["id"]
 sql = """{GROUPED}"""
 '''
-    deployment = Deployment(tmp_path, source_name, database, kafka, extra=extra)
+    deployment = Deployment(tmp_path, source_name, database, kafka, extra=extra, jvm=lender)
     deployment.execute(*TABLES)
     return deployment
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.deployment import Deployment
+from tests.lending import Lender
 from tests.waiting import wait_until
 
 TABLE = (
@@ -19,7 +20,7 @@ ROWS = "insert into orders select i, i * 1.1, now(), 'note ' || i from generate_
 
 @pytest.fixture
 def deployment(
-    tmp_path: Path, source_name: str, database: str, kafka: str, redis_server: str
+    tmp_path: Path, source_name: str, database: str, kafka: str, redis_server: str, lender: Lender
 ) -> Deployment:
     extra = f"""
 [stores.cache]
@@ -32,7 +33,7 @@ store = "cache"
 key = ["id"]
 sql = "select id, total, at, note from orders where total > 1.2"
 """
-    deployment = Deployment(tmp_path, source_name, database, kafka, extra=extra)
+    deployment = Deployment(tmp_path, source_name, database, kafka, extra=extra, jvm=lender)
     deployment.execute(TABLE, ROWS)
     deployment.init()
     return deployment

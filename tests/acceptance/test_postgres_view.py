@@ -9,6 +9,7 @@ import pytest
 
 from tests.acceptance.test_views import done, listed
 from tests.deployment import Deployment
+from tests.lending import Lender
 
 TYPES = "create type mood as enum ('good', 'so, so')"
 TABLE = """
@@ -38,7 +39,7 @@ OTHER = "select id, upper(name) as name, price * 2 as twice, doc from things whe
 
 @pytest.fixture
 def deployment(
-    tmp_path: Path, source_name: str, database: str, kafka: str, store_database: str
+    tmp_path: Path, source_name: str, database: str, kafka: str, store_database: str, lender: Lender
 ) -> Deployment:
     extra = f"""
 [stores.base]
@@ -54,7 +55,7 @@ store = "base"
 key = ["id"]
 sql = "{SQL}"
 """
-    deployment = Deployment(tmp_path, source_name, database, kafka, extra=extra)
+    deployment = Deployment(tmp_path, source_name, database, kafka, extra=extra, jvm=lender)
     deployment.execute(TYPES, TABLE, ROWS)
     deployment.init()
     return deployment

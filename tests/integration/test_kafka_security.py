@@ -20,6 +20,7 @@ from stack import servers
 from stack.java import find_java
 from stack.ports import HOST, free_port
 from tests.deployment import Deployment
+from tests.lending import Lender
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -87,8 +88,10 @@ def _certificate(home: Path) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, database: str, secured: Secured, source_name: str) -> Deployment:
-    deployment = Deployment(tmp_path, source_name, database, secured.scram)
+def shop(
+    tmp_path: Path, database: str, secured: Secured, source_name: str, lender: Lender
+) -> Deployment:
+    deployment = Deployment(tmp_path, source_name, database, secured.scram, jvm=lender)
     deployment.environment = {"SHOP_PASSWORD": PASSWORD}
     deployment.extra = _options(
         security_protocol="SASL_PLAINTEXT",

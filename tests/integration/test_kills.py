@@ -13,7 +13,8 @@ import pytest
 from jobs.sinks.writing import DRIVER_ROWS
 from stack.process import Process, descendants, kill
 from tests.every_store import EveryStore, Urls
-from tests.killing import STEPS, Driver, lent, traced
+from tests.killing import STEPS, Driver, traced
+from tests.lending import Lender
 from tests.proxy import Proxy, proxied
 from tests.waiting import wait_until
 
@@ -66,7 +67,7 @@ def proxy(redis_server: str) -> Iterator[tuple[str, Proxy]]:
 
 @pytest.fixture
 def setting(
-    spark: SparkSession,
+    lender: Lender,
     kafka: str,
     redis_server: str,
     proxy: tuple[str, Proxy],
@@ -76,9 +77,8 @@ def setting(
     tmp_path: Path,
 ) -> Iterator[EveryStore]:
     urls = Urls(redis_server, proxy[0], str(tmp_path / "lake"), store_database, opensearch)
-    with lent(spark) as jvm:
-        made = EveryStore(spark, jvm, kafka, source_name, tmp_path, urls)
-        yield made
+    made = EveryStore(lender, kafka, source_name, tmp_path, urls)
+    yield made
     made.broker.close()
 
 
@@ -143,7 +143,7 @@ def killed(setting: EveryStore, points: Mapping[str, str], change: Callable[[], 
 
 
 def test_killed_as_executors_write_and_workers_killed_every_store_is_right(
-    setting: EveryStore, proxy: tuple[str, Proxy]
+    setting: EveryStore, proxy: tuple[str, Proxy], spark: SparkSession
 ) -> None:
     """The same of a batch that is too large for the driver: it is killed at one step after the
     other. Then, of the next one, Spark's Python processes are killed when Redis has some of their
@@ -166,7 +166,7 @@ def test_killed_as_executors_write_and_workers_killed_every_store_is_right(
     driver = setting.started()
     try:
         found = partly(setting, driver, 0)
-        for worker in python_workers(setting.spark):
+        for worker in python_workers(spark):
             kill(worker)
         wait_until(lambda: "view_interrupted" in driver.said(), "a view to be interrupted")
         partly(setting, driver, found)

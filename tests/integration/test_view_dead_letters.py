@@ -7,15 +7,17 @@ import json
 import pytest
 
 from tests.deployment import Deployment
+from tests.lending import Lender
 
 LARGE = (3, 7)
 
 
 @pytest.mark.timeout(600)
 def test_a_build_says_which_rows_are_missing_and_verify_brings_them(
-    deployment: Deployment, redis_server: str
+    deployment: Deployment, redis_server: str, lender: Lender
 ) -> None:
     shop, view = deployment, f"{deployment.name}_items"
+    shop.jvm = lender
     shop.execute(
         "create table item (id int primary key, name text)",
         f"insert into item select i, case when i in {LARGE} then repeat(md5(i::text), 40000)"
