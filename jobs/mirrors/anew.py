@@ -18,7 +18,7 @@ from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.schema import quoted
 from jobs.sinks.writing import DRIVER_ROWS
 from jobs.small.at_hand import at_hand, brought, is_flat
-from jobs.small.interpreted import interpreted
+from jobs.small.interpreted import interpreted, of_one_part
 
 _THERE = "__there"
 
@@ -37,6 +37,8 @@ def made_anew(
     with maintenance.relations(session) as relations:
         wanted = relations.frame(keys, None)
         rows = maintenance.rows(session, keys, relations).withColumn(_THERE, F.lit(True))
+        if len(keys) <= DRIVER_ROWS and relations.few:
+            wanted, rows = of_one_part(wanted), of_one_part(rows)
         wanted = wanted.alias("k")
         same = [F.col(f"k.{quoted(name)}") == F.col(f"r.{quoted(name)}") for name in names]
         joined = wanted.join(rows.alias("r"), reduce(and_, same), "left")

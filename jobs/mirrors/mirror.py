@@ -65,6 +65,18 @@ class Mirror:
         self._rows = -1
         self._once = -1
         """So many versions are known to be of as many rows."""
+        self._opened: DeltaTable | None = None
+
+    def _table(self) -> DeltaTable:
+        """As it is now. To read on in its log is a tenth of opening it.
+
+        Raises ``TableNotFoundError``, also where it was removed meanwhile.
+        """
+        if self._opened is None or not (self._path / "_delta_log").is_dir():
+            self._opened = DeltaTable(self._path)
+        else:
+            self._opened.update_incremental()
+        return self._opened
 
     @property
     def version_columns(self) -> StructType:
@@ -75,7 +87,7 @@ class Mirror:
         """Create it, or add the columns it lacks; true if it was created."""
         wanted = self._stored_schema().append(pa.field(ATTEMPT, pa.int64()))
         try:
-            table = DeltaTable(self._path)
+            table = self._table()
         except TableNotFoundError:
             self._path.mkdir(parents=True, exist_ok=True)
             kept = dict[str, str | None](_KEPT)
@@ -107,7 +119,7 @@ class Mirror:
         number = pa.repeat(pa.scalar(attempt, pa.int64()), len(versions))
         rows = versions.select(self.arrow.names).cast(self.arrow).rename_columns(self._names)
         write_deltalake(
-            self._path,
+            self._table(),
             rows.append_column(ATTEMPT, number),
             mode="append",
             writer_properties=WriterProperties(max_row_group_size=GROUP_ROWS),
@@ -124,7 +136,7 @@ class Mirror:
     @property
     def versions(self) -> int:
         """How many it holds, by what the log says of its files."""
-        return self._versions(DeltaTable(self._path))
+        return self._versions(self._table())
 
     def _versions(self, table: DeltaTable) -> int:
         held = table.get_add_actions().column("num_records").to_pylist()
@@ -140,7 +152,7 @@ class Mirror:
     def take_back(self, settled: int) -> None:
         """Without what attempts after ``settled`` wrote."""
         self._rows = self._once = -1
-        DeltaTable(self._path).delete(f"{sql.quoted(ATTEMPT)} > {settled}")
+        self._table().delete(f"{sql.quoted(ATTEMPT)} > {settled}")
         if not self.versions:  # as when it was made
             self._rows = self._once = 0
 
@@ -149,7 +161,7 @@ class Mirror:
         not NULL), deletions too; a few others may be among them."""
         if not len(wanted):
             return self.arrow.empty_table()
-        table = DeltaTable(self._path)
+        table = self._table()
         if not self._versions(table):
             return self.arrow.empty_table()
         of_key = set(wanted.column_names) <= set(self.key)
@@ -174,12 +186,12 @@ class Mirror:
 
     def all(self) -> pa.Table:
         """The newest versions of all rows, deletions too."""
-        builder = QueryBuilder().register("m", DeltaTable(self._path))
+        builder = QueryBuilder().register("m", self._table())
         return self._asked(builder, self._versions_sql(None, "true", of_key=True))
 
     def unsettled(self, settled: int) -> pa.Table:
         """The keys that attempts after ``settled`` wrote."""
-        builder = QueryBuilder().register("m", DeltaTable(self._path))
+        builder = QueryBuilder().register("m", self._table())
         found = pa.table(builder.execute(sql.unsettled(self._key, settled)).read_all())
         schema = pa.schema([self.arrow.field(name) for name in self.key])
         return found.rename_columns(schema.names).cast(schema)
@@ -202,7 +214,7 @@ class Mirror:
 
     def _held(self) -> DataFrame:
         """All versions, read by Spark."""
-        files = DeltaTable(self._path).get_add_actions().column("path").to_pylist()
+        files = self._table().get_add_actions().column("path").to_pylist()
         columns = [StructField(stored(one.name), one.dataType) for one in self._whole]
         whole = StructType([*columns, StructField(ATTEMPT, LongType())])
         return read_files(self._spark, [self._path / file for file in files], whole)
@@ -219,7 +231,7 @@ class Mirror:
 
     def newest_deletion(self) -> Position | None:
         """The highest position of a deletion it holds."""
-        builder = QueryBuilder().register("m", DeltaTable(self._path))
+        builder = QueryBuilder().register("m", self._table())
         found = pa.table(builder.execute(sql.newest_deletion()).read_all()).to_pylist()
         return Position(*found[0].values()) if found else None
 
@@ -230,7 +242,7 @@ class Mirror:
 
     def compact(self) -> int:
         """Join small files, if there are many; how many are fewer."""
-        table = DeltaTable(self._path)
+        table = self._table()
         sizes = pa.table(table.get_add_actions()).column("size_bytes")
         if (pc.sum(pc.less(sizes, _JOINED_BYTES)).as_py() or 0) < SMALL_FILES:
             return 0
@@ -239,7 +251,7 @@ class Mirror:
 
     def vacuum(self) -> None:
         """Delete files that no version of the last hour has."""
-        DeltaTable(self._path).vacuum(dry_run=False, full=True)
+        self._table().vacuum(dry_run=False, full=True)
 
     def fill(self, rows: DataFrame) -> None:
         """The rows of an empty mirror, each once, as for a store."""
@@ -265,7 +277,7 @@ class Mirror:
         return found.rename_columns(self.arrow.names).cast(self.arrow)
 
     def _counted(self, text: str) -> int:
-        builder = QueryBuilder().register("m", DeltaTable(self._path))
+        builder = QueryBuilder().register("m", self._table())
         return int(pa.table(builder.execute(text).read_all()).column(0)[0].as_py())
 
     def _versions_sql(self, upto: int | None, wanted: str, of_key: bool) -> str:

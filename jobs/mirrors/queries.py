@@ -19,7 +19,7 @@ from jobs.mirrors.changes import Changed
 from jobs.mirrors.files import GROUP_ROWS, read_files
 from jobs.mirrors.mirror import Mirror
 from jobs.mirrors.touched import distinct
-from jobs.small.interpreted import interpreted
+from jobs.small.interpreted import interpreted, of_one_part
 from views.maintained import MaintainedView
 from views.maintenance import CHANGED, KeyQuery, key_queries, recomputation, whole
 from views.narrowing import Narrowing
@@ -64,8 +64,7 @@ class Maintenance:
                 if query.columns is None
             ]
             if texts:
-                with interpreted(session, relations.few):
-                    found.append(session.sql("\nUNION\n".join(texts)).toArrow())
+                found.append(_keys(session, texts, relations.few))
         if not found:
             return self._no_keys()
         return distinct(found)
@@ -123,6 +122,14 @@ class Maintenance:
         return names
 
 
+def _keys(session: SparkSession, texts: Sequence[str], few: bool) -> pa.Table:
+    """What some queries for keys find; where it is much, each key once."""
+    if not few:
+        return session.sql("\nUNION\n".join(texts)).toArrow()
+    with interpreted(session):
+        return of_one_part(session.sql("\nUNION ALL\n".join(texts))).toArrow()
+
+
 def _images(query: KeyQuery, changed: Changed, state: int | None) -> pa.Table | None:
     """The images of changed rows that a query is about; None if there is none."""
     if query.beside:
@@ -163,6 +170,8 @@ class Relations:
     def named(self, frame: DataFrame, rows: int) -> str:
         """Give rows a name. So many are to be read for them."""
         name = f"headwater_{next(_VIEWS)}"
+        if rows <= _IN_PLAN:
+            frame = of_one_part(frame)
         frame.createOrReplaceTempView(name)
         self.names.append(name)
         self._rows += rows

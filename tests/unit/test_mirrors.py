@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from deltalake.exceptions import TableNotFoundError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import (
     IntegerType,
@@ -231,3 +233,23 @@ def test_what_spark_writes_of_long_ago_is_read_as_it_is(
     )
     mirror.rewrite()
     assert sorted(mirror.all().column("at").to_pylist()) == instants
+
+
+def test_what_another_writes_is_read_and_a_mirror_that_was_removed_is_not_begun_anew(
+    tmp_path: Path,
+) -> None:
+    """It is opened once, and its log is read on from there."""
+    one, other = mirror_in(tmp_path / "m"), mirror_in(tmp_path / "m")
+    assert one.versions == 0
+    version = rows(change(10, 1, 5, "a")).select(one.arrow.names)
+    other.append(version, 1)
+    assert one.versions == 1
+    other.take_back(0)
+    assert one.versions == 0
+    one.append(version, 2)
+    assert other.all().column("note").to_pylist() == ["a"]
+    shutil.rmtree(tmp_path / "m")
+    for touch in (lambda: one.append(version, 3), lambda: one.versions, one.all):
+        with pytest.raises(TableNotFoundError):
+            touch()
+    assert not (tmp_path / "m").exists()
