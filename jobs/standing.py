@@ -19,11 +19,13 @@ from jobs.generations import (
     settled,
     write_generations,
 )
+from jobs.offsets import committed_batch
 from jobs.sinks.generations import open_generations
 from jobs.state import (
     ViewState,
     declared,
     differing,
+    generation_id,
     open_state,
     state_directory,
     view_directory,
@@ -76,6 +78,18 @@ def standing(
         definition = live.declared.parsed(name)
     state = open_state(state_directory(directory, live.number), live.declared)
     return Standing(live.number, definition, state)
+
+
+def refuse_lost(config: Config, view: ViewDefinition, created: bool) -> None:
+    """For whoever prepared a store to read it: raises ``ViewError`` if it was ``created`` by that,
+    though something was applied to it. The view's stream is told of it, too."""
+    directory = view_directory(config.apply.state, config.source.name, view.name)
+    of_live = state_directory(directory, read_generations(directory).live_number)
+    if (generation := generation_id(of_live)) is None:
+        return
+    state = ViewState(of_live, generation)
+    begun = committed_batch(state.checkpoint) is not None or state.beginning() is not None
+    state.refuse_lost(view, created and begun)
 
 
 def settle(

@@ -147,6 +147,7 @@ def stored_view(config: Config, view: View, session: Callable[[], Any]) -> Itera
     """The view in its store, ready to be read. Spark runs for a Delta view only."""
     from jobs.columns import columns_of
     from jobs.sinks import open_sink
+    from jobs.standing import refuse_lost
 
     store = config.stores[view.definition.store]
     spark = session() if store.kind == "delta" else None
@@ -155,7 +156,8 @@ def stored_view(config: Config, view: View, session: Callable[[], Any]) -> Itera
         store, view.name, spark, config.apply.retry_s, declared=wanted, history=history
     )
     try:
-        sink.prepare(columns_of(view), view.key)
+        created = sink.prepare(columns_of(view), view.key)
+        refuse_lost(config, view.definition, created)
         yield sink
     finally:
         sink.close()

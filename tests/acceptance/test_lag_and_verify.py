@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from tests.deployment import Deployment
 from tests.lending import Lender
@@ -103,13 +104,29 @@ def test_lag_and_verify_follow_a_view_from_its_start(deployment: Deployment) -> 
     assert "not running" in shown.stdout
     assert "up to date" in shown.stdout
 
+    emptied(deployment)
+    with deployment.running("capture") as capture:
+        deployment.captured(capture)
+        for command in (["verify", view(deployment)], ["apply", "--available-now"]):
+            done = deployment.run(*command)
+            assert done.returncode == 1, "verify made it anew, and empty: " + done.stdout
+            assert "no longer holds what was applied to it" in done.stderr
+            assert f"headwater view rebuild {view(deployment)}" in done.stderr
+
+
+def emptied(deployment: Deployment) -> None:
+    """Redis has nothing of the view."""
+    with redis.Redis.from_url(store_url(deployment)) as client:
+        assert client.delete(*client.scan_iter(f"*{view(deployment)}*")) > 400
+
+
+def store_url(deployment: Deployment) -> str:
+    return deployment.extra.split('url = "')[1].split('"')[0]
+
 
 def tamper(deployment: Deployment) -> None:
     """One row taken away, one changed, behind the sink's back."""
-    import redis
-
-    url = deployment.extra.split('url = "')[1].split('"')[0]
-    with redis.Redis.from_url(url) as client:
+    with redis.Redis.from_url(store_url(deployment)) as client:
         assert client.delete(f"{view(deployment)}@1:7") == 1
         document = json.loads(client.hget(f"{view(deployment)}@1:8", "doc") or b"")
         client.hset(f"{view(deployment)}@1:8", "doc", json.dumps({**document, "note": "wrong"}))
