@@ -24,7 +24,15 @@ from jobs.project import (
 )
 from jobs.returning import Returning
 from jobs.sinks import COMMIT_LSN, DELETED, OP, ORDINAL, Batch, Sink
-from jobs.small.at_hand import account_at_hand, at_hand, brought, is_flat
+from jobs.sinks.documents import Documents, DocumentSink
+from jobs.small.at_hand import (
+    FewDocuments,
+    account_at_hand,
+    at_hand,
+    brought,
+    is_flat,
+    news,
+)
 from jobs.small.interpreted import interpreted
 from jobs.state import ViewState
 from jobs.versions import Versions
@@ -112,18 +120,37 @@ class Applier:
         self._truncated = max(truncated or self._begin, self._begin)
 
     def is_news(self, position: Position, deletes: bool) -> bool:
-        """Whether an event is not left out anyway: ``_rows`` has the same rule."""
+        """Whether an event is not left out anyway: ``news_of`` has the same rule."""
         begin = max(self._truncated, self._begin)
         return position >= begin and (deletes or position >= self._whole)
 
-    def apply(self, held: DataFrame, counted: Account, number: int) -> Batch:
+    @property
+    def takes_documents(self) -> Documents | None:
+        """What makes the documents of few rows that ``apply`` takes, too; None if it does not."""
+        plain = self._returning is None and not self._every
+        return self._sink.documents() if plain and isinstance(self._sink, DocumentSink) else None
+
+    def apply(self, held: DataFrame | FewDocuments, counted: Account, number: int) -> Batch:
         """Make the store equal to what ``evaluate`` gave for batch ``number``."""
         batch = Batch(self._view, self._state.generation, number, counted.keys)
+        if isinstance(held, FewDocuments):
+            self._write(held, counted)
+        else:
+            self._apply(held, counted, batch)
+        return batch
+
+    def _write(self, held: FewDocuments, counted: Account) -> None:
+        assert isinstance(self._sink, DocumentSink), "takes_documents was None"
+        if counted.keys:
+            self._sink.write(news(held, self._truncated, self._whole, self._empty))
+            self._empty = False
+
+    def _apply(self, held: DataFrame, counted: Account, batch: Batch) -> None:
         if self._every:
             if self._returning is not None:
-                held = self._returning.deleted_again(held, counted, number)
+                held = self._returning.deleted_again(held, counted, batch.number)
             self._sink.apply(_changes(held, self._begin, self._whole), batch)
-            return batch
+            return
         truncated = counted.truncated
         if truncated is not None and truncated < self._begin:
             truncated = None
@@ -131,14 +158,13 @@ class Applier:
             self._state.remember_truncated(truncated)
             self._truncated = truncated
         if counted.keys:
-            rows = _rows(held, self._truncated, self._whole, self._empty)
+            rows = news_of(held, self._truncated, self._whole, self._empty)
             if self._returning is not None:
-                rows = self._returning.without(rows, counted, number)
+                rows = self._returning.without(rows, counted, batch.number)
             self._sink.apply(rows, batch)
             self._empty = False
         if truncated is not None:
             self._sink.truncate(truncated, batch)
-        return batch
 
 
 @contextmanager
@@ -181,7 +207,7 @@ def _held(rows: DataFrame) -> tuple[DataFrame, Account]:
         raise
 
 
-def _rows(held: DataFrame, truncated: Position, whole: Position, empty: bool) -> DataFrame:
+def news_of(held: DataFrame, truncated: Position, whole: Position, empty: bool) -> DataFrame:
     """What the sink gets: without TRUNCATE, and without what one has removed.
 
     A store that is empty has no row that a snapshot row outside the view's filter could replace.

@@ -80,6 +80,11 @@ class FoldedKeeper:
             assert self._model is not None
             whole = flowing is records  # nothing is parked
             read = self._small.read([self._model], begin, end) if whole else None
+            documents = applier.takes_documents
+            if read is not None and documents is not None:
+                made = self._small.documents(self._model, documents, read)
+                if made is not None:
+                    return applier.apply(*made, number), made[1]
             held, counted = self._evaluated(flowing, few, read)
             with released(held):
                 return applier.apply(held, counted, number), counted

@@ -42,8 +42,10 @@ STEPS: Final[Mapping[str, tuple[str, ...]]] = {
     "store": (
         "jobs.sinks.delta:DeltaSink.apply",
         "jobs.sinks.opensearch:OpenSearchSink.apply",
+        "jobs.sinks.opensearch:OpenSearchSink.write",
         "jobs.sinks.postgres:PostgresSink.apply",
         "jobs.sinks.redis:RedisSink.apply",
+        "jobs.sinks.redis:RedisSink.write",
     ),
     "redis rows": ("jobs.sinks.redis_writer:RedisWriter._evaluate",),
     "redis sets": ("jobs.sinks.keyspace:Keyspace.each",),

@@ -16,7 +16,7 @@ from base64 import b64decode
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import orjson
 from pyspark.sql import Column, DataFrame
@@ -39,7 +39,7 @@ from pyspark.sql.types import (
 )
 
 from cdc.lsn import Position
-from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED, ViewRow
+from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED, Sink, ViewRow
 from jobs.sinks.refusing import RowsError, unknown_values
 from jobs.sinks.schema import quoted
 
@@ -51,8 +51,42 @@ _JSON_OPTIONS = {
 }
 
 
-Documents = Callable[[DataFrame], DataFrame]
-"""Makes documents of a batch's rows."""
+class Documents:
+    """Makes documents of a batch's rows: ``id``, ``body``, ``commit_lsn``, ``ordinal``,
+    ``unchanged`` of each, and its ``name``, if the store has names.
+
+    All in the JVM: Python sees finished text. The expressions are built once.
+    """
+
+    def __init__(
+        self, columns: StructType, key: tuple[str, ...], name: Column | None = None
+    ) -> None:
+        fields = [_as_json(field).alias(field.name) for field in columns]
+        body = F.to_json(F.struct(*fields), _JSON_OPTIONS)
+        self._parts = [
+            key_text(columns, key).alias("id"),
+            F.when(~F.col(DELETED), body).alias("body"),
+            F.col(COMMIT_LSN).alias("commit_lsn"),
+            F.col(ORDINAL).alias("ordinal"),
+            F.when(F.size(UNCHANGED) > 0, F.col(UNCHANGED)).alias("unchanged"),
+        ]
+        if name is not None:
+            self._parts.append(name.alias("name"))
+
+    def __call__(self, rows: DataFrame, *beside: str) -> DataFrame:
+        """The documents of rows, behind so many columns of the rows themselves."""
+        return rows.select(*beside, *self._parts)
+
+
+@runtime_checkable
+class DocumentSink(Sink, Protocol):
+    """A sink that can be given finished documents, too."""
+
+    def documents(self) -> Documents:
+        """What makes them of rows, as the store was prepared; the same until it is again."""
+
+    def write(self, documents: Any) -> None:
+        """As ``apply``, of no more than ``DRIVER_ROWS``: an Arrow table."""
 
 
 class Document(NamedTuple):
@@ -79,28 +113,6 @@ class Stored(NamedTuple):
 
     position: Position
     body: dict[str, Any] | None
-
-
-def document_rows(
-    columns: StructType, key: tuple[str, ...], name: Column | None = None
-) -> Documents:
-    """From a batch's rows to ``id``, ``body``, ``commit_lsn``, ``ordinal``, ``unchanged`` of each,
-    and its ``name``, if the store has names.
-
-    All in the JVM: Python sees finished text. Its expressions are built once.
-    """
-    fields = [_as_json(field).alias(field.name) for field in columns]
-    body = F.to_json(F.struct(*fields), _JSON_OPTIONS)
-    parts = [
-        key_text(columns, key).alias("id"),
-        F.when(~F.col(DELETED), body).alias("body"),
-        F.col(COMMIT_LSN).alias("commit_lsn"),
-        F.col(ORDINAL).alias("ordinal"),
-        F.when(F.size(UNCHANGED) > 0, F.col(UNCHANGED)).alias("unchanged"),
-    ]
-    if name is not None:
-        parts.append(name.alias("name"))
-    return lambda rows: rows.select(*parts)
 
 
 def json_text(field: StructField) -> Column:
@@ -254,7 +266,7 @@ _SCALARS: dict[type[DataType], Callable[[Any], Any]] = {
 
 
 def document_list(table: Any) -> list[Document]:
-    """Documents of an Arrow table or record batch made from ``document_rows``."""
+    """Documents of an Arrow table or record batch made by ``Documents``."""
     columns: Sequence[list[Any]] = [table.column(i).to_pylist() for i in range(table.num_columns)]
     return [
         Document(key, body, Position(lsn, ordinal), tuple(unchanged or ()), *name)

@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+import pyarrow as pa
 import structlog
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
@@ -31,7 +33,14 @@ from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, ORDINAL, Batch, ViewRow
 from jobs.sinks.bulk import document_id, stored
 from jobs.sinks.cluster import Action, Client, Server
-from jobs.sinks.documents import Document, Documents, Stored, document_rows, filled, row_decoder
+from jobs.sinks.documents import (
+    Document,
+    Documents,
+    Stored,
+    document_list,
+    filled,
+    row_decoder,
+)
 from jobs.sinks.mapping import (
     DELETED_AT,
     LIVE,
@@ -157,11 +166,25 @@ class OpenSearchSink:
             lambda client: client.indices.put_mapping(index=self._index, body=body),
         )
 
+    def documents(self) -> Documents:
+        """What makes them of rows."""
+        self._documents = self._documents or Documents(self._columns, self._key)
+        return self._documents
+
     def apply(self, rows: DataFrame, batch: Batch) -> None:
-        writer = OpenSearchWriter(self._server, self._view, self._alias)
-        self._documents = self._documents or document_rows(self._columns, self._key)
+        with self._shown() as writer:
+            write_documents(self.documents()(rows), batch.keys, writer)
+
+    def write(self, documents: pa.Table) -> None:
+        """As ``apply``, of few."""
+        with self._shown() as writer:
+            writer(document_list(documents))
+
+    @contextmanager
+    def _shown(self) -> Iterator[OpenSearchWriter]:
+        """What is written herein can be searched at the end."""
         try:
-            write_documents(self._documents(rows), batch.keys, writer)
+            yield OpenSearchWriter(self._server, self._view, self._alias)
         except (RowsRefusedError, RowsUnfitError):
             self._refresh()  # the others are there
             raise

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from cdc.config import OpenSearch, View
 from cdc.errors import ViewError
 from jobs.sinks.cluster import Action, Server
-from jobs.sinks.documents import document_rows
+from jobs.sinks.documents import Documents
 from jobs.sinks.generations import Live
 from jobs.sinks.mapping import LIVE, index_body
 from jobs.sinks.opensearch import OpenSearchWriter, alias_of, index_of, live_generation
@@ -48,7 +48,7 @@ class OpenSearchGenerations:
             lambda client: client.indices.create(index=index, body=body),
         )
         writer = OpenSearchWriter(self._server, self._view, alias_of(index))
-        write_documents(document_rows(columns, key)(rows), DRIVER_ROWS + 1, writer)
+        write_documents(Documents(columns, key)(rows), DRIVER_ROWS + 1, writer)
         full = {"index": filled(settings)}
         self._call(lambda client: client.indices.put_settings(index=index, body=full))
         self._call(lambda client: client.indices.flush(index=index))

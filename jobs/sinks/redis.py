@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import orjson
+import pyarrow as pa
 import structlog
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
@@ -29,12 +30,7 @@ from cdc.config import Redis, View
 from cdc.errors import SinkError, ViewError
 from cdc.lsn import Position
 from jobs.sinks import Batch, ViewRow
-from jobs.sinks.documents import (
-    Document,
-    Documents,
-    document_rows,
-    row_decoder,
-)
+from jobs.sinks.documents import Document, Documents, document_list, row_decoder
 from jobs.sinks.keyspace import Address, Client, Keyspace
 from jobs.sinks.redis_writer import RedisWriter
 from jobs.sinks.schema import check_key, columns_from_json, columns_json, evolved
@@ -152,14 +148,19 @@ class RedisSink:
         return RedisWriter(self._address, self._view, self._prefix, self._shape, self._columns)
 
     def documents(self) -> Documents:
-        """What makes documents of a batch's rows. Its expressions are built once."""
+        """What makes them of rows."""
         if self._documents is None:
             name = name_of(self._shape, self._columns, self._key)
-            self._documents = document_rows(self._columns, self._key, name)
+            self._documents = Documents(self._columns, self._key, name)
         return self._documents
 
     def apply(self, rows: DataFrame, batch: Batch) -> None:
         write_documents(self.documents()(rows), batch.keys, self.writer)
+        self._refuse_emptied()
+
+    def write(self, documents: pa.Table) -> None:
+        """As ``apply``, of few."""
+        self.writer(document_list(documents))
         self._refuse_emptied()
 
     def _refuse_emptied(self) -> None:

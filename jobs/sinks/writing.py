@@ -60,7 +60,7 @@ def kept(rows: DataFrame) -> Iterator[DataFrame]:
 
 
 def write_documents(rows: DataFrame, at_most: int, write: Writer) -> None:
-    """Give every row of ``document_rows`` to ``write``; raises what it raises."""
+    """Give every row of ``Documents`` to ``write``; raises what it raises."""
     write_rows(rows, at_most, document_list, write)
 
 

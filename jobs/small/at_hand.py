@@ -7,6 +7,7 @@ hundred rows that is several times quicker than to cache them and run a job for 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,6 +41,37 @@ def at_hand(session: SparkSession, rows: pa.Table, columns: StructType) -> DataF
     held = session.createDataFrame(rows if len(rows) else [], columns)
     held.is_cached = True  # so nobody else needs to
     return held
+
+
+class FewDocuments(NamedTuple):
+    """Finished documents of a batch without gaps and TRUNCATE, behind ``BESIDE``."""
+
+    table: pa.Table
+
+
+BESIDE = (DELETED, COMMIT_LSN, ORDINAL, EVENT)
+"""What tells a batch's rows apart, and what they amount to."""
+
+
+def news(held: FewDocuments, truncated: Position, whole: Position, empty: bool) -> pa.Table:
+    """The documents that a store is given of a batch, by the rule for rows
+    (``jobs.applying.news_of``)."""
+    table = held.table
+    deleted, lsn = table.column(DELETED), table.column(COMMIT_LSN)
+    wanted = _from(table, lsn, truncated)
+    if empty:
+        outside = pc.and_(deleted, pc.equal(of_event(table, "op"), SNAPSHOT))
+        wanted = pc.and_(wanted, pc.invert(outside))
+    if whole > truncated:
+        wanted = pc.and_(wanted, pc.or_(deleted, _from(table, lsn, whole)))
+    return table.filter(wanted).drop_columns(list(BESIDE))
+
+
+def _from(table: pa.Table, lsn: pa.ChunkedArray, position: Position) -> pa.ChunkedArray:
+    """Which rows stand at a position or behind it."""
+    later = pc.greater_equal(table.column(ORDINAL), position.ordinal)
+    same = pc.and_(pc.equal(lsn, position.commit_lsn), later)
+    return pc.or_(pc.greater(lsn, position.commit_lsn), same)
 
 
 def account_at_hand(rows: pa.Table) -> Account:

@@ -8,14 +8,16 @@ what the cell holds to the task that reads it, for each run anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
@@ -30,7 +32,16 @@ from jobs.fold import Step
 from jobs.offsets import is_few
 from jobs.schema import JSON_OPTIONS
 from jobs.session import session_beside
-from jobs.small.at_hand import account_at_hand, at_hand, brought, is_flat, of_event
+from jobs.sinks.documents import Documents
+from jobs.small.at_hand import (
+    BESIDE,
+    FewDocuments,
+    account_at_hand,
+    at_hand,
+    brought,
+    is_flat,
+    of_event,
+)
 from jobs.small.interpreted import interpreted
 
 MOST_BYTES = 800_000
@@ -59,9 +70,10 @@ class SmallBatches:
     at a time."""
 
     def __init__(self, spark: SparkSession, kafka: Kafka) -> None:
-        self._spark = spark
-        self._broker = Broker(kafka.bootstrap_servers, kafka)  # of the stream's thread
+        self._spark, self._kafka = spark, kafka
+        self._brokers: dict[str, Broker] = {}  # of the stream's thread
         self._prepared: dict[Model, Prepared] = {}
+        self._documents: tuple[Model, Documents, _Plan] | None = None
 
     @cached_property
     def _session(self) -> SparkSession:
@@ -75,6 +87,13 @@ class SmallBatches:
         if not is_few(begin, end) or not all(is_flat(model.columns) for model in models):
             return None
         return read_few(self._broker, begin, end)
+
+    def _broker(self, topic: str) -> Broker:
+        """One for each topic: given another one, Kafka's client asks for its partitions anew, which
+        takes longer than to read a batch."""
+        if topic not in self._brokers:
+            self._brokers[topic] = Broker(self._kafka.bootstrap_servers, self._kafka)
+        return self._brokers[topic]
 
     def rows(self, model: Model, records: Sequence[FewRecord]) -> pa.Table | None:
         """What ``Model.rows`` makes of them, and where a gap may be filled ``Model.filled_rows``.
@@ -92,17 +111,43 @@ class SmallBatches:
             return None
         return at_hand(session, table, self._prepared[model].schema), account_at_hand(table)
 
+    def documents(
+        self, model: Model, documents: Documents, records: Sequence[FewRecord]
+    ) -> tuple[FewDocuments, Account] | None:
+        """What a store of documents is given of the records, and what they amount to: in one plan,
+        so that rows need not go to Spark a second time. None as of ``rows``, where a gap may be
+        filled or a TRUNCATE is among them, and where ``rows`` has to say what is wrong."""
+        if (held := self._documents) is None or held[:2] != (model, documents):
+            step = partial(_documents_of, model, documents)
+            held = self._documents = model, documents, _Plan(self._session, step)
+        try:
+            table = held[2].run(records)
+        except (PySparkException, Py4JJavaError):
+            return None
+        counted = None if table is None else account_at_hand(table)
+        if counted is None or counted.gaps or counted.truncated is not None:
+            return None
+        return FewDocuments(table), counted
+
     def forget(self) -> None:
         """The models are others now."""
         self._prepared.clear()
+        self._documents = None
 
     def close(self) -> None:
         """Release connections."""
-        self._broker.close()
+        for broker in self._brokers.values():
+            broker.close()
 
 
-def read_few(broker: Broker, begin: Offsets, end: Offsets) -> list[FewRecord] | None:
-    """As ``SmallBatches.read``, of a batch with few records."""
+def _documents_of(model: Model, documents: Documents, records: DataFrame) -> DataFrame:
+    return documents(model.rows(records), *BESIDE)
+
+
+def read_few(
+    broker: Callable[[str], Broker], begin: Offsets, end: Offsets
+) -> list[FewRecord] | None:
+    """As ``SmallBatches.read``, of a batch with few records, by the broker of each topic."""
     found, size = list[FewRecord](), 0
     for topic, of_topic in end.items():
         for partition, high in of_topic.items():
@@ -110,7 +155,7 @@ def read_few(broker: Broker, begin: Offsets, end: Offsets) -> list[FewRecord] | 
             if low is None:
                 return None
             try:
-                for one in broker.read(topic, partition, low, high):
+                for one in broker(topic).read(topic, partition, low, high):
                     if one.value is not None:
                         size += len(one.value) + len(one.key or b"")
                         found.append(_text(topic, one, one.value))

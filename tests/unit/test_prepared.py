@@ -160,7 +160,7 @@ class Topic:
 
 
 def read(topic: Any, begin: int = 0) -> list[FewRecord] | None:
-    return read_few(topic, {"t": {0: begin}}, {"t": {0: 9}})
+    return read_few(lambda _name: topic, {"t": {0: begin}}, {"t": {0: 9}})
 
 
 def test_what_is_few_is_read_by_its_offsets_and_the_rest_is_left_to_spark(
@@ -172,7 +172,7 @@ def test_what_is_few_is_read_by_its_offsets_and_the_rest_is_left_to_spark(
     assert read(Topic(b"a", b"\xff")) is None  # no text
     assert read(Topic(b"a", key=b"\xff")) is None
     assert read(topic, -1) is None  # gone
-    assert read_few(topic, {}, {"t": {0: 1}}) is None  # nobody knows where it begins
+    assert read_few(lambda _name: topic, {}, {"t": {0: 1}}) is None  # nobody knows where it begins
     monkeypatch.setattr(prepared_module, "MOST_BYTES", 4)
     assert read(Topic(b"abc")) is not None
     assert read(Topic(b"ab", b"ab")) is None

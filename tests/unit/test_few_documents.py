@@ -1,0 +1,101 @@
+"""Documents of a small batch, made in the plan that folds it, are those of the batch's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.config import Kafka
+from cdc.lsn import Position
+from jobs.applying import NOWHERE, Model, news_of
+from jobs.schema import PLACEHOLDER
+from jobs.sinks.documents import Documents, document_list
+from jobs.small.at_hand import news
+from jobs.small.prepared import SmallBatches
+from tests.events import Record, event, truncate
+from tests.unit.test_prepared import drawn, few, model_of
+
+SQL = "select id, body, n + 1 as n from t where n > 0"
+PLACES = (NOWHERE, Position(300, 2), Position(700, 1))
+
+
+@pytest.fixture
+def small(spark: SparkSession) -> Iterator[SmallBatches]:
+    made = SmallBatches(spark, Kafka(bootstrap_servers="127.0.0.1:1"))
+    yield made
+    made.close()
+
+
+def documents_of(model: Model) -> Documents:
+    return Documents(model.columns, ("id",))
+
+
+def plain(records: list[Record]) -> list[Record]:
+    """Without what is not for documents: TRUNCATE, and values that are left out."""
+    return [
+        (key, value)
+        for key, value in records
+        if value is not None and b'"op":"t"' not in value and PLACEHOLDER.encode() not in value
+    ]
+
+
+def test_they_are_those_of_the_rows_wherever_the_stream_begins(
+    spark: SparkSession, small: SmallBatches
+) -> None:
+    seed = Random().randrange(2**32)
+    print(f"seed {seed}")
+    random = Random(seed)
+    model = model_of(SQL)
+    documents = documents_of(model)
+    left_out = 0
+    for _ in range(4):
+        records = few(plain([one for _ in range(40) for one in drawn(random)]))
+        found = small.documents(model, documents, records)
+        evaluated = small.evaluated(spark, model, records)
+        assert found is not None
+        assert evaluated is not None
+        rows, counted = evaluated
+        assert found[1] == counted
+        for truncated, whole, empty in product(PLACES, PLACES, (False, True)):
+            wanted = documents(news_of(rows, truncated, whole, empty)).toArrow()
+            given = news(found[0], truncated, whole, empty)
+            assert sorted(document_list(given)) == sorted(document_list(wanted))
+            left_out += counted.keys - len(given)
+    assert left_out > 0
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [truncate(7, 1)],
+        [event(1, 1, {"id": 1, "body": "whole", "n": 1}),
+         event(2, 1, {"id": 1, "body": PLACEHOLDER, "n": 1}, "u")],
+        [event(1, 1, {"id": 1, "body": "", "n": "many"})],
+    ],
+    ids=["truncate", "a gap", "poison"],
+)  # fmt: skip
+def test_what_needs_more_than_one_look_is_left_to_the_rows(
+    small: SmallBatches, records: list[Record]
+) -> None:
+    model = model_of(SQL)
+    documents = documents_of(model)
+    assert small.documents(model, documents, few(records)) is None
+    after = small.documents(model, documents, few([event(9, 1, {"id": 5, "body": "b", "n": 1})]))
+    assert after is not None
+    assert [one.id for one in document_list(news(after[0], NOWHERE, NOWHERE, False))] == ["5"]
+
+
+def test_other_columns_are_other_documents(small: SmallBatches) -> None:
+    records = few([event(1, 1, {"id": 1, "body": "b", "n": 1})])
+    bodies = []
+    for sql in ("select id, body from t", "select id, n from t"):
+        model = model_of(sql)
+        found = small.documents(model, documents_of(model), records)
+        assert found is not None
+        (document,) = document_list(news(found[0], NOWHERE, NOWHERE, True))
+        bodies.append(document.body)
+    assert bodies == ['{"id":1,"body":"b"}', '{"id":1,"n":1}']
