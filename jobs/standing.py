@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from jobs.state import (
     declared,
     differing,
     generation_id,
+    lost_error,
     open_state,
     state_directory,
     view_directory,
@@ -80,16 +82,21 @@ def standing(
     return Standing(live.number, definition, state)
 
 
-def refuse_lost(config: Config, view: ViewDefinition, created: bool) -> None:
-    """For whoever prepared a store to read it: raises ``ViewError`` if it was ``created`` by that,
-    though something was applied to it. The view's stream is told of it, too."""
+def refuse_lost(spark: SparkSession | None, config: Config, view: ViewDefinition) -> None:
+    """For whoever prepares a store to read it, which makes what is not there: raises ``ViewError``
+    if nothing is, though something was applied. The view's stream finds that out by itself."""
     directory = view_directory(config.apply.state, config.source.name, view.name)
-    of_live = state_directory(directory, read_generations(directory).live_number)
-    if (generation := generation_id(of_live)) is None:
+    found = read_generations(directory)
+    of_live = state_directory(directory, found.live_number)
+    if (found.live is None and found.of) or (generation := generation_id(of_live)) is None:
         return
     state = ViewState(of_live, generation)
-    begun = committed_batch(state.checkpoint) is not None or state.beginning() is not None
-    state.refuse_lost(view, created and begun)
+    if committed_batch(state.checkpoint) is None and state.beginning() is None:
+        return
+    store = open_generations(config.stores[view.store], view.name, spark, config.apply.retry_s)
+    with closing(store):
+        if store.live() is None:
+            raise lost_error(view)
 
 
 def settle(

@@ -131,11 +131,7 @@ class ViewState:
         if created:
             self.remember_lost()
         if self.lost():
-            raise ViewError(
-                f"view {view.name}: store {view.store} no longer holds what was applied to it, or"
-                " is another",
-                f"`headwater view rebuild {view.name}` fills it, from a snapshot",
-            )
+            raise lost_error(view)
 
     def letters(self) -> tuple[int, int]:
         """Where the topic of dead letters ended when this generation last wrote to it, 0 before;
@@ -168,6 +164,15 @@ class ViewState:
         """Keep ``position`` over a restart. Call it before its batch is committed."""
         held = read_document(self.file) or {}
         write_document(self.file, {**held, "truncated": list(position)})
+
+
+def lost_error(view: ViewDefinition) -> ViewError:
+    """Of a store without what was applied to it."""
+    return ViewError(
+        f"view {view.name}: store {view.store} no longer holds what was applied to it, or is"
+        " another",
+        f"`headwater view rebuild {view.name}` fills it, from a snapshot",
+    )
 
 
 def _offsets(held: dict[str, dict[str, int]]) -> Offsets:

@@ -152,12 +152,12 @@ def stored_view(config: Config, view: View, session: Callable[[], Any]) -> Itera
     store = config.stores[view.definition.store]
     spark = session() if store.kind == "delta" else None
     wanted, history = config.views.get(view.name), view.definition.history
+    refuse_lost(spark, config, view.definition)
     sink = open_sink(
         store, view.name, spark, config.apply.retry_s, declared=wanted, history=history
     )
     try:
-        created = sink.prepare(columns_of(view), view.key)
-        refuse_lost(config, view.definition, created)
+        sink.prepare(columns_of(view), view.key)
         yield sink
     finally:
         sink.close()

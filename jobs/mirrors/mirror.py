@@ -72,7 +72,9 @@ class Mirror:
 
         Raises ``TableNotFoundError``, also where it was removed meanwhile.
         """
-        if self._opened is None or not (self._path / "_delta_log").is_dir():
+        if not (self._path / "_delta_log").is_dir():
+            self._opened = None
+        if self._opened is None:
             self._opened = DeltaTable(self._path)
         else:
             self._opened.update_incremental()

@@ -32,6 +32,7 @@ from jobs.fold import Step
 from jobs.offsets import is_few
 from jobs.schema import JSON_OPTIONS
 from jobs.session import session_beside
+from jobs.sinks import COMMIT_LSN
 from jobs.sinks.documents import Documents
 from jobs.small.at_hand import (
     BESIDE,
@@ -124,8 +125,10 @@ class SmallBatches:
             table = held[2].run(records)
         except (PySparkException, Py4JJavaError):
             return None
-        counted = None if table is None else account_at_hand(table)
-        if counted is None or counted.gaps or counted.truncated is not None:
+        if table is None or table.column(COMMIT_LSN).null_count:  # a record of somebody else's
+            return None
+        counted = account_at_hand(table)
+        if counted.gaps or counted.truncated is not None:
             return None
         return FewDocuments(table), counted
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import product
 from random import Random
@@ -68,6 +69,15 @@ def test_they_are_those_of_the_rows_wherever_the_stream_begins(
     assert left_out > 0
 
 
+def placeless(record: Record) -> Record:
+    """What looks like an event, and is none of capture's."""
+    key, value = record
+    assert value is not None
+    document = json.loads(value)
+    del document["source"]["commit_lsn"]
+    return key, json.dumps(document, separators=(",", ":")).encode()
+
+
 @pytest.mark.parametrize(
     "records",
     [
@@ -75,8 +85,9 @@ def test_they_are_those_of_the_rows_wherever_the_stream_begins(
         [event(1, 1, {"id": 1, "body": "whole", "n": 1}),
          event(2, 1, {"id": 1, "body": PLACEHOLDER, "n": 1}, "u")],
         [event(1, 1, {"id": 1, "body": "", "n": "many"})],
+        [placeless(event(1, 1, {"id": 1, "body": "", "n": 1}))],
     ],
-    ids=["truncate", "a gap", "poison"],
+    ids=["truncate", "a gap", "poison", "no position"],
 )  # fmt: skip
 def test_what_needs_more_than_one_look_is_left_to_the_rows(
     small: SmallBatches, records: list[Record]
