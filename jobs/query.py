@@ -20,10 +20,10 @@ from cdc.kafka.security import for_spark
 from cdc.topics import table_topic
 from jobs.account import Account
 from jobs.faults import translate
+from jobs.heap import records_at_most
 from jobs.keeping import open_keeper
 from jobs.loading import offsets_json
 from jobs.offsets import batch_offsets, committed_batch, finish_rewind, is_started
-from jobs.session import records_at_most
 from jobs.sinks import Batch, Sink
 from jobs.state import ViewState
 from views.definition import ViewDefinition

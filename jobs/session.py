@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 from cdc.config import Config
 from cdc.errors import StackError
 from jobs import class_archive
+from jobs.heap import driver_heap, memory
 from jobs.texts import register
 from stack.jars import jars as jars_of
 from stack.java import find_java
@@ -37,7 +38,6 @@ _LOG = Path(__file__).with_name("log4j2.properties")
 _LOGGING = f"-Dlog4j2.configurationFile={_LOG.as_uri()}"
 _DRIVER = {
     "spark.ui.showConsoleProgress": "false",  # its bars share lines with the log's events
-    "spark.driver.memory": "2g",
     # Filling a view cold, more than half of the CPU was the second compiler's: what it compiles
     # has to be four times as hot. `spark.driver.extraJavaOptions` comes after these.
     "spark.driver.defaultJavaOptions": "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=20000"
@@ -98,25 +98,8 @@ _NEEDED = (
     "org.apache.spark.sql.kafka010.KafkaSourceProvider",
 )
 
-_RECORD_BYTES = 4_096
-"""Of the driver's heap for each record of a batch: its event, parsed, folded, made a row, cached.
-Batches of 340,000 records fit into 2 GB for three views at a time: an event of 1 kB."""
-_RECORDS = (10_000, 500_000)
 _STANDALONE = "spark://"
 _CONNECT_S = 5.0
-
-
-def records_at_most(spark: SparkSession, views: int) -> int:
-    """How many records a batch may have, for so many views that share the driver's memory."""
-    runtime: Any = spark.sparkContext._jvm
-    heap = int(runtime.java.lang.Runtime.getRuntime().maxMemory())
-    return most_records(heap, views)
-
-
-def most_records(heap_bytes: int, views: int) -> int:
-    """As ``records_at_most``, of a heap."""
-    least, most = _RECORDS
-    return max(least, min(most, heap_bytes // (_RECORD_BYTES * max(views, 1))))
 
 
 @contextmanager
@@ -206,7 +189,11 @@ def _given() -> dict[str, str]:
 def _own(master: str, jars: Sequence[Path]) -> dict[str, str]:
     """What we choose for a master."""
     options, executors = "spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions"
-    chosen = {**_DRIVER, options: f"{_DRIVER[options]} {class_archive.options()}"}
+    chosen = {
+        **_DRIVER,
+        "spark.driver.memory": f"{driver_heap(memory()) >> 20}m",
+        options: f"{_DRIVER[options]} {class_archive.options()}",
+    }
     if jars:
         chosen["spark.driver.extraClassPath"] = ":".join(map(str, jars))
     if master.startswith("local"):
