@@ -30,12 +30,14 @@ from jobs.described import NotDescribedError, described, newest
 from jobs.generations import Generation
 from jobs.loading import loaded_rows, read_topics
 from jobs.mirrors.filling import filled
+from jobs.naming import under
 from jobs.sinks.generations import Live
 from jobs.state import Declaration, ViewState, declared, open_state, state_directory
 from jobs.turn import BUSY_S, taken_over, turn
 from jobs.versions import Versions
 from views.definition import ViewDefinition
 from views.maintained import MaintainedView, resolve_view
+from views.naming import begun
 
 
 @dataclass(slots=True)
@@ -210,7 +212,9 @@ def _rows(
     kit: Kit, one: Generation, definition: ViewDefinition, state: ViewState
 ) -> Iterator[tuple[DataFrame, StructType]]:
     """What the store is to be filled with, and its columns."""
-    topics, versions = kit.snapshots.topics(one.snapshot), _versions(kit, definition)
+    topics, found = kit.snapshots.topics(one.snapshot), _versions(kit, definition)
+    namings = {table: begun(version) for table, version in newest(found).items()}
+    versions = under(namings, found)
 
     def records_of(table: str) -> DataFrame:
         topic = [topics[table]]
@@ -218,6 +222,7 @@ def _rows(
         return read_topics(kit.session, kit.config.kafka, begin, end)
 
     view = resolve_view(definition, newest(versions))
+    state.remember_namings(namings)
     if isinstance(view, MaintainedView):
         filling = filled(
             kit.session, view, versions, records_of, state.mirrors, one.beginning, one.clean

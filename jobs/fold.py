@@ -10,7 +10,7 @@ which costs more than running a small batch does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -18,6 +18,8 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 
 from jobs.faults import FOREIGN_RECORD, fault
 from jobs.schema import JSON_OPTIONS, PLACEHOLDER, left_out
+from jobs.sent import Sent
+from views.tables import TableVersion
 
 Step = Callable[[DataFrame], DataFrame]
 EVENT = "__event"
@@ -35,38 +37,42 @@ _SOURCE = (
 )
 
 
-def parse(columns: Sequence[str], *, streamed: bool = True) -> Step:
+def parse(
+    columns: Sequence[str], versions: Mapping[str, TableVersion], *, streamed: bool = True
+) -> Step:
     """Records of the Kafka source to ``key``, ``position`` and ``change``, tombstones dropped.
 
     ``columns`` of the row images are read, each as the text the event carries; one that an event
-    does not have is NULL. A record that is not an event of Headwater raises ``LogError`` when it
-    is read. Without ``streamed`` ones no value is left out: no UPDATE is among them.
+    does not have is NULL. ``versions`` of the table, by ``schema_id``, tell what events call them.
+    A record that is not an event of Headwater raises ``LogError`` when it is read. Without
+    ``streamed`` ones no value is left out: no UPDATE is among them.
     """
-    text = F.col("value").cast("string")
+    text, source = F.col("value").cast("string"), F.col("event.source")
+    sent = Sent(versions, source["schema_id"])
     # A filter behind this, as on deleted rows, would be moved before it with all that it asks for,
     # and the JSON be read twice: not through what Spark takes for nondeterministic.
     once = F.when(F.spark_partition_id() >= 0, text)
     read = [
         F.col("key").cast("string").alias("key"),
-        F.from_json(once, _value(columns), JSON_OPTIONS).alias("event"),
+        F.from_json(once, _value(sent.names(columns)), JSON_OPTIONS).alias("event"),
         F.concat_ws("-", "topic", "partition", "offset").alias("record"),
         (text.contains(PLACEHOLDER) if streamed else F.lit(False)).alias("partial"),
     ]
-    source = F.col("event.source")
     foreign = fault(FOREIGN_RECORD, NO_EVENT, F.col("record"), "what else writes to this topic?")
     known = F.col("event.op").isNotNull() & source["ordinal"].isNotNull()
     lsn = F.when(known, source["commit_lsn"]).otherwise(foreign.cast("bigint"))
     change = F.struct(
         F.col("event.op").alias("op"),
-        F.coalesce("event.after", "event.before").alias("image"),
+        sent.image(F.coalesce("event.after", "event.before"), columns).alias("image"),
         source["schema_id"].alias("schema_id"),
         source["ts_us"].alias("committed_us"),
         "record",
         (F.col("partial") & (F.col("event.op") == UPDATE)).alias("partial"),
-        source["unchanged"].alias("unchanged"),
+        sent.listed(source["unchanged"]).alias("unchanged"),
     )
     position = F.struct(lsn.alias("commit_lsn"), source["ordinal"].alias("ordinal"))
-    parsed = [F.col("key"), position.alias("position"), change.alias("change")]
+    key = sent.key(F.col("key"))
+    parsed = [key.alias("key"), position.alias("position"), change.alias("change")]
     return lambda records: records.where("value IS NOT NULL").select(*read).select(*parsed)
 
 

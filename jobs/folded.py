@@ -21,6 +21,7 @@ from jobs.faults import POISON, UnknownSchemaError, translate
 from jobs.isolating import Poison, isolate
 from jobs.letters import LetterBox
 from jobs.loading import read_topics
+from jobs.naming import namings_of, under
 from jobs.offsets import batch_offsets, is_few, is_started
 from jobs.parking import Parking
 from jobs.returning import Returning
@@ -108,10 +109,14 @@ class FoldedKeeper:
 
     def _read_model(self) -> Model:
         definition = self._definition
-        (versions,) = described(self._broker, self._config.source.name, definition).values()
+        found = described(self._broker, self._config.source.name, definition)
+        namings = namings_of(self._state, definition, found)
+        (versions,) = under(namings, found).values()
         newest = list(versions.values())[-1]
         try:
-            return Model(resolve(definition, newest), versions, self._every)
+            model = Model(resolve(definition, newest), versions, self._every)
+            self._state.remember_namings(namings)
+            return model
         except ViewError as error:
             was = self._last_fit(versions)
             if was is None:
@@ -188,7 +193,7 @@ class FoldedKeeper:
         assert self._model is not None
         before = self._model
         model = self._read_model()
-        if list(model.versions) == list(before.versions):
+        if list(model.versions.items()) == list(before.versions.items()):
             return False
         self._model = model
         self._small.forget()

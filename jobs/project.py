@@ -20,7 +20,7 @@ _NOTHING_UNCHANGED = "cast(array() as array<string>)"
 
 def rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
     """Records of the table's topic to the rows a sink applies: parse, fold, project."""
-    parsed, folded, projected = parse(columns_read(view)), fold(), project(view, versions)
+    parsed, folded, projected = _parsed(view, versions), fold(), project(view, versions)
     return lambda records: projected(folded(parsed(records)))
 
 
@@ -38,9 +38,15 @@ def each_row_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Ste
 
 def loaded_rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
     """As ``rows_of``, for records with a key each of their own."""
-    parsed, projected = parse(columns_read(view), streamed=False), project(view, versions)
+    parsed, projected = _parsed(view, versions, streamed=False), project(view, versions)
     single = unfolded()
     return lambda records: projected(single(parsed(records)))
+
+
+def _parsed(
+    view: ResolvedView, versions: Mapping[str, TableVersion], *, streamed: bool = True
+) -> Step:
+    return parse(columns_read(view), versions, streamed=streamed)
 
 
 def columns_read(view: ResolvedView) -> list[str]:
@@ -64,14 +70,14 @@ def filled_events_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -
     """The part of ``filled_rows_of`` that ``project`` follows."""
     columns = columns_read(view)
     large = large_columns(columns, versions)
-    parsed, folded = parse(columns), fold_filling(columns, large) if large else fold()
+    parsed, folded = _parsed(view, versions), fold_filling(columns, large) if large else fold()
     return lambda records: folded(parsed(records))
 
 
 def each_event_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
     """The part of ``each_row_of`` that ``project`` follows."""
     columns = columns_read(view)
-    parsed, one = parse(columns), each(columns, large_columns(columns, versions))
+    parsed, one = _parsed(view, versions), each(columns, large_columns(columns, versions))
     return lambda records: one(parsed(records))
 
 

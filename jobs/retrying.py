@@ -28,15 +28,16 @@ from cdc.errors import ViewError
 from cdc.events.parked import Letter, Letters
 from cdc.kafka.broker import Broker
 from jobs.applying import Applier, Model, evaluate, released
+from jobs.described import described
 from jobs.generations import read_generations
 from jobs.holding import live_held
 from jobs.isolating import Poison, isolate
 from jobs.letters import LetterBox
+from jobs.naming import seen_by
 from jobs.owners import without
 from jobs.sinks import open_sink
 from jobs.standing import Standing, standing
 from jobs.state import ViewState, view_directory
-from jobs.versions import read_versions
 from views.resolve import resolve
 
 _RECORD = (
@@ -134,9 +135,8 @@ def _applied(
     if definition.maintained:
         return _applied_to_mirrors(spark, config, live, chosen)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
-        versions = read_versions(broker, config.source.name, definition.schema, definition.table)
-    if not versions:
-        raise ViewError(f"view {name}: {config.source.name}.__schemas does not have its table")
+        found = described(broker, config.source.name, definition)
+    (versions,) = seen_by(live.state, definition, found).values()
     every = bool(definition.history)
     model = Model(resolve(definition, list(versions.values())[-1]), versions, every)
     store, retry_s = config.stores[definition.store], config.apply.retry_s

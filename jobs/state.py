@@ -2,7 +2,8 @@
 
 <apply.state>/<source>/<view>/generations.json   which there are, and which one people read
 <apply.state>/<source>/<view>/view.json          of the first generation: what was declared, the
-                                                 id of its checkpoint, the newest TRUNCATE
+                                                 id of its checkpoint, what it calls columns,
+                                                 the newest TRUNCATE
 <apply.state>/<source>/<view>/checkpoint/        Spark's own
 <apply.state>/<source>/<view>/mirrors/           of the tables of a view of several rows
 <apply.state>/<source>/<view>/<n>/...            the same three of generation n
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +24,7 @@ from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
 from jobs.offsets import batch_offsets
 from views.definition import ViewDefinition, parse_view
+from views.naming import Naming
 
 
 class Declaration(NamedTuple):
@@ -133,6 +136,20 @@ class ViewState:
         if self.lost():
             raise lost_error(view)
 
+    def namings(self) -> dict[str, Naming]:
+        """What this generation calls the columns of its tables, by ``schema.table``."""
+        found = {}
+        for table, held in (read_document(self.file) or {}).get("tables", {}).items():
+            names = {int(attnum): name for attnum, name in held["names"].items()}
+            found[table] = Naming(held["schema_id"], held["oid"], names)
+        return found
+
+    def remember_namings(self, namings: Mapping[str, Naming]) -> None:
+        """Keep them: its SQL and its store are made of these names."""
+        if namings != self.namings():
+            found = {table: one._asdict() for table, one in namings.items()}
+            write_document(self.file, {**(read_document(self.file) or {}), "tables": found})
+
     def letters(self) -> tuple[int, int]:
         """Where the topic of dead letters ended when this generation last wrote to it, 0 before;
         and how many keys are parked since."""
@@ -227,8 +244,8 @@ def open_state(
     document: dict[str, object] = {"generation": state.generation, **wanted.document()}
     if beginning is not None:
         document["beginning"] = beginning._asdict()
-    elif held is not None and "beginning" in held:  # its checkpoint was deleted
-        document["beginning"] = held["beginning"]
+    elif held is not None and "beginning" in held:  # it is filled, and no batch was applied
+        document |= {name: held[name] for name in ("beginning", "tables") if name in held}
     write_document(state.file, document)
     return state
 

@@ -131,9 +131,7 @@ class _Names:
             refuse(self._view, node, f"{alias!r} is joined only later", "join it before")
         table = self._tables[alias]
         if table.column(node.name) is None:
-            refuse(
-                self._view, node, f"{table.name} has no such column", f"it has {table.describe()}"
-            )
+            refuse(self._view, node, table.lacking(node.name), f"it has {table.describe()}")
 
     def _ambiguous(self, node: exp.Expr, column: str) -> NoReturn:
         choices = [f"{alias}.{column}" for alias in self._owners(column)]
@@ -146,6 +144,9 @@ class _Names:
         for alias, table in self._tables.items():
             if table.column(node.name) is not None and alias not in self._seen:
                 refuse(self._view, node, f"{alias!r} is joined only later", "join it before")
+        for alias in self._seen:
+            if node.name in self._tables[alias].replaced:
+                refuse(self._view, node, self._tables[alias].lacking(node.name))
         described = "; ".join(f"{a}: {self._tables[a].describe()}" for a in self._seen)
         refuse(self._view, node, "no table has such a column", f"there are {described}")
 
@@ -169,6 +170,8 @@ class _Names:
             refuse(self._view, node, f"no table {qualifier.name!r} here")
         aliases = self._seen if qualifier is None else [qualifier.name]
         for alias in aliases:
+            for lost in self._tables[alias].replaced:
+                refuse(self._view, node, f"{lost!r}: {self._tables[alias].lacking(lost)}")
             for column in self._tables[alias].columns:
                 if qualifier is None and (alias, column.name) in self._hidden:
                     continue

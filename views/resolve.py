@@ -96,6 +96,8 @@ def _outputs(definition: ViewDefinition, table: TableVersion, scope: Scope) -> I
                 scope.refuse(node, f"no table {qualifier.name!r} here")
             if isinstance(node, exp.Star) and any(node.args.values()):
                 scope.refuse(node, "* takes no modifiers in PostgreSQL")
+            for name in table.replaced:
+                scope.refuse(node, f"{name!r}: {table.lacking(name)}")
             for column in table.columns:
                 yield Output(column.name, column.type, identifier(column.name), column.name)
         elif isinstance(node, exp.Column):

@@ -11,39 +11,79 @@ from views.types import PgType, from_typmod
 
 
 class TableColumn(NamedTuple):
-    """A captured column. ``nullable`` unless the table says NOT NULL."""
+    """A captured column. ``nullable`` unless the table says NOT NULL; ``attnum`` is what it keeps
+    under every name, None where that is not known."""
 
     name: str
     type: PgType
     nullable: bool = True
+    attnum: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """One relation version, named by the ``schema_id`` its events carry."""
+    """One relation version, named by the ``schema_id`` its events carry.
+
+    ``oid`` is the table's, 0 where it is not known. ``as_sent`` is the same version under the names
+    that its events have, where they are others (``views.naming``).
+    """
 
     schema_id: str
     schema: str
     table: str
     columns: tuple[TableColumn, ...]
     key: tuple[str, ...]
+    oid: int = 0
+    as_sent: TableVersion | None = None
 
     @property
     def name(self) -> str:
         return f"{self.schema}.{self.table}"
 
+    @property
+    def numbered(self) -> bool:
+        """Whether its columns are known by what they keep under every name."""
+        return bool(self.oid) and all(column.attnum for column in self.columns)
+
     def column(self, name: str) -> TableColumn | None:
         """The column of that name, or None."""
         return next((column for column in self.columns if column.name == name), None)
 
+    def sent(self, name: str) -> str | None:
+        """What the column of that name is called in events of this version; None without one."""
+        column = self.column(name)
+        if column is None or self.as_sent is None:
+            return None if column is None else name
+        sent = (one.name for one in self.as_sent.columns if one.attnum == column.attnum)
+        return next(sent, None)
+
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """Names that were columns' which were dropped, and are other columns' now."""
+        if self.as_sent is None:
+            return ()
+        held = {column.attnum for column in self.columns}
+        others = (one.name for one in self.as_sent.columns if one.attnum not in held)
+        return tuple(name for name in others if self.column(name) is None)
+
+    def lacking(self, name: str) -> str:
+        """Why there is no column of that name, in words."""
+        if name in self.replaced:
+            return f"{self.name} has another column of that name now"
+        return f"{self.name} has no such column"
+
     def describe(self) -> str:
-        """``id int4, total numeric(10,2)``, for messages."""
-        return ", ".join(f"{column.name} {column.type}" for column in self.columns)
+        """``id int4, total numeric(10,2)``, for messages: under the table's own names."""
+        columns = (self.as_sent or self).columns
+        return ", ".join(f"{column.name} {column.type}" for column in columns)
 
 
 def other_names(was: TableVersion, now: TableVersion) -> dict[str, str]:
     """What columns may be called now that are not there any more: at the place of each is a column
-    of its type that was not there before. So RENAME COLUMN leaves it, and columns added behind."""
+    of its type that was not there before. So RENAME COLUMN leaves it, and columns added behind.
+    Of numbered columns nothing has to be guessed: these are followed."""
+    if was.numbered and now.numbered and was.oid == now.oid:
+        return {}
     return {
         one.name: two.name
         for one, two in zip(was.columns, now.columns, strict=False)
@@ -59,11 +99,17 @@ def parse_version(record: Mapping[str, Any]) -> TableVersion:
                 column["name"],
                 from_typmod(column["base"], column["typmod"], column["element"]),
                 column.get("nullable", True),
+                column.get("attnum"),
             )
             for column in record["columns"]
         )
         return TableVersion(
-            record["schema_id"], record["schema"], record["table"], columns, tuple(record["key"])
+            record["schema_id"],
+            record["schema"],
+            record["table"],
+            columns,
+            tuple(record["key"]),
+            record.get("table_oid", 0),
         )
     except (KeyError, TypeError) as error:
         raise LogError(

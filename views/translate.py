@@ -108,7 +108,7 @@ def column(node: exp.Expr, scope: Scope) -> Term:
         scope.refuse(node, f"no table {alias!r} here", hint)
     found = table.column(node.name)
     if found is None:
-        scope.refuse(node, f"{table.name} has no such column", f"it has {table.describe()}")
+        scope.refuse(node, table.lacking(node.name), f"it has {table.describe()}")
     reference = ColumnRef(alias, found.name)
     scope.reads.add(reference)
     return Term(scope.named(reference), found.type)

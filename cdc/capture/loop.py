@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from cdc.capture.attnums import Attnums
 from cdc.capture.guard import Guard, WalLimitError
 from cdc.capture.opening import Topics
 from cdc.capture.progress import Progress
@@ -76,7 +77,13 @@ class Capture:
         self._recorder = Recorder(config, start.identity, self._producer, pulse)
         self._reconnect = Reconnect(config.capture.reconnect_s, config.capture.silence_s)
         self._topics = Topics(config, self._broker, self._producer, self._record_topics)
-        self._describer = Describer(self._source.dsn, self._source.keys, self._topics.described)
+        self._describer = Describer(
+            self._source.dsn,
+            self._source.keys,
+            self._topics.described,
+            self._source.publication_name,
+        )
+        self._attnums = Attnums(self._broker, self._source.name)
         self._open: Session | None = None
         self._sender = 0
 
@@ -212,7 +219,7 @@ class Capture:
     def _resolve(self, message: RelationMessage, xid: int) -> Relation:
         """The table, as transaction ``xid`` or a later one left it."""
         self._await_visible(xid)
-        relation = self._describer.resolve(message)
+        relation = self._attnums.completed(self._describer.resolve(message))
         self._kept_alive()
         return relation
 

@@ -35,13 +35,18 @@ class TypeInfo(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column as published. ``typmod`` is the column's, or its domain's, -1 without one."""
+    """A column as published. ``typmod`` is the column's, or its domain's, -1 without one.
+
+    ``attnum`` is its number in ``pg_attribute``, which it keeps under every name and which no other
+    column of the table is ever given; None where that is not certain.
+    """
 
     name: str
     type: TypeInfo
     typmod: int
     key: bool
     nullable: bool = True
+    attnum: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ class Relation:
         return f"{self.schema}.{self.table}"
 
     def schema_id(self) -> str:
-        """16 hex digits over everything but OIDs and nullability."""
+        """16 hex digits over everything but OIDs, attnums and nullability."""
         parts = [[c.name, c.type.schema, c.type.name, c.type.base, c.typmod] for c in self.columns]
         document = [self.schema, self.table, self.replica_identity, parts, list(self.key)]
         return hashlib.sha256(json.dumps(document).encode()).hexdigest()[:16]
@@ -76,6 +81,7 @@ class Relation:
             "schema_id": self.schema_id(),
             "schema": self.schema,
             "table": self.table,
+            "table_oid": self.oid,
             "replica_identity": self.replica_identity,
             "columns": [_describe_column(column, self.key) for column in self.columns],
             "key": list(self.key),
@@ -86,6 +92,7 @@ def _describe_column(column: Column, key: tuple[str, ...]) -> dict[str, Any]:
     kind = column.type
     return {
         "name": column.name,
+        "attnum": column.attnum,
         "type": kind.name,
         "type_schema": kind.schema,
         "oid": kind.oid,

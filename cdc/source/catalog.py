@@ -62,6 +62,9 @@ where i.indrelid = %s::oid and i.indimmediate and i.indislive
   and (i.indisprimary or i.indisreplident)
 """
 
+# Dropped columns are counted: their numbers are not given again.
+_HIGHEST = "select c.relnatts::int from pg_catalog.pg_class c where c.oid = %s::oid"
+
 _RELATION = """
 select n.nspname, c.relname, c.relreplident
 from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
@@ -84,11 +87,15 @@ class TableFacts(NamedTuple):
     """What a Relation message does not say: nullability by column, the primary key in its order.
 
     ``primary_key`` and ``identity_index`` are empty without an immediate index of that kind.
+    ``columns`` are the published ones in order, each with name, OID of its type and attnum;
+    ``highest`` is the highest attnum that any column of the table ever had, 0 for one that is gone.
     """
 
     nullable: dict[str, bool]
     primary_key: tuple[str, ...]
     identity_index: tuple[str, ...]
+    columns: tuple[tuple[str, int, int], ...] = ()
+    highest: int = 0
 
 
 class Published(NamedTuple):
@@ -120,15 +127,24 @@ def chosen_tables(conn: Connection, source: Source) -> tuple[list[Table], list[s
     return select_tables(source.name, source.tables, source.exclude, relations)
 
 
-def table_facts(conn: Connection, oid: int) -> TableFacts:
-    """Nullability and keys as the catalog has them now; both empty for a table that is gone."""
+def table_facts(conn: Connection, oid: int, publication: str = "") -> TableFacts:
+    """Columns and keys as the catalog has them now, the columns that ``publication`` publishes; all
+    empty for a table that is gone."""
     with translated(f"reading the catalog for table {oid}"):
         columns = conn.execute(_COLUMNS, (oid,)).fetchall()
         keys = conn.execute(_KEYS, (oid,)).fetchall()
+        highest = conn.execute(_HIGHEST, (oid,)).fetchone()
+    limits = published(conn, oid, publication) if publication else Published()
     return TableFacts(
         {name: nullable for name, _, _, _, _, nullable in columns},
         next((tuple(names) for primary, _, names in keys if primary), ()),
         next((tuple(names) for _, identity, names in keys if identity), ()),
+        tuple(
+            (name, type_oid, attnum)
+            for name, type_oid, _, attnum, generated, _ in columns
+            if _is_published(limits, attnum, generated)
+        ),
+        highest[0] if highest else 0,
     )
 
 
@@ -198,7 +214,7 @@ def relation(
             raise SourceError(f"{name}.{column}: type {type_oid} is not in the catalog", "retry")
         kind = types[type_oid]
         effective = typmod if typmod != -1 else kind.typmod
-        columns.append(Column(column, kind, effective, column in key, nullable))
+        columns.append(Column(column, kind, effective, column in key, nullable, attnum))
     missing = [column for column in key if column not in {c.name for c in columns}]
     if missing:
         raise SourceError(

@@ -70,8 +70,9 @@ class Describer:
         dsn: str,
         keys: Mapping[str, Sequence[str]],
         described: Callable[[Relation], None],
+        publication: str,
     ) -> None:
-        self._dsn = dsn
+        self._dsn, self._publication = dsn, publication
         self._keys = keys
         self._described = described
         self._types: dict[int, TypeInfo] = {}
@@ -79,11 +80,11 @@ class Describer:
         self._seen = 0
 
     def resolve(self, message: RelationMessage) -> Relation:
-        """The relation with type names, nullability and its key in order."""
+        """The relation with type names, nullability, attnums and its key in order."""
         with asking(self._dsn) as conn:
             if any(column.type_oid not in self._types for column in message.columns):
                 self._types = load_types(conn)
-            facts = table_facts(conn, message.oid)
+            facts = table_facts(conn, message.oid, self._publication)
         configured = self._keys.get(f"{message.schema}.{message.table}", ())
         relation = describe(message, facts, self._types, configured)
         self._described(relation)
@@ -182,15 +183,32 @@ def describe(
     elif set(key) != set(flagged):
         key = flagged
     columns = []
-    for column in message.columns:
+    for column, attnum in zip(message.columns, attnums(message, facts), strict=True):
         # A type that was dropped since then is text, as PostgreSQL sends every value.
         kind = types.get(column.type_oid) or _unknown(column.type_oid)
         typmod = column.typmod if column.typmod != -1 else kind.typmod
         nullable = facts.nullable.get(column.name, True)
-        columns.append(Column(column.name, kind, typmod, column.name in key, nullable))
+        columns.append(Column(column.name, kind, typmod, column.name in key, nullable, attnum))
     return Relation(
         message.oid, message.schema, message.table, message.replica_identity, tuple(columns), key
     )
+
+
+def attnums(message: RelationMessage, facts: TableFacts) -> Sequence[int | None]:
+    """The attnum of each column, all None where they are not certain: the catalog may be ahead.
+
+    pgoutput sends columns in the order of their attnums. So as many columns as the table ever had
+    are all of them, whatever they are called by now. Else the catalog has to show the same columns,
+    by name and type.
+    """
+    count = len(message.columns)
+    if count == facts.highest:
+        return range(1, count + 1)
+    if [(column.name, column.type_oid) for column in message.columns] == [
+        (name, type_oid) for name, type_oid, _ in facts.columns
+    ]:
+        return [attnum for _, _, attnum in facts.columns]
+    return [None] * count
 
 
 def _unknown(oid: int) -> TypeInfo:

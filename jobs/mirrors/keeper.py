@@ -47,6 +47,7 @@ from jobs.mirrors.reading import apart, cached, is_large, last_records, with_rec
 from jobs.mirrors.returned import without_returned
 from jobs.mirrors.rows import ParkedRows, typed_keys
 from jobs.mirrors.tables import check_kept, remember, remembered
+from jobs.naming import namings_of, under
 from jobs.offsets import is_few
 from jobs.owners import without
 from jobs.parking import Parking
@@ -57,6 +58,7 @@ from jobs.small.prepared import FewRecord, SmallBatches
 from jobs.state import ViewState
 from views.definition import ViewDefinition
 from views.maintained import MaintainedView, resolve_maintained
+from views.tables import TableVersion
 
 _T = TypeVar("_T")
 _RETRIED = 1_000
@@ -93,7 +95,9 @@ class MirroredKeeper:
         self._parking = Parking(definition.name, self._box, config.apply.dlq_limit)
 
     def read(self) -> StructType:
-        versions = described(self._broker, self._config.source.name, self._definition)
+        found = described(self._broker, self._config.source.name, self._definition)
+        namings = namings_of(self._state, self._definition, found)
+        versions = under(namings, found)
         tables, were = newest(versions), remembered(self._state.mirrors, versions)
         try:
             self._view = resolve_maintained(self._definition, tables)
@@ -102,6 +106,7 @@ class MirroredKeeper:
                 raise
             raise no_longer(self._definition.name, error.message, were, tables) from None
         check_kept(self._view, were)
+        self._state.remember_namings(namings)
         self._small.forget()
         self._models, self._empty = models_of(self._view, versions), dict[str, pa.Table]()
         return columns_of(self._view)
@@ -305,8 +310,8 @@ class MirroredKeeper:
         self._open()
         return True
 
-    def _known(self) -> dict[str, list[str]]:
-        return {name: list(model.versions) for name, model in self._models.items()}
+    def _known(self) -> dict[str, list[TableVersion]]:
+        return {name: list(model.versions.values()) for name, model in self._models.items()}
 
     def close(self) -> None:
         self._parking.close()

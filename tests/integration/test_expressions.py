@@ -210,7 +210,7 @@ def in_spark(spark: SparkSession, table: TableVersion) -> dict[str, list[Any]]:
         for i in range(_ROWS)
     ]
     columns = [column.name for column in table.columns]
-    events = fold()(parse(columns)(kafka_frame(spark, records))).persist()
+    events = fold()(parse(columns, {})(kafka_frame(spark, records))).persist()
     results: dict[str, Any] = {}
     for start in range(0, len(EXPRESSIONS), 40):
         part = EXPRESSIONS[start : start + 40]
@@ -264,7 +264,7 @@ def test_a_value_that_is_refused_is_poison_of_its_row(
     for number, (document, text) in enumerate(_REFUSED):
         row = {**dict.fromkeys(column.name for column in table.columns), "id": 1, "j": document}
         records = [event(1, 1, row, schema_id=table.schema_id)]
-        events = fold()(parse(["id", "j"])(kafka_frame(spark, records)))
+        events = fold()(parse(["id", "j"], {})(kafka_frame(spark, records)))
         found: Exception | None = None
         try:
             _evaluated(events, table, [text])

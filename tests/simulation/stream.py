@@ -119,7 +119,9 @@ class Stream:
 class Describer:
     """In place of ``cdc.source.describing.Describer``: the row that is looked up is always gone."""
 
-    def __init__(self, _dsn: str, _keys: object, described: Callable[[Relation], None]) -> None:
+    def __init__(
+        self, _dsn: str, _keys: object, described: Callable[[Relation], None], _publication: str
+    ) -> None:
         self._described = described
 
     def resolve(self, message: RelationMessage) -> Relation:

@@ -31,7 +31,7 @@ def filled(spark: SparkSession, *records: Any) -> dict[str | None, dict[str, Any
 
 
 def left_by(step: Step, spark: SparkSession, records: Sequence[Any]) -> dict[str | None, Any]:
-    rows = step(parse(COLUMNS)(kafka_frame(spark, records))).collect()
+    rows = step(parse(COLUMNS, {})(kafka_frame(spark, records))).collect()
     changes = [row[EVENT].asDict(recursive=True) for row in rows]
     return {None if change["op"] == "t" else change["image"]["id"]: change for change in changes}
 
@@ -139,7 +139,7 @@ def test_each_event_is_kept_with_what_was_known_by_then(spark: SparkSession) -> 
         event(14, 1, {"id": 1, "a": PLACEHOLDER, "b": "b5"}, "u"),
         truncate(15, 1),
     )
-    rows = each(COLUMNS, LARGE)(parse(COLUMNS)(kafka_frame(spark, records))).collect()
+    rows = each(COLUMNS, LARGE)(parse(COLUMNS, {})(kafka_frame(spark, records))).collect()
     found = sorted(
         (row[EVENT].asDict(recursive=True) for row in rows), key=lambda e: e["commit_lsn"]
     )

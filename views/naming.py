@@ -1,0 +1,74 @@
+"""A table's columns under the names that one generation of a view has for them. Pure.
+
+A column is its attnum: RENAME COLUMN changes how it is called and nothing else, as for a view in
+PostgreSQL. So a generation keeps the names that its SQL was resolved with, and sees every version
+of the table under these. Where attnums are not known (an older Headwater described the version, or
+the catalog was ahead of the stream, or it is another table of the same name) names are all there
+is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from views.tables import TableVersion
+
+
+class Naming(NamedTuple):
+    """What a generation calls the columns of a table: by attnum, of the table with this OID.
+
+    It began with the version ``schema_id``. Without an OID the attnums of that one are not known.
+    """
+
+    schema_id: str
+    oid: int
+    names: Mapping[int, str]
+
+
+def begun(version: TableVersion) -> Naming:
+    """Of a generation whose SQL is resolved against this version."""
+    if not version.numbered:
+        return Naming(version.schema_id, 0, {})
+    names = {column.attnum: column.name for column in version.columns if column.attnum}
+    return Naming(version.schema_id, version.oid, names)
+
+
+def grown(naming: Naming, versions: Collection[TableVersion]) -> Naming:
+    """With the columns that came since, under the names they came with.
+
+    One whose name the generation has for another column gets none: the SQL means that other one.
+    """
+    names = dict(naming.names)
+    for version in versions:
+        if not naming.oid and version.schema_id == naming.schema_id and version.numbered:
+            return grown(begun(version), versions)
+        if not version.numbered or version.oid != naming.oid:
+            continue
+        for column in version.columns:
+            if column.attnum not in names and column.name not in names.values():
+                assert column.attnum is not None, "it is numbered"
+                names[column.attnum] = column.name
+    return naming._replace(names=names)
+
+
+def seen(version: TableVersion, naming: Naming) -> TableVersion:
+    """The version under the generation's names, without columns that it has none for."""
+    if not version.numbered or version.oid != naming.oid:
+        return version
+    names = {column.name: naming.names.get(column.attnum or 0) for column in version.columns}
+    if all(name == sent for sent, name in names.items()):
+        return version
+    columns = tuple(
+        column._replace(name=name) for column in version.columns if (name := names[column.name])
+    )
+    # A key of a column without a name is no key of the generation's columns.
+    key = tuple(names.get(part) or f"{part} (another column)" for part in version.key)
+    return replace(version, columns=columns, key=key, as_sent=version)
+
+
+def called_now(version: TableVersion) -> dict[str, str]:
+    """Columns that a version calls otherwise than the generation does that sees it."""
+    found = {column.name: version.sent(column.name) for column in version.columns}
+    return {name: sent for name, sent in found.items() if sent and sent != name}
