@@ -30,14 +30,14 @@ from jobs.described import NotDescribedError, described, newest
 from jobs.generations import Generation
 from jobs.loading import loaded_rows, read_topics
 from jobs.mirrors.filling import filled
-from jobs.naming import under
+from jobs.naming import live_state, seen_by, under
 from jobs.sinks.generations import Live
 from jobs.state import Declaration, ViewState, declared, open_state, state_directory
 from jobs.turn import BUSY_S, taken_over, turn
 from jobs.versions import Versions
 from views.definition import ViewDefinition
 from views.maintained import MaintainedView, resolve_view
-from views.naming import begun
+from views.naming import begun, called_now
 
 
 @dataclass(slots=True)
@@ -236,8 +236,18 @@ def _rows(
 
 
 def _check(kit: Kit, definition: ViewDefinition) -> None:
-    """Raises ``ViewError`` for a view that does not fit its tables."""
-    resolve_view(definition, newest(_versions(kit, definition)))
+    """Raises ``ViewError`` for a view that does not fit its tables, and names the columns that it
+    calls otherwise than they are called now."""
+    versions = _versions(kit, definition)
+    try:
+        resolve_view(definition, newest(versions))
+    except ViewError as error:
+        followed = newest(seen_by(live_state(kit.directory), definition, versions))
+        called = [pair for table in followed.values() for pair in called_now(table).items()]
+        if not called:
+            raise
+        said = ", ".join(f"{name!r} is called {now!r} now" for name, now in called)
+        raise ViewError(error.message, f"{said}: write so in the view's SQL") from None
 
 
 def _versions(kit: Kit, definition: ViewDefinition) -> dict[str, Versions]:

@@ -8,16 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 
 from cdc.errors import ViewError
+from jobs.generations import read_generations
 from jobs.mirrors.tables import remembered
 from jobs.offsets import is_started
-from jobs.state import ViewState
+from jobs.state import ViewState, generation_id, state_directory
 from jobs.versions import Versions
 from views.definition import ViewDefinition
 from views.maintained import resolve_view
 from views.naming import Naming, begun, grown, seen
 from views.tables import TableVersion
+
+
+def live_state(directory: Path) -> ViewState:
+    """Of the generation that people read, of the view whose state is in ``directory``: to be looked
+    at."""
+    of_live = state_directory(directory, read_generations(directory).live_number)
+    return ViewState(of_live, generation_id(of_live) or "")
 
 
 def seen_by(

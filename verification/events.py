@@ -20,6 +20,7 @@ from cdc.source.types import load_types
 from verification.scope import table_of
 from verification.source import SourceSnapshot, key_rows, sql_texts
 from verification.touched import key_reader
+from views.naming import begun, seen
 from views.resolve import ResolvedView
 from views.tables import TableVersion, parse_version
 
@@ -48,15 +49,18 @@ class SourceEvents:
         now_us = time.time_ns() // 1000
         described = schema_record(shape, now_us)["value"]
         assert described is not None
-        self.version: TableVersion = parse_version(json.loads(described))
+        # Of columns that came since the view knows nothing.
+        now, naming = parse_version(json.loads(described)), begun(view.table)
+        self.version: TableVersion = seen(now, naming)
         context = SourceContext(version("headwater"), settings.name, self._conn.info.dbname)
         self._encoder = SnapshotEncoder(shape, context, source.lsn, now_us)
         self._rows = select_rows(self._conn, shape, kind, publication)
         self._key = [
-            next(output.source or "" for output in view.outputs if output.name == name)
+            self.version.sent(source) or ""
             for name in view.key
+            for source in [next(o.source or "" for o in view.outputs if o.name == name)]
         ]
-        self._read_key = key_reader(view)
+        self._read_key = key_reader(view, [self.version])
         self._doing = f"reading rows of {definition.table_name}"
 
     def of(self, keys: Collection[bytes]) -> Iterator[list[KeyedEvent]]:
@@ -85,8 +89,7 @@ class SourceEvents:
             found = []
             for record_key, value in zip(record_keys, values, strict=True):
                 assert record_key is not None, "a view's table has a key"
-                key = self._read_key(record_key, self._doing)
-                if key is not None and key in wanted:
+                for key in wanted & self._read_key(record_key, self._doing):
                     found.append(KeyedEvent(key, (record_key, value)))
             if found:
                 yield found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import orjson
@@ -11,7 +11,7 @@ from cdc.errors import SourceError
 from cdc.events.parked import Letters
 from cdc.source.postgres import identifier, literal
 from cdc.topics import table_topic
-from verification.scope import published_rows
+from verification.scope import names_now, published_rows
 from verification.source import SourceSnapshot
 from verification.touched import key_reader
 from views.dialects import POSTGRES
@@ -21,17 +21,24 @@ from views.resolve import ResolvedView
 from views.tables import TableVersion
 
 
-def parked_rows(view: View, letters: Letters, source: SourceSnapshot, name: str) -> set[bytes]:
-    """The packed keys of rows that wait, or whose tables' rows do. ``name`` is the source's.
+def parked_rows(
+    view: View,
+    letters: Letters,
+    source: SourceSnapshot,
+    name: str,
+    versions: Collection[TableVersion] = (),
+) -> set[bytes]:
+    """The packed keys of rows that wait, or whose tables' rows do. ``name`` is the source's,
+    ``versions`` are those of a single table that letters may be of.
 
     Of a view over several tables those are told that such a row makes in the source. What it makes
     in the view, from its last good version, may be others.
     """
     if isinstance(view, ResolvedView):
-        row_of = key_reader(view)
+        rows_of = key_reader(view, versions)
         keys = (owner.key for owner in letters.keys)
-        found = (row_of(key, "a dead letter") for key in keys if key[:1] == b"{")
-        return {key for key in found if key is not None}
+        found = (rows_of(key, "a dead letter") for key in keys if key[:1] == b"{")
+        return {key for keys in found for key in keys}
     rows = set[bytes]()
     for query in _queries(view, letters, source, name):
         with suppress(SourceError):  # a key in a form that is not PostgreSQL's: it is not told
@@ -44,7 +51,7 @@ def _queries(
 ) -> Iterator[str]:
     if letters.rows:
         yield _own(view, [orjson.loads(key) for key in letters.rows], source.key_types)
-    rows = published_rows(source.conn, source.publication)
+    rows = published_rows(source.conn, view, source.publication)
     for table in {table.name: table for table in view.tables.values()}.values():
         topic = table_topic(name, table.schema, table.table)
         keys = [owner.key for owner in letters.keys if owner.topic == topic]
@@ -54,7 +61,8 @@ def _queries(
         relations = {
             alias: f"({rows(one.schema, one.table)})" for alias, one in view.tables.items()
         }
-        changed = _of(table, keys, rows(table.schema, table.table))
+        now = names_now(source.conn, table, source.publication)
+        changed = _of(table, keys, rows(table.schema, table.table), now)
         for query in key_queries(view):
             if query.table == table.name:
                 yield query.sql(relations, changed, POSTGRES)
@@ -69,14 +77,28 @@ def _own(view: MaintainedView, keys: Sequence[dict[str, str]], types: Sequence[s
     return f"select {', '.join(columns)}"
 
 
-def _of(table: TableVersion, keys: Sequence[bytes], rows: str) -> str:
-    """Some rows of a table, by keys as events have them."""
-    names = [identifier(name) for name in table.key]
+def _of(table: TableVersion, keys: Sequence[bytes], rows: str, now: Mapping[str, str]) -> str:
+    """Some rows of a table, by keys as events have them; ``now`` are the names of its columns."""
     record = f"null::{identifier(table.schema)}.{identifier(table.table)}"
-    array = literal(f"[{','.join(key.decode() for key in keys)}]")
+    called = [[table.sent(part) or part for part in table.key], table.key]
+    array = literal(f"[{','.join(_renamed(key, called, table, now) for key in keys)}]")
     wanted = (
-        f"select {', '.join(f'p.{name}' for name in names)}"
+        f"select {', '.join(f'p.{identifier(now.get(part, part))}' for part in table.key)}"
         f" from jsonb_populate_recordset({record}, {array}::jsonb) as p"
     )
-    same = ", ".join(f"r.{name}" for name in names)
+    same = ", ".join(f"r.{identifier(part)}" for part in table.key)
     return f"(select r.* from ({rows}) as r where ({same}) in ({wanted}))"
+
+
+def _renamed(
+    key: bytes, called: Sequence[Sequence[str]], table: TableVersion, now: Mapping[str, str]
+) -> str:
+    """The key under the names of now, ``called`` being what it may have them by."""
+    values = orjson.loads(key)
+    for names in called:
+        if values.keys() >= set(names):
+            found = zip(table.key, names, strict=True)
+            return orjson.dumps(
+                {now.get(part, part): values[name] for part, name in found}
+            ).decode()
+    return key.decode()

@@ -43,10 +43,18 @@ class Writable(Protocol):
 
 
 class Repair:
-    """``settings`` is the configuration's source; ``live`` is asked when there is need."""
+    """``settings`` is the configuration's source; ``live`` is asked when there is need;
+    ``versions`` are those of the view's table."""
 
-    def __init__(self, settings: Source, broker: Broker, live: Callable[[], Writable]) -> None:
+    def __init__(
+        self,
+        settings: Source,
+        broker: Broker,
+        live: Callable[[], Writable],
+        versions: Collection[TableVersion] = (),
+    ) -> None:
         self._settings, self._broker, self._live = settings, broker, live
+        self._versions = versions
 
     def write(
         self,
@@ -65,7 +73,7 @@ class Repair:
         rows, live = SourceEvents(source, view, self._settings), self._live()
         for events in _parts(rows.of(present)):
             with live.held() as applied:
-                touched = touched_keys(self._broker, view, before, applied)
+                touched = touched_keys(self._broker, view, before, applied, self._versions)
                 if touched is not None:
                     fresh = [event.record for event in events if event.key not in touched]
                     live.write(source.lsn, rows.version, fresh, ())
@@ -74,7 +82,7 @@ class Repair:
         wrong = iter(sorted(extra.keys() - there))
         while some := list(islice(wrong, _PART_ROWS)):
             with live.held() as applied:
-                touched = touched_keys(self._broker, view, before, applied)
+                touched = touched_keys(self._broker, view, before, applied, self._versions)
                 if touched is not None:
                     left = (extra[key] for key in some if key not in touched)
                     named = (dict(zip(view.key, key, strict=True)) for key in left)

@@ -1,18 +1,22 @@
 """A view's SQL with its tables narrowed to what the publication publishes of them.
 
 PostgreSQL would run it on whole tables, and on those that inherit from them; a view holds what the
-stream and the snapshot hold: the published rows and columns of the table that was named.
+stream and the snapshot hold: the published rows and columns of the table that was named. Columns
+have the names that the view knows them by, whatever they are called by now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from cdc.errors import SourceError
+from cdc.protocol.relation import Relation
 from cdc.source.catalog import relation, select_rows
 from cdc.source.postgres import Connection, translated
 from cdc.source.types import load_types
 from views.maintained import View
+from views.resolve import ResolvedView
+from views.tables import TableVersion
 
 _TABLE = """
 select c.oid::bigint, c.relkind from pg_catalog.pg_class c
@@ -23,18 +27,45 @@ where n.nspname = %s and c.relname = %s
 
 def published_sql(conn: Connection, view: View, publication: str) -> str:
     """The SQL as it was written but for its tables. Raises ``SourceError`` if one is gone."""
-    return view.reading(published_rows(conn, publication))
+    return view.reading(published_rows(conn, view, publication))
 
 
-def published_rows(conn: Connection, publication: str) -> Callable[[str, str], str]:
-    """SELECT of what is published of a table, by schema and name."""
-    types = load_types(conn)
+def published_rows(conn: Connection, view: View, publication: str) -> Callable[[str, str], str]:
+    """SELECT of what is published of one of the view's tables, by schema and name."""
+    types, known = load_types(conn), {table.name: table for table in tables_of(view)}
 
     def rows(schema: str, table: str) -> str:
         oid, kind = table_of(conn, schema, table)
-        return select_rows(conn, relation(conn, oid, types, publication), kind, publication)
+        shape = relation(conn, oid, types, publication)
+        names = names_in(known[f"{schema}.{table}"], shape)
+        return select_rows(conn, shape, kind, publication, names)
 
     return rows
+
+
+def tables_of(view: View) -> Collection[TableVersion]:
+    """The tables of a view, each once."""
+    if isinstance(view, ResolvedView):
+        return [view.table]
+    return {table.name: table for table in view.tables.values()}.values()
+
+
+def names_in(table: TableVersion, shape: Relation) -> dict[str, str] | None:
+    """What a view calls the columns of its table, by their names in the source now; None where it
+    knows them by these alone."""
+    if not table.numbered or table.oid != shape.oid:
+        return None
+    own = {column.attnum: column.name for column in table.columns}
+    return {one.name: own[one.attnum] for one in shape.columns if one.attnum in own}
+
+
+def names_now(conn: Connection, table: TableVersion, publication: str) -> dict[str, str]:
+    """What the source calls the columns of a table, by the names that a view knows them by."""
+    oid, _ = table_of(conn, table.schema, table.table)
+    names = names_in(table, relation(conn, oid, load_types(conn), publication))
+    if names is None:
+        return {column.name: column.name for column in table.columns}
+    return {own: sent for sent, own in names.items()}
 
 
 def table_of(conn: Connection, schema: str, table: str) -> tuple[int, str]:

@@ -7,7 +7,7 @@ the keys between those ends and the ends after the view was read are all that ca
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import orjson
@@ -16,12 +16,20 @@ from cdc.errors import LogError
 from cdc.kafka.broker import Broker, Offsets
 from verification.canonical import canonicalizer, packed, row_canonicalizer
 from views.maintained import View
+from views.resolve import ResolvedView
+from views.tables import TableVersion
 
 
-def touched_keys(broker: Broker, view: View, before: Offsets, after: Offsets) -> set[bytes] | None:
+def touched_keys(
+    broker: Broker,
+    view: View,
+    before: Offsets,
+    after: Offsets,
+    versions: Collection[TableVersion] = (),
+) -> set[bytes] | None:
     """The packed view keys of the records from ``before`` to ``after``; None stands for all
-    (a TRUNCATE, or a key that does not say which row)."""
-    packed_key = key_reader(view)
+    (a TRUNCATE, or a key that does not say which row). ``versions`` are as of ``key_reader``."""
+    packed_keys = key_reader(view, versions)
     keys: set[bytes] = set()
     for topic, ends in after.items():
         for partition, end in ends.items():
@@ -29,28 +37,38 @@ def touched_keys(broker: Broker, view: View, before: Offsets, after: Offsets) ->
             for record in broker.read(topic, partition, start, end):
                 if record.key is None:
                     return None
-                key = packed_key(record.key, f"{topic}-{partition}, offset {record.offset}")
-                if key is None:
+                found = packed_keys(record.key, f"{topic}-{partition}, offset {record.offset}")
+                if not found:
                     return None
-                keys.add(key)
+                keys |= found
     return keys
 
 
-def key_reader(view: View) -> Callable[[bytes, str], bytes | None]:
-    """From an event's key, and where it stands, to the packed key of the view's row; None when it
-    does not say which row. Raises ``LogError`` for what is no event's key."""
+def key_reader(
+    view: View, versions: Collection[TableVersion] = ()
+) -> Callable[[bytes, str], set[bytes]]:
+    """From an event's key, and where it stands, to the packed key of the view's row.
+
+    None when it does not say which row. ``versions`` are those of the table that the event may be
+    of, if not of the newest: where key columns took each other's names there are two that it may
+    be. Raises ``LogError`` for what is no event's key.
+    """
     by_name = {output.name: output for output in view.outputs}
     columns = [by_name[name] for name in view.key]
     canonical = row_canonicalizer([canonicalizer(column.type) for column in columns])
-    sources = [column.source for column in columns]
+    sources = [column.source or "" for column in columns]
+    tables = versions or ([view.table] if isinstance(view, ResolvedView) else [])
+    spellings = {tuple(table.sent(name) for name in sources) for table in tables}
 
-    def packed_key(key: bytes, place: str) -> bytes | None:
+    def packed_keys(key: bytes, place: str) -> set[bytes]:
         values = _key(key, place)
-        if any(name not in values for name in sources):
-            return None
-        return packed(canonical(values[name] for name in sources))
+        return {
+            packed(canonical(values[name] for name in names))
+            for names in spellings
+            if values.keys() >= set(names)
+        }
 
-    return packed_key
+    return packed_keys
 
 
 def _key(key: bytes, place: str) -> dict[str | None, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -20,6 +20,7 @@ from verification.source import SourceSnapshot, source_at_new_lsn
 from verification.touched import touched_keys
 from views.maintained import MaintainedView, View
 from views.resolve import ResolvedView
+from views.tables import TableVersion
 
 MAX_ROUNDS = 6
 
@@ -83,8 +84,10 @@ class Verification:
         on_step: Callable[[str], None] = lambda _: None,
         repair: Repair | None = None,
         parked: Callable[[], Letters] = Letters,
+        versions: Collection[TableVersion] = (),
     ) -> None:
-        """``parked`` gives the view's dead letters."""
+        """``parked`` gives the view's dead letters. ``versions`` are all of its table's, if it has
+        one: what keys of events may be called."""
         self._dsn, self._source, self._view = dsn, source, view
         self._publication = publication
         self._broker, self._scan = broker, scan
@@ -96,7 +99,7 @@ class Verification:
         self._canonical = row_canonicalizer([canonicalizer(o.type) for o in view.outputs])
         self._key = [self._names.index(name) for name in view.key]
         self._report = Report(view.name)
-        self._repair, self._parked = repair, parked
+        self._repair, self._parked, self._versions = repair, parked, versions
         self._waiting: set[bytes] = set()
         self._found: set[bytes] = set()
         self._wrong: set[bytes] = set()
@@ -171,7 +174,7 @@ class Verification:
         letters = self._parked()
         if isinstance(self._view, MaintainedView):
             self._report.waiting = len(letters.keys)
-        return parked_rows(self._view, letters, source, self._source)
+        return parked_rows(self._view, letters, source, self._source, self._versions)
 
     def _set_aside(self, outcome: Outcome, parked: set[bytes]) -> None:
         """Rows whose events wait are told as that, once, and neither judged nor repaired."""
@@ -199,7 +202,7 @@ class Verification:
         if not missing:
             return missing
         after = self._broker.end_offsets(self._topics)
-        touched = touched_keys(self._broker, self._view, before, after)
+        touched = touched_keys(self._broker, self._view, before, after, self._versions)
         return set() if touched is None else missing - touched
 
     def _take(self, outcome: Outcome, missing: set[bytes], source: SourceSnapshot) -> None:

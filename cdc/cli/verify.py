@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jobs.sinks import Sink
     from verification.verify import Difference, Report
     from views.maintained import View
+    from views.tables import TableVersion
 
 
 def register(app: typer.Typer) -> None:
@@ -77,7 +78,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
         broker = stack.enter_context(Broker(config.kafka.bootstrap_servers, config.kafka))
         directory = view_directory(config.apply.state, config.source.name, view)
         number = read_generations(directory).live_number
-        resolved = resolved_view(config, view, broker)
+        resolved, versions = resolved_view(config, view, broker)
         if repair and not isinstance(resolved, ResolvedView):
             raise UsageError(
                 f"view {view} is made of several rows of its tables: single ones are not repaired",
@@ -111,18 +112,22 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
             timeout_s=timeout,
             limit=limit,
             on_step=on_step,
-            repair=Repair(config.source, broker, live) if repair else None,
+            repair=Repair(config.source, broker, live, versions) if repair else None,
             parked=lambda: waiting(config, broker, view),
+            versions=versions,
         ).run()
 
 
-def resolved_view(config: Config, name: str, broker: Broker) -> View:
-    """The view against the newest version of its table, as ``headwater apply`` has it.
+def resolved_view(config: Config, name: str, broker: Broker) -> tuple[View, list[TableVersion]]:
+    """The view against the newest version of its table, as ``headwater apply`` has it; and all
+    versions of its first one.
 
-    What people read may have been built as it was declared before.
+    What people read may have been built as it was declared before, and its columns may have other
+    names in the source by now.
     """
     from jobs.described import NotDescribedError, described, newest
     from jobs.generations import read_generations
+    from jobs.naming import live_state, seen_by
     from jobs.state import view_directory
     from views.definition import parse_view
     from views.maintained import resolve_view
@@ -135,11 +140,12 @@ def resolved_view(config: Config, name: str, broker: Broker) -> View:
         same = (built.normalized, built.history) == (parsed.normalized, parsed.history)
         parsed = parsed if same else built
     try:
-        versions = described(broker, config.source.name, parsed)
+        found = described(broker, config.source.name, parsed)
     except NotDescribedError as error:
         hint = "run `headwater init`, then `headwater capture`"
         raise ViewError(error.message, hint) from None
-    return resolve_view(parsed, newest(versions))
+    versions = seen_by(live_state(directory), parsed, found)
+    return resolve_view(parsed, newest(versions)), list(versions[parsed.table_name].values())
 
 
 @contextmanager

@@ -65,19 +65,32 @@ def _changed(config: Config, name: str) -> str:
 def _plan(config: Config, name: str, definition: ViewDefinition, broker: Broker) -> Document:
     from jobs.described import described as versions_of
     from jobs.described import newest
+    from jobs.naming import live_state, seen_by
+    from jobs.state import view_directory
     from views.described import plan
     from views.maintained import resolve_view
+    from views.naming import called_now
 
-    del name
-    tables = newest(versions_of(broker, config.source.name, definition))
+    live = live_state(view_directory(config.apply.state, config.source.name, name))
+    versions = versions_of(broker, config.source.name, definition)
+    tables = newest(seen_by(live, definition, versions))
     made = plan(resolve_view(definition, tables))
+    renamed = {
+        table.table: {
+            column: sent
+            for column, sent in called_now(tables[table.table]).items()
+            if column in table.columns
+        }
+        for table in made.tables
+    }
     document = {
         "kept": made.kept,
         "changes": [step._asdict() for step in made.steps],
         "rows": made.rows,
         "rows_sql": made.rows_sql,
     }
-    return {"tables": [table._asdict() for table in made.tables], "plan": document}
+    found = [{**one._asdict(), "called_now": renamed[one.table]} for one in made.tables]
+    return {"tables": found, "plan": document}
 
 
 def _standing(config: Config, name: str, definition: ViewDefinition, broker: Broker) -> Document:
@@ -155,6 +168,9 @@ def _facts(found: Document) -> Iterator[tuple[str, str]]:
         columns = f": {', '.join(table['columns'])}" if "columns" in table else ""
         keyed = f" (key {', '.join(table['key'])})" if "key" in table else ""
         yield "" if number else "tables", f"{table['table']}{keyed}{columns}"
+    for table in found["tables"]:
+        for column, name in table.get("called_now", {}).items():
+            yield "renamed", f"{column} of {table['table']} is called {name} in the source now"
     for number, (name, value) in enumerate(found["settings"].items()):
         yield "" if number else "settings", f"{name} = {value}"
     plan = found["plan"]

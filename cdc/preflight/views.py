@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from cdc.config import View
+from cdc.config import Config, View
 from cdc.errors import HeadwaterError, ViewError
 from cdc.preflight.finding import Finding
 from cdc.preflight.source import Source
@@ -31,12 +31,34 @@ def views(source: Source) -> Iterator[Finding]:
         check = f"view {name}"
         try:
             definition = parse_view(name, view.store, view.key, view.sql, view.history)
-            resolved = resolve_view(definition, tables.of(definition))
+            found = _as_followed(config, definition, tables.of(definition))
+            resolved = resolve_view(definition, found)
             _check_columns(resolved, view)
         except HeadwaterError as error:
             yield Finding("error", check, error.message, error.hint)
         else:
             yield Finding("ok", check, f"in {view.store}: {resolved.describe()}")
+
+
+def _as_followed(
+    config: Config, definition: ViewDefinition, tables: Mapping[str, TableVersion]
+) -> Mapping[str, TableVersion]:
+    """Tables as the live generation sees them, if it is of this declaration: columns that were
+    renamed have the names there that its SQL has."""
+    from jobs.generations import read_generations
+    from jobs.naming import live_state
+    from jobs.state import declared, differing, view_directory
+    from views.naming import grown, seen
+
+    directory = view_directory(config.apply.state, config.source.name, definition.name)
+    live = read_generations(directory).live
+    if live is None or differing(live.declared, declared(definition)):
+        return tables
+    namings = live_state(directory).namings()
+    return {
+        name: seen(table, grown(namings[name], [table])) if name in namings else table
+        for name, table in tables.items()
+    }
 
 
 class _Tables:

@@ -233,12 +233,23 @@ def table_files(conn: Connection, oid: int) -> tuple[str, str]:
     return row[0], row[1]
 
 
-def select_rows(conn: Connection, shape: Relation, kind: str, publication: str) -> str:
+def select_rows(
+    conn: Connection,
+    shape: Relation,
+    kind: str,
+    publication: str,
+    names: Mapping[str, str] | None = None,
+) -> str:
     """The SELECT of exactly what ``publication`` publishes of a table; ``kind`` is ``relkind``.
 
-    Columns are named, never ``*``. Tables that inherit from it are tables of their own.
+    Columns are named, never ``*``: all of them, or those of ``names`` under the names it has for
+    them. Tables that inherit from it are tables of their own.
     """
-    columns = ", ".join(identifier(column.name) for column in shape.columns)
+    called = {column.name: column.name for column in shape.columns} if names is None else names
+    columns = ", ".join(
+        identifier(sent) if sent == name else f"{identifier(sent)} AS {identifier(name)}"
+        for sent, name in called.items()
+    )
     only = "" if kind == "p" else "ONLY "
     row_filter = published(conn, shape.oid, publication).row_filter
     where = f" WHERE {row_filter}" if row_filter else ""

@@ -82,9 +82,10 @@ def test_another_column_in_the_place_of_one_that_was_dropped_is_not_it() -> None
             resolve(parse_view("v", "s", ("id",), sql), seen(dropped, NAMING))
     joined = "select t.id, a, u.name from t join u on u.id = t.id"
     other = replace(table((1, "id"), (2, "name")), table="u")
+    definition = parse_view("v", "s", ("id",), joined)
+    tables = {"public.t": seen(dropped, NAMING), "public.u": other}
     with pytest.raises(ViewError, match=r"public\.t has another column of that name now"):
-        definition = parse_view("v", "s", ("id",), joined)
-        resolve_view(definition, {"public.t": seen(dropped, NAMING), "public.u": other})
+        resolve_view(definition, tables)
 
 
 def test_another_key_is_not_taken_for_the_old_one() -> None:
@@ -123,4 +124,5 @@ def test_a_type_that_changed_is_the_versions_own() -> None:
         renamed, columns=tuple(column._replace(type=wide) for column in renamed.columns)
     )
     found = seen(changed, NAMING).column("a")
-    assert found is not None and found.type == wide
+    assert found is not None
+    assert found.type == wide
