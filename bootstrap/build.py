@@ -30,14 +30,14 @@ from jobs.described import NotDescribedError, described, newest
 from jobs.generations import Generation
 from jobs.loading import loaded_rows, read_topics
 from jobs.mirrors.filling import filled
-from jobs.naming import live_state, seen_by, under
+from jobs.naming import Names, live_state
 from jobs.sinks.generations import Live
 from jobs.state import Declaration, ViewState, declared, open_state, state_directory
 from jobs.turn import BUSY_S, taken_over, turn
 from jobs.versions import Versions
 from views.definition import ViewDefinition
 from views.maintained import MaintainedView, resolve_view
-from views.naming import begun, called_now
+from views.naming import called_now
 
 
 @dataclass(slots=True)
@@ -213,8 +213,8 @@ def _rows(
 ) -> Iterator[tuple[DataFrame, StructType]]:
     """What the store is to be filled with, and its columns."""
     topics, found = kit.snapshots.topics(one.snapshot), _versions(kit, definition)
-    namings = {table: begun(version) for table, version in newest(found).items()}
-    versions = under(namings, found)
+    names = Names(kit.broker, kit.config.source.name, definition, state)
+    versions = names.anew(found)
 
     def records_of(table: str) -> DataFrame:
         topic = [topics[table]]
@@ -222,7 +222,6 @@ def _rows(
         return read_topics(kit.session, kit.config.kafka, begin, end)
 
     view = resolve_view(definition, newest(versions))
-    state.remember_namings(namings)
     if isinstance(view, MaintainedView):
         filling = filled(
             kit.session, view, versions, records_of, state.mirrors, one.beginning, one.clean
@@ -242,7 +241,10 @@ def _check(kit: Kit, definition: ViewDefinition) -> None:
     try:
         resolve_view(definition, newest(versions))
     except ViewError as error:
-        followed = newest(seen_by(live_state(kit.directory), definition, versions))
+        live = live_state(kit.directory)
+        followed = newest(
+            Names(kit.broker, kit.config.source.name, definition, live).under(versions)
+        )
         called = [pair for table in followed.values() for pair in called_now(table).items()]
         if not called:
             raise

@@ -21,7 +21,7 @@ from jobs.faults import POISON, UnknownSchemaError, translate
 from jobs.isolating import Poison, isolate
 from jobs.letters import LetterBox
 from jobs.loading import read_topics
-from jobs.naming import namings_of, under
+from jobs.naming import Names
 from jobs.offsets import batch_offsets, is_few, is_started
 from jobs.parking import Parking
 from jobs.returning import Returning
@@ -52,6 +52,7 @@ class FoldedKeeper:
         self._model: Model | None = None
         self._applier: Applier | None = None
         self._small = SmallBatches(spark, config.kafka)
+        self._names = Names(broker, config.source.name, definition, state)
         limit = config.apply.dlq_limit
         self._parking = Parking(
             definition.name, LetterBox(config, definition.name, state), limit, self._every
@@ -79,6 +80,7 @@ class FoldedKeeper:
 
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
             assert self._model is not None
+            self._names.refuse_parked(self._parking.letters)
             whole = flowing is records  # nothing is parked
             read = self._small.read([self._model], begin, end) if whole else None
             documents = applier.takes_documents
@@ -110,12 +112,11 @@ class FoldedKeeper:
     def _read_model(self) -> Model:
         definition = self._definition
         found = described(self._broker, self._config.source.name, definition)
-        namings = namings_of(self._state, definition, found)
-        (versions,) = under(namings, found).values()
+        (versions,) = self._names.under(found).values()
         newest = list(versions.values())[-1]
         try:
             model = Model(resolve(definition, newest), versions, self._every)
-            self._state.remember_namings(namings)
+            self._names.remember()
             return model
         except ViewError as error:
             was = self._last_fit(versions)
@@ -195,6 +196,7 @@ class FoldedKeeper:
         model = self._read_model()
         if list(model.versions.items()) == list(before.versions.items()):
             return False
+        self._names.refuse_parked(self._parking.letters)
         self._model = model
         self._small.forget()
         if model.columns != before.columns:

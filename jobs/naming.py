@@ -6,11 +6,15 @@ them, so that RENAME COLUMN changes nothing but how events are read.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from cdc.errors import ViewError
+from cdc.events.parked import Letters
+from cdc.kafka.broker import Broker
+from cdc.topics import table_topic
 from jobs.generations import read_generations
 from jobs.mirrors.tables import remembered
 from jobs.offsets import is_started
@@ -18,8 +22,70 @@ from jobs.state import ViewState, generation_id, state_directory
 from jobs.versions import Versions
 from views.definition import ViewDefinition
 from views.maintained import resolve_view
-from views.naming import Naming, begun, grown, seen
+from views.naming import Naming, begun, grown, keys_as_sent, seen
 from views.tables import TableVersion
+
+
+class Names:
+    """Of one generation, over the tables of its view; of whoever keeps it or looks at it."""
+
+    def __init__(
+        self, broker: Broker, source: str, definition: ViewDefinition, state: ViewState
+    ) -> None:
+        self._broker, self._source = broker, source
+        self._definition, self._state = definition, state
+        self._namings: dict[str, Naming] = {}
+        self._respelled: dict[str, tuple[str, ...]] = {}
+
+    def anew(self, found: Mapping[str, Versions]) -> dict[str, Versions]:
+        """As ``under``, of a generation that begins now: with the newest versions."""
+        newest = {table: list(versions.values())[-1] for table, versions in found.items()}
+        self._state.remember_namings({table: begun(one) for table, one in newest.items()})
+        return self.under(found)
+
+    def under(self, found: Mapping[str, Versions]) -> dict[str, Versions]:
+        """Versions of the tables, by ``schema.table``, under the generation's names."""
+        self._namings = namings_of(self._state, self._definition, found)
+        named = {table: self._seen(self._namings[table], found[table]) for table in found}
+        newest = {table: list(versions.values())[-1] for table, versions in named.items()}
+        self._respelled = {
+            self._topic(newest[table]): (newest[table].as_sent or newest[table]).key
+            for table, versions in named.items()
+            if len(keys_as_sent(versions.values())) > 1
+        }
+        return named
+
+    def _seen(self, naming: Naming, versions: Versions) -> Versions:
+        found = {id_: seen(version, naming) for id_, version in versions.items()}
+        renamed = [id_ for id_, one in found.items() if one.key != versions[id_].key]
+        if renamed and not self._in_order(versions[renamed[0]]):
+            return found | {id_: versions[id_] for id_ in renamed}
+        return found
+
+    def _in_order(self, table: TableVersion) -> bool:
+        """Whether events of a row stay in order when its key is called otherwise: with a key's text
+        its partition changes, and partitions are read each at its own pace."""
+        topic = self._topic(table)
+        return self._broker.partitions([topic]).get(topic) == 1
+
+    def _topic(self, table: TableVersion) -> str:
+        return table_topic(self._source, table.schema, table.table)
+
+    def remember(self) -> None:
+        """Keep the names that ``under`` used: the SQL fits them."""
+        self._state.remember_namings(self._namings)
+
+    def refuse_parked(self, letters: Letters) -> None:
+        """Raise ``ViewError`` where a key waits under a name that its next events do not have."""
+        for owner in letters.keys if self._respelled else ():
+            now = self._respelled.get(owner.topic)
+            if now is not None and owner.key[:1] == b"{" and {*json.loads(owner.key)} != {*now}:
+                name = self._definition.name
+                raise ViewError(
+                    f"view {name}: a key column of {owner.topic} was renamed while keys of it are"
+                    " parked: their later events would not be known as theirs",
+                    f"`headwater dlq retry {name}` or `headwater dlq discard {name}`, then go on",
+                )
 
 
 def live_state(directory: Path) -> ViewState:
@@ -27,21 +93,6 @@ def live_state(directory: Path) -> ViewState:
     at."""
     of_live = state_directory(directory, read_generations(directory).live_number)
     return ViewState(of_live, generation_id(of_live) or "")
-
-
-def seen_by(
-    state: ViewState, definition: ViewDefinition, versions: Mapping[str, Versions]
-) -> dict[str, Versions]:
-    """All versions of its tables, by ``schema.table``, as a generation sees them."""
-    return under(namings_of(state, definition, versions), versions)
-
-
-def under(namings: Mapping[str, Naming], versions: Mapping[str, Versions]) -> dict[str, Versions]:
-    """Versions under a generation's names."""
-    return {
-        table: {id_: seen(version, namings[table]) for id_, version in of_table.items()}
-        for table, of_table in versions.items()
-    }
 
 
 def namings_of(

@@ -33,7 +33,7 @@ from jobs.generations import read_generations
 from jobs.holding import live_held
 from jobs.isolating import Poison, isolate
 from jobs.letters import LetterBox
-from jobs.naming import seen_by
+from jobs.naming import Names
 from jobs.owners import without
 from jobs.sinks import open_sink
 from jobs.standing import Standing, standing
@@ -136,7 +136,8 @@ def _applied(
         return _applied_to_mirrors(spark, config, live, chosen)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         found = described(broker, config.source.name, definition)
-    (versions,) = seen_by(live.state, definition, found).values()
+        names = Names(broker, config.source.name, definition, live.state)
+        (versions,) = names.under(found).values()
     every = bool(definition.history)
     model = Model(resolve(definition, list(versions.values())[-1]), versions, every)
     store, retry_s = config.stores[definition.store], config.apply.retry_s

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -41,15 +42,8 @@ class Sent:
         """A list of columns under their names in the view; "" for one that it has none for."""
         found = names
         for id_, version in self._renamed.items():
-            called = {sent: name for name, sent in _sent(version).items()}
-
-            def seen(name: Column, called: Mapping[str, str] = called) -> Column:
-                found = F.lit("")  # which no column is called
-                for sent, own in called.items():
-                    found = F.when(name == sent, own).otherwise(found)
-                return found
-
-            found = F.when(self.id == id_, F.transform(names, seen)).otherwise(found)
+            own = F.transform(names, partial(_own, version))
+            found = F.when(self.id == id_, own).otherwise(found)
         return found
 
     def key(self, key: Column) -> Column:
@@ -76,7 +70,9 @@ class Sent:
         return {id_: one for id_, one in self.versions.items() if one.as_sent is not None}
 
 
-def _sent(version: TableVersion) -> dict[str, str]:
-    """What events of a version call the columns that the view knows."""
-    found = {column.name: version.sent(column.name) for column in version.columns}
-    return {name: sent for name, sent in found.items() if sent is not None}
+def _own(version: TableVersion, sent: Column) -> Column:
+    """The view's name of a column, from the one that it has in events of a version."""
+    found = F.lit("")  # which no column is called
+    for column in version.columns:
+        found = F.when(sent == version.sent(column.name), column.name).otherwise(found)
+    return found

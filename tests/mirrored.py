@@ -82,6 +82,10 @@ class MirroredView:
         of_table.pop(table.schema_id, None)
         of_table[table.schema_id] = table
 
+    def partitions(self, topics: list[str]) -> dict[str, int]:
+        """As ``Broker.partitions``."""
+        return dict.fromkeys(topics, PARTITIONS)
+
     def restart(self) -> None:
         """As a new process goes on from what is durable."""
         config = Config.model_validate(

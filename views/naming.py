@@ -68,6 +68,11 @@ def seen(version: TableVersion, naming: Naming) -> TableVersion:
     return replace(version, columns=columns, key=key, as_sent=version)
 
 
+def keys_as_sent(versions: Collection[TableVersion]) -> set[tuple[str, ...]]:
+    """What events call the key columns: several ways, where one was renamed."""
+    return {(one.as_sent or one).key for one in versions if one.numbered}
+
+
 def called_now(version: TableVersion) -> dict[str, str]:
     """Columns that a version calls otherwise than the generation does that sees it."""
     found = {column.name: version.sent(column.name) for column in version.columns}

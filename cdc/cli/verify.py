@@ -127,7 +127,7 @@ def resolved_view(config: Config, name: str, broker: Broker) -> tuple[View, list
     """
     from jobs.described import NotDescribedError, described, newest
     from jobs.generations import read_generations
-    from jobs.naming import live_state, seen_by
+    from jobs.naming import Names, live_state
     from jobs.state import view_directory
     from views.definition import parse_view
     from views.maintained import resolve_view
@@ -144,7 +144,7 @@ def resolved_view(config: Config, name: str, broker: Broker) -> tuple[View, list
     except NotDescribedError as error:
         hint = "run `headwater init`, then `headwater capture`"
         raise ViewError(error.message, hint) from None
-    versions = seen_by(live_state(directory), parsed, found)
+    versions = Names(broker, config.source.name, parsed, live_state(directory)).under(found)
     return resolve_view(parsed, newest(versions)), list(versions[parsed.table_name].values())
 
 

@@ -65,7 +65,7 @@ def _changed(config: Config, name: str) -> str:
 def _plan(config: Config, name: str, definition: ViewDefinition, broker: Broker) -> Document:
     from jobs.described import described as versions_of
     from jobs.described import newest
-    from jobs.naming import live_state, seen_by
+    from jobs.naming import Names, live_state
     from jobs.state import view_directory
     from views.described import plan
     from views.maintained import resolve_view
@@ -73,7 +73,8 @@ def _plan(config: Config, name: str, definition: ViewDefinition, broker: Broker)
 
     live = live_state(view_directory(config.apply.state, config.source.name, name))
     versions = versions_of(broker, config.source.name, definition)
-    tables = newest(seen_by(live, definition, versions))
+    names = Names(broker, config.source.name, definition, live)
+    tables = newest(names.under(versions))
     made = plan(resolve_view(definition, tables))
     renamed = {
         table.table: {

@@ -45,20 +45,25 @@ def _as_followed(
 ) -> Mapping[str, TableVersion]:
     """Tables as the live generation sees them, if it is of this declaration: columns that were
     renamed have the names there that its SQL has."""
+    from cdc.kafka.broker import Broker
     from jobs.generations import read_generations
-    from jobs.naming import live_state
+    from jobs.naming import Names, live_state, namings_of
     from jobs.state import declared, differing, view_directory
-    from views.naming import grown, seen
+    from views.naming import seen
 
     directory = view_directory(config.apply.state, config.source.name, definition.name)
     live = read_generations(directory).live
     if live is None or differing(live.declared, declared(definition)):
         return tables
-    namings = live_state(directory).namings()
-    return {
-        name: seen(table, grown(namings[name], [table])) if name in namings else table
-        for name, table in tables.items()
-    }
+    state = live_state(directory)
+    versions = {name: {table.schema_id: table} for name, table in tables.items()}
+    namings = namings_of(state, definition, versions)
+    found = {name: seen(table, namings[name]) for name, table in tables.items()}
+    if all(found[name].key == table.key for name, table in tables.items()):
+        return found
+    with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
+        named = Names(broker, config.source.name, definition, state).under(versions)
+    return {one.name: one for of_table in named.values() for one in of_table.values()}
 
 
 class _Tables:

@@ -47,7 +47,7 @@ from jobs.mirrors.reading import apart, cached, is_large, last_records, with_rec
 from jobs.mirrors.returned import without_returned
 from jobs.mirrors.rows import ParkedRows, typed_keys
 from jobs.mirrors.tables import check_kept, remember, remembered
-from jobs.naming import namings_of, under
+from jobs.naming import Names
 from jobs.offsets import is_few
 from jobs.owners import without
 from jobs.parking import Parking
@@ -91,13 +91,13 @@ class MirroredKeeper:
             for one in definition.occurrences
         }
         self._small = SmallBatches(self._spark, config.kafka)
+        self._names = Names(broker, config.source.name, definition, state)
         self._box = LetterBox(config, definition.name, state)
         self._parking = Parking(definition.name, self._box, config.apply.dlq_limit)
 
     def read(self) -> StructType:
         found = described(self._broker, self._config.source.name, self._definition)
-        namings = namings_of(self._state, self._definition, found)
-        versions = under(namings, found)
+        versions = self._names.under(found)
         tables, were = newest(versions), remembered(self._state.mirrors, versions)
         try:
             self._view = resolve_maintained(self._definition, tables)
@@ -106,7 +106,7 @@ class MirroredKeeper:
                 raise
             raise no_longer(self._definition.name, error.message, were, tables) from None
         check_kept(self._view, were)
-        self._state.remember_namings(namings)
+        self._names.remember()
         self._small.forget()
         self._models, self._empty = models_of(self._view, versions), dict[str, pa.Table]()
         return columns_of(self._view)
@@ -211,6 +211,7 @@ class MirroredKeeper:
         read: Sequence[FewRecord] | None,
     ) -> dict[str, pa.Table]:
         """What each table's records amount to; ``read`` are the same, where they could be."""
+        self._names.refuse_parked(self._parking.letters)
         small = None if read is None else self._folded_small(records, read, begin)
         if small is not None:
             return small

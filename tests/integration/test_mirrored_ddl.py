@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,3 +118,66 @@ def test_truncate_of_either_table_empties_its_side(view: MirroredView) -> None:
     view.write(ORDERS, truncate(7, 1, ORDERS.schema_id))
     view.apply()
     assert view.shown("name") == {}
+
+
+def numbered(table: TableVersion, **attnums: int) -> TableVersion:
+    """A version whose columns' attnums are known: these, the others' in their order."""
+    columns = enumerate(table.columns, 1)
+    made = tuple(one._replace(attnum=attnums.get(one.name, at)) for at, one in columns)
+    return replace(table, columns=made, oid=16400)
+
+
+@pytest.fixture
+def known(quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MirroredView:
+    was = numbered(ORDERS)
+    made = MirroredView(quickly, tmp_path, monkeypatch, tables=(CUSTOMERS, was))
+    made.restart()
+    made.put(CUSTOMERS, 1, id=1, name="Ada")
+    made.put(was, 2, id=10, customer_id=1, total=7, note="n")
+    made.apply()
+    return made
+
+
+def test_renamed_columns_are_followed_also_over_a_restart(known: MirroredView) -> None:
+    swapped = numbered(
+        version("orders", id=INT4, total=INT4, customer_id=INT4, remark=TEXT)
+    )  # each has the other's name
+    known.describe(swapped)
+    known.put(ORDERS, 3, "u", id=10, customer_id=1, total=8, note="n")
+    known.put(swapped, 4, id=11, total=1, customer_id=9, remark="m")
+    known.apply()
+    assert known.shown("total", "note", "name") == {10: (8, "n", "Ada"), 11: (9, "m", "Ada")}
+    known.restart()
+    known.put(swapped, 5, "u", id=10, total=None, customer_id=3, remark="l")
+    known.apply()
+    assert known.shown("total", "note", "name") == {10: (3, "l", None), 11: (9, "m", "Ada")}
+
+
+def test_a_new_column_of_an_old_name_is_not_the_old_one(known: MirroredView) -> None:
+    another = numbered(
+        version("orders", id=INT4, customer_id=INT4, amount=INT4, note=TEXT, total=INT4)
+    )
+    known.describe(another)
+    known.put(another, 3, id=11, customer_id=1, amount=5, note="m", total=-1)
+    known.apply()
+    assert known.shown("total") == {10: (7,), 11: (5,)}
+
+
+def test_another_column_in_the_place_of_a_dropped_one_stops_the_view(known: MirroredView) -> None:
+    instead = numbered(
+        version("orders", id=INT4, customer_id=INT4, amount=INT4, note=TEXT), amount=5
+    )
+    known.describe(instead)
+    known.put(instead, 3, id=11, customer_id=1, amount=5, note="m")
+    with pytest.raises(ViewError, match="total") as caught:
+        known.apply()
+    assert "RENAME COLUMN" not in str(caught.value)
+
+
+def test_a_renamed_key_is_not_followed_over_several_partitions(known: MirroredView) -> None:
+    """Under its new name a row's events may be in another one, and overtake the older ones."""
+    keyed = numbered(version("orders", ("no",), no=INT4, customer_id=INT4, total=INT4, note=TEXT))
+    known.describe(keyed)
+    known.put(keyed, 3, no=11, customer_id=1, total=5, note="m")
+    with pytest.raises(ViewError, match=r"had the key \(id\), has \(no\)"):
+        known.apply()

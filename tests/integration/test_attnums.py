@@ -1,0 +1,98 @@
+"""What capture says of columns' attnums: what is certain, also when the catalog is ahead."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cdc.kafka.broker import Broker, read_compacted
+from cdc.topics import schemas_topic
+from tests.deployment import Deployment
+
+Attnums = dict[tuple[str, ...], list[int | None]]
+
+
+@pytest.fixture
+def shop(deployment: Deployment) -> Deployment:
+    deployment.execute(
+        "create table item (id int primary key, a int, b int)",
+        "create table older (gone int, id int primary key, a int)",
+        "alter table older drop column gone",
+    )
+    deployment.init()
+    return deployment
+
+
+def attnums(shop: Deployment, table: str) -> Attnums:
+    """Of every version of a table, by the names of its columns."""
+    with Broker(shop.bootstrap) as broker:
+        records = map(json.loads, read_compacted(broker, schemas_topic(shop.name)).values())
+    return {
+        tuple(column["name"] for column in one["columns"]): [
+            column["attnum"] for column in one["columns"]
+        ]
+        for one in records
+        if one["table"] == table
+    }
+
+
+def test_they_are_those_of_the_catalog(shop: Deployment) -> None:
+    with shop.running("capture") as capture:
+        shop.execute("insert into older values (1, 1)")
+        shop.captured(capture)
+        shop.execute(
+            "alter table older add column b int",
+            "alter table older rename a to c",
+            "insert into older values (2, 2, 2)",
+        )
+        shop.captured(capture)
+    assert attnums(shop, "older") == {("id", "a"): [2, 3], ("id", "c", "b"): [2, 3, 4]}
+
+
+def test_of_all_columns_that_there_ever_were_they_are_certain(shop: Deployment) -> None:
+    """The catalog is two versions ahead, and no name is what it was."""
+    shop.execute(
+        "insert into item values (1, 1, 1)",
+        "alter table item rename a to tmp",
+        "insert into item values (2, 2, 2)",
+        "alter table item rename b to a; alter table item rename tmp to b",
+        "insert into item values (3, 3, 3)",
+        "alter table item drop column a",
+    )
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+    assert attnums(shop, "item") == {
+        ("id", "a", "b"): [1, 2, 3],
+        ("id", "tmp", "b"): [1, 2, 3],
+        ("id", "b", "a"): [1, 2, 3],
+    }
+
+
+def test_others_are_not_guessed_and_never_forgotten(shop: Deployment) -> None:
+    with shop.running("capture") as capture:
+        shop.execute("insert into older values (1, 1)")
+        shop.captured(capture)
+    shop.execute(
+        "insert into older values (2, 2)",  # a version that was told before
+        "alter table older rename a to b",
+        "insert into older values (3, 3)",  # one that was not
+        "alter table older rename b to c; alter table older add b int",
+        "insert into older values (4, 4, 4)",
+    )
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+    assert attnums(shop, "older") == {
+        ("id", "a"): [2, 3],
+        ("id", "b"): [None, None],
+        ("id", "c", "b"): [2, 3, 4],
+    }
+
+
+def test_a_snapshot_says_the_same(shop: Deployment) -> None:
+    shop.execute("insert into older values (1, 1)")
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+        done = shop.run("snapshot", "start", "public.older")
+        assert done.returncode == 0, done.stderr
+    assert attnums(shop, "older") == {("id", "a"): [2, 3]}
