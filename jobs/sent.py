@@ -74,5 +74,5 @@ def _own(version: TableVersion, sent: Column) -> Column:
     """The view's name of a column, from the one that it has in events of a version."""
     found = F.lit("")  # which no column is called
     for column in version.columns:
-        found = F.when(sent == version.sent(column.name), column.name).otherwise(found)
+        found = F.when(sent == F.lit(version.sent(column.name)), column.name).otherwise(found)
     return found

@@ -55,6 +55,26 @@ def resolved(deployment: Deployment, broker: Broker, table: str, key: list[str])
 
 
 @pytest.mark.timeout(600)
+def test_columns_that_were_renamed_since_are_read_under_the_views_names(
+    deployment: Deployment, spark: SparkSession, store: Store, tmp_path: Path
+) -> None:
+    deployment.execute(KEYED, KEYED_ROWS)
+    deployment.init()
+    with deployment.running("capture") as capture, Broker(deployment.bootstrap) as broker:
+        deployment.captured(capture)
+        view = resolved(deployment, broker, "keyed", list("abcdefghi"))
+        live = opened(spark, deployment, store, view, tmp_path)
+        with live.sink_closed():
+            deployment.execute(
+                """alter table keyed rename b to tmp; alter table keyed rename body to b;
+                   alter table keyed rename tmp to body; alter table keyed rename a to "first one";
+                   alter table keyed add column a int"""
+            )
+            report = live.verification(broker)(True)
+            assert (report.missing, report.repaired, report.equal) == (40, 40, True)
+
+
+@pytest.mark.timeout(600)
 def test_a_row_missing_one_bent_and_one_too_many_are_set_right_in_every_store(
     deployment: Deployment, spark: SparkSession, store: Store, tmp_path: Path
 ) -> None:

@@ -1,0 +1,115 @@
+"""The names that a generation of a view keeps, over restarts and from an older Headwater on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from cdc.errors import ViewError
+from cdc.events.parked import Letter, Letters
+from jobs.naming import Names
+from jobs.state import Beginning, ViewState, declared, open_state
+from jobs.versions import Versions
+from views.definition import parse_view
+from views.tables import TableColumn, TableVersion
+from views.types import INT4
+
+VIEW = parse_view("v", "s", ("id",), "select id, a from t")
+TOPIC = "shop.public.t"
+
+
+def version(names: str, *attnums: int | None, key: str = "id") -> TableVersion:
+    pairs = zip(names.split(), attnums, strict=True)
+    columns = tuple(TableColumn(name, INT4, True, attnum) for name, attnum in pairs)
+    oid = 16400 if None not in attnums else 0
+    return TableVersion(f"{names} {key}", "public", "t", columns, (key,), oid)
+
+
+WAS, RENAMED = version("id a", 1, 2), version("id x", 1, 2)
+KEYED = version("no a", 1, 2, key="no")
+
+
+class Partitions:
+    """Of the table's topic."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def partitions(self, topics: list[str]) -> dict[str, int]:
+        return dict.fromkeys(topics, self.count)
+
+
+def names(state: ViewState, partitions: int = 1) -> Names:
+    return Names(cast("Any", Partitions(partitions)), "shop", VIEW, state)
+
+
+def under(found: Names, *versions: TableVersion) -> list[list[str]]:
+    """What the columns of each version are called."""
+    of_table: Versions = {one.schema_id: one for one in versions}
+    (named,) = found.under({"public.t": of_table}).values()
+    found.remember()
+    return [[column.name for column in one.columns] for one in named.values()]
+
+
+def opened(home: Path, begun: bool = True, beginning: Beginning | None = None) -> ViewState:
+    state = open_state(home / "v", declared(VIEW), beginning)
+    if begun:
+        (state.checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
+        (state.checkpoint / "offsets" / "0").touch()
+    return state
+
+
+def test_they_are_kept_by_a_generation_that_has_begun(tmp_path: Path) -> None:
+    assert under(names(opened(tmp_path)), WAS) == [["id", "a"]]
+    assert under(names(opened(tmp_path)), WAS, RENAMED) == [["id", "a"]] * 2
+    assert under(names(opened(tmp_path)), RENAMED) == [["id", "a"]]
+
+
+def test_one_that_has_not_begins_with_the_newest_version(tmp_path: Path) -> None:
+    assert under(names(opened(tmp_path, begun=False)), WAS) == [["id", "a"]]
+    assert under(names(opened(tmp_path, begun=False)), WAS, RENAMED) == [["id", "x"]] * 2
+
+
+def test_one_that_is_filled_begins_with_the_version_it_was_filled_by(tmp_path: Path) -> None:
+    state = opened(tmp_path, False, Beginning({}, 1, 1))
+    names(state).anew({"public.t": {WAS.schema_id: WAS}})
+    assert under(names(opened(tmp_path, False)), WAS, RENAMED) == [["id", "a"]] * 2
+
+
+def test_one_of_an_older_headwater_takes_the_newest_version_that_its_sql_fits(
+    tmp_path: Path,
+) -> None:
+    state = opened(tmp_path)
+    document = json.loads(state.file.read_text())
+    assert "tables" not in document
+    assert under(names(state), WAS, RENAMED) == [["id", "a"]] * 2
+
+
+def test_attnums_that_become_known_let_a_stopped_view_go_on(tmp_path: Path) -> None:
+    state, unknown = opened(tmp_path), version("id a", None, None)
+    assert under(names(state), unknown, RENAMED) == [["id", "a"], ["id", "x"]]
+    known = replace(WAS, schema_id=unknown.schema_id)
+    assert under(names(opened(tmp_path)), known, RENAMED) == [["id", "a"]] * 2
+
+
+def test_a_renamed_key_is_followed_in_one_partition_alone(tmp_path: Path) -> None:
+    assert under(names(opened(tmp_path)), WAS, KEYED) == [["id", "a"]] * 2
+    assert under(names(opened(tmp_path), 2), WAS, KEYED) == [["id", "a"], ["no", "a"]]
+    assert under(names(opened(tmp_path), 2), WAS, RENAMED) == [["id", "a"]] * 2
+
+
+def test_parked_keys_have_to_be_settled_before_their_name_changes(tmp_path: Path) -> None:
+    found, letters = names(opened(tmp_path)), Letters()
+    letters.add([Letter(TOPIC, 0, 1, b'{"id":1}', b"{}", 2, None, 1, 1, "odd")])
+    under(found, WAS, RENAMED)
+    found.refuse_parked(letters)
+    under(found, WAS, KEYED)
+    with pytest.raises(ViewError, match=r"a key column of shop\.public\.t was renamed"):
+        found.refuse_parked(letters)
+    letters = Letters()
+    letters.add([Letter(TOPIC, 0, 2, b'{"no":1}', b"{}", 2, None, 1, 1, "odd")])
+    found.refuse_parked(letters)
