@@ -27,22 +27,22 @@ def fate_of(row: Row) -> tuple[str, Position | None]:
     return fate(bytes(row.value))
 
 
-def by_owner(rows: Iterable[Row]) -> tuple[dict[Owner, list[Row]], dict[str, Position]]:
-    """Each key's records, and the newest TRUNCATE of each topic."""
+def by_owner(rows: Iterable[Row]) -> tuple[dict[Owner, list[Row]], dict[str, list[Position]]]:
+    """Each key's records, and the TRUNCATEs of each topic."""
     found: dict[Owner, list[Row]] = {}
-    truncated: dict[str, Position] = {}
+    truncates: dict[str, list[Position]] = {}
     for row in rows:
         if (owner := owner_of(row)) is not None:
             found.setdefault(owner, []).append(row)
             continue
         op, at = fate_of(row)
         if op == TRUNCATE and at:
-            truncated[row.topic] = max(at, truncated.get(row.topic, at))
-    return found, truncated
+            truncates.setdefault(row.topic, []).append(at)
+    return found, truncates
 
 
 def before_end(
-    parked: Sequence[Position | None], rows: Sequence[Row], truncated: Position | None
+    parked: Sequence[Position | None], rows: Sequence[Row], truncates: Sequence[Position]
 ) -> list[Row] | None:
     """Those of a parked key's events in a batch that its row is removed behind: all that is
     ``parked`` of it is of before, and so is what needs a value of that. None: it is not removed.
@@ -55,7 +55,8 @@ def before_end(
     for number, (op, position) in enumerate(fates):
         if op == DELETE and position and position > newest:
             return list(rows[:number])
-    if truncated is None or None in parked or truncated <= newest:
+    truncated = max(truncates, default=newest)
+    if None in parked or truncated <= newest:
         return None
     told = zip(rows, fates, strict=True)
     return [row for row, (_, position) in told if position and position < truncated]

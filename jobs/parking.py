@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import structlog
@@ -23,13 +22,14 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from cdc.errors import ViewError
-from cdc.events.parked import Letter, Letters, Owner, fate
+from cdc.events.parked import Letter, Letters, fate
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
 from jobs.fold import DELETE, TRUNCATE
 from jobs.isolating import Poison
 from jobs.owners import is_of, record_id, without
-from jobs.parked_rows import before_end, by_owner, fate_of, id_of, owner_of
+from jobs.parked_batch import ParkedBatch
+from jobs.parked_rows import by_owner, fate_of, id_of, owner_of
 from jobs.sinks.refusing import UNKNOWN
 
 LETTERS_PER_KEY = 100
@@ -56,15 +56,6 @@ class Box(Protocol):
 
     def close(self) -> None:
         """Release connections."""
-
-
-@dataclass(slots=True)
-class _Batch:
-    """What becomes of one. ``ended`` keys flow again with it, ``left`` keys and ``ids`` do not."""
-
-    ended: set[Owner] = field(default_factory=set)
-    left: set[Owner] = field(default_factory=set)
-    ids: set[str] = field(default_factory=set)
 
 
 class Parking:
@@ -114,7 +105,7 @@ class Parking:
         """
         batch = self._begun(records)
         while True:
-            flowing = self._flowing(records, batch)
+            flowing = batch.flowing(records, set() if self._every else set(self._letters.keys))
             try:
                 done = attempt(flowing)
                 break
@@ -132,32 +123,28 @@ class Parking:
         letters = self._letters
         return without(records, set(letters.keys), set(letters.open) | letters.settled)
 
-    def _begun(self, records: DataFrame) -> _Batch:
+    def _begun(self, records: DataFrame) -> ParkedBatch:
         """Put the events behind the parked ones, but for keys that this batch frees."""
-        batch, keys = _Batch(ids=set(self._known)), self._letters.keys
+        batch, keys = ParkedBatch(set(self._known)), self._letters.keys
         if not keys:
             return batch
-        found = self._collected(records, is_of(keys) | F.col("key").isNull())
-        behind, truncated = by_owner(found)
-        fresh: list[Letter] = []
+        behind, truncates = by_owner(self._collected(records, is_of(keys) | F.col("key").isNull()))
+        fresh: list[Row] = []
         for key, letters in keys.items():
-            rows, at = behind.get(key, []), [letter.position for letter in letters]
-            before = before_end(at, rows, truncated.get(key.topic))
-            if before is not None:
-                batch.ended.add(key)
-                batch.ids |= {id_of(row) for row in before}
-            fresh += (self._letter(row, "") for row in (rows if before is None else before))
-        self._write(fresh)
+            rows, ends = behind.get(key, []), truncates.get(key.topic, ())
+            if self._every:
+                waiting, passed = batch.held_up(letters, rows, ends)
+                batch.over |= {id_of(row) for row in passed}  # letters too, to be known again
+                fresh += waiting + passed
+            else:
+                fresh += batch.freed(key, letters, rows, ends)
+        self._write(self._letter(row, "") for row in fresh)
         return batch
-
-    def _flowing(self, records: DataFrame, batch: _Batch) -> DataFrame:
-        keys = (set(self._letters.keys) - batch.ended) | batch.left
-        return without(records, keys, batch.ids)
 
     def _park(
         self,
         records: DataFrame,
-        batch: _Batch,
+        batch: ParkedBatch,
         poison: Sequence[Poison],
         is_news: IsNews,
         error: Exception,
@@ -169,45 +156,51 @@ class Parking:
             raise error
         if all(owner_of(row) in batch.left or id_of(row) in batch.ids for row in hit):
             raise error  # it fails without them, too
-        hit = self._without_passed(records, batch, hit, causes, is_news) if self._every else hit
-        keys = {owner for row in hit if (owner := owner_of(row)) is not None}
-        ids = {id_of(row) for row in hit if row.key is None}
+        batch.ids |= {id_of(row) for row in hit if row.key is None}
         rows = [row for row in hit if row.key is None]
-        if keys:
-            of_keys = self._collected(records, is_of(keys))
-            rows += (row for row in of_keys if id_of(row) not in batch.ids)
-        gone = {owner_of(row) for row in hit if row.key and self._is_gone(id_of(row), causes)}
+        if self._every:
+            rows += self._of_lives(records, batch, hit, causes, is_news)
+        else:
+            rows += self._of_keys(records, batch, hit, causes)
         letters = [self._letter(row, causes.get(id_of(row), "")) for row in rows]
-        fresh = [one for one in letters if one.owner not in gone and self._counts(one, is_news)]
+        fresh = [one for one in letters if self._counts(one, is_news)]
         if self._parked_with(fresh) > self._limit:
             raise self._too_many("keys", self._limit, next(iter(causes.values()))) from error
         self._write(fresh)
-        batch.left |= keys
-        batch.ended -= keys
-        batch.ids |= ids
         if fresh:
             first = min(causes.items())
             parked = len({one.owner or one.id for one in fresh})
             line = {"view": self._view, "keys": parked, "record": first[0], "cause": first[1]}
             log.error("keys_parked", **line, parked=self.parked)
 
-    def _without_passed(
+    def _of_keys(
+        self, records: DataFrame, batch: ParkedBatch, hit: Sequence[Row], causes: Mapping[str, str]
+    ) -> list[Row]:
+        """All that the batch has of the keys of its poison, but for rows that are gone."""
+        keys = {owner for row in hit if (owner := owner_of(row)) is not None}
+        found = self._collected(records, is_of(keys)) if keys else []
+        batch.left |= keys
+        batch.ended -= keys
+        gone = {owner_of(row) for row in hit if self._is_gone(id_of(row), causes)}
+        return [row for row in found if id_of(row) not in batch.ids and owner_of(row) not in gone]
+
+    def _of_lives(
         self,
         records: DataFrame,
-        batch: _Batch,
+        batch: ParkedBatch,
         hit: Sequence[Row],
         causes: Mapping[str, str],
         is_news: IsNews,
     ) -> list[Row]:
-        """Poison that its key has to wait for, of a view that takes every event. Other poison is
-        passed over: what is no news, and what the row's end in this batch is behind, with all
-        before that."""
+        """What has to wait of the keys of a batch's poison, of a view that takes every event. Other
+        poison is passed over: what is no news, and of a life that ends in this batch."""
         keys = {owner for row in hit if (owner := owner_of(row)) is not None}
-        of_keys, truncated = by_owner(
+        letters = self._letters.keys
+        of_keys, truncates = by_owner(
             self._collected(records, is_of(keys) | F.col("key").isNull()) if keys else []
         )
-        left = [row for row in hit if row.key is None]
-        for key, rows in of_keys.items():
+        waiting: list[Row] = []
+        for key in keys:
             poison = [row for row in hit if owner_of(row) == key]
             news = [
                 row
@@ -216,12 +209,10 @@ class Parking:
                 and self._counts(self._letter(row, ""), is_news)
             ]
             batch.ids |= {id_of(row) for row in poison if row not in news}
-            before = before_end([fate_of(row)[1] for row in news], rows, truncated.get(key.topic))
-            if before is None:
-                left += news
-            elif news:
-                batch.ids |= {id_of(row) for row in before}
-        return left
+            if news:
+                parked, ends = [*letters.get(key, ()), *news], truncates.get(key.topic, ())
+                waiting += batch.held_up(parked, of_keys[key], ends)[0]
+        return waiting
 
     def _is_gone(self, id_: str, causes: Mapping[str, str]) -> bool:
         """Whether an event that comes again changes a row that was deleted since: only so can a
@@ -234,18 +225,18 @@ class Parking:
             return True
         return is_news(letter.topic, letter.position, fate(letter.value).op == DELETE)
 
-    def _settle(self, batch: _Batch) -> None:
+    def _settle(self, batch: ParkedBatch) -> None:
         """Letters of keys that the batch has freed are over: the store has what came after."""
-        over = [
-            letter.id
-            for key, letters in self._letters.keys.items()
-            if key in batch.ended
-            for letter in letters
-        ]
+        over = {
+            letter.id: letter.owner
+            for letter in self._letters.open.values()
+            if batch.is_over(letter)
+        }
         if over:
             self._letters.settle(over)
             self._box.settle(over, self.parked)
-            log.info("keys_unparked", view=self._view, keys=len(batch.ended), parked=self.parked)
+            keys = len(set(over.values()))
+            log.info("keys_unparked", view=self._view, keys=keys, parked=self.parked)
 
     def _write(self, letters: Iterable[Letter]) -> None:
         known = self._letters.open.keys() | self._letters.settled

@@ -149,7 +149,7 @@ def _applied(
         # Of no checkpoint: Delta would take the batch for one that it has.
         state = ViewState(live.state.directory, str(uuid.uuid4()))
         applier = Applier(name, state, sink, False, every=every)
-        return _attempts(model, applier, _frame(spark, chosen), chosen)
+        return attempted(spark, model, applier, chosen)
 
 
 def _applied_to_mirrors(
@@ -170,10 +170,11 @@ def _applied_to_mirrors(
         return keeper.retry(chosen, _frame(spark, [one for one in chosen if not one.is_row]))
 
 
-def _attempts(
-    model: Model, applier: Applier, records: DataFrame, chosen: list[Letter]
+def attempted(
+    spark: SparkSession, model: Model, applier: Applier, chosen: list[Letter]
 ) -> Mapping[Letter, str]:
-    by_id = {letter.id: letter for letter in chosen}
+    """Apply letters; those that are still refused, with the cause."""
+    by_id, records = {letter.id: letter for letter in chosen}, _frame(spark, chosen)
     left: dict[Letter, str] = {}
     while len(left) < len(chosen):
         owners = {letter.owner for letter in left if letter.owner is not None}

@@ -91,9 +91,31 @@ def test_a_truncate_of_its_batch_ends_it_too(spark: SparkSession) -> None:
     assert story.waiting() == []
 
 
-def test_poison_behind_the_rows_end_parks_its_key(story: Events) -> None:
-    assert story.flowed(0, 7, [5]) == [6]
+def test_poison_behind_the_rows_end_holds_up_nothing_of_before_it(story: Events) -> None:
+    assert [offset for offset in story.flowed(0, 7, [5]) if offset != 4] == [0, 1, 2, 3, 6]
+    assert story.waiting() == [5]
+
+
+def test_what_waits_is_over_at_the_rows_end_also_where_poison_stands_behind_that(
+    story: Events,
+) -> None:
+    assert story.flowed(0, 2, [1]) == []
+    assert [offset for offset in story.flowed(2, 7, [5]) if offset != 4] == [3, 6]
+    assert story.waiting() == [5]
+    assert sorted(story.box.whole) == [f"events-0-{offset}" for offset in (0, 1, 2, 5)]
+
+
+def test_a_delete_that_is_poison_itself_ends_nothing(story: Events) -> None:
+    assert story.flowed(0, 2, [1]) == []
+    assert [offset for offset in story.flowed(2, 7, [3]) if offset != 4] == [6]
     assert story.waiting() == [0, 1, 2, 3, 5]
+
+
+def test_what_is_no_event_waits_in_the_life_it_stands_in(spark: SparkSession) -> None:
+    odd: Record = (b'{"id":1}', b"odd")
+    story = Events(spark, put(5), *gone(10), odd, truncate(15, 1), put(20))
+    assert [offset for offset in story.flowed(0, 6, [3]) if offset != 2] == [0, 1, 4]
+    assert story.waiting() == [3, 5]
 
 
 def test_what_is_no_news_takes_no_news_with_it(spark: SparkSession) -> None:
