@@ -179,6 +179,12 @@ class ViewRun:
             except RetryableError as error:
                 if self._available_now or time.monotonic() > deadline:
                     raise ViewError(error.message, error.hint) from None
+            except Exception as error:
+                # A disk without room, say: what passes is waited for as it is within a batch.
+                found = translate(error, self.name)
+                if isinstance(found, RetryableError):
+                    raise found from error
+                raise
             if asked := self._let_go.asked():
                 return asked
             if self._stopping.wait(_START_POLL_S):

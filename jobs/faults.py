@@ -10,8 +10,6 @@ one of ours, and only the first of Spark's conditions is its own.
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 import secrets
 
@@ -20,6 +18,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc.errors import FatalError, HeadwaterError, LogError, RetryableError, ViewError
+from jobs.disks import no_room
 
 UNKNOWN_SCHEMA = "UnknownSchema"
 _TOKEN = secrets.token_hex(8)
@@ -96,15 +95,6 @@ def translate(error: BaseException, view: str) -> HeadwaterError:
     return FatalError(f"view {view}: {type(error).__name__}: {_first_line(error)}")
 
 
-def no_room(error: BaseException) -> str:
-    """What the system says of a disk that takes no more (full, a quota, a limit), as Python,
-    delta-rs or Java tell it; nothing if that is not what ``error`` is about."""
-    if isinstance(error, OSError) and error.errno in _NO_ROOM:
-        return os.strerror(error.errno)
-    found = _FULL.search(str(error))
-    return found[1] if found else ""
-
-
 def _is_data(error: BaseException) -> bool:
     """Whether an expression met a value that it does not take: SQLSTATE's class 22 is that of data
     exceptions. Java's own, as of an overflow, have none."""
@@ -144,12 +134,6 @@ _AWAY = re.compile(
 _LOST = re.compile(
     r"Python worker exited unexpectedly|Python worker failed to connect back"
     r"|ExecutorLostFailure"
-)
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# At the end of a line, where no value is quoted: behind Java's class, a file, or delta-rs's cause.
-_FULL = re.compile(
-    rf"(?:[:(]|\u21b3\S*) ?({'|'.join(map(os.strerror, _NO_ROOM))})\)?(?: \(os error \d+\))?$",
-    re.MULTILINE,
 )
 _HINTS = {
     "DIVIDE_BY_ZERO": "guard the division in the view's SQL with NULLIF",

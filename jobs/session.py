@@ -135,9 +135,7 @@ def open_session(
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in wanted.items():
         builder = builder.config(key, value)
-    if os.environ.get("LC_ALL") in ("C", "POSIX"):
-        # There Python takes names of files for UTF-8 and Java for ASCII: each `ä` was a `?` to it.
-        os.environ["LC_ALL"] = "C.UTF-8"
+    _speak_english()
     with _children_ignoring_sigterm():
         session = _started(builder, master)
     if given:
@@ -200,7 +198,17 @@ def _own(master: str, jars: Sequence[Path]) -> dict[str, str]:
         os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers take the python3 on PATH
         return {**chosen, **_LOCAL, **(_FILES if jars and not under_spark_submit() else {})}
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return {**chosen, executors: _LOGGING, "spark.jars": ",".join(map(str, jars))}
+    english = {"spark.executorEnv.LC_MESSAGES": "C"}
+    return {**chosen, **english, executors: _LOGGING, "spark.jars": ",".join(map(str, jars))}
+
+
+def _speak_english() -> None:
+    """Have Java, which is to be started, tell the system's faults in the words that
+    ``jobs.disks`` knows; the locale's letters stay."""
+    if letters := os.environ.pop("LC_ALL", ""):
+        # In C Python takes names of files for UTF-8 and Java for ASCII: each `ä` was a `?` to it.
+        os.environ["LC_CTYPE"] = "C.UTF-8" if letters in ("C", "POSIX") else letters
+    os.environ["LC_MESSAGES"] = "C"
 
 
 def _started(builder: Any, master: str) -> SparkSession:

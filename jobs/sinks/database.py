@@ -21,7 +21,7 @@ import psycopg
 from psycopg import conninfo, pq
 
 from cdc.errors import HeadwaterError, RetryableError, SinkError
-from jobs.faults import no_room
+from jobs.disks import told_no_room
 from jobs.sinks.writing import until
 
 Connection: TypeAlias = psycopg.Connection[Any]
@@ -257,7 +257,9 @@ def translated(place: str) -> Iterator[None]:
 
 def _translated(error: psycopg.Error, place: str) -> HeadwaterError:
     state = error.sqlstate or ""
-    known = _DISK_FULL if state in _OF_FILES and no_room(error) else state
+    said = (error.diag.message_primary or "").splitlines()
+    is_full = state in _OF_FILES and bool(said and told_no_room(said[0]))
+    known = _DISK_FULL if is_full else state
     if known in _NO_WRITES:
         return _RefusingError(f"{place} takes no writes ({state})", _NO_WRITES[known])
     if state.startswith("40"):
@@ -267,7 +269,6 @@ def _translated(error: psycopg.Error, place: str) -> HeadwaterError:
         return RetryableError(f"{place} does not answer", "start it, or correct the store's dsn")
     if state.startswith(_OF_ROWS) or not state:
         return SinkError(f"{place} refused a write: {of_row(error)}")
-    said = (error.diag.message_primary or "").splitlines()
     return SinkError(f"{place} refused: {said[0] if said else state}", _HINTS.get(state, ""))
 
 

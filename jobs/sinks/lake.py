@@ -16,7 +16,8 @@ from pyspark.sql.types import StructType, TimestampNTZType
 
 from cdc.config import Delta, View
 from cdc.errors import HeadwaterError, RetryableError, SinkError, ViewError
-from jobs.faults import no_room, translate
+from jobs.disks import no_room
+from jobs.faults import translate
 from jobs.sinks.schema import quoted
 from jobs.sinks.writing import until
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 SMALLEST_FILE = 64
 """Less than what Spark notes of a batch before it begins."""
+TOO_SMALL = 16
+"""Less than what it notes of a query before that starts."""
 
 
 def told(lines: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -148,6 +150,34 @@ def test_a_checkpoint_without_room_is_waited_for(running: Running) -> None:
     assert running.failed == {}
     (said, *_) = told(lines)
     assert said.startswith("view v: a disk has no room to write (File too large): make room where")
+
+
+def test_a_view_that_finds_no_room_as_it_starts_waits_for_it(running: Running) -> None:
+    running.end()
+    shutil.rmtree(running.checkpoint)
+    running.log.write(v1(2, 1, row(2, "b")))
+    gateway: Any = running.spark.sparkContext._gateway
+    pid = gateway.proc.pid
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+
+    def run() -> None:
+        running.failed.update(
+            apply_views(running.spark, running.config, ["v"], threading.Event(), True,
+                        {"v": running.sink})
+        )  # fmt: skip
+
+    thread = threading.Thread(target=run)
+    with capture_logs() as lines:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (TOO_SMALL, before[1]))
+        try:
+            thread.start()
+            wait_until(lambda: told(lines) or not thread.is_alive(), "the fault to be told")
+        finally:
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+        thread.join(120)
+    assert (thread.is_alive(), running.failed) == (False, {})
+    assert 2 in running.sink.values()
+    assert told(lines)[0].startswith("view v: a disk has no room to write (File too large)")
 
 
 def test_a_view_that_was_killed_before_its_first_batch_was_planned_begins(running: Running) -> None:

@@ -107,3 +107,15 @@ def test_without_room_a_batch_is_to_be_tried_again_and_the_table_is_as_it_was(
     with pytest.raises(SinkError, match="v was removed: `headwater view rebuild v` fills it"):
         write(feed, 4, batch(feed, upsert(8, id=4, name="d")))
     assert not (tmp_path / "v").exists()
+
+
+def test_a_row_that_the_table_refuses_is_no_full_disk_whatever_it_says(
+    quickly: SparkSession, tmp_path: Path
+) -> None:
+    """Delta quotes it, each value at the end of a line."""
+    feed = opened(quickly, tmp_path)
+    write(feed, 1, batch(feed, upsert(5, id=1, name="a")), by_spark=True)
+    quickly.sql(f"alter table delta.`{tmp_path}/v` add constraint short check (length(name) < 9)")
+    rows = batch(feed, upsert(6, id=2, name="x: No space left on device"))
+    with pytest.raises(SinkError, match="DELTA_VIOLATE_CONSTRAINT"):
+        write(feed, 2, rows, by_spark=True)

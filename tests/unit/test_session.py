@@ -26,6 +26,8 @@ except Exception as error:
     assert "quoted-value" in str(error)
 else:
     raise AssertionError("the cast has to fail")
+environ = session._jvm.System.getenv()
+assert (environ["LC_CTYPE"], environ["LC_MESSAGES"]) == ("C.UTF-8", "C"), environ
 session.range(1).write.json(WAREHOUSE + "/wärme")
 assert Path(WAREHOUSE, "wärme", "_SUCCESS").exists()
 session.stop()
@@ -34,7 +36,7 @@ session.stop()
 
 def test_spark_does_not_log_the_values_it_fails_on(tmp_path: Path) -> None:
     """Its own lines about a failed task quote them, and nobody asked for those. And in a locale
-    without letters it finds files by their names all the same."""
+    without letters it finds files by their names all the same, and tells faults in English."""
     script = FAILING.replace("WAREHOUSE", repr(str(tmp_path)))
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -42,7 +44,7 @@ def test_spark_does_not_log_the_values_it_fails_on(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         timeout=300,
-        env={**os.environ, "LC_ALL": "C"},
+        env={**os.environ, "LC_ALL": "C", "LC_MESSAGES": "de_DE.UTF-8"},
     )
     assert done.returncode == 0, done.stderr
     assert "quoted-value" not in done.stdout + done.stderr
