@@ -104,6 +104,29 @@ def test_a_read_is_bounded_on_both_sides(broker: Broker, topic: str, kafka: str)
     assert list(broker.read(topic, 1, 0, 0)) == []
 
 
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("by_broker", [False, True])
+def test_what_is_compressed_is_read_whatever_the_codec(
+    broker: Broker, topic: str, kafka: str, codec: str, by_broker: bool
+) -> None:
+    """A producer's batches as they are, or compressed anew for the topic: Java frames snappy."""
+    if by_broker:
+        topic = f"{topic}.{codec}"
+        broker.create_topics([TopicSpec(topic, 1, 1, {"compression.type": codec})])
+    values = [b"", b"short", b"long " * 50_000, bytes(range(256)) * 4, *[b"many"] * 500]
+    producer = Producer(
+        {
+            "bootstrap.servers": kafka,
+            "linger.ms": 1000,
+            "compression.type": "none" if by_broker else codec,
+        }
+    )
+    for value in values:
+        producer.produce(topic, value, b"k", 0)
+    assert producer.flush(120) == 0
+    assert [one.value for one in broker.read(topic, 0, 0, len(values))] == values
+
+
 def test_reads_may_overlap_and_be_left_early(broker: Broker, topic: str, kafka: str) -> None:
     produce(kafka, topic, [(b"k", b"%d" % i) for i in range(10)])
     pairs = zip(broker.read(topic, 0, 0, 5), broker.read(topic, 0, 5, 10), strict=True)

@@ -12,6 +12,7 @@ from kafka import KafkaAdminClient, KafkaConsumer
 from kafka import errors as kafka_errors
 
 from cdc.errors import HeadwaterError, LogError, RetryableError
+from cdc.kafka.broker import codecs
 from cdc.kafka.client import why_refused
 from cdc.kafka.security import PLAINTEXT, Security, for_kafka_python
 
@@ -76,6 +77,7 @@ class Connection:
 
     def _open_reader(self, doing: str) -> Any:
         self._probe()
+        codecs.provide()
         with self.translated(doing), self._reasoned(doing):
             return KafkaConsumer(
                 bootstrap_servers=self.address,
