@@ -83,12 +83,13 @@ class FoldedKeeper:
             self._names.refuse_parked(self._parking.letters)
             whole = flowing is records  # nothing is parked
             read = self._small.read([self._model], begin, end) if whole else None
-            documents = applier.takes_documents
+            documents, has_gaps = applier.takes_documents, False
             if read is not None and documents is not None:
                 made = self._small.documents(self._model, documents, read)
-                if made is not None:
-                    return applier.apply(*made, number), made[1]
-            held, counted = self._evaluated(flowing, few, read)
+                if made is not None and made[0] is not None:
+                    return applier.apply(made[0], made[1], number), made[1]
+                has_gaps = made is not None and made[1].gaps > 0
+            held, counted = self._evaluated(flowing, few, read, has_gaps)
             with released(held):
                 return applier.apply(held, counted, number), counted
 
@@ -158,12 +159,12 @@ class FoldedKeeper:
         return isolate(self._model, flowing, error, at_most)
 
     def _evaluated(
-        self, records: DataFrame, few: bool, read: Sequence[FewRecord] | None
+        self, records: DataFrame, few: bool, read: Sequence[FewRecord] | None, has_gaps: bool
     ) -> tuple[DataFrame, Account]:
         """The batch's rows, cached; once more if its events are of versions not read yet: then they
         are unknown, or hold what the older types do not."""
         try:
-            return self._evaluate(records, few, read)
+            return self._evaluate(records, few, read, has_gaps)
         except Exception as error:
             fault = translate(error, self._definition.name)
             if not isinstance(fault, POISON):
@@ -175,15 +176,17 @@ class FoldedKeeper:
                     f"{fault.message}, which {self._config.source.name}.__schemas does not hold",
                     "what else writes to this topic?",
                 ) from None
-        return self._evaluate(records, few, read)
+        return self._evaluate(records, few, read, has_gaps)
 
     def _evaluate(
-        self, records: DataFrame, few: bool, read: Sequence[FewRecord] | None
+        self, records: DataFrame, few: bool, read: Sequence[FewRecord] | None, has_gaps: bool
     ) -> tuple[DataFrame, Account]:
-        """``read`` are the same records, where they could be."""
+        """``read`` are the same records, where they could be; ``has_gaps`` of those is known
+        already."""
         assert self._model is not None
         if read is not None:
-            found = self._small.evaluated(records.sparkSession, self._model, read)
+            evaluated = self._small.filled if has_gaps else self._small.evaluated
+            found = evaluated(records.sparkSession, self._model, read)
             if found is not None:
                 return found
         return evaluate(self._model, records, few)

@@ -99,25 +99,39 @@ class SmallBatches:
     def rows(self, model: Model, records: Sequence[FewRecord]) -> pa.Table | None:
         """What ``Model.rows`` makes of them, and where a gap may be filled ``Model.filled_rows``.
         None where the rows are too large, or each plan has to be made anew."""
-        if model not in self._prepared:
-            self._prepared[model] = Prepared(self._session, model)
-        return self._prepared[model].rows(records)
+        return self._of(model).rows(records)
 
     def evaluated(
         self, session: SparkSession, model: Model, records: Sequence[FewRecord]
     ) -> tuple[DataFrame, Account] | None:
         """The rows, at hand in a session, and what they amount to; None as of ``rows``."""
-        table = self.rows(model, records)
+        return self._at_hand(session, model, self.rows(model, records))
+
+    def filled(
+        self, session: SparkSession, model: Model, records: Sequence[FewRecord]
+    ) -> tuple[DataFrame, Account] | None:
+        """As ``evaluated``, of records that ``documents`` found gaps in."""
+        return self._at_hand(session, model, self._of(model).filled(records))
+
+    def _of(self, model: Model) -> Prepared:
+        if model not in self._prepared:
+            self._prepared[model] = Prepared(self._session, model)
+        return self._prepared[model]
+
+    def _at_hand(
+        self, session: SparkSession, model: Model, table: pa.Table | None
+    ) -> tuple[DataFrame, Account] | None:
         if table is None:
             return None
-        return at_hand(session, table, self._prepared[model].schema), account_at_hand(table)
+        return at_hand(session, table, self._of(model).schema), account_at_hand(table)
 
     def documents(
         self, model: Model, documents: Documents, records: Sequence[FewRecord]
-    ) -> tuple[FewDocuments, Account] | None:
+    ) -> tuple[FewDocuments | None, Account] | None:
         """What a store of documents is given of the records, and what they amount to: in one plan,
-        so that rows need not go to Spark a second time. None as of ``rows``, where a gap may be
-        filled or a TRUNCATE is among them, and where ``rows`` has to say what is wrong."""
+        so that rows need not go to Spark a second time. The documents are None where a gap may be
+        filled or a TRUNCATE is among them. None as of ``rows``, and where ``rows`` has to say what
+        is wrong."""
         if (held := self._documents) is None or held[:2] != (model, documents):
             step = partial(_documents_of, model, documents)
             held = self._documents = model, documents, _Plan(self._session, step)
@@ -128,9 +142,8 @@ class SmallBatches:
         if table is None or table.column(COMMIT_LSN).null_count:  # a record of somebody else's
             return None
         counted = account_at_hand(table)
-        if counted.gaps or counted.truncated is not None:
-            return None
-        return FewDocuments(table), counted
+        is_finished = not counted.gaps and counted.truncated is None
+        return FewDocuments(table) if is_finished else None, counted
 
     def forget(self) -> None:
         """The models are others now."""
@@ -192,6 +205,10 @@ class Prepared:
         found = self._plain.run(records)
         if found is None or not pc.any(of_event(found, "gap")).as_py():
             return found
+        return self.filled(records)
+
+    def filled(self, records: Sequence[FewRecord]) -> pa.Table | None:
+        """What ``Model.filled_rows`` makes of them."""
         if self._filled is None:
             self._filled = _Plan(self._session, self._model.filled_rows)
         return self._filled.run(records)

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from itertools import product
 from random import Random
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from cdc.config import Kafka
 from cdc.lsn import Position
 from jobs.applying import NOWHERE, Model, news_of
 from jobs.schema import PLACEHOLDER
 from jobs.sinks.documents import Documents, document_list
+from jobs.small import prepared as prepared_module
 from jobs.small.at_hand import news
 from jobs.small.prepared import SmallBatches
 from tests.events import Record, event, truncate
@@ -58,6 +60,7 @@ def test_they_are_those_of_the_rows_wherever_the_stream_begins(
         found = small.documents(model, documents, records)
         evaluated = small.evaluated(spark, model, records)
         assert found is not None
+        assert found[0] is not None
         assert evaluated is not None
         rows, counted = evaluated
         assert found[1] == counted
@@ -79,25 +82,57 @@ def placeless(record: Record) -> Record:
 
 
 @pytest.mark.parametrize(
-    "records",
+    ("records", "known"),
     [
-        [truncate(7, 1)],
-        [event(1, 1, {"id": 1, "body": "whole", "n": 1}),
-         event(2, 1, {"id": 1, "body": PLACEHOLDER, "n": 1}, "u")],
-        [event(1, 1, {"id": 1, "body": "", "n": "many"})],
-        [placeless(event(1, 1, {"id": 1, "body": "", "n": 1}))],
+        ([truncate(7, 1)], (0, Position(7, 1))),
+        ([event(1, 1, {"id": 1, "body": "whole", "n": 1}),
+          event(2, 1, {"id": 1, "body": PLACEHOLDER, "n": 1}, "u")], (1, None)),
+        ([event(1, 1, {"id": 1, "body": "", "n": "many"})], None),
+        ([placeless(event(1, 1, {"id": 1, "body": "", "n": 1}))], None),
     ],
     ids=["truncate", "a gap", "poison", "no position"],
 )  # fmt: skip
 def test_what_needs_more_than_one_look_is_left_to_the_rows(
-    small: SmallBatches, records: list[Record]
+    small: SmallBatches, records: list[Record], known: tuple[int, Position | None] | None
 ) -> None:
     model = model_of(SQL)
     documents = documents_of(model)
-    assert small.documents(model, documents, few(records)) is None
+    found = small.documents(model, documents, few(records))
+    if known is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert (found[0], found[1].gaps, found[1].truncated) == (None, *known)
     after = small.documents(model, documents, few([event(9, 1, {"id": 5, "body": "b", "n": 1})]))
     assert after is not None
+    assert after[0] is not None
     assert [one.id for one in document_list(news(after[0], NOWHERE, NOWHERE, False))] == ["5"]
+
+
+def test_a_gap_is_filled_by_the_plan_for_it_alone(
+    spark: SparkSession, small: SmallBatches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, runs = model_of(SQL), list[int]()
+    run = prepared_module.brought
+
+    def counted(rows: DataFrame) -> pa.Table | None:
+        runs.append(1)
+        return run(rows)
+
+    monkeypatch.setattr(prepared_module, "brought", counted)
+    records = few(
+        [
+            event(1, 1, {"id": 1, "body": "whole", "n": 1}),
+            event(2, 1, {"id": 1, "body": PLACEHOLDER, "n": 2}, "u"),
+        ]
+    )
+    filled = small.filled(spark, model, records)
+    assert len(runs) == 1
+    evaluated = small.evaluated(spark, model, records)
+    assert filled is not None
+    assert evaluated is not None
+    assert filled[0].collect() == evaluated[0].collect()
+    assert filled[1] == evaluated[1]
 
 
 def test_other_columns_are_other_documents(small: SmallBatches) -> None:
@@ -107,6 +142,7 @@ def test_other_columns_are_other_documents(small: SmallBatches) -> None:
         model = model_of(sql)
         found = small.documents(model, documents_of(model), records)
         assert found is not None
+        assert found[0] is not None
         (document,) = document_list(news(found[0], NOWHERE, NOWHERE, True))
         bodies.append(document.body)
     assert bodies == ['{"id":1,"body":"b"}', '{"id":1,"n":1}']
