@@ -78,6 +78,9 @@ class LetterBox:
     def close(self) -> None:
         """Release connections."""
         self._broker.close()
+        if self._producer is not None:
+            self._producer.close()
+            self._producer = None
 
     def read(self, values: bool = False) -> Letters:
         """What is open and what is settled. Raises ``ViewError`` when letters are gone."""

@@ -167,6 +167,9 @@ class ViewQuery:
                 if not self._abandoned:  # else it is what ``stop`` did to it
                     self._error = translate(error, self._definition.name)
                 raise
+            finally:
+                if self._abandoned:  # nobody waits for this batch any more
+                    self._keeper.close()
             self._applied = number
 
     def _run(self, records: DataFrame, number: int) -> None:
@@ -202,11 +205,28 @@ class ViewQuery:
         return self._error
 
     def stop(self) -> None:
-        """End the stream after the batch it is in, committed if that takes but a moment."""
+        """End the stream after the batch it is in, committed if that takes but a moment. A batch
+        that does not end in time is abandoned; what it holds is released when it ends."""
+        try:
+            self._stop()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        """Close what batches are kept by: at once, or when the one that runs has ended."""
+        if not self._in_batch.acquire(timeout=0 if self._abandoned else _COMMIT_S):
+            self._abandoned = True
+            if not self._in_batch.acquire(blocking=False):
+                return  # it closes it
+        try:
+            self._keeper.close()
+        finally:
+            self._in_batch.release()
+
+    def _stop(self) -> None:
         self.error()  # one that has ended says why; of ours it would say an interruption
         self._stopping = True
         if self._query is None:
-            self._keeper.close()
             return
         if self._in_batch.acquire(timeout=_DRAIN_S):
             self._in_batch.release()
@@ -218,5 +238,3 @@ class ViewQuery:
                 break
             time.sleep(_POLL_S)
         self._query.stop()
-        if not self._abandoned:
-            self._keeper.close()

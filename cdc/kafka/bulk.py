@@ -118,6 +118,11 @@ class BulkProducer:
         """Wait until every record is acknowledged; raises as ``send`` does."""
         self._wait_until(lambda: not len(self._client))
 
+    def close(self) -> None:
+        """Release connections and threads; what waits still is given up."""
+        self._client.purge()
+        self._client.close()
+
     def _has_room(self) -> bool:
         self._backlog.settle(len(self._client))
         return self._backlog.bytes < self._queue_bytes

@@ -151,9 +151,12 @@ class SmallBatches:
         self._documents = None
 
     def close(self) -> None:
-        """Release connections."""
+        """Release connections, and the session with its plans. Whoever keeps this, as Spark does
+        the function that its batches were given to, keeps no more."""
         for broker in self._brokers.values():
             broker.close()
+        self.forget()
+        self.__dict__.pop("_session", None)
 
 
 def _documents_of(model: Model, documents: Documents, records: DataFrame) -> DataFrame:

@@ -6,17 +6,21 @@ import resource
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.types import StructType
 from structlog.testing import capture_logs
 
 from cdc.config import Config
-from cdc.errors import HeadwaterError
+from cdc.errors import HeadwaterError, RetryableError
 from jobs.apply import apply_views
 from jobs.offsets import committed_batch
+from jobs.sinks import Batch
 from jobs.state import view_directory
+from tests.parkings import lacking
 from tests.recording import RecordingSink
 from tests.waiting import wait_until
 from tests.written import V1, V2, Log, row, v1, v2
@@ -29,6 +33,7 @@ SMALLEST_FILE = 64
 """Less than what Spark notes of a batch before it begins."""
 TOO_SMALL = 16
 """Less than what it notes of a query before that starts."""
+_STOP_TIMEOUT = "spark.sql.streaming.stopTimeout"
 
 
 def told(lines: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -190,3 +195,78 @@ def test_a_view_that_was_killed_before_its_first_batch_was_planned_begins(runnin
     failed = apply_views(running.spark, running.config, ["v"], stopping, True, {"v": again})
     assert failed == {}
     assert list(again.values()) == [1]
+
+
+def connections(address: str) -> int:
+    """How many this process has to a port; Java, a process of its own, has others."""
+    port = int(address.rpartition(":")[2])
+    inodes = set()
+    for one in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            inodes.add(str(one.readlink()).removeprefix("socket:[").removesuffix("]"))
+    lines = [
+        line.split()
+        for table in ("tcp", "tcp6")
+        for line in Path(f"/proc/self/net/{table}").read_text().splitlines()[1:]
+    ]
+    return sum(int(line[2].rpartition(":")[2], 16) == port and line[9] in inodes for line in lines)
+
+
+def test_a_view_that_is_tried_again_holds_no_more_connections_and_none_at_its_end(
+    running: Running,
+) -> None:
+    running.end()
+    held: list[int] = []
+    before = connections(running.config.kafka.bootstrap_servers)
+
+    def away(_batch: Batch) -> None:
+        held.append(connections(running.config.kafka.bootstrap_servers))
+        if len(held) < 5:
+            raise RetryableError("the store is away")
+
+    sink = RecordingSink(away)
+    sink.prepare(StructType(), ())  # it is not made just now
+    running.log.write(v1(2, 1, row(2, "b")), lacking(3, 3))
+    stopping = threading.Event()
+    failed = apply_views(running.spark, running.config, ["v"], stopping, True, {"v": sink})
+    assert failed == {}
+    assert list(sink.values()) == [2]
+    assert len(set(held[:4])) == 1, held
+    assert connections(running.config.kafka.bootstrap_servers) == before
+
+
+def test_a_batch_that_is_abandoned_releases_what_it_held_when_it_ends(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running.end()
+    monkeypatch.setattr("jobs.query._DRAIN_S", 0.1)
+    given = running.spark.conf.get(_STOP_TIMEOUT)
+    running.spark.conf.set(_STOP_TIMEOUT, "1s")
+    begun, go_on, stopping = (threading.Event() for _ in range(3))
+    before = connections(running.config.kafka.bootstrap_servers)
+
+    def blocked(_batch: Batch) -> None:
+        begun.set()
+        assert go_on.wait(120)
+
+    sink = RecordingSink(blocked)
+    sink.prepare(StructType(), ())
+    running.log.write(v1(2, 1, row(2, "b")))
+    thread = threading.Thread(
+        target=apply_views,
+        args=(running.spark, running.config, ["v"], stopping, False, {"v": sink}),
+    )
+    thread.start()
+    try:
+        assert begun.wait(120)
+        stopping.set()
+        thread.join(120)
+        assert not thread.is_alive()
+        assert connections(running.config.kafka.bootstrap_servers) > before
+    finally:
+        go_on.set()
+        running.spark.conf.set(_STOP_TIMEOUT, given or "60s")
+    wait_until(
+        lambda: connections(running.config.kafka.bootstrap_servers) == before,
+        "its connections to be released",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterator
 from itertools import product
@@ -146,3 +147,22 @@ def test_other_columns_are_other_documents(small: SmallBatches) -> None:
         (document,) = document_list(news(found[0], NOWHERE, NOWHERE, True))
         bodies.append(document.body)
     assert bodies == ['{"id":1,"body":"b"}', '{"id":1,"n":1}']
+
+
+def test_views_that_ended_keep_no_sessions_of_their_own(spark: SparkSession) -> None:
+    """Though Spark may keep for long the functions that their batches were given to."""
+    gc.collect()
+    before, ended = sessions(), list[SmallBatches]()
+    records = few([event(1, 1, {"id": 1, "body": "b", "n": 1})])
+    for _ in range(3):
+        small, model = SmallBatches(spark, Kafka(bootstrap_servers="127.0.0.1:1")), model_of(SQL)
+        assert small.documents(model, documents_of(model), records) is not None
+        assert small.rows(model, records) is not None
+        small.close()
+        ended.append(small)
+    gc.collect()
+    assert sessions() <= before + 1  # PySpark itself keeps the newest
+
+
+def sessions() -> int:
+    return sum(isinstance(one, SparkSession) for one in gc.get_objects())
