@@ -38,7 +38,7 @@ class Child:
     """A command that was started; as much of ``subprocess.Popen`` as tests use."""
 
     def __init__(
-        self, arguments: Sequence[str], status: int, ended: Callable[[], None] | None
+        self, arguments: Sequence[str], status: int, ended: Callable[[int], None] | None
     ) -> None:
         self._arguments, self._ended = arguments, ended
         self._status = os.fdopen(status, "rb")
@@ -64,7 +64,7 @@ class Child:
         self.returncode = int(self._status.readline())
         self._status.close()
         if self._ended is not None:
-            self._ended()
+            self._ended(self.returncode)
 
     def send_signal(self, number: signal.Signals) -> None:
         """To this process alone, unless it has ended."""
@@ -119,10 +119,10 @@ def start(
     stdout: IO[str],
     stderr: IO[str],
     environ: Mapping[str, str],
-    ended: Callable[[], None] | None = None,
+    ended: Callable[[int], None] | None = None,
 ) -> Child:
-    """``headwater`` with these arguments, in a session of its own. ``ended`` is called when its end
-    is noticed."""
+    """``headwater`` with these arguments, in a session of its own. ``ended`` is called with
+    its exit code when its end is noticed."""
     request = {"arguments": list(arguments), "environ": dict(environ), "cwd": os.getcwd()}
     status, pipe = os.pipe()
     try:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 BORROWING: Final = frozenset({"apply", "verify", "view", "replay", "dlq"})
 """The verbs that may open Spark."""
 _VARIABLE: Final = "HEADWATER_TESTS_JVM"
-_TAG: Final = "headwater.tests.loan"
+TAG: Final = "headwater.tests.loan"
+"""The setting of a borrower's sessions that tells them apart, by the port of its loan."""
 
 
 class Loan(NamedTuple):
@@ -56,18 +57,24 @@ class Lender:
         self._servers[loan] = server
         return loan
 
-    def taken_back(self, loan: Loan) -> None:
+    def taken_back(self, loan: Loan, code: int | None = None) -> None:
         """Behind a borrower's end: its streams are stopped, the way is closed, and unless somebody
-        else has a loan, what was cached and what still runs of a job goes, too."""
+        else has a loan, what was cached and what still runs of a job goes, too.
+
+        ``code``: how it ended, if it is known. Raises ``AssertionError`` where it ended well and
+        had not stopped its streams: with a JVM of its own, that would have ended them unasked.
+        """
         server = self._servers.pop(loan, None)
         if server is None:
             return
         state: Any = self._spark._jsparkSession.sharedState()
         active = state.activeStreamingQueries()
+        left: dict[str, str] = {}
 
         def none() -> bool:
             its = [query for id_ in list(active) if _is_of(query := active.get(id_), loan)]
             for query in its:
+                left[str(query.id())] = str(query.name())
                 query.stop()
             return not its
 
@@ -76,12 +83,13 @@ class Lender:
         if not self._servers:
             self._spark.sparkContext.cancelAllJobs()
             self._spark.catalog.clearCache()
+        assert code != 0 or not left, f"a command ended well and left streams: {[*left.values()]}"
 
 
 def _is_of(query: Any, loan: Loan) -> bool:
     if query is None:  # it has ended since
         return False
-    return bool(query.sparkSession().conf().get(_TAG, "") == str(loan.port))
+    return bool(query.sparkSession().conf().get(TAG, "") == str(loan.port))
 
 
 def borrow_as_told() -> None:
@@ -125,7 +133,7 @@ def attached(loan: Loan) -> SparkSession:
 
     def tagged(session: SparkSession) -> SparkSession:
         made = fresh(session)
-        made.conf.set(_TAG, str(loan.port))
+        made.conf.set(TAG, str(loan.port))
         return made
 
     SparkSession.newSession = tagged  # type: ignore[assignment,method-assign]
@@ -133,7 +141,7 @@ def attached(loan: Loan) -> SparkSession:
         SparkContext(conf=conf, gateway=gateway, jsc=context), default.newSession()
     )
     sessions.setDefaultSession(default)
-    spark.conf.set(_TAG, str(loan.port))
+    spark.conf.set(TAG, str(loan.port))
     spark.stop = lambda: None  # type: ignore[method-assign]
     register(spark)
     return spark

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jobs.schema import PLACEHOLDER
-from jobs.small import prepared
+from jobs.small.at_hand import brought
 from tests.parkings import applied
 from tests.written import row, v1
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 @pytest.fixture
 def evaluations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A number for each evaluation of a kept plan."""
-    found, brought = list[int](), prepared.brought
+    found = list[int]()
 
     def counted(rows: DataFrame) -> pa.Table | None:
         found.append(len(found))
         return brought(rows)
 
-    monkeypatch.setattr(prepared, "brought", counted)
+    monkeypatch.setattr("jobs.small.prepared.brought", counted)
     return found
 
 

@@ -17,8 +17,7 @@ from cdc.lsn import Position
 from jobs.applying import NOWHERE, Model, news_of
 from jobs.schema import PLACEHOLDER
 from jobs.sinks.documents import Documents, document_list
-from jobs.small import prepared as prepared_module
-from jobs.small.at_hand import news
+from jobs.small.at_hand import brought, news
 from jobs.small.prepared import SmallBatches
 from tests.events import Record, event, truncate
 from tests.unit.test_prepared import drawn, few, model_of
@@ -114,13 +113,12 @@ def test_a_gap_is_filled_by_the_plan_for_it_alone(
     spark: SparkSession, small: SmallBatches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, runs = model_of(SQL), list[int]()
-    run = prepared_module.brought
 
     def counted(rows: DataFrame) -> pa.Table | None:
         runs.append(1)
-        return run(rows)
+        return brought(rows)
 
-    monkeypatch.setattr(prepared_module, "brought", counted)
+    monkeypatch.setattr("jobs.small.prepared.brought", counted)
     records = few(
         [
             event(1, 1, {"id": 1, "body": "whole", "n": 1}),
