@@ -19,7 +19,15 @@ from jobs.generations import Generation, read_generations
 from jobs.holding import live_held
 from jobs.offsets import batch_offsets, committed_batch, finish_rewind, rewind
 from jobs.rewinding import Place, places
-from jobs.state import Replay, ViewState, generation_id, state_directory, view_directory
+from jobs.state import (
+    Replay,
+    ViewState,
+    generation_id,
+    lost_error,
+    state_directory,
+    view_directory,
+)
+from views.definition import ViewDefinition
 
 
 class Replayed(NamedTuple):
@@ -62,7 +70,7 @@ def replay(config: Config, broker: Broker, name: str, text: str, place: Place) -
     with live_held(directory, config.apply.retry_s, live.number):
         state = _state(directory, live)
         finish_rewind(state.checkpoint)
-        applied = _applied(state, name)
+        applied = _applied(state, definition)
         starts = earlier(applied, wanted)
         if starts == applied:
             raise UsageError(
@@ -109,16 +117,13 @@ def _state(directory: Path, live: Generation) -> ViewState:
     return ViewState(of_live, generation_id(of_live) or "")
 
 
-def _applied(state: ViewState, name: str) -> Offsets:
+def _applied(state: ViewState, view: ViewDefinition) -> Offsets:
     """Where the last batch ends that the view has for certain."""
     if state.lost():
-        raise ViewError(
-            f"view {name}: its store no longer holds what was applied to it, or is another",
-            f"`headwater view rebuild {name}` fills it, from a snapshot",
-        )
+        raise lost_error(view)
     number = committed_batch(state.checkpoint)
     if number is None:
         raise ViewError(
-            f"view {name}: its stream has applied nothing yet", "it begins at its beginning"
+            f"view {view.name}: its stream has applied nothing yet", "it begins at its beginning"
         )
     return batch_offsets(state.checkpoint, number)
