@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from redis import Redis
 
 from cdc.config import Config, Delta
+from cdc.config import Redis as RedisStore
 from cdc.errors import ViewError
 from cdc.kafka.broker import Broker
 from cdc.topics import view_group
@@ -109,6 +111,29 @@ def test_a_row_missing_one_bent_and_one_too_many_are_set_right_in_every_store(
             now = {row.key: row for row in live.sink.scan()}
             assert now[keys[7]].values["body"] == "body 8"
             assert now[keys[0]] == scanned[keys[0]], "what was right is not written"
+
+
+@pytest.mark.timeout(600)
+def test_rows_that_somebody_deleted_in_redis_are_found_and_set_right(
+    deployment: Deployment, spark: SparkSession, redis_server: str, tmp_path: Path
+) -> None:
+    """What tells that the view is there was left, so that no start of ``apply`` notices."""
+    deployment.execute("create table plain (id int primary key, body text)")
+    deployment.execute("insert into plain select i, 'body ' || i from generate_series(1, 20) i")
+    deployment.init()
+    with deployment.running("capture") as capture, Broker(deployment.bootstrap) as broker:
+        deployment.captured(capture)
+        view = resolved(deployment, broker, "plain", ["id"])
+        live = opened(spark, deployment, RedisStore(kind="redis", url=redis_server), view, tmp_path)
+        with live.sink_closed(), closing(Redis.from_url(redis_server)) as client:
+            verify = live.verification(broker)
+            assert verify(True).repaired == 20
+            assert client.delete(*client.scan_iter(f"{view.name}@1:*")) == 20
+            assert not live.sink.prepare(live.columns, view.key), "it was made just now"
+            found = verify(False)
+            assert (found.missing, found.different, found.extra, found.equal) == (20, 0, 0, False)
+            mended = verify(True)
+            assert (mended.missing, mended.repaired, mended.equal) == (20, 20, True)
 
 
 @pytest.mark.timeout(600)
