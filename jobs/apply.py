@@ -204,7 +204,8 @@ class ViewRun:
         found = query.committed()
         if found is None or found[0] == self._committed:
             return
-        broker.commit_group(view_group(self.name), found[1], query.generation)
+        group = view_group(self.name)
+        broker.commit_group(group, found[1], query.generation, query.replayed_until)
         self._committed = found[0]
 
 

@@ -84,6 +84,8 @@ class ViewQuery:
         self._query: StreamingQuery | None = None
         self._error: HeadwaterError | None = None
         self._in_batch = threading.Lock()
+        self.replayed_until: Offsets = {}
+        """Below this all was applied before it came again."""
         self._available_now = False
         self._stopping = False
         self._abandoned = False
@@ -96,6 +98,8 @@ class ViewQuery:
         """
         self._available_now = available_now
         finish_rewind(self._state.checkpoint)
+        if (replay := self._state.replay()) is not None:
+            self.replayed_until = replay.until
         for topic, table in self._topics.items():
             self._check_topic(topic, table)
         columns = self._keeper.read()

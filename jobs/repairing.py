@@ -45,6 +45,7 @@ from jobs.sinks import (
     Sink,
 )
 from jobs.state import state_directory, view_directory
+from views.maintained import View
 from views.resolve import ResolvedView
 from views.tables import TableVersion
 
@@ -124,7 +125,7 @@ class LiveView:
         self._sink.apply(rows, Batch(self._view.name, self._id, self._writes, keys))
 
 
-def writable(view: ResolvedView, key: Mapping[str, object]) -> bool:
+def writable(view: View, key: Mapping[str, object]) -> bool:
     """Whether a stored key can be given back to a store: it is whole, and no time outside Python's
     years."""
     columns = columns_of(view)

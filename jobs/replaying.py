@@ -2,7 +2,8 @@
 
 Whoever applies the view lets go of it, and goes on from there. Its group goes back as well, so what
 asks how far the view is (``lag``, ``wait``, Kafka's tools) is told of the replay, not of before it:
-a store that has forgotten a row's delete may show the row until the delete comes again.
+a store that has forgotten a row's delete may show the row until the delete comes again. A view over
+mirrors is made anew from them where its records reach (``jobs.mirrors.replayed``).
 """
 
 from __future__ import annotations
@@ -55,12 +56,6 @@ def replay(config: Config, broker: Broker, name: str, text: str, place: Place) -
     directory = view_directory(config.apply.state, config.source.name, name)
     live = _live(directory, name)
     definition = live.declared.parsed(name)
-    if definition.maintained:
-        raise UsageError(
-            f"view {name} is made of several rows of its tables: its mirrors hold what comes again "
-            "already, and nothing would be written",
-            f"`headwater view rebuild {name}` makes it anew, beside the old one",
-        )
     topics = dict.fromkeys(
         table_topic(config.source.name, one.schema, one.table) for one in definition.occurrences
     )
@@ -78,9 +73,11 @@ def replay(config: Config, broker: Broker, name: str, text: str, place: Place) -
                 "`headwater lag` shows where it is: name an earlier place",
             )
         until = later(state.replay(), applied)
+        if definition.maintained:
+            until = _mirrored(state, until)
         state.remember_replay(Replay(text, starts, until, time.time()))
         rewind(state.checkpoint, starts)
-        broker.commit_group(view_group(name), starts)
+        broker.commit_group(view_group(name), starts, state.generation, until)
         return Replayed(live.number, starts, applied)
 
 
@@ -102,6 +99,17 @@ def later(before: Replay | None, applied: Offsets) -> Offsets:
     return {
         topic: {p: max(at, known.get(topic, {}).get(p, 0)) for p, at in ends.items()}
         for topic, ends in applied.items()
+    }
+
+
+def _mirrored(state: ViewState, until: Offsets) -> Offsets:
+    """Up to where mirrors have records: the batch that comes next may be settled already."""
+    from jobs.mirrors.attempts import read_attempts
+
+    had = read_attempts(state.mirrors).offsets
+    return {
+        topic: {p: max(at, had.get(topic, {}).get(p, 0)) for p, at in ends.items()}
+        for topic, ends in until.items()
     }
 
 

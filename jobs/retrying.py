@@ -155,18 +155,9 @@ def _applied(
 def _applied_to_mirrors(
     spark: SparkSession, config: Config, live: Standing, chosen: list[Letter]
 ) -> Mapping[Letter, str]:
-    from jobs.mirrors.keeper import MirroredKeeper
+    from jobs.mirrors.live import live_keeper
 
-    definition, retry_s = live.definition, config.apply.retry_s
-    declared = config.views.get(definition.name)
-    store = config.stores[definition.store]
-    with (
-        Broker(config.kafka.bootstrap_servers, config.kafka) as broker,
-        closing(open_sink(store, definition.name, spark, retry_s, live.number, declared)) as sink,
-        closing(MirroredKeeper(spark, config, definition, live.state, sink, broker)) as keeper,
-    ):
-        live.state.refuse_lost(definition, sink.prepare(keeper.read(), definition.key))
-        keeper.open(False, {})
+    with live_keeper(spark, config, live) as keeper:
         return keeper.retry(chosen, _frame(spark, [one for one in chosen if not one.is_row]))
 
 

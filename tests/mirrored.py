@@ -18,7 +18,8 @@ from cdc.kafka.broker import Record as KafkaRecord
 from cdc.topics import partition_for, table_topic
 from jobs.keeping import open_keeper
 from jobs.mirrors.keeper import MirroredKeeper
-from jobs.state import declared, open_state
+from jobs.replaying import later
+from jobs.state import Replay, declared, open_state
 from jobs.versions import Versions
 from tests.events import COMMITTED_US, Record, event
 from tests.parked import MemoryBox
@@ -70,10 +71,11 @@ class MirroredView:
         self.sink, self.box = RecordingSink(), MemoryBox()
         self.log: list[tuple[str, int, int, bytes | None, bytes | None]] = []
         self.ends: list[Offsets] = []
+        self.group: Offsets = {}
         self.limit = 10
         patched.setattr("jobs.mirrors.keeper.described", lambda *_: deepcopy(self.versions))
         patched.setattr("jobs.mirrors.keeper.LetterBox", lambda *_: self.box)
-        patched.setattr("jobs.mirrors.keeper.read_topics", self._read)
+        patched.setattr("jobs.mirrors.folding.read_topics", self._read)
         patched.setattr("jobs.small.prepared.Broker", lambda *_: self)
 
     def describe(self, table: TableVersion) -> None:
@@ -112,7 +114,7 @@ class MirroredView:
         for key, value in records:
             some = range(PARTITIONS) if key is None else [partition_for(key, PARTITIONS)]
             for partition in some:
-                offset = self._end().get(topic, {}).get(partition, 0)
+                offset = self.end().get(topic, {}).get(partition, 0)
                 self.log.append((topic, partition, offset, key, value))
 
     def put(self, table: TableVersion, lsn: int, op: str = "c", **row: Any) -> None:
@@ -123,9 +125,9 @@ class MirroredView:
         gone = event(lsn, 1, row, "d", table.key, table.schema_id)
         self.write(table, gone, (gone[0], None))
 
-    def apply(self) -> None:
-        """All that is new, as one batch."""
-        number, end = len(self.ends), self._end()
+    def apply(self, upto: Offsets | None = None) -> None:
+        """All that is new, or some of it, as one batch."""
+        number, end = len(self.ends), upto or self.end()
         self._plan(number, end)
         self.keeper.apply(self._frame(self.ends[-1] if self.ends else {}, end), number, end)
         self.ends.append(end)
@@ -152,6 +154,15 @@ class MirroredView:
         del self.ends[batches:]
         self.restart()
 
+    def replay(self, starts: Offsets | None = None) -> None:
+        """The stream begins again at ``starts``, or at its beginning."""
+        at, before = self.ends[-1], self._state.replay()
+        starts = starts or {topic: dict.fromkeys(of, 0) for topic, of in at.items()}
+        self._state.remember_replay(Replay("here", starts, later(before, at), 0.0))
+        self._plan(len(self.ends), starts)
+        self.ends.append(starts)
+        self.restart()
+
     def forget(self) -> None:
         """The mirrors are lost."""
         shutil.rmtree(self._state.mirrors)
@@ -166,9 +177,9 @@ class MirroredView:
                  for o, of in keys}  # fmt: skip
         return found | {key.decode(): [] for key in self.box.letters.rows}
 
-    def committed(self, _group: str, _topics: list[str], _note: str) -> Offsets:
-        """As a broker: nothing."""
-        return {}
+    def reached(self, _group: str, _topics: list[str], _note: str) -> Offsets:
+        """As a broker."""
+        return self.group
 
     def beginning_offsets(self, topics: list[str]) -> Offsets:
         """As a broker."""
@@ -195,7 +206,8 @@ class MirroredView:
         ]
         return self._spark.createDataFrame(rows, _KAFKA)
 
-    def _end(self) -> Offsets:
+    def end(self) -> Offsets:
+        """Where the log ends."""
         ends = {
             table_topic("shop", "public", name.partition(".")[2]): dict.fromkeys(
                 range(PARTITIONS), 0

@@ -16,7 +16,7 @@ from cdc.topics import table_topic, view_group
 from jobs.sinks import ViewRow
 from jobs.versions import read_versions
 from tests.deployment import Deployment
-from verification.repair import Repair, Writable
+from verification.repair import RepairFromSource, Writable
 from verification.verify import Report, Verification
 from views.definition import parse_view
 from views.resolve import ResolvedView, resolve
@@ -90,13 +90,15 @@ class MemoryView:
             self.deployment.dsn,
             self.deployment.name,
             f"headwater_{self.deployment.name}",
-            self.resolved(),
+            view := self.resolved(),
             self.broker,
             lambda: iter(self.rows.values()),
             timeout_s=timeout_s,
             limit=limit,
             on_step=self.step,
-            repair=Repair(settings, self.broker, lambda: repair) if repair else None,
+            repair=RepairFromSource(settings, view, self.broker, lambda: repair)
+            if repair
+            else None,
         ).run()
 
     def resolved(self) -> ResolvedView:

@@ -25,10 +25,15 @@ from verification.canonical import Canonical, digest
 
 
 class Row(NamedTuple):
-    """A canonical row; ``key`` is packed, ``values`` are the view's columns in their order."""
+    """A canonical row; ``key`` is packed, ``values`` are the view's columns in their order.
+
+    ``digits`` are, of the source's rows, the numerics without limits of the key as they are shown:
+    a view holds these as text, in which 1.0 is not 1.00.
+    """
 
     key: bytes
     values: tuple[Canonical, ...]
+    digits: tuple[str, ...] = ()
 
 
 class StoredRow(NamedTuple):
@@ -82,7 +87,7 @@ def compare(
     that were changed during the comparison or differ, and with ``keep`` rows.
     """
     outcome = Outcome()
-    for (key, values), position, stored_key in stored:
+    for (key, values, _), position, stored_key in stored:
         outcome.view_rows += 1
         if only is not None and key not in only:
             continue

@@ -22,7 +22,8 @@ from verification.touched import touched_keys
 from views.resolve import ResolvedView
 from views.tables import TableVersion
 
-_PART_ROWS: Final = 50_000
+PART_ROWS: Final = 50_000
+"""Written together, for as long the stream is held."""
 _PART_BYTES: Final = 64 << 20
 
 
@@ -42,34 +43,48 @@ class Writable(Protocol):
         """Make rows what they were at ``lsn``."""
 
 
-class Repair:
-    """``settings`` is the configuration's source; ``live`` is asked when there is need;
-    ``versions`` are those of the view's table."""
-
-    def __init__(
-        self,
-        settings: Source,
-        broker: Broker,
-        live: Callable[[], Writable],
-        versions: Collection[TableVersion] = (),
-    ) -> None:
-        self._settings, self._broker, self._live = settings, broker, live
-        self._versions = versions
+class Repair(Protocol):
+    """How the rows of one view are set right."""
 
     def write(
         self,
         source: SourceSnapshot,
-        view: ResolvedView,
         present: Collection[bytes],
         extra: Mapping[bytes, tuple[object, ...]],
         before: Offsets,
-    ) -> None:
-        """Make the rows of ``present`` what ``source`` has, and those of ``extra`` gone.
+    ) -> set[bytes]:
+        """Make the rows of ``present`` what ``source`` has, and those of ``extra`` gone; those that
+        it can do no more for, which are left as they are.
 
         Keys are packed, those of ``extra`` with the key as it is stored. ``before`` is where
         Kafka's topics ended before the source's LSN was taken. Raises what the source, Kafka and
         the store raise; what was written stays, and stays right.
         """
+
+
+class RepairFromSource:
+    """A ``Repair`` of a view of one table. ``settings`` is the configuration's source; ``live`` is
+    asked when there is need; ``versions`` are those of the view's table."""
+
+    def __init__(
+        self,
+        settings: Source,
+        view: ResolvedView,
+        broker: Broker,
+        live: Callable[[], Writable],
+        versions: Collection[TableVersion] = (),
+    ) -> None:
+        self._settings, self._view, self._broker, self._live = settings, view, broker, live
+        self._versions = versions
+
+    def write(
+        self,
+        source: SourceSnapshot,
+        present: Collection[bytes],
+        extra: Mapping[bytes, tuple[object, ...]],
+        before: Offsets,
+    ) -> set[bytes]:
+        view = self._view
         rows, live = SourceEvents(source, view, self._settings), self._live()
         for events in _parts(rows.of(present)):
             with live.held() as applied:
@@ -80,7 +95,7 @@ class Repair:
         # A key that stands twice is extra once: to delete it would take its row as well.
         there = {row.key for row in source.rows_of(sorted(extra))}
         wrong = iter(sorted(extra.keys() - there))
-        while some := list(islice(wrong, _PART_ROWS)):
+        while some := list(islice(wrong, PART_ROWS)):
             with live.held() as applied:
                 touched = touched_keys(self._broker, view, before, applied, self._versions)
                 if touched is not None:
@@ -88,6 +103,7 @@ class Repair:
                     named = (dict(zip(view.key, key, strict=True)) for key in left)
                     gone = [key for key in named if writable(view, key)]
                     live.write(source.lsn, rows.version, (), gone)
+        return set()
 
 
 def _parts(blocks: Iterable[list[KeyedEvent]]) -> Iterator[list[KeyedEvent]]:
@@ -97,7 +113,7 @@ def _parts(blocks: Iterable[list[KeyedEvent]]) -> Iterator[list[KeyedEvent]]:
     for block in blocks:
         part += block
         size += sum(len(event.record[1]) for event in block)
-        if len(part) >= _PART_ROWS or size >= _PART_BYTES:
+        if len(part) >= PART_ROWS or size >= _PART_BYTES:
             yield part
             part, size = [], 0
     if part:

@@ -79,6 +79,7 @@ class SourceSnapshot:
         self._doing = f"running the SQL of view {view.name} on the source"
         kinds = [output.type for output in view.outputs]
         self._key_kinds = [kinds[i].name for i in self._key]
+        self._digits = [i for i in self._key if is_endless(kinds[i])]
         self.key_types = self._prepare(kinds)
 
     def _prepare(self, kinds: Sequence[PgType]) -> list[str]:
@@ -180,7 +181,8 @@ class SourceSnapshot:
 
     def _row(self, values: Sequence[Any]) -> Row:
         row = self._canonical(values)
-        return Row(packed(tuple([row[i] for i in self._key])), row)
+        digits = tuple([str(values[i]) for i in self._digits]) if self._digits else ()
+        return Row(packed(tuple([row[i] for i in self._key])), row, digits)
 
 
 @contextmanager
@@ -218,6 +220,11 @@ def _refuse_rewritten(conn: Connection, view: View) -> None:
             raise RetryableError(
                 f"{one.table_name} was rewritten while its snapshot was taken", "verify it again"
             )
+
+
+def is_endless(kind: PgType) -> bool:
+    """Whether it is a numeric without limits, which a view holds as its text."""
+    return kind.name == "numeric" and not kind.exact
 
 
 def source_form(

@@ -19,7 +19,6 @@ from verification.repair import Repair
 from verification.source import SourceSnapshot, source_at_new_lsn
 from verification.touched import touched_keys
 from views.maintained import MaintainedView, View
-from views.resolve import ResolvedView
 from views.tables import TableVersion
 
 MAX_ROUNDS = 6
@@ -46,6 +45,8 @@ class Report:
     different: int = 0
     repaired: int = 0
     """Of these, those that are equal now."""
+    beyond_repair: int = 0
+    """Of these, those that differ still though they were made anew from the view's mirrors."""
     undecided: int = 0
     """Rows that were changed during every round."""
     parked: int = 0
@@ -103,6 +104,7 @@ class Verification:
         self._waiting: set[bytes] = set()
         self._found: set[bytes] = set()
         self._wrong: set[bytes] = set()
+        self._beyond: set[bytes] = set()
 
     def run(self) -> Report:
         """Compare, and with ``repair`` set right what differs, and compare that again.
@@ -119,6 +121,7 @@ class Verification:
             undecided = self._round(undecided)
         report.undecided = len(undecided)
         report.repaired = len(self._found - self._wrong - undecided)
+        report.beyond_repair = len(self._wrong & self._beyond)
         report.seconds = time.monotonic() - began
         return report
 
@@ -153,10 +156,10 @@ class Verification:
             if self._repair is None or not wrong or report.rounds == MAX_ROUNDS:
                 return undecided
             self._on_step(f"repairing {len(wrong):,} rows")
-            assert isinstance(self._view, ResolvedView), "others are not repaired row by row"
             present = [*outcome.different, *missing]
-            self._repair.write(source, self._view, present, outcome.extra, before)
-        return undecided | wrong
+            beyond = self._repair.write(source, present, outcome.extra, before)
+            self._beyond |= beyond
+        return undecided | (wrong - beyond)
 
     def _wait_for(self, lsn: int) -> None:
         deadline = time.monotonic() + self._timeout_s

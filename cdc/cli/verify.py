@@ -11,7 +11,7 @@ import typer
 
 from cdc.cli.context import configured, declared
 from cdc.cli.output import err, out, print_json
-from cdc.errors import UsageError, ViewError
+from cdc.errors import ViewError
 from cdc.lsn import format_lsn
 
 if TYPE_CHECKING:
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from cdc.config import Config
     from cdc.kafka.broker import Broker
-    from jobs.repairing import LiveView
+    from jobs.mirrors.live import LiveMirrors
     from jobs.sinks import Sink
+    from verification.repair import Repair
     from verification.verify import Difference, Report
     from views.maintained import View
     from views.tables import TableVersion
@@ -52,8 +53,10 @@ def verify(
     differs.
 
     With --repair the rows that differ are read from the source at that LSN and written to the
-    store, those it does not have are deleted, and all of them are compared again. A running
-    `headwater apply` lets go of the view for that moment. Exit code 0 when all are equal then.
+    store, those it does not have are deleted, and all of them are compared again. In a view over
+    several tables, or with GROUP BY, they are made anew from the view's mirrors of its tables. A
+    running `headwater apply` lets go of the view for that moment. Exit code 0 when all are equal
+    then.
     """
     report = _compared(configured(ctx), view, timeout, limit, repair)
     if as_json:
@@ -70,20 +73,13 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
     from jobs.generations import read_generations
     from jobs.letters import waiting
     from jobs.state import view_directory
-    from verification.repair import Repair
     from verification.verify import Verification
-    from views.resolve import ResolvedView
 
     with ExitStack() as stack:
         broker = stack.enter_context(Broker(config.kafka.bootstrap_servers, config.kafka))
         directory = view_directory(config.apply.state, config.source.name, view)
         number = read_generations(directory).live_number
         resolved, versions = resolved_view(config, view, broker)
-        if repair and not isinstance(resolved, ResolvedView):
-            raise UsageError(
-                f"view {view} is made of several rows of its tables: single ones are not repaired",
-                f"`headwater view rebuild {view}` makes it anew, beside the old one",
-            )
         on_step = stack.enter_context(_steps(err()))
 
         @cache
@@ -96,11 +92,23 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
         def sink() -> Sink:  # when the view is known to be there, not before
             return stack.enter_context(stored_view(config, resolved, session))
 
-        def live() -> LiveView:
+        def mending() -> Repair:
             from jobs.repairing import LiveView
+            from verification.repair import RepairFromSource
+            from verification.repair_from_mirrors import RepairFromMirrors
+            from views.maintained import MaintainedView
 
-            assert isinstance(resolved, ResolvedView), "refused above"
-            return LiveView(session(), config, resolved, sink(), number)
+            if isinstance(resolved, MaintainedView):
+                return RepairFromMirrors(
+                    resolved, lambda: _mirrors(session(), config, view, number)
+                )
+            return RepairFromSource(
+                config.source,
+                resolved,
+                broker,
+                lambda: LiveView(session(), config, resolved, sink(), number),
+                versions,
+            )
 
         return Verification(
             config.source.dsn,
@@ -112,10 +120,16 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
             timeout_s=timeout,
             limit=limit,
             on_step=on_step,
-            repair=Repair(config.source, broker, live, versions) if repair else None,
+            repair=mending() if repair else None,
             parked=lambda: waiting(config, broker, view),
             versions=versions,
         ).run()
+
+
+def _mirrors(session: Any, config: Config, view: str, number: int) -> LiveMirrors:
+    from jobs.mirrors.live import LiveMirrors
+
+    return LiveMirrors(session, config, view, number)
 
 
 def resolved_view(config: Config, name: str, broker: Broker) -> tuple[View, list[TableVersion]]:
@@ -191,6 +205,7 @@ def document(report: Report) -> dict[str, Any]:
         "extra": report.extra,
         "different": report.different,
         "repaired": report.repaired,
+        "beyond_repair": report.beyond_repair,
         "undecided": report.undecided,
         "parked": report.parked,
         "parked_keys_of_tables": report.waiting,
@@ -252,6 +267,14 @@ def show(report: Report, console: Console) -> None:
             f"{report.waiting:,} keys of its tables are parked: rows that differ may be made of"
             f" their last good versions: headwater dlq list {report.view}",
             style="yellow",
+        )
+    if report.beyond_repair:
+        first = "once no key is parked, " if report.waiting else ""
+        console.print(
+            f"{report.beyond_repair:,} rows differ still: they are made from the view's mirrors of"
+            f" its tables, which are not what the tables are: {first}headwater view rebuild"
+            f" {report.view}",
+            style="red",
         )
     left = found - report.repaired
     verdict = f"{left:,} rows differ" if left else "not decided"

@@ -26,10 +26,10 @@ from jobs.state import read_document, write_document
 class Attempts:
     """``last`` is the number of the newest attempt, ``settled`` that of the last settled one.
 
-    ``lsn`` is the highest commit LSN of all changes met. ``truncated`` names, by table, the newest
-    TRUNCATE met: what is older and comes later is gone. ``offsets`` are where the settled attempts
-    end, by topic and partition. ``forgotten`` names, by table, the newest deletion that its mirror
-    does not hold any more: it was written anew without.
+    ``lsn`` is the highest commit LSN of all changes met, or that rows were repaired at.
+    ``truncated`` names, by table, the newest TRUNCATE met: what is older and comes later is gone.
+    ``offsets`` are where the settled attempts end, by topic and partition. ``forgotten`` names, by
+    table, the newest deletion that its mirror does not hold any more: it was written anew without.
     """
 
     last: int = 0

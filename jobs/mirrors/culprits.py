@@ -46,7 +46,7 @@ def culprits(
             part: Sequence[int], name: str = name, mirror: Mirror = mirror, held: pa.Table = held
         ) -> HeadwaterError | None:
             some = _came(mirror, held.take(pa.array(part, pa.int64())))
-            return _fault(session, view, maintenance, {**nothing, name: some})
+            return fault_of_keys(session, view, maintenance, {**nothing, name: some})
 
         records = _records(mirror, events[name])
         versions = zip(keyed(held, mirror.key), at(held), strict=True)
@@ -56,9 +56,10 @@ def culprits(
     return []
 
 
-def _fault(
+def fault_of_keys(
     session: SparkSession, view: str, maintenance: Maintenance, changes: Mapping[str, Changed]
 ) -> HeadwaterError | None:
+    """Why the keys that changed rows touch cannot be computed. Raises what is no fault of rows."""
     try:
         maintenance.touched(session, changes, 0)
     except Exception as error:

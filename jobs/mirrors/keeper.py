@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from cdc.config import Config
@@ -27,33 +23,24 @@ from jobs.described import described, newest
 from jobs.faults import POISON, translate
 from jobs.isolating import Poison, last_events
 from jobs.letters import LetterBox
-from jobs.loading import read_topics
 from jobs.mirrors.attempts import Attempts, is_begun, read_attempts, write_attempts
+from jobs.mirrors.folding import Folding
 from jobs.mirrors.maintainer import Maintainer
 from jobs.mirrors.mirror import Mirror
-from jobs.mirrors.models import (
-    account_of,
-    deletions,
-    first_rows,
-    folded,
-    models_of,
-    nothing,
-    open_mirrors,
-)
+from jobs.mirrors.models import account_of, folded, models_of, open_mirrors
 from jobs.mirrors.poisoned import poison_of
 from jobs.mirrors.queries import forget_relations
-from jobs.mirrors.reached import left_to_do, refuse_lost, refuse_older
-from jobs.mirrors.reading import apart, cached, is_large, last_records, with_records
-from jobs.mirrors.returned import without_returned
-from jobs.mirrors.rows import ParkedRows, typed_keys
+from jobs.mirrors.reached import left_to_do, refuse_lost, refuse_older, replayed
+from jobs.mirrors.reading import apart, is_large
+from jobs.mirrors.replayed import Reach, Reached
+from jobs.mirrors.rows import ParkedRows, keys_at_hand, typed_keys
 from jobs.mirrors.tables import check_kept, remember, remembered
 from jobs.naming import Names
-from jobs.offsets import is_few
 from jobs.owners import without
 from jobs.parking import Parking
+from jobs.repairing import writable
 from jobs.session import session_beside
-from jobs.sinks import COMMIT_LSN, DELETED, Batch, Sink
-from jobs.small.interpreted import interpreted
+from jobs.sinks import Batch, Sink
 from jobs.small.prepared import FewRecord, SmallBatches
 from jobs.state import ViewState
 from views.definition import ViewDefinition
@@ -108,7 +95,7 @@ class MirroredKeeper:
         check_kept(self._view, were)
         self._names.remember()
         self._small.forget()
-        self._models, self._empty = models_of(self._view, versions), dict[str, pa.Table]()
+        self._models = models_of(self._view, versions)
         return columns_of(self._view)
 
     def open(self, created: bool, begin: Offsets) -> None:
@@ -129,6 +116,13 @@ class MirroredKeeper:
         remember(directory, self._view)
         name, limit = self._definition.name, self._config.apply.dlq_limit
         self._columns = columns_of(self._view)
+        self._folding = Folding(
+            self._spark, self._config, self._broker, self._state, self._topics,
+            self._models, self._mirrors, self._small, self._parking,
+        )  # fmt: skip
+        self._reach = Reach(
+            self._spark, self._view, self._models, self._mirrors, directory, self._stored
+        )
         self._parked_rows = ParkedRows(name, self._box, limit, self._parking.letters)
         self._maintainer = Maintainer(
             self._spark, self._view, self._columns, self._mirrors, directory, self._parked_rows
@@ -137,19 +131,47 @@ class MirroredKeeper:
     def apply(self, records: DataFrame, number: int, end: Offsets) -> tuple[Batch, Account]:
         begin, generation = self._state.batch_begin(number), self._state.generation
 
+        def folded_of(flowing: DataFrame, read: Sequence[FewRecord] | None) -> dict[str, pa.Table]:
+            self._names.refuse_parked(self._parking.letters)
+            return self._folding.batch(flowing, begin, end, read)
+
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
             known = self._models.values()
             read = self._small.read(known, begin, end) if flowing is whole else None
-            rows = self._described(lambda: self._folded(flowing, begin, end, read))
-            keys = self._maintainer.apply(rows, self._sink, generation, number, end)
+            rows = self._described(lambda: folded_of(flowing, read))
+            keys = self._maintainer.apply(
+                rows, self._sink, generation, number, end, reached and reached.keys
+            )
             batch = Batch(self._definition.name, generation, number, keys)
-            return batch, account_of(rows, keys)
+            return batch, account_of(rows, keys, reached.records if reached else 0)
 
         whole = records
         if is_large(begin, end):
             records = apart(records.sparkSession, self._config.kafka, self._broker, begin, end)
+        reached = self._reached(records, begin)
         records = left_to_do(self._definition.name, self._state, records, begin)
         return self._parking.through(records, end, attempt, self._isolate, self._is_news)
+
+    def _reached(self, records: DataFrame, begin: Offsets) -> Reached | None:
+        """What a replay brings again to the view, of a batch that begins at ``begin``.
+
+        It is not parked, nor does it free what is: the events were judged when they came first.
+        """
+        again = replayed(self._state, records, begin)
+        if again is None:
+            return None
+        letters = self._parking.letters
+        again = without(again, set(), set(letters.open) | letters.settled)
+        found = self._reach.of({name: self._folding.of(name, again) for name in self._models})
+        return found if len(found.keys) else None
+
+    def _stored(self) -> pa.Table:
+        """The keys of all rows that the store has, but for what is no key of ours."""
+        view = self._view
+        assert view is not None, "read comes first"
+        found = (dict(zip(view.key, row.key, strict=True)) for row in self._sink.scan())
+        keys = (key for key in found if writable(view, key))
+        return keys_at_hand(self._spark, keys, self._columns, view.key)
 
     @property
     def parked(self) -> int:
@@ -166,7 +188,7 @@ class MirroredKeeper:
             flowing = without(records, owners, {one.id for one in left if one.owner is None})
             try:
                 changes = {
-                    name: folded(model, self._of(name, flowing))
+                    name: folded(model, self._folding.of(name, flowing))
                     for name, model in self._models.items()
                 }
                 self._maintainer.apply(changes, self._sink, str(uuid.uuid4()), 0, {}, again)
@@ -181,10 +203,18 @@ class MirroredKeeper:
         rows = [one for one in letters if one.is_row and one.key in refused]
         return left | {one: refused[one.key or b""] for one in rows}
 
+    def make_anew(self, keys: Iterable[Mapping[str, object]], lsn: int) -> None:
+        """Write rows of the view by their keys, as the mirrors have them; at ``lsn`` or later."""
+        again = keys_at_hand(self._spark, keys, self._columns, self._definition.key)
+        none = {name: self._folding.nothing(name) for name in self._models}
+        self._maintainer.apply(none, self._sink, str(uuid.uuid4()), 0, {}, again, lsn)
+
     def _isolate(self, flowing: DataFrame, error: BaseException, at_most: int) -> list[Poison]:
         """The events of any table that are to blame; raises ``error`` if none is."""
         found = translate(error, self._definition.name)
-        records = {name: (model, self._of(name, flowing)) for name, model in self._models.items()}
+        records = {
+            name: (model, self._folding.of(name, flowing)) for name, model in self._models.items()
+        }
         poison = poison_of(records.values(), found, at_most)
         if not poison and isinstance(found, POISON):
             events = {name: last_events(*of).toArrow() for name, of in records.items()}
@@ -194,7 +224,7 @@ class MirroredKeeper:
         return poison
 
     def _is_news(self, topic: str, position: Position, deletes: bool) -> bool:
-        """Whether an event is not left out anyway: ``_news`` has the same rules."""
+        """Whether an event is not left out anyway: ``Folding`` has the same rules."""
         beginning, attempts = self._state.beginning(), read_attempts(self._state.mirrors)
         begin = Position(0 if beginning is None else beginning.lsn, 0)
         whole = Position(0 if beginning is None else beginning.upto, 0)
@@ -202,90 +232,6 @@ class MirroredKeeper:
             if of_table == topic:
                 begin = max(begin, attempts.truncated.get(table, begin))
         return position >= begin and (deletes or position >= whole)
-
-    def _folded(
-        self,
-        records: DataFrame,
-        begin: Offsets,
-        end: Offsets,
-        read: Sequence[FewRecord] | None,
-    ) -> dict[str, pa.Table]:
-        """What each table's records amount to; ``read`` are the same, where they could be."""
-        self._names.refuse_parked(self._parking.letters)
-        small = None if read is None else self._folded_small(records, read, begin)
-        if small is not None:
-            return small
-        came, few = with_records(begin, end), is_few(begin, end)
-        session = records.sparkSession
-        if few:
-            records = records.coalesce(1)
-        alone = is_large(begin, end) or len(came) == 1
-        with (
-            interpreted(session, few),
-            nullcontext(records) if alone else cached(records) as records,
-        ):
-            return {
-                name: self._news(name, self._rows(name, records, begin, end), begin)
-                if self._topics[name] in came
-                else self._nothing(name, records)
-                for name in self._models
-            }
-
-    def _folded_small(
-        self, records: DataFrame, read: Sequence[FewRecord], begin: Offsets
-    ) -> dict[str, pa.Table] | None:
-        found = {}
-        for name, model in self._models.items():
-            of_table = [one for one in read if one.topic == self._topics[name]]
-            if not of_table:
-                found[name] = self._nothing(name, records)
-                continue
-            rows = self._small.rows(model, of_table)
-            if rows is None:
-                return None
-            found[name] = self._news(name, rows, begin)
-        return found
-
-    def _rows(self, name: str, records: DataFrame, begin: Offsets, end: Offsets) -> pa.Table:
-        model, of_table = self._models[name], self._of(name, records)
-        if not is_large(begin, end) or self._mirrors[name].versions:
-            return folded(model, of_table)
-        kafka, topic = self._config.kafka, self._topics[name]
-        return first_rows(
-            model, of_table, last_records(records.sparkSession, kafka, topic, begin, end)
-        )
-
-    def _nothing(self, name: str, records: DataFrame) -> pa.Table:
-        if name not in self._empty:
-            self._empty[name] = nothing(self._models[name], records)
-        return self._empty[name]
-
-    def _of(self, table: str, records: DataFrame) -> DataFrame:
-        return records.where(F.col("topic") == self._topics[table])
-
-    def _news(self, table: str, rows: pa.Table, begin: Offsets) -> pa.Table:
-        """Without what the snapshot has that filled the mirrors, and what was deleted before."""
-        beginning = self._state.beginning()
-        if beginning is not None:
-            lsn = rows.column(COMMIT_LSN)
-            begun = pc.greater_equal(lsn, beginning.lsn)
-            later = pc.or_(rows.column(DELETED), pc.greater_equal(lsn, beginning.upto))
-            rows = rows.filter(pc.and_(begun, later))
-        forgotten = read_attempts(self._state.mirrors).forgotten.get(table)
-        deleted = partial(self._deleted, table, begin)
-        return without_returned(rows, self._mirrors[table], forgotten, deleted)
-
-    def _deleted(self, table: str, begin: Offsets, keys: pa.Table) -> pa.Table:
-        """Of some rows, those that the records before a batch delete in the end."""
-        topic, beginning = self._topics[table], self._state.beginning()
-        first = {} if beginning is None else beginning.offsets.get(topic, {})
-        kept = self._broker.beginning_offsets([topic])[topic]
-        low = {partition: max(at, first.get(partition, 0)) for partition, at in kept.items()}
-        at = begin.get(topic, {})
-        high = {partition: max(start, at.get(partition, 0)) for partition, start in low.items()}
-        records = read_topics(self._spark, self._config.kafka, {topic: low}, {topic: high})
-        records = self._parking.history(records)
-        return deletions(self._models[table], records, self._spark.createDataFrame(keys))
 
     def _described(self, evaluate: Callable[[], _T]) -> _T:
         """Evaluate a batch; once more if its events are of versions that were not read yet: then

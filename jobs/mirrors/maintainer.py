@@ -64,16 +64,18 @@ class Maintainer:
         number: int,
         end: Offsets,
         again: pa.Table | None = None,
+        lsn: int = 0,
     ) -> int:
         """Make the mirrors and the store equal to folded changes of tables; the keys touched.
 
         ``end`` is where the changes end in the topics. Whatever a killed attempt left behind is
-        made good. ``again`` are keys to be made anew, whatever changed.
+        made good. ``again`` are keys to be made anew, whatever changed. What is written stands at
+        ``lsn`` or later, and so does all that is written after it.
         """
         before = read_attempts(self._directory)
         self._is_filled = self._is_filled or any(one.versions for one in self._mirrors.values())
         first = before.last == before.settled and not self._is_filled
-        now = before.begun(max(map(_highest, rows.values())), _truncated(rows))
+        now = before.begun(max(lsn, *map(_highest, rows.values())), _truncated(rows))
         write_attempts(self._directory, now)
         changes = {
             name: write_changes(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -161,21 +162,32 @@ class Mirror:
     def find(self, wanted: pa.Table, upto: int | None = None) -> pa.Table:
         """The newest versions of rows whose columns are one of the rows of ``wanted`` (distinct,
         not NULL), deletions too; a few others may be among them."""
+        of_key = set(wanted.column_names) <= set(self.key)
+        return self._where(wanted, lambda which: self._versions_sql(upto, which, of_key))
+
+    def ever(self, wanted: pa.Table | None) -> pa.Table:
+        """As ``rows``, but what newer versions replaced as well; None: of all rows."""
+        if wanted is None:
+            builder = QueryBuilder().register("m", self._table())
+            return self.live(self._asked(builder, sql.every(self._names, "true")))
+        return self.live(self._where(wanted, partial(sql.every, self._names)))
+
+    def _where(self, wanted: pa.Table, text: Callable[[str], str]) -> pa.Table:
+        """What a query gives that has a condition for ``wanted``."""
         if not len(wanted):
             return self.arrow.empty_table()
         table = self._table()
         if not self._versions(table):
             return self.arrow.empty_table()
-        of_key = set(wanted.column_names) <= set(self.key)
         wanted = wanted.rename_columns([stored(name) for name in wanted.column_names])
         builder = QueryBuilder().register("m", table)
         with tempfile.TemporaryDirectory(prefix="headwater-wanted-") as scratch:
-            condition = _condition(wanted) if len(wanted) <= _LITERALS else None
-            if condition is None:
+            which = sql.agree(wanted.to_pydict()) if len(wanted) <= _LITERALS else None
+            if which is None:
                 write_deltalake(scratch, wanted)
                 builder = builder.register("w", DeltaTable(scratch))
-                condition = sql.is_in(wanted.column_names)
-            return self._asked(builder, self._versions_sql(upto, condition, of_key))
+                which = sql.is_in(wanted.column_names)
+            return self._asked(builder, text(which))
 
     def rows(self, wanted: pa.Table, upto: int | None = None) -> pa.Table:
         """As ``find``, the rows themselves: without deletions, and what tells versions apart."""
@@ -202,17 +214,24 @@ class Mirror:
         """All rows, read by Spark: the newest version of each, without deletions."""
         return self._newest(upto).where(~F.col(DELETED))
 
+    def frame_ever(self) -> DataFrame:
+        """As ``frame``, but what newer versions replaced as well."""
+        return self._held().where(~F.col(DELETED)).select(*self._shown())
+
     def _newest(self, upto: int | None) -> DataFrame:
         held = self._held()
         if upto is not None:
             held = held.where(F.col(ATTEMPT) <= upto)
-        columns = [F.col(quoted(stored(name))).alias(name) for name in self.arrow.names]
+        columns = self._shown()
         if self._once >= 0 and self._once == self.versions:  # there is nothing to choose from
             return held.select(*columns)
         position = F.struct(COMMIT_LSN, ORDINAL, ATTEMPT)
         newest = F.max_by(F.struct(*columns), position).alias("newest")
         keys = [F.col(quoted(name)) for name in self._key]
         return held.groupBy(*keys).agg(newest).select("newest.*")
+
+    def _shown(self) -> list[Column]:
+        return [F.col(quoted(stored(name))).alias(name) for name in self.arrow.names]
 
     def _held(self) -> DataFrame:
         """All versions, read by Spark."""
@@ -292,15 +311,3 @@ class Mirror:
 def stored(name: str) -> str:
     """What a column is called in the table: Delta takes none of a few characters."""
     return re.sub(r"[ ,;{}()\n\t=%]", lambda one: f"%{ord(one[0]):02x}", name)
-
-
-def _condition(wanted: pa.Table) -> str | None:
-    """Of a few values, column by column: what agrees in each may be more than is wanted."""
-    parts = [sql.is_one_of(name, _distinct(wanted, name)) for name in wanted.column_names]
-    if any(part is None for part in parts):
-        return None
-    return " AND ".join(filter(None, parts))
-
-
-def _distinct(table: pa.Table, name: str) -> list[Any]:
-    return list(dict.fromkeys(table.column(name).to_pylist()))

@@ -99,9 +99,10 @@ _OF_SNAPSHOT = f'"op":"{SNAPSHOT}"'
 """Stands in every row of a snapshot, and in few other events: ``op`` of each then tells."""
 
 
-def account_of(rows: Mapping[str, pa.Table], keys: int) -> Account:
-    """What a batch held, of all its tables; ``keys`` of the view it touched."""
-    records = changed = 0
+def account_of(rows: Mapping[str, pa.Table], keys: int, again: int) -> Account:
+    """What a batch held, of all its tables; ``keys`` of the view it touched. ``again``: so many
+    more records came that the mirrors have had."""
+    records, changed = again, 0
     commits: list[int] = []
     for table in rows.values():
         records += pc.sum(of_event(table, "records")).as_py() or 0

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +18,6 @@ from pyspark.sql.types import StructField, StructType
 
 from jobs.mirrors.changes import Changed
 from jobs.mirrors.files import GROUP_ROWS, read_files
-from jobs.mirrors.mirror import Mirror
 from jobs.mirrors.touched import distinct
 from jobs.small.interpreted import interpreted, of_one_part
 from views.maintained import MaintainedView
@@ -33,12 +33,28 @@ _MANY = 20_000
 _SHARE = 4
 
 
+class Held(Protocol):
+    """Rows of a table that are held by state: a ``Mirror``."""
+
+    columns: StructType
+    key: tuple[str, ...]
+    arrow: pa.Schema
+
+    @property
+    def versions(self) -> int:
+        """How many there are to read."""
+
+    def rows(self, wanted: pa.Table, upto: int | None = None) -> pa.Table:
+        """As ``Mirror.rows``."""
+
+    def frame(self, upto: int | None = None) -> DataFrame:
+        """As ``Mirror.frame``."""
+
+
 class Maintenance:
     """The queries of a view, over its mirrors by ``schema.table``, which lie in ``directory``."""
 
-    def __init__(
-        self, view: MaintainedView, mirrors: Mapping[str, Mirror], directory: Path
-    ) -> None:
+    def __init__(self, view: MaintainedView, mirrors: Mapping[str, Held], directory: Path) -> None:
         self._view, self._mirrors, self._directory = view, mirrors, directory
         self._queries, self._recomputation = key_queries(view), recomputation(view)
 
@@ -139,7 +155,7 @@ def _images(query: KeyQuery, changed: Changed, state: int | None) -> pa.Table | 
     return images if len(images) else None
 
 
-def _wanted(step: Narrowing, by: pa.Table, mirror: Mirror) -> pa.Table:
+def _wanted(step: Narrowing, by: pa.Table, mirror: Held) -> pa.Table:
     """The distinct values by which a mirror is narrowed, under its names for them. Their type may
     be another one, with values that the mirror's cannot hold."""
     values = pa.table({name: by.column(other) for name, other in step.pairs}).drop_null()

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from cdc.errors import ViewError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.topics import view_group
-from jobs.loading import ahead
+from jobs.loading import ahead, below
 from jobs.mirrors.attempts import is_begun, read_attempts
 from jobs.offsets import committed_batch
 from jobs.state import ViewState
@@ -39,7 +39,7 @@ def refuse_older(
     The store has rows of what came since. Going on from the copy, a row that came and went in the
     meantime would have changed nothing, and stay.
     """
-    applied = broker.committed(view_group(view.name), topics, state.generation)
+    applied = broker.reached(view_group(view.name), topics, state.generation)
     held = read_attempts(state.mirrors).offsets
     for topic, of_topic in applied.items():
         for partition, at in of_topic.items():
@@ -56,7 +56,6 @@ def left_to_do(view: str, state: ViewState, records: DataFrame, begin: Offsets) 
 
     Raises ``ViewError`` where the mirrors lack what is before.
     """
-    again = False
     done = read_attempts(state.mirrors).offsets
     for topic, of_topic in done.items():
         for partition, at in of_topic.items():
@@ -67,8 +66,26 @@ def left_to_do(view: str, state: ViewState, records: DataFrame, begin: Offsets) 
                     f" checkpoint goes on at {came}: what is between would be missing",
                     _hint(view),
                 )
-            again |= came < at
-    return ahead(records, done) if again else records
+    return ahead(records, done) if _is_behind(begin, done) else records
+
+
+def replayed(state: ViewState, records: DataFrame, begin: Offsets) -> DataFrame | None:
+    """Of a batch that begins at ``begin``, what a replay brings again; None if nothing.
+
+    Where no replay goes on, an older checkpoint is back: its records come as they did.
+    """
+    done, replay = read_attempts(state.mirrors).offsets, state.replay()
+    if replay is None or not replay.goes_on(begin) or not _is_behind(begin, done):
+        return None
+    return below(records, done)
+
+
+def _is_behind(begin: Offsets, done: Offsets) -> bool:
+    return any(
+        begin.get(topic, {}).get(partition, 0) < at
+        for topic, of_topic in done.items()
+        for partition, at in of_topic.items()
+    )
 
 
 def _hint(view: str) -> str:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import structlog
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from cdc.errors import ViewError
 from cdc.events.parked import Letter, Letters, row_letter
@@ -102,6 +102,18 @@ def typed_keys(
     rows: list[tuple[Any, ...]] = [tuple(text.get(name) for name in names) for text in texts]
     held = session.createDataFrame(rows, ", ".join(f"{quoted(name)} string" for name in names))
     return held.select(*(_typed(columns, name).alias(name) for name in names)).toArrow()
+
+
+def keys_at_hand(
+    session: SparkSession,
+    keys: Iterable[Mapping[str, object]],
+    columns: StructType,
+    names: Sequence[str],
+) -> pa.Table:
+    """Keys of the view by Python's values, as ``Sink.scan`` gives them."""
+    rows = [tuple(key[name] for name in names) for key in keys]
+    kinds = StructType([StructField(name, columns[name].dataType) for name in names])
+    return session.createDataFrame(rows, kinds).toArrow()
 
 
 def _text(columns: StructType, name: str) -> Column:

@@ -5,7 +5,7 @@ The mirror is called ``m``; a relation of wanted values, if there is one, ``w``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -43,6 +43,11 @@ def versions(
     )
 
 
+def every(columns: Sequence[str], wanted: str) -> str:
+    """Every version where the condition ``wanted`` holds, deletions among them."""
+    return f"SELECT {', '.join(map(quoted, columns))} FROM m WHERE {wanted}"
+
+
 def unsettled(key: Sequence[str], settled: int) -> str:
     """The keys that attempts after ``settled`` wrote."""
     keys = ", ".join(map(quoted, key))
@@ -64,6 +69,15 @@ def newest_deletion() -> str:
     place = ", ".join(map(quoted, (COMMIT_LSN, ORDINAL)))
     order = ", ".join(f"{quoted(name)} DESC" for name in (COMMIT_LSN, ORDINAL))
     return f"SELECT {place} FROM m WHERE {quoted(DELETED)} ORDER BY {order} LIMIT 1"
+
+
+def agree(wanted: Mapping[str, Sequence[Any]]) -> str | None:
+    """A condition: each column has one of the values wanted of it, which may be more than is wanted
+    of them together. None where a value cannot be written down exactly."""
+    parts = [is_one_of(name, list(dict.fromkeys(values))) for name, values in wanted.items()]
+    if any(part is None for part in parts):
+        return None
+    return " AND ".join(filter(None, parts))
 
 
 def is_one_of(column: str, values: Sequence[Any]) -> str | None:

@@ -153,6 +153,18 @@ def test_offsets_are_committed_to_a_group_nobody_joined(broker: Broker, topic: s
     assert broker.committed(group, ["another"]) == {}
 
 
+def test_a_group_that_goes_back_says_how_far_it_was(broker: Broker, topic: str) -> None:
+    group = f"group-of-{topic}"
+    broker.commit_group(group, {topic: {0: 7, 1: 5}}, "one", {topic: {0: 9, 1: 5}})
+    assert broker.committed(group, [topic]) == {topic: {0: 7, 1: 5}}
+    assert broker.reached(group, [topic], "one") == {topic: {0: 9, 1: 5}}
+    assert broker.reached(group, [topic], "two") == {}
+    broker.commit_group(group, {topic: {0: 9}}, "one", {topic: {0: 9}})
+    broker.commit_group(group, {topic: {1: 6}}, "two")
+    assert broker.reached(group, [topic], "one") == {topic: {0: 9}}
+    assert broker.reached(group, [topic], "two") == {topic: {1: 6}}
+
+
 def test_a_read_below_the_oldest_record_is_an_error(broker: Broker, topic: str, kafka: str) -> None:
     produce(kafka, topic, [(b"k", b"v")])
     with pytest.raises(LogError, match=f"reading {topic}-0: .* outside the range"):

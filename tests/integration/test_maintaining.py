@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.maintenance.mirrored import Mirrored, broken_history, plain_history
+from tests.maintenance.mirrored import Mirrored, broken_history, plain_history, set_back_history
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,3 +31,9 @@ def test_a_view_is_what_its_sql_says_after_every_batch(kept: Mirrored) -> None:
 
 def test_whatever_was_killed_or_comes_again_the_view_is_what_its_sql_says(kept: Mirrored) -> None:
     broken_history(kept, _BATCHES)
+
+
+def test_a_store_that_was_set_back_is_as_before_when_all_since_has_come_again(
+    kept: Mirrored,
+) -> None:
+    set_back_history(kept, _BATCHES)

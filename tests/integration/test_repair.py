@@ -25,7 +25,7 @@ from jobs.versions import read_versions
 from tests.batches import Feed, delete, upsert
 from tests.deployment import Deployment
 from tests.stores import Store
-from verification.repair import Repair
+from verification.repair import RepairFromSource
 from verification.verify import Report, Verification
 from views.definition import parse_view
 from views.resolve import ResolvedView, resolve
@@ -223,7 +223,9 @@ class Opened:
                 self.sink.scan,
                 timeout_s=120,
                 limit=10,
-                repair=Repair(settings, broker, lambda: self.live) if repair else None,
+                repair=RepairFromSource(settings, self.view, broker, lambda: self.live)
+                if repair
+                else None,
             ).run()
 
         return verify

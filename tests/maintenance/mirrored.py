@@ -26,6 +26,7 @@ from jobs.mirrors.attempts import read_attempts, write_attempts
 from jobs.mirrors.maintainer import Maintainer
 from jobs.mirrors.mirror import Mirror
 from jobs.mirrors.queries import relations_of
+from jobs.mirrors.replayed import Reach
 from jobs.mirrors.touched import TouchedKeys
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
 from tests.maintenance import declared
@@ -102,6 +103,20 @@ class Mirrored:
         with suppress(KilledError), _dying(self.random, self.sink):
             self.apply(first)
 
+    def reach(self, first: int) -> None:
+        """A replay of the log from ``first`` on, as one batch."""
+        events = {
+            name: pa.concat_tables(
+                [_folded(self.tables[name], mirror, part[name]) for part in self.history[first:]]
+            )
+            for name, mirror in self.mirrors.items()
+        }
+        none = {name: rows.slice(0, 0) for name, rows in events.items()}
+        with _taken_for_large() if self.large else nullcontext():
+            reach = Reach(self.spark, self.view, {}, self.mirrors, self.home, _no_keys)
+            again = reach.of_events(events).keys
+            self.maintainer.apply(none, self.sink, "g", 0, {}, again)
+
     def check(self) -> None:
         """Raises ``AssertionError`` where the store is not what the SQL says."""
         found = {key: values for key, (_, values) in self.sink.rows.items() if values is not None}
@@ -150,6 +165,24 @@ def broken_history(kept: Mirrored, batches: int) -> None:
         with patch("jobs.mirrors.mirror._FEW", few):
             kept.apply(first)
         kept.check()
+
+
+def set_back_history(kept: Mirrored, batches: int) -> None:
+    """The store is set back, by a backup, and what came since comes again."""
+    kept.begin()
+    copies = [dict(kept.sink.rows)]
+    for number in range(batches):
+        kept.batch()
+        kept.apply(number + 1)
+        copies.append(dict(kept.sink.rows))
+    for number in range(batches):
+        kept.sink.rows = dict(copies[number])
+        kept.reach(number + 1)
+        kept.check()
+
+
+def _no_keys() -> pa.Table:
+    raise AssertionError("there is no TRUNCATE")
 
 
 def _columns(table: TableVersion, names: tuple[str, ...]) -> StructType:

@@ -35,8 +35,7 @@ class LogInMemory(Broker):
     def apply(self, view: str, upto: int) -> None:
         self.groups[f"headwater.{view}"] = {TABLE: {0: upto}}
 
-    def committed(self, group: str, topics: Sequence[str], note: str | None = None) -> Offsets:
-        del note
+    def committed(self, group: str, topics: Sequence[str]) -> Offsets:
         return {t: at for t, at in self.groups.get(group, {}).items() if t in topics}
 
     def end_offsets(self, topics: Sequence[str]) -> Offsets:

@@ -13,11 +13,12 @@ from cdc.cli.replay import document, said
 from cdc.config import Config
 from cdc.errors import LogError, UsageError, ViewError
 from cdc.kafka.broker import Broker, Offsets, Record
+from jobs.mirrors.attempts import Attempts, write_attempts
 from jobs.offsets import batch_offsets, committed_batch, finish_rewind, planned_offsets, rewind
 from jobs.replaying import earlier, later, replay
 from jobs.rewinding import AtLsn, AtOffset, AtTime, Beginning, Place, first_at, parse_place
 from jobs.state import Beginning as Snapshot
-from jobs.state import Replay, ViewState, declared, open_state
+from jobs.state import Replay, ViewState, declared, generation_id, open_state
 from jobs.turn import turn
 from views.definition import parse_view
 
@@ -145,6 +146,7 @@ class LogInMemory(Broker):
     def __init__(self, gone: int = 0) -> None:
         self.gone = gone
         self.group: Offsets = {}
+        self.noted: tuple[str, Offsets | None] = "", None
 
     def beginning_offsets(self, topics: Sequence[str]) -> Offsets:
         return {topic: {0: self.gone} for topic in topics}
@@ -162,8 +164,10 @@ class LogInMemory(Broker):
             event = {"source": {"commit_lsn": 10 * at, "ordinal": 1}}
             yield Record(partition, at, 10 * at, b"", json.dumps(event).encode())
 
-    def commit_group(self, group: str, offsets: Offsets, note: str = "") -> None:
-        del note
+    def commit_group(
+        self, group: str, offsets: Offsets, note: str = "", reached: Offsets | None = None
+    ) -> None:
+        self.noted = note, reached
         assert group == "headwater.v"
         self.group = offsets
 
@@ -244,8 +248,16 @@ def test_what_cannot_be_replayed_is_refused_and_changes_nothing(
     assert committed_batch(checkpoint) == 0
 
 
-def test_a_view_of_several_rows_is_refused(tmp_path: Path) -> None:
+def test_a_view_of_several_rows_goes_back_to_where_its_mirrors_are_told_of(tmp_path: Path) -> None:
+    """They may have had a batch that is not committed; and the group tells how far it was."""
     sql = "select id, count(*) as n from t group by id"
-    begun(tmp_path, sql)
-    with pytest.raises(UsageError, match=r"its mirrors hold what comes again .* view rebuild"):
-        replay(config_of(tmp_path, sql), LogInMemory(), "v", "beginning", Beginning())
+    checkpoint, log = begun(tmp_path, sql), LogInMemory()
+    state = ViewState(checkpoint.parent, generation_id(checkpoint.parent) or "")
+    state.mirrors.mkdir()
+    write_attempts(state.mirrors, Attempts(offsets={TOPIC: {0: 9}}))
+    done = replay(config_of(tmp_path, sql), log, "v", "5", parse_place("5"))
+    assert (done.starts, done.until) == ({TOPIC: {0: 5}}, {TOPIC: {0: 7}})
+    found = state.replay()
+    assert found is not None
+    assert found.until == {TOPIC: {0: 9}}
+    assert log.noted == (state.generation, found.until)

@@ -179,22 +179,41 @@ class Broker:
         )
         return _by_topic((tp.topic, tp.partition, at.offset) for tp, at in found.items())
 
-    def committed(self, group: str, topics: Sequence[str], note: str | None = None) -> Offsets:
-        """Offsets committed to a group, of these topics; what was never committed is absent. With
-        ``note``: those that were committed with it."""
+    def committed(self, group: str, topics: Sequence[str]) -> Offsets:
+        """Offsets committed to a group, of these topics; what was never committed is absent."""
+        return _by_topic((*of, at.offset) for of, at in self._committed(group, topics))
+
+    def reached(self, group: str, topics: Sequence[str], note: str) -> Offsets:
+        """How far a group ever was of what was committed with ``note``; the rest is absent."""
+        found = [
+            (of, at.offset, (at.metadata or "").split(" "))
+            for of, at in self._committed(group, topics)
+        ]
+        return _by_topic(
+            (*of, max(offset, *map(int, words[1:]), 0))
+            for of, offset, words in found
+            if words[0] == note
+        )
+
+    def _committed(self, group: str, topics: Sequence[str]) -> list[tuple[tuple[str, int], Any]]:
         found = self._connection.call(
             f"reading offsets of group {group}", lambda admin: admin.list_group_offsets(group)
         )
-        return _by_topic(
-            (tp.topic, tp.partition, at.offset)
+        return [
+            ((tp.topic, tp.partition), at)
             for tp, at in found.get(group, {}).items()
-            if tp.topic in topics and at.offset >= 0 and note in (None, at.metadata)
-        )
+            if tp.topic in topics and at.offset >= 0
+        ]
 
-    def commit_group(self, group: str, offsets: Offsets, note: str = "") -> None:
-        """Commit offsets to a group without being a member of it; ``note`` is kept with them."""
+    def commit_group(
+        self, group: str, offsets: Offsets, note: str = "", reached: Offsets | None = None
+    ) -> None:
+        """Commit offsets to a group without being a member of it; ``note``, one word, is kept with
+        them. A group that goes back was at ``reached`` before."""
         wanted = {
-            TopicPartition(topic, partition): OffsetAndMetadata(offset, note, -1)
+            TopicPartition(topic, partition): OffsetAndMetadata(
+                offset, _noted(note, offset, (reached or {}).get(topic, {}).get(partition, 0)), -1
+            )
             for topic, of_topic in offsets.items()
             for partition, offset in of_topic.items()
         }
@@ -243,6 +262,10 @@ class Broker:
                         f"{position} of {end} for {STALL_TIMEOUT_S:.0f} s",
                         "check that the partition has a leader and was not recreated",
                     )
+
+
+def _noted(note: str, offset: int, reached: int) -> str:
+    return f"{note} {reached}" if note and reached > offset else note
 
 
 def _position(reader: Any, partition: TopicPartition) -> int:

@@ -1,0 +1,194 @@
+"""Which rows of a view a replay reaches: those that records touch which come again.
+
+The mirrors have had these records, and are not written. What a replay is for is the store: it may
+be an older copy, or lack rows. What it has may so be made of any state since, and the keys of all
+of them are looked for: with every version of the rows that the mirrors still hold, among every
+version of the rows beside them, and with the images that the records carry, for a mirror that was
+written anew has forgotten the versions before that.
+
+Found keys are made anew, so one too many costs time and nothing else. What is missed is a key that
+a row had before the replay begins, where its mirror has forgotten that (decision 29).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from cdc.errors import HeadwaterError
+from jobs.applying import Model
+from jobs.faults import POISON, translate
+from jobs.fold import TRUNCATE
+from jobs.isolating import failing, unreadable_or_unfit
+from jobs.mirrors.changes import Changed
+from jobs.mirrors.culprits import fault_of_keys
+from jobs.mirrors.mirror import Mirror
+from jobs.mirrors.queries import Held, Maintenance
+from jobs.mirrors.touched import together
+from jobs.owners import without
+from jobs.small.at_hand import of_event
+from views.maintained import MaintainedView
+from views.maintenance import key_queries
+
+_LEFT_OUT = 1_000
+"""So many records that nobody can read are left out together."""
+
+
+class Reached(NamedTuple):
+    """Keys of the view, and by how many records."""
+
+    keys: pa.Table
+    records: int
+
+
+class Reach:
+    """Finds them for ``mirrors`` in ``directory``, fed by ``models`` of their tables.
+
+    ``stored`` gives the keys of all rows that the store has: a TRUNCATE may concern any of them.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        view: MaintainedView,
+        models: Mapping[str, Model],
+        mirrors: Mapping[str, Mirror],
+        directory: Path,
+        stored: Callable[[], pa.Table],
+    ) -> None:
+        self._session, self._view, self._mirrors, self._stored = session, view, mirrors, stored
+        self._models = {
+            name: Model(model.view, model.versions, every=True) for name, model in models.items()
+        }
+        ever: dict[str, Held] = {name: _Ever(mirror) for name, mirror in mirrors.items()}
+        self._ever = Maintenance(view, ever, directory)
+        self._without = {
+            query.table: Maintenance(
+                view, {**ever, query.table: _Never(session, mirrors[query.table])}, directory
+            )
+            for query in key_queries(view)
+            if query.beside
+        }
+        """Keys that rows beside a table's have while none of it matches."""
+
+    def of(self, records: Mapping[str, DataFrame]) -> Reached:
+        """By the records of each table."""
+        return self.of_events({name: self._events(name, of) for name, of in records.items()})
+
+    def of_events(self, events: Mapping[str, pa.Table]) -> Reached:
+        """By rows of each table, one for each event."""
+        changes = {name: self._images(name, rows) for name, rows in events.items()}
+        found = self._touched(changes)
+        if any(_has_truncate(rows) for rows in events.values()):
+            found.append(self._stored())
+        return Reached(together(found), sum(map(len, events.values())))
+
+    def _events(self, name: str, records: DataFrame) -> pa.Table:
+        """Each event of a table as a row. One that nobody can read is left out: it was parked once,
+        or given up."""
+        model, left = self._models[name], set[str]()
+        while True:
+            some = without(records, set(), left)
+            try:
+                return model.rows(some).toArrow()
+            except Exception as error:
+                if not isinstance(translate(error, self._view.name), POISON):
+                    raise
+                found = {one.record for one in unreadable_or_unfit(model, some, _LEFT_OUT)}
+                if not found - left:
+                    raise
+                left |= found
+
+    def _images(self, name: str, events: pa.Table) -> Changed:
+        """The rows that events are of, as they ever were."""
+        mirror = self._mirrors[name]
+        none = mirror.arrow.empty_table().select(mirror.columns.names)
+        keyed = events.filter(pc.not_equal(of_event(events, "op"), TRUNCATE))
+        images = keyed.select(mirror.columns.names)
+        if _has_truncate(events):
+            held = mirror.ever(None)
+        else:
+            keys = images.select(mirror.key).drop_null()
+            held = mirror.ever(keys.group_by(list(mirror.key)).aggregate([]))
+        return Changed(pa.concat_tables([images.cast(none.schema), held]), none)
+
+    def _touched(self, changes: Mapping[str, Changed]) -> list[pa.Table]:
+        """The keys that images touch."""
+        found = [self._touched_in(self._ever, changes)]
+        for table, maintenance in self._without.items():
+            alone = {**_nothing(changes), table: changes[table]}
+            found.append(self._touched_in(maintenance, alone))
+        return found
+
+    def _touched_in(self, among: Maintenance, changes: Mapping[str, Changed]) -> pa.Table:
+        """Without the images for which no key can be computed."""
+        try:
+            return among.touched(self._session, changes, 0)
+        except Exception as error:
+            if not isinstance(translate(error, self._view.name), POISON):
+                raise
+        changes = {name: self._computable(among, name, changes) for name in changes}
+        return among.touched(self._session, changes, 0)
+
+    def _computable(self, among: Maintenance, name: str, changes: Mapping[str, Changed]) -> Changed:
+        images, none = changes[name]
+        nothing = _nothing(changes)
+
+        def fault_of(part: Sequence[int]) -> HeadwaterError | None:
+            some = Changed(images.take(pa.array(part, pa.int64())), none)
+            changed = {**nothing, name: some}
+            return fault_of_keys(self._session, self._view.name, among, changed)
+
+        left = failing(range(len(images)), fault_of, len(images))
+        kept = [i for i in range(len(images)) if i not in left]
+        return Changed(images.take(pa.array(kept, pa.int64())), none)
+
+
+class _Ever:
+    """A mirror as it ever was, as far as it holds that: a ``jobs.mirrors.queries.Held`` without
+    states."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+        self.columns: StructType = mirror.columns
+        self.key, self.arrow = mirror.key, mirror.arrow
+
+    @property
+    def versions(self) -> int:
+        return self._mirror.versions
+
+    def rows(self, wanted: pa.Table, upto: int | None = None) -> pa.Table:  # noqa: ARG002
+        return self._mirror.ever(wanted)
+
+    def frame(self, upto: int | None = None) -> DataFrame:  # noqa: ARG002
+        return self._mirror.frame_ever()
+
+
+class _Never:
+    """A table that no row was ever in."""
+
+    def __init__(self, session: SparkSession, mirror: Mirror) -> None:
+        self._session = session
+        self.columns: StructType = mirror.columns
+        self.key, self.arrow = mirror.key, mirror.arrow
+        self.versions = 0
+
+    def rows(self, wanted: pa.Table, upto: int | None = None) -> pa.Table:  # noqa: ARG002
+        return self.arrow.empty_table().select(self.columns.names)
+
+    def frame(self, upto: int | None = None) -> DataFrame:  # noqa: ARG002
+        return self._session.createDataFrame([], self.columns)
+
+
+def _nothing(changes: Mapping[str, Changed]) -> dict[str, Changed]:
+    return {name: Changed(of.after, of.after) for name, of in changes.items()}
+
+
+def _has_truncate(events: pa.Table) -> bool:
+    return bool(pc.any(pc.equal(of_event(events, "op"), TRUNCATE)).as_py())
