@@ -125,12 +125,14 @@ class MirroredView:
         gone = event(lsn, 1, row, "d", table.key, table.schema_id)
         self.write(table, gone, (gone[0], None))
 
-    def apply(self, upto: Offsets | None = None) -> None:
-        """All that is new, or some of it, as one batch."""
+    def apply(self, upto: Offsets | None = None) -> tuple[int, int]:
+        """All that is new, or some of it, as one batch; how many records and keys it had."""
         number, end = len(self.ends), upto or self.end()
         self._plan(number, end)
-        self.keeper.apply(self._frame(self.ends[-1] if self.ends else {}, end), number, end)
+        records = self._frame(self.ends[-1] if self.ends else {}, end)
+        _, account = self.keeper.apply(records, number, end)
         self.ends.append(end)
+        return account.records, account.keys
 
     def retry(self) -> dict[str, str]:
         """Apply what waits after all, as another process does; what is still refused, and why."""
@@ -223,3 +225,8 @@ class MirroredView:
             file = self._state.checkpoint / part / str(number)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"v1\n{{}}\n{json.dumps(end)}\n", encoding="utf-8")
+
+
+def held(view: MirroredView) -> dict[tuple[Any, ...], Any]:
+    """The rows of the store, by key."""
+    return {key: row for key, (_, row) in view.sink.rows.items() if row is not None}

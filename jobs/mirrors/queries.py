@@ -52,10 +52,21 @@ class Held(Protocol):
 
 
 class Maintenance:
-    """The queries of a view, over its mirrors by ``schema.table``, which lie in ``directory``."""
+    """The queries of a view, over its mirrors by ``schema.table``, which lie in ``directory``.
 
-    def __init__(self, view: MaintainedView, mirrors: Mapping[str, Held], directory: Path) -> None:
+    Of the occurrences of ``never`` no row is read, and ``touched`` asks only what reads all of
+    them.
+    """
+
+    def __init__(
+        self,
+        view: MaintainedView,
+        mirrors: Mapping[str, Held],
+        directory: Path,
+        never: frozenset[str] = frozenset(),
+    ) -> None:
         self._view, self._mirrors, self._directory = view, mirrors, directory
+        self._never = never
         self._queries, self._recomputation = key_queries(view), recomputation(view)
 
     def touched(
@@ -65,6 +76,7 @@ class Maintenance:
         asked = [
             (state, query, changed)
             for query in self._queries
+            if self._never <= set(query.reads)
             for state in (settled, None)
             if (changed := _images(query, changes[query.table], state)) is not None
         ]
@@ -121,8 +133,12 @@ class Maintenance:
         """What to read for each occurrence: no more rows of its mirror than can matter."""
         tables, found = self._view.tables, dict(at_hand)
         names = {}
+        for alias in self._never & set(reads):
+            mirror = self._mirrors[tables[alias].name]
+            found[alias] = mirror.arrow.empty_table().select(mirror.columns.names)
+            names[alias] = relations.held(found[alias], mirror.columns)
         for step in steps:
-            if step.alias not in reads or step.by not in found:
+            if step.alias not in reads or step.alias in names or step.by not in found:
                 continue
             mirror = self._mirrors[tables[step.alias].name]
             wanted = _wanted(step, found[step.by], mirror)

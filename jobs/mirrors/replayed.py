@@ -6,13 +6,20 @@ of them are looked for: with every version of the rows that the mirrors still ho
 version of the rows beside them, and with the images that the records carry, for a mirror that was
 written anew has forgotten the versions before that.
 
+A key that reads a LEFT JOIN's side is another one while nothing matches, and of the versions that
+match nothing tells when they did not. So the keys are looked for once more for each set of such
+occurrences, as if no row was ever in them. There are twice as many sets with each occurrence: of
+more than a few, the keys in the newest state are looked for instead, and all rows that the store
+has are made anew.
+
 Found keys are made anew, so one too many costs time and nothing else. What is missed is a key that
 a row had before the replay begins, where its mirror has forgotten that (decision 29).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +43,8 @@ from jobs.small.at_hand import of_event
 from views.maintained import MaintainedView
 from views.maintenance import key_queries
 
+_OCCURRENCES = 4
+"""Of so many that a key reads behind LEFT JOIN, every set is asked for."""
 _LEFT_OUT = 1_000
 """So many records that nobody can read are left out together."""
 
@@ -50,7 +59,7 @@ class Reached(NamedTuple):
 class Reach:
     """Finds them for ``mirrors`` in ``directory``, fed by ``models`` of their tables.
 
-    ``stored`` gives the keys of all rows that the store has: a TRUNCATE may concern any of them.
+    ``stored`` gives the keys of all rows that the store has, for what may concern any of them.
     """
 
     def __init__(
@@ -67,15 +76,13 @@ class Reach:
             name: Model(model.view, model.versions, every=True) for name, model in models.items()
         }
         ever: dict[str, Held] = {name: _Ever(mirror) for name, mirror in mirrors.items()}
-        self._ever = Maintenance(view, ever, directory)
-        self._without = {
-            query.table: Maintenance(
-                view, {**ever, query.table: _Never(session, mirrors[query.table])}, directory
-            )
-            for query in key_queries(view)
-            if query.beside
-        }
-        """Keys that rows beside a table's have while none of it matches."""
+        beside = [query.occurrence for query in key_queries(view) if query.beside]
+        self._is_any = len(beside) > _OCCURRENCES
+        """Whether a key may be any that the store has."""
+        sets = [frozenset[str]()] if self._is_any else _sets(beside)
+        self._among = [Maintenance(view, ever, directory, never) for never in sets]
+        if self._is_any:
+            self._among.append(Maintenance(view, mirrors, directory))
 
     def of(self, records: Mapping[str, DataFrame]) -> Reached:
         """By the records of each table."""
@@ -84,10 +91,11 @@ class Reach:
     def of_events(self, events: Mapping[str, pa.Table]) -> Reached:
         """By rows of each table, one for each event."""
         changes = {name: self._images(name, rows) for name, rows in events.items()}
-        found = self._touched(changes)
-        if any(_has_truncate(rows) for rows in events.values()):
+        records = sum(map(len, events.values()))
+        found = [self._touched(among, changes) for among in self._among]
+        if (self._is_any and records) or any(map(_has_truncate, events.values())):
             found.append(self._stored())
-        return Reached(together(found), sum(map(len, events.values())))
+        return Reached(together(found), records)
 
     def _events(self, name: str, records: DataFrame) -> pa.Table:
         """Each event of a table as a row. One that nobody can read is left out: it was parked once,
@@ -118,16 +126,8 @@ class Reach:
             held = mirror.ever(keys.group_by(list(mirror.key)).aggregate([]))
         return Changed(pa.concat_tables([images.cast(none.schema), held]), none)
 
-    def _touched(self, changes: Mapping[str, Changed]) -> list[pa.Table]:
-        """The keys that images touch."""
-        found = [self._touched_in(self._ever, changes)]
-        for table, maintenance in self._without.items():
-            alone = {**_nothing(changes), table: changes[table]}
-            found.append(self._touched_in(maintenance, alone))
-        return found
-
-    def _touched_in(self, among: Maintenance, changes: Mapping[str, Changed]) -> pa.Table:
-        """Without the images for which no key can be computed."""
+    def _touched(self, among: Maintenance, changes: Mapping[str, Changed]) -> pa.Table:
+        """The keys that images touch, without the images for which no key can be computed."""
         try:
             return among.touched(self._session, changes, 0)
         except Exception as error:
@@ -138,7 +138,7 @@ class Reach:
 
     def _computable(self, among: Maintenance, name: str, changes: Mapping[str, Changed]) -> Changed:
         images, none = changes[name]
-        nothing = _nothing(changes)
+        nothing = {name: Changed(of.after, of.after) for name, of in changes.items()}
 
         def fault_of(part: Sequence[int]) -> HeadwaterError | None:
             some = Changed(images.take(pa.array(part, pa.int64())), none)
@@ -170,24 +170,10 @@ class _Ever:
         return self._mirror.frame_ever()
 
 
-class _Never:
-    """A table that no row was ever in."""
-
-    def __init__(self, session: SparkSession, mirror: Mirror) -> None:
-        self._session = session
-        self.columns: StructType = mirror.columns
-        self.key, self.arrow = mirror.key, mirror.arrow
-        self.versions = 0
-
-    def rows(self, wanted: pa.Table, upto: int | None = None) -> pa.Table:  # noqa: ARG002
-        return self.arrow.empty_table().select(self.columns.names)
-
-    def frame(self, upto: int | None = None) -> DataFrame:  # noqa: ARG002
-        return self._session.createDataFrame([], self.columns)
-
-
-def _nothing(changes: Mapping[str, Changed]) -> dict[str, Changed]:
-    return {name: Changed(of.after, of.after) for name, of in changes.items()}
+def _sets(occurrences: Sequence[str]) -> Iterator[frozenset[str]]:
+    """All of them, the empty one first."""
+    for size in range(len(occurrences) + 1):
+        yield from map(frozenset, combinations(occurrences, size))
 
 
 def _has_truncate(events: pa.Table) -> bool:

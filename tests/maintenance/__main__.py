@@ -1,7 +1,7 @@
 """``python -m tests.maintenance``: seeds of views and histories.
 
-The rule alone, on a PostgreSQL of its own; with ``--spark`` what applies it: mirrors, Spark, kills
-and batches that come again.
+The rule alone, on a PostgreSQL of its own; with ``--spark`` what applies it: mirrors, Spark, kills,
+batches that come again, and stores that were set back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from stack import servers
 from stack.jars import jars
 from stack.java import find_java
 from tests.maintenance.kept import Kept, history
-from tests.maintenance.mirrored import Mirrored, broken_history, plain_history
+from tests.maintenance.mirrored import Mirrored, broken_history, plain_history, set_back_history
 from tests.spark import quick
 from views.maintenance import key_queries
 
@@ -106,6 +106,7 @@ def _run_spark(home: Path, seeds: range, said: TextIO) -> tuple[list[int], str]:
             try:
                 plain_history(Mirrored(spark, of_seed / "plain", seed), _BATCHES)
                 broken_history(Mirrored(spark, of_seed / "broken", seed), _BATCHES)
+                set_back_history(Mirrored(spark, of_seed / "set-back", seed), _BATCHES)
             except Exception as error:
                 failures.append(seed)
                 print(f"seed {seed}: {error!r}", file=said, flush=True)

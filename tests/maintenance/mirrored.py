@@ -27,6 +27,7 @@ from jobs.mirrors.maintainer import Maintainer
 from jobs.mirrors.mirror import Mirror
 from jobs.mirrors.queries import relations_of
 from jobs.mirrors.replayed import Reach
+from jobs.mirrors.rows import keys_at_hand
 from jobs.mirrors.touched import TouchedKeys
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
 from tests.maintenance import declared
@@ -113,9 +114,13 @@ class Mirrored:
         }
         none = {name: rows.slice(0, 0) for name, rows in events.items()}
         with _taken_for_large() if self.large else nullcontext():
-            reach = Reach(self.spark, self.view, {}, self.mirrors, self.home, _no_keys)
+            reach = Reach(self.spark, self.view, {}, self.mirrors, self.home, self._stored)
             again = reach.of_events(events).keys
             self.maintainer.apply(none, self.sink, "g", 0, {}, again)
+
+    def _stored(self) -> pa.Table:
+        keys = (dict(zip(self.view.key, key, strict=True)) for key in self.sink.rows)
+        return keys_at_hand(self.spark, keys, self.columns, self.view.key)
 
     def check(self) -> None:
         """Raises ``AssertionError`` where the store is not what the SQL says."""
@@ -179,10 +184,6 @@ def set_back_history(kept: Mirrored, batches: int) -> None:
         kept.sink.rows = dict(copies[number])
         kept.reach(number + 1)
         kept.check()
-
-
-def _no_keys() -> pa.Table:
-    raise AssertionError("there is no TRUNCATE")
 
 
 def _columns(table: TableVersion, names: tuple[str, ...]) -> StructType:
