@@ -97,7 +97,7 @@ def matched_by_both(view: MirroredView) -> Rows:
 def test_keys_that_rows_had_while_nothing_matched_are_reached(
     sql: str,
     key: tuple[str, ...],
-    history: Callable[[MirroredView], None],
+    history: Callable[[MirroredView], Rows],
     sets: int,
     quickly: SparkSession,
     tmp_path: Path,
