@@ -156,14 +156,12 @@ class MirroredKeeper:
         """What a replay brings again to the view, of a batch that begins at ``begin``.
 
         It is not parked, nor does it free what is: the events were judged when they came first.
+        Those of dead letters lead to keys as all others do, for they may have been applied since.
         """
         again = replayed(self._state, records, begin)
         if again is None:
             return None
-        letters = self._parking.letters
-        again = without(again, set(), set(letters.open) | letters.settled)
-        found = self._reach.of({name: self._folding.of(name, again) for name in self._models})
-        return found if len(found.keys) else None
+        return self._reach.of({name: self._folding.of(name, again) for name in self._models})
 
     def _stored(self) -> pa.Table:
         """The keys of all rows that the store has, but for what is no key of ours."""

@@ -98,8 +98,8 @@ class Reach:
         return Reached(together(found), records)
 
     def _events(self, name: str, records: DataFrame) -> pa.Table:
-        """Each event of a table as a row. One that nobody can read is left out: it was parked once,
-        or given up."""
+        """Each event of a table as a row. One that nobody can read is left out: it is parked, or
+        was given up."""
         model, left = self._models[name], set[str]()
         while True:
             some = without(records, set(), left)

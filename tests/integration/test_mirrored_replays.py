@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from unittest.mock import Mock
 
 import pytest
@@ -14,8 +14,9 @@ from jobs.mirrors.attempts import Attempts, read_attempts
 from jobs.mirrors.mirror import Mirror
 from jobs.schema import PLACEHOLDER
 from tests.events import truncate
-from tests.mirrored import CUSTOMERS, JOINED, ORDERS, MirroredView
+from tests.mirrored import CUSTOMERS, JOINED, ORDERS, MirroredView, held, version
 from tests.parked import KilledError
+from views.types import INT4, TEXT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,10 +50,6 @@ def view(
     made = MirroredView(quickly, tmp_path, monkeypatch)
     made.restart()
     return made
-
-
-def held(view: MirroredView) -> dict[tuple[Any, ...], Any]:
-    return {key: row for key, (_, row) in view.sink.rows.items() if row is not None}
 
 
 def begun(view: MirroredView) -> None:
@@ -199,6 +196,37 @@ def test_what_is_parked_stays_so_and_no_letter_is_written_twice(view: MirroredVi
     view.apply()
     assert (view.waiting(), view.box.written) == (waiting, written)
     assert held(view) == wanted
+
+
+def test_what_was_parked_and_applied_later_comes_again_as_all_else(view: MirroredView) -> None:
+    newer = version("orders", id=INT4, customer_id=INT4, total=INT4, note=TEXT, more=INT4)
+    view.put(CUSTOMERS, 1, id=1, name="Ada")
+    view.put(ORDERS, 2, id=10, customer_id=1, total=1)
+    view.apply()
+    view.put(newer, 3, id=11, customer_id=1, total=2)
+    view.apply()
+    assert list(view.waiting()) == ['orders:{"id":11}']
+    view.describe(newer)
+    assert view.retry() == {}
+    view.restart()
+    wanted = held(view)
+    assert sorted(wanted) == [(10,), (11,)]
+    view.sink.rows.pop((11,))
+    view.replay(view.ends[0])  # nothing else comes again
+    view.apply()
+    assert held(view) == wanted
+
+
+def test_a_batch_that_comes_again_and_reaches_no_key_is_counted(
+    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = MirroredView(quickly, tmp_path, monkeypatch, GROUPED, key=("name",))
+    view.restart()
+    view.put(CUSTOMERS, 1, id=1)
+    view.put(ORDERS, 2, id=10, customer_id=1)
+    assert view.apply() == (2, 0)
+    view.replay()
+    assert view.apply() == (2, 0)
 
 
 def test_an_image_without_a_key_in_the_view_is_left_out(
