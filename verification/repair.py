@@ -51,10 +51,14 @@ class Repair(Protocol):
         source: SourceSnapshot,
         present: Collection[bytes],
         extra: Mapping[bytes, tuple[object, ...]],
+        undecided: Collection[bytes],
         before: Offsets,
     ) -> set[bytes]:
         """Make the rows of ``present`` what ``source`` has, and those of ``extra`` gone; those that
         it can do no more for, which are left as they are.
+
+        The view lacks the rows of ``undecided`` as well, but they may have been deleted since: they
+        may be made what the view's own state says, and not what ``source`` has.
 
         Keys are packed, those of ``extra`` with the key as it is stored. ``before`` is where
         Kafka's topics ended before the source's LSN was taken. Raises what the source, Kafka and
@@ -82,8 +86,11 @@ class RepairFromSource:
         source: SourceSnapshot,
         present: Collection[bytes],
         extra: Mapping[bytes, tuple[object, ...]],
+        undecided: Collection[bytes],  # noqa: ARG002
         before: Offsets,
     ) -> set[bytes]:
+        if not present and not extra:
+            return set()
         view = self._view
         rows, live = SourceEvents(source, view, self._settings), self._live()
         for events in _parts(rows.of(present)):

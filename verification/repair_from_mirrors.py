@@ -7,6 +7,10 @@ is looked at again, as all that was repaired is.
 
 A row that differs once more is beyond this. The mirrors are not what the tables are then, or a
 table's row waits among the dead letters.
+
+Which changes touched a row of such a view is not told by their keys. While any come, a row that the
+view lacks is so undecided: deleted since, or missing. Made anew of the mirrors it is right either
+way, and it counts as neither until a later comparison has decided it.
 """
 
 from __future__ import annotations
@@ -35,7 +39,8 @@ class Makeable(Protocol):
 
 
 class RepairFromMirrors:
-    """A ``Repair``; ``live`` is asked when there is need. Each key is made anew once."""
+    """A ``Repair``; ``live`` is asked when there is need. Each key that differs is made
+    anew once."""
 
     def __init__(self, view: MaintainedView, live: Callable[[], Makeable]) -> None:
         self._view, self._live = view, live
@@ -48,11 +53,12 @@ class RepairFromMirrors:
         source: SourceSnapshot,
         present: Collection[bytes],
         extra: Mapping[bytes, tuple[object, ...]],
+        undecided: Collection[bytes],
         before: Offsets,  # noqa: ARG002
     ) -> set[bytes]:
         beyond = self._made & {*present, *extra}
         self._made |= {*present, *extra}
-        fresh = sorted(set(present) - beyond)
+        fresh = sorted({*present, *undecided} - beyond)
         keys = self._writable(self._keys(source, fresh, extra, beyond))
         while some := list(islice(keys, PART_ROWS)):
             self._live().make_anew(source.lsn, some)

@@ -152,12 +152,13 @@ class Verification:
             wrong = {*outcome.different, *outcome.extra, *missing}
             self._take(outcome, missing, source)
             self._wrong = wrong if only is None else (self._wrong - only) | wrong
-            undecided = outcome.newer | (outcome.missing - missing)
-            if self._repair is None or not wrong or report.rounds == MAX_ROUNDS:
+            lacking = outcome.missing - missing
+            undecided = outcome.newer | lacking
+            if self._repair is None or report.rounds == MAX_ROUNDS or not wrong | lacking:
                 return undecided
-            self._on_step(f"repairing {len(wrong):,} rows")
+            self._on_step(f"repairing {len(wrong | lacking):,} rows")
             present = [*outcome.different, *missing]
-            beyond = self._repair.write(source, present, outcome.extra, before)
+            beyond = self._repair.write(source, present, outcome.extra, lacking, before)
             self._beyond |= beyond
         return undecided | (wrong - beyond)
 
