@@ -1,9 +1,10 @@
 """A disk that takes no more (full, a quota, a limit), told from whatever else a fault may quote.
 
 The system's words for it may stand in a value, and what Spark and Delta say quotes values. So they
-count only where no value can be: at the end of what Java's own exceptions of files say, as the
-error of a Python worker's last line, and with Rust's number behind them at the end of what
-delta-rs says. Java has the words from the C library, in English if ``jobs.session`` started it.
+count only where no value can be: at the end of what Java's own exceptions of files say, or Spark's
+of rows that it sets aside, as the error of a Python worker's last line, and with Rust's number
+behind them at the end of what delta-rs says. Java has the words from the C library, in English if
+``jobs.session`` started it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ _OF_PYTHON: Final = re.compile(
 )
 _FILES: Final = re.compile(r"java\.(?:io|nio\.file)\.\w+")
 _WORKERS: Final = "org.apache.spark.api.python.PythonException"
+_OF_SPILLS: Final = re.compile(rf": ({_WORDS})\s*(?:SQLSTATE: \w+\s*)?\Z")
+_SPILLS: Final = "org.apache.spark.memory.SparkOutOfMemoryError"
+"""Spark's, where rows that memory has no room for cannot be written either; without a cause."""
 _DEEPEST: Final = 20
 
 
@@ -37,6 +41,8 @@ def no_room(error: BaseException) -> str:
     for name, message in thrown:
         if _FILES.fullmatch(name) and (said := told_no_room(message)):
             return said
+        if name == _SPILLS and (spilt := _OF_SPILLS.search(message)):
+            return spilt[1]
         last = _OF_PYTHON.search(message) if name == _WORKERS else None
         if last is not None and int(last[1]) in _NO_ROOM:
             return os.strerror(int(last[1]))

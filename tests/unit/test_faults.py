@@ -125,6 +125,21 @@ def test_of_java_only_the_end_of_what_a_fault_of_files_says_counts(
 
 
 @pytest.mark.parametrize(
+    ("said", "full"), [("No space left on device", True), ("Connection reset by peer", False)]
+)
+def test_rows_that_memory_has_no_room_for_need_room_on_a_disk(
+    spark: SparkSession, said: str, full: bool
+) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    told = jvm.java.util.HashMap()
+    told.put("consumerToSpill", "org.apache.spark.util.collection.unsafe.sort@1")
+    told.put("message", said)
+    cause = jvm.org.apache.spark.memory.SparkOutOfMemoryError("SPILL_OUT_OF_MEMORY", told)
+    failed = jvm.org.apache.spark.SparkException("Job aborted due to stage failure", cause)
+    assert is_told_as_full(Py4JJavaError("o1.save", failed)) == full
+
+
+@pytest.mark.parametrize(
     ("error", "full"),
     [
         (OSError(errno.ENOSPC, "No space left on device", "/tmp/spill"), True),
