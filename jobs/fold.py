@@ -19,7 +19,7 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 from jobs.faults import FOREIGN_RECORD, fault
 from jobs.schema import JSON_OPTIONS, PLACEHOLDER, left_out
 from jobs.sent import Sent
-from views.tables import TableVersion
+from views.tables import REFUSED_HINT, TableVersion
 
 Step = Callable[[DataFrame], DataFrame]
 EVENT = "__event"
@@ -44,7 +44,8 @@ def parse(
 
     ``columns`` of the row images are read, each as the text the event carries; one that an event
     does not have is NULL. ``versions`` of the table, by ``schema_id``, tell what events call them.
-    A record that is not an event of Headwater raises ``LogError`` when it is read. Without
+    A record that is not an event of Headwater raises ``LogError`` when it is read, an event of a
+    version that is refused ``ViewError``, also where a later one replaces it. Without
     ``streamed`` ones no value is left out: no UPDATE is among them.
     """
     text, source = F.col("value").cast("string"), F.col("event.source")
@@ -61,6 +62,11 @@ def parse(
     foreign = fault(FOREIGN_RECORD, NO_EVENT, F.col("record"), "what else writes to this topic?")
     known = F.col("event.op").isNotNull() & source["ordinal"].isNotNull()
     lsn = F.when(known, source["commit_lsn"]).otherwise(foreign.cast("bigint"))
+    for id_, version in versions.items():
+        if version.refused:
+            refused = fault("ViewError", version.refused, F.col("record"), REFUSED_HINT)
+            is_its = known & (source["schema_id"] == id_)
+            lsn = F.when(is_its, refused.cast("bigint")).otherwise(lsn)
     change = F.struct(
         F.col("event.op").alias("op"),
         sent.image(F.coalesce("event.after", "event.before"), columns).alias("image"),

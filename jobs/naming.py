@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from cdc.errors import ViewError
@@ -22,7 +23,7 @@ from jobs.state import ViewState, generation_id, state_directory
 from jobs.versions import Versions
 from views.definition import ViewDefinition
 from views.maintained import resolve_view
-from views.naming import Naming, begun, grown, keys_as_sent, seen
+from views.naming import Naming, begun, grown, is_unproven, keys_as_sent, seen
 from views.tables import TableVersion
 
 
@@ -57,10 +58,19 @@ class Names:
 
     def _seen(self, naming: Naming, versions: Versions) -> Versions:
         found = {id_: seen(version, naming) for id_, version in versions.items()}
+        for id_, version in versions.items():
+            if is_unproven(version, naming, versions.values()):
+                found[id_] = replace(version, refused=self._unproven(version))
         renamed = [id_ for id_, one in found.items() if one.key != versions[id_].key]
         if renamed and not self._in_order(versions[renamed[0]]):
             return found | {id_: versions[id_] for id_ in renamed}
         return found
+
+    def _unproven(self, version: TableVersion) -> str:
+        return (
+            f"view {self._definition.name}: which columns these of {version.name} are is not"
+            f" certain ({version.describe()}): it was altered again before capture could ask"
+        )
 
     def _in_order(self, table: TableVersion) -> bool:
         """Whether events of a row stay in order when its key is called otherwise: with a key's text

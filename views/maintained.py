@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from cdc.errors import ViewError
 from views.clauses import Clause, clause, condition_clause, row_scope
 from views.definition import ViewDefinition
 from views.dependence import settled_by, untold
@@ -25,7 +26,7 @@ from views.resolve import Output, ResolvedView, check_names, ddl, describe, reso
 from views.selecting import selecting
 from views.shapes import aggregates, conjuncts
 from views.statement import refuse
-from views.tables import TableVersion
+from views.tables import REFUSED_HINT, TableVersion
 from views.terms import ColumnRef, Scope
 
 
@@ -152,6 +153,8 @@ def _tables(
         if table is None:
             reason = f"table {occurrence.table_name} is not captured"
             refuse(definition.name, occurrence.node, reason, "add it to source.tables")
+        if table.refused:
+            raise ViewError(table.refused, REFUSED_HINT)
         if not table.key:
             reason = f"{table.name} has no key, so its rows cannot be told apart"
             hint = "give the table a primary key, or name one in source.keys"

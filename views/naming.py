@@ -3,8 +3,9 @@
 A column is its attnum: RENAME COLUMN changes how it is called and nothing else, as for a view in
 PostgreSQL. So a generation keeps the names that its SQL was resolved with, and sees every version
 of the table under these. Where attnums are not known (an older Headwater described the version, or
-the catalog was ahead of the stream, or it is another table of the same name) names are all there
-is.
+the generation began with a version that has none, or it is another table of the same name) names
+are all there is. A version that has none since the catalog was ahead of the stream is read by its
+names where they are certain, and else not at all.
 """
 
 from __future__ import annotations
@@ -66,6 +67,31 @@ def seen(version: TableVersion, naming: Naming) -> TableVersion:
     # A key of a column without a name is no key of the generation's columns.
     key = tuple(names.get(part) or f"{part} (another column)" for part in version.key)
     return replace(version, columns=columns, key=key, as_sent=version)
+
+
+def is_unproven(version: TableVersion, naming: Naming, versions: Collection[TableVersion]) -> bool:
+    """Whether it is not certain what the columns of a version of the generation's table are.
+
+    It has no attnums. Its names tell only where its columns are those of a version that has them,
+    called as the generation calls them, and behind them others that the generation does not name.
+    Else a name may be another column's: one that was renamed is read as NULL, two that were swapped
+    have each other's values.
+    """
+    if version.numbered or not naming.oid or version.oid != naming.oid:
+        return False
+    known = (one for one in versions if one.numbered and one.oid == naming.oid)
+    as_named = (one for one in known if seen(one, naming) is one)
+    return not any(_adds_to(one, version, naming) for one in as_named)
+
+
+def _adds_to(known: TableVersion, version: TableVersion, naming: Naming) -> bool:
+    """Whether a version has the columns of another, and behind them only such as have no name."""
+    count = len(known.columns)
+    first, added = version.columns[:count], version.columns[count:]
+    same = [(one.name, one.type) for one in first] == [
+        (one.name, one.type) for one in known.columns
+    ]
+    return same and not {one.name for one in added} & set(naming.names.values())
 
 
 def keys_as_sent(versions: Collection[TableVersion]) -> set[tuple[str, ...]]:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from cdc.errors import ViewError
 from views.definition import ViewDefinition
 from views.operators import condition
-from views.tables import TableVersion
+from views.tables import REFUSED_HINT, TableVersion
 from views.terms import Scope, identifier, settled, unqualified
 from views.translate import compile_node
 from views.types import PgType
@@ -72,6 +72,8 @@ def describe(outputs: Sequence[Output]) -> str:
 
 def resolve(definition: ViewDefinition, table: TableVersion) -> ResolvedView:
     """Check the view against the table. Raises ``ViewError`` with place and reason."""
+    if table.refused:
+        raise ViewError(table.refused, REFUSED_HINT)
     scope = _scope(definition, table)
     outputs = tuple(_outputs(definition, table, scope))
     check_names(definition.name, [output.name for output in outputs])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cdc.errors import LogError
 from views.types import PgType, from_typmod
+
+REFUSED_HINT: Final = "`headwater view rebuild` takes the table as it is now"
 
 
 class TableColumn(NamedTuple):
@@ -25,7 +27,8 @@ class TableVersion:
     """One relation version, named by the ``schema_id`` its events carry.
 
     ``oid`` is the table's, 0 where it is not known. ``as_sent`` is the same version under the names
-    that its events have, where they are others (``views.naming``).
+    that its events have, where they are others (``views.naming``). ``refused`` says why no event of
+    it can be read; "" where they can be.
     """
 
     schema_id: str
@@ -35,6 +38,7 @@ class TableVersion:
     key: tuple[str, ...]
     oid: int = 0
     as_sent: TableVersion | None = None
+    refused: str = ""
 
     @property
     def name(self) -> str:

@@ -87,14 +87,14 @@ class TableFacts(NamedTuple):
     """What a Relation message does not say: nullability by column, the primary key in its order.
 
     ``primary_key`` and ``identity_index`` are empty without an immediate index of that kind.
-    ``columns`` are the published ones in order, each with name, OID of its type and attnum;
+    ``columns`` are the published ones in order, each with name, OID of its type, typmod and attnum;
     ``highest`` is the highest attnum that any column of the table ever had, 0 for one that is gone.
     """
 
     nullable: dict[str, bool]
     primary_key: tuple[str, ...]
     identity_index: tuple[str, ...]
-    columns: tuple[tuple[str, int, int], ...] = ()
+    columns: tuple[tuple[str, int, int, int], ...] = ()
     highest: int = 0
 
 
@@ -140,8 +140,8 @@ def table_facts(conn: Connection, oid: int, publication: str = "") -> TableFacts
         next((tuple(names) for primary, _, names in keys if primary), ()),
         next((tuple(names) for _, identity, names in keys if identity), ()),
         tuple(
-            (name, type_oid, attnum)
-            for name, type_oid, _, attnum, generated, _ in columns
+            (name, type_oid, typmod, attnum)
+            for name, type_oid, typmod, attnum, generated, _ in columns
             if _is_published(limits, attnum, generated)
         ),
         highest[0] if highest else 0,

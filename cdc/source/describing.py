@@ -199,15 +199,15 @@ def attnums(message: RelationMessage, facts: TableFacts) -> Sequence[int | None]
 
     pgoutput sends columns in the order of their attnums. So as many columns as the table ever had
     are all of them, whatever they are called by now. Else the catalog has to show the same columns,
-    by name and type.
+    by name, type and typmod, and behind them only such as may have come since.
     """
     count = len(message.columns)
     if count == facts.highest:
         return range(1, count + 1)
-    if [(column.name, column.type_oid) for column in message.columns] == [
-        (name, type_oid) for name, type_oid, _ in facts.columns
-    ]:
-        return [attnum for _, _, attnum in facts.columns]
+    first = facts.columns[:count]
+    sent = [(column.name, column.type_oid, column.typmod) for column in message.columns]
+    if sent == [column[:3] for column in first]:
+        return [attnum for *_, attnum in first]
     return [None] * count
 
 

@@ -15,6 +15,8 @@ from jobs.naming import Names
 from jobs.state import Beginning, ViewState, declared, open_state
 from jobs.versions import Versions
 from views.definition import parse_view
+from views.maintained import resolve_view
+from views.resolve import resolve
 from views.tables import TableColumn, TableVersion
 from views.types import INT4
 
@@ -94,6 +96,23 @@ def test_attnums_that_become_known_let_a_stopped_view_go_on(tmp_path: Path) -> N
     assert under(names(state), unknown, RENAMED) == [["id", "a"], ["id", "x"]]
     known = replace(WAS, schema_id=unknown.schema_id)
     assert under(names(opened(tmp_path)), known, RENAMED) == [["id", "a"]] * 2
+
+
+def test_a_version_that_names_do_not_prove_stops_the_view(tmp_path: Path) -> None:
+    found = names(opened(tmp_path))
+    under(found, WAS)
+    unknown = replace(version("id a", None, None), schema_id="swapped", oid=16400)
+    swapped = replace(unknown, columns=unknown.columns[::-1])
+    for one, is_refused in ((unknown, False), (swapped, True)):
+        of_table: Versions = {each.schema_id: each for each in (WAS, one)}
+        named = found.under({"public.t": of_table})["public.t"]["swapped"]
+        assert bool(named.refused) is is_refused
+    with pytest.raises(ViewError, match=r"view v: which columns these of public\.t are is not"):
+        resolve(VIEW, named)
+    joined = "select t.id, u.a from t join u on u.id = t.id"
+    tables = {"public.t": named, "public.u": replace(WAS, table="u")}
+    with pytest.raises(ViewError, match=r"which columns these of public\.t are is not certain"):
+        resolve_view(parse_view("v", "s", ("id",), joined), tables)
 
 
 def test_a_renamed_key_is_followed_in_one_partition_alone(tmp_path: Path) -> None:

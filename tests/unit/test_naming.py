@@ -10,7 +10,7 @@ import pytest
 from cdc.errors import ViewError
 from views.definition import parse_view
 from views.maintained import resolve_view
-from views.naming import Naming, begun, called_now, grown, seen
+from views.naming import Naming, begun, called_now, grown, is_unproven, seen
 from views.resolve import resolve
 from views.tables import TableColumn, TableVersion
 from views.types import INT4, PgType
@@ -105,6 +105,35 @@ def test_another_key_is_not_taken_for_the_old_one() -> None:
 )
 def test_names_are_all_there_is_of_other_versions(version: TableVersion) -> None:
     assert seen(version, NAMING) is version
+
+
+@pytest.mark.parametrize(
+    ("sent", "told", "is_certain"),
+    [
+        ("id a b", ["1 id 2 a 3 b"], True),  # another replica identity, perhaps
+        ("id a b c", ["1 id 2 a 3 b"], True),
+        ("id a b c d", ["1 id 2 a 3 b", "1 id 2 a 3 b 4 c"], True),
+        ("id c b", ["1 id 2 a 3 b", "1 id 2 c 3 b 4 d"], False),  # renamed
+        ("id b a", ["1 id 2 a 3 b"], False),  # swapped, and nothing tells of it yet
+        ("id b a", ["1 id 2 a 3 b", "1 id 2 b 3 a 4 d"], False),
+        ("id c b d", ["1 id 2 a 3 b", "1 id 2 c 3 b"], False),
+        ("id a", ["1 id 2 a 3 b"], False),  # dropped; or a dropped, and b renamed
+        ("id a b f e", ["1 id 2 a 3 b", "1 id 2 a 3 b 4 e", "1 id 2 a 3 b 4 f"], False),
+    ],
+)
+def test_names_alone_are_certain_behind_a_version_that_they_continue(
+    sent: str, told: list[str], is_certain: bool
+) -> None:
+    known = []
+    for one in told:
+        pairs = zip(one.split()[::2], one.split()[1::2], strict=True)
+        known.append(table(*((int(attnum), name) for attnum, name in pairs)))
+    unknown = table(*((None, name) for name in sent.split()))
+    naming = grown(begun(known[0]), known)
+    assert is_unproven(unknown, naming, [*known, unknown]) is not is_certain
+    for other in (replace(unknown, oid=OID + 1), replace(unknown, oid=0), known[0]):
+        assert not is_unproven(other, naming, known)
+    assert not is_unproven(unknown, begun(unknown), known)
 
 
 def test_attnums_of_the_first_version_may_become_known_later() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from cdc.errors import ViewError
+from jobs.faults import POISON, translate
 from jobs.fold import Step
 from jobs.project import each_row_of, filled_rows_of, loaded_rows_of, rows_of
 from jobs.schema import PLACEHOLDER
@@ -37,9 +40,14 @@ VERSIONS = {one.schema_id: seen(one, begun(WAS)) for one in (WAS, RENAMED, SWAPP
 Steps = Callable[[ResolvedView, Mapping[str, TableVersion]], Step]
 
 
-def run(spark: SparkSession, records: Sequence[Record], steps: Steps = rows_of) -> list[Row]:
+def run(
+    spark: SparkSession,
+    records: Sequence[Record],
+    steps: Steps = rows_of,
+    versions: Mapping[str, TableVersion] = VERSIONS,
+) -> list[Row]:
     view = resolve(parse_view("v", "s", ["id"], SQL), VERSIONS[WAS.schema_id])
-    rows = steps(view, VERSIONS)(kafka_frame(spark, records)).collect()
+    rows = steps(view, versions)(kafka_frame(spark, records)).collect()
     return sorted(rows, key=lambda row: (row["id"], row["__commit_lsn"]))
 
 
@@ -105,3 +113,21 @@ def test_a_row_is_one_under_both_names_of_its_key(spark: SparkSession) -> None:
     ]
     rows = run(spark, records)
     assert [(row.id, row[DELETED], row.a) for row in rows] == [(1, True, None), (2, False, "a4")]
+
+
+@pytest.mark.parametrize("steps", [rows_of, filled_rows_of, each_row_of])
+def test_events_of_a_version_that_is_not_certain_stop_the_view(
+    spark: SparkSession, steps: Steps
+) -> None:
+    """Also one that a later event replaces: its values may be filled in."""
+    unsure = replace(SWAPPED, schema_id="f" * 16, refused="view v: not certain")
+    versions = {**VERSIONS, unsure.schema_id: unsure}
+    good = [written(WAS, 1, id=1, a="a1", b="b1"), written(RENAMED, 3, id=1, x="a3", b="b3")]
+    assert len(run(spark, good, steps, versions)) >= 1
+    bad = [*good, written(unsure, 2, id=1, b="a2", a="b2")]
+    with pytest.raises(Exception, match="view v: not certain") as raised:
+        run(spark, bad, steps, versions)
+    fault = translate(raised.value, "v")
+    assert isinstance(fault, ViewError)
+    assert not isinstance(fault, POISON)
+    assert "rebuild" in fault.hint
