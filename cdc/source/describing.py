@@ -8,9 +8,9 @@ stays open until ``close``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from cdc.errors import HeadwaterError
+from cdc.errors import HeadwaterError, RetryableError
 from cdc.protocol.messages import UNCHANGED, RelationMessage, Value, Values
 from cdc.protocol.relation import Column, Relation, TypeInfo
 from cdc.source.asking import answered, asking
@@ -18,12 +18,16 @@ from cdc.source.catalog import TableFacts, key_columns, table_facts
 from cdc.source.postgres import Connection, connect, identifier, sqlstate, translated
 from cdc.source.types import load_types
 
-# By OID: the table may have another name by now. Of its columns those that are still the same.
+# By OID: the table may have another name by now, and so may its columns.
 _NOW = """
 select pg_catalog.format('%%s%%I.%%I', case c.relkind when 'p' then '' else 'ONLY ' end,
                          n.nspname, c.relname),
-       array(select a.attname::text || ' ' || a.atttypid from pg_catalog.pg_attribute a
-             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped)
+       array(select a.attnum::int from pg_catalog.pg_attribute a
+             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum),
+       array(select a.attname::text from pg_catalog.pg_attribute a
+             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum),
+       array(select a.atttypid::bigint from pg_catalog.pg_attribute a
+             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum)
 from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 where c.oid = %s::oid
 """
@@ -31,14 +35,14 @@ where c.oid = %s::oid
 # the one that the type's indexes go by, so that the key's is used.
 _EQUALS = """
 with recursive type as (
-    select a.attname, t.oid, t.typbasetype, t.typnamespace
+    select a.attnum, t.oid, t.typbasetype, t.typnamespace
     from pg_catalog.pg_attribute a join pg_catalog.pg_type t on t.oid = a.atttypid
     where a.attrelid = %s::oid and a.attnum > 0 and not a.attisdropped
     union all
-    select d.attname, t.oid, t.typbasetype, t.typnamespace
+    select d.attnum, t.oid, t.typbasetype, t.typnamespace
     from type d join pg_catalog.pg_type t on t.oid = d.typbasetype
 )
-select distinct on (type.attname) type.attname,
+select distinct on (type.attnum) type.attnum::int,
        pg_catalog.format('operator(%%I.%%s)', n.nspname, o.oprname)
 from type
 join pg_catalog.pg_opclass c on c.opcintype = type.oid and c.opcdefault
@@ -62,6 +66,19 @@ _SCHEMA_MOVED: Final = frozenset({"42P01", "42703"})
 """Undefined table, undefined column."""
 
 
+class _AlteredError(RetryableError):
+    """Names may have been other columns' when the row was read."""
+
+
+class _Now(NamedTuple):
+    """A table at present, quoted, and its columns by attnum: what each is called, and its type, and
+    what compares it where that is not ``=``."""
+
+    table: str
+    columns: dict[int, tuple[str, int]]
+    equals: dict[int, str]
+
+
 class Describer:
     """Resolves Relation messages; ``described`` is called with each relation."""
 
@@ -78,6 +95,7 @@ class Describer:
         self._types: dict[int, TypeInfo] = {}
         self._conn: Connection | None = None
         self._seen = 0
+        self._tables: dict[int, _Now] = {}
 
     def resolve(self, message: RelationMessage) -> Relation:
         """The relation with type names, nullability, attnums and its key in order."""
@@ -108,8 +126,10 @@ class Describer:
     def lookup(self, relation: Relation, key: Values) -> Values | None:
         """The row as it is now, in wire form; None when it is gone, or its table or key is.
 
-        A column that is no longer there, or not of that type, is ``UNCHANGED``: whoever changed
-        the table since then has settled what becomes of its values.
+        A column is known by its attnum. One that is no longer there, or not of that type, is
+        ``UNCHANGED``: whoever changed the table since then has settled what becomes of its values.
+        So are all where attnums are not known and the table has other columns now: a name may be
+        another column's. Raises ``RetryableError`` for a table that is altered meanwhile.
         """
         if not relation.key:
             return None
@@ -118,9 +138,11 @@ class Describer:
             for attempt in range(2):
                 try:
                     with answered(conn):
-                        return _row_now(conn, relation, key)
-                except HeadwaterError as error:  # DDL between its two queries
-                    if attempt or sqlstate(error) not in _SCHEMA_MOVED:
+                        return self._row_now(conn, relation, key)
+                except HeadwaterError as error:  # DDL since the table was looked up
+                    was_kept = self._tables.pop(relation.oid, None)
+                    is_altered = isinstance(error, _AlteredError)
+                    if attempt or not (was_kept or is_altered or sqlstate(error) in _SCHEMA_MOVED):
                         raise
             return None
         except BaseException:
@@ -132,6 +154,19 @@ class Describer:
         if self._conn is not None:
             self._conn.close()
             self._conn = None
+        self._tables.clear()
+
+    def _row_now(self, conn: Connection, relation: Relation, key: Values) -> Values | None:
+        with translated(f"reading a row of {relation.name}"):
+            if relation.oid not in self._tables and (found := _now(conn, relation.oid)):
+                self._tables[relation.oid] = found
+            now = self._tables.get(relation.oid)
+            if now is None:
+                return None
+            row = _row(conn, relation, key, now)
+            if _columns(conn, relation.oid) != (now.table, now.columns):
+                raise _AlteredError(f"{relation.name} was altered while a row of it was read")
+        return row
 
     def _session(self) -> Connection:
         if self._conn is None:
@@ -139,32 +174,61 @@ class Describer:
         return self._conn
 
 
-def _row_now(conn: Connection, relation: Relation, key: Values) -> Values | None:
-    doing = f"reading a row of {relation.name}"
-    with translated(doing):
-        table = conn.execute(_NOW, (relation.oid,)).fetchone()
-        equals = dict(conn.execute(_EQUALS, (relation.oid,)).fetchall())
-    if table is None:
+def _row(conn: Connection, relation: Relation, key: Values, now: _Now) -> Values | None:
+    numbers = present(relation, now.columns)
+    number_of = {c.name: at for c, at in zip(relation.columns, numbers, strict=True)}
+    parts = [at for name in relation.key if (at := number_of[name]) is not None]
+    if len(parts) < len(relation.key):
         return None
-    name, present = table[0], set(table[1])
-    same = [f"{column.name} {column.type.oid}" in present for column in relation.columns]
-    names = [c.name for c, there in zip(relation.columns, same, strict=True) if there]
-    if not set(relation.key) <= set(names):
-        return None
-    columns = ", ".join(map(identifier, names)).replace("%", "%%")
+
+    def called(attnum: int) -> str:
+        return identifier(now.columns[attnum][0])
+
+    columns = ", ".join(called(at) for at in numbers if at is not None).replace("%", "%%")
     where = " and ".join(
-        f"{identifier(part)} {equals.get(part, '=')} ".replace("%", "%%") + "%s"
-        for part in relation.key
+        f"{called(part)} {now.equals.get(part, '=')} ".replace("%", "%%") + "%s" for part in parts
     )
-    query = f"select {columns} from {name.replace('%', '%%')} where {where}"
+    query = f"select {columns} from {now.table.replace('%', '%%')} where {where}"
     parameters = [value.decode() if isinstance(value, bytes) else None for value in key]
-    with translated(doing):
-        result = conn.execute(query.encode(), parameters, prepare=False).pgresult
+    result = conn.execute(query.encode(), parameters, prepare=False).pgresult
     if result is None or result.ntuples == 0:
         return None
     read = iter(range(result.nfields))
-    row: list[Value] = [result.get_value(0, next(read)) if there else UNCHANGED for there in same]
+    row: list[Value] = [
+        UNCHANGED if attnum is None else result.get_value(0, next(read)) for attnum in numbers
+    ]
     return row
+
+
+def _now(conn: Connection, oid: int) -> _Now | None:
+    if (found := _columns(conn, oid)) is None:
+        return None
+    return _Now(*found, dict(conn.execute(_EQUALS, (oid,)).fetchall()))
+
+
+def _columns(conn: Connection, oid: int) -> tuple[str, dict[int, tuple[str, int]]] | None:
+    found = conn.execute(_NOW, (oid,)).fetchone()
+    if found is None:
+        return None
+    table, numbers, names, types = found
+    return table, dict(zip(numbers, zip(names, types, strict=True), strict=True))
+
+
+def present(relation: Relation, columns: Mapping[int, tuple[str, int]]) -> list[int | None]:
+    """The attnum by which each column is still there, with its type; None for one that is not.
+
+    ``columns`` are those of now, by attnum, with name and type. Where the relation's attnums are
+    not known all are None, but if the table has just these columns.
+    """
+    sent = [(column.name, column.type.oid) for column in relation.columns]
+    numbers = [column.attnum for column in relation.columns]
+    if None in numbers:
+        return list(columns) if list(columns.values()) == sent else [None] * len(sent)
+    types = {attnum: type_oid for attnum, (_, type_oid) in columns.items()}
+    pairs = zip(numbers, sent, strict=True)
+    return [
+        at if at is not None and types.get(at) == type_oid else None for at, (_, type_oid) in pairs
+    ]
 
 
 def describe(

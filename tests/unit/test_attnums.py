@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from cdc.protocol.messages import RelationColumn, RelationMessage
+from cdc.protocol.relation import Column, Relation, TypeInfo
 from cdc.source.catalog import TableFacts
-from cdc.source.describing import attnums
+from cdc.source.describing import attnums, present
 
 INT4, TEXT = 23, 25
 Now = list[tuple[str, int]]
@@ -35,3 +36,25 @@ def test_others_are_not() -> None:
     assert told("id b", [("id", 1)], 3) == nothing
     assert told("id b", [("id", 1), ("b", 3)], 3, typmod=10) == nothing
     assert told("id b", [], 0) == nothing
+
+
+def found(*attnums: int | None, now: dict[int, tuple[str, int]]) -> list[int | None]:
+    """The columns of a relation (id, a), known by these attnums, in a table of now."""
+    kind = TypeInfo(INT4, "pg_catalog", "int4", "base", "int4")
+    columns = tuple(
+        Column(name, kind, -1, False, True, at) for name, at in zip("ia", attnums, strict=True)
+    )
+    return present(Relation(16400, "public", "t", "d", columns, ("i",)), now)
+
+
+def test_a_columns_present_name_is_found_by_its_attnum() -> None:
+    assert found(1, 3, now={1: ("x", INT4), 2: ("a", INT4), 3: ("i", INT4)}) == [1, 3]
+    assert found(1, 3, now={1: ("i", INT4), 2: ("a", INT4)}) == [1, None]
+    assert found(1, 3, now={1: ("i", INT4), 3: ("a", TEXT)}) == [1, None]
+
+
+def test_a_name_alone_is_not_believed_where_the_table_has_other_columns() -> None:
+    assert found(None, None, now={1: ("i", INT4), 4: ("a", INT4)}) == [1, 4]
+    others = {1: ("i", INT4), 4: ("a", INT4), 5: ("b", INT4)}
+    for now in (others, {1: ("i", INT4), 4: ("a", TEXT)}, {}):
+        assert found(None, None, now=now) == [None, None]
