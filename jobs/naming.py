@@ -23,8 +23,8 @@ from jobs.state import ViewState, generation_id, state_directory
 from jobs.versions import Versions
 from views.definition import ViewDefinition
 from views.maintained import resolve_view
-from views.naming import Naming, begun, grown, is_unproven, keys_as_sent, seen
-from views.tables import TableVersion
+from views.naming import Naming, begun, exchanged, grown, is_unproven, keys_as_sent, seen
+from views.tables import REFUSED_HINT, TableVersion
 
 
 class Names:
@@ -45,8 +45,18 @@ class Names:
         return self.under(found)
 
     def under(self, found: Mapping[str, Versions]) -> dict[str, Versions]:
-        """Versions of the tables, by ``schema.table``, under the generation's names."""
+        """Versions of the tables, by ``schema.table``, under the generation's names.
+
+        Raises ``ViewError`` where a version's names are other columns' than when it was first read.
+        """
         self._namings = namings_of(self._state, self._definition, found)
+        for table, versions in found.items():
+            if names := exchanged(self._namings[table], versions.values()):
+                raise ViewError(
+                    f"view {self._definition.name}: a column of {table} was dropped, another has"
+                    f" its name and place: events do not tell which {', '.join(names)} is",
+                    REFUSED_HINT,
+                )
         named = {table: self._seen(self._namings[table], found[table]) for table in found}
         newest = {table: list(versions.values())[-1] for table, versions in named.items()}
         self._respelled = {

@@ -141,7 +141,8 @@ class ViewState:
         found = {}
         for table, held in (read_document(self.file) or {}).get("tables", {}).items():
             names = {int(attnum): name for attnum, name in held["names"].items()}
-            found[table] = Naming(held["schema_id"], held["oid"], names)
+            told = {id_: tuple(attnums) for id_, attnums in held.get("told", {}).items()}
+            found[table] = Naming(held["schema_id"], held["oid"], names, told)
         return found
 
     def remember_namings(self, namings: Mapping[str, Naming]) -> None:

@@ -21,11 +21,13 @@ class Naming(NamedTuple):
     """What a generation calls the columns of a table: by attnum, of the table with this OID.
 
     It began with the version ``schema_id``. Without an OID the attnums of that one are not known.
+    ``told`` are the attnums of each version's columns, by ``schema_id``, as they were first read.
     """
 
     schema_id: str
     oid: int
     names: Mapping[int, str]
+    told: Mapping[str, tuple[int, ...]] = {}
 
 
 def begun(version: TableVersion) -> Naming:
@@ -33,7 +35,7 @@ def begun(version: TableVersion) -> Naming:
     if not version.numbered:
         return Naming(version.schema_id, 0, {})
     names = {column.attnum: column.name for column in version.columns if column.attnum}
-    return Naming(version.schema_id, version.oid, names)
+    return Naming(version.schema_id, version.oid, names, {version.schema_id: attnums(version)})
 
 
 def grown(naming: Naming, versions: Collection[TableVersion]) -> Naming:
@@ -41,17 +43,40 @@ def grown(naming: Naming, versions: Collection[TableVersion]) -> Naming:
 
     One whose name the generation has for another column gets none: the SQL means that other one.
     """
-    names = dict(naming.names)
+    names, told = dict(naming.names), dict(naming.told)
     for version in versions:
         if not naming.oid and version.schema_id == naming.schema_id and version.numbered:
             return grown(begun(version), versions)
         if not version.numbered or version.oid != naming.oid:
             continue
+        told.setdefault(version.schema_id, attnums(version))
         for column in version.columns:
             if column.attnum not in names and column.name not in names.values():
                 assert column.attnum is not None, "it is numbered"
                 names[column.attnum] = column.name
-    return naming._replace(names=names)
+    return naming._replace(names=names, told=told)
+
+
+def attnums(version: TableVersion) -> tuple[int, ...]:
+    """Of a numbered version's columns, in their order."""
+    return tuple(column.attnum or 0 for column in version.columns)
+
+
+def exchanged(naming: Naming, versions: Collection[TableVersion]) -> list[str]:
+    """Columns whose names stood for others of the generation's when their version was first read.
+
+    The versions have one ``schema_id``: a column was dropped, and one of its type has its name and
+    place. Of an event nothing tells which of the two it was written under.
+    """
+    return [
+        column.name
+        for version in versions
+        if version.numbered and version.oid == naming.oid
+        for column, was in zip(
+            version.columns, naming.told.get(version.schema_id, attnums(version)), strict=True
+        )
+        if column.attnum != was and column.attnum in naming.names
+    ]
 
 
 def seen(version: TableVersion, naming: Naming) -> TableVersion:

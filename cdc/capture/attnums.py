@@ -3,6 +3,10 @@
 Behind DDL, capture meets a version of a table again of which the catalog does not tell any more: at
 each start it goes over what was not confirmed. The topic of schemas keeps the last description of a
 version, so one that says less must not follow one that says more.
+
+One that says otherwise is another table's shape under one ``schema_id``: a column was dropped, and
+one of its name and type has its place. It is published, and told: who reads events by the
+``schema_id`` alone cannot tell the two apart.
 """
 
 from __future__ import annotations
@@ -10,9 +14,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import structlog
+
 from cdc.kafka.broker import Broker, read_compacted
 from cdc.protocol.relation import Relation
 from cdc.topics import schemas_topic
+
+log = structlog.get_logger("capture")
 
 
 class Attnums:
@@ -29,6 +37,9 @@ class Attnums:
         id_ = relation.schema_id(), relation.oid
         attnums = [column.attnum for column in relation.columns]
         if None not in attnums:
+            # Without dropped columns among them there was never another one in their places.
+            if attnums != list(range(1, len(attnums) + 1)):
+                self._compare(relation, self._seen.get(id_) or self._in_kafka().get(id_), attnums)
             self._seen[id_] = attnums
             return relation
         told = self._seen.get(id_) or self._in_kafka().get(id_)
@@ -36,6 +47,20 @@ class Attnums:
             return relation
         columns = zip(relation.columns, told, strict=True)
         return replace(relation, columns=tuple(one._replace(attnum=at) for one, at in columns))
+
+    def _compare(
+        self, relation: Relation, told: list[int | None] | None, attnums: list[int | None]
+    ) -> None:
+        if told is None or None in told or told == attnums:
+            return
+        log.warning(
+            "other columns under the same names",
+            table=relation.name,
+            schema_id=relation.schema_id(),
+            were=told,
+            are=attnums,
+            way_out="run `headwater view rebuild` for each view that reads one of them",
+        )
 
     def _in_kafka(self) -> dict[tuple[str, int], list[int | None]]:
         if self._told is None:

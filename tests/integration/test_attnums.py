@@ -96,3 +96,20 @@ def test_a_snapshot_says_the_same(shop: Deployment) -> None:
         done = shop.run("snapshot", "start", "public.older")
         assert done.returncode == 0, done.stderr
     assert attnums(shop, "older") == {("id", "a"): [2, 3]}
+
+
+def test_other_columns_under_the_same_names_are_told(shop: Deployment) -> None:
+    """One ``schema_id``, and who reads events by it cannot tell which columns they have."""
+    with shop.running("capture") as capture:
+        shop.execute("insert into item values (1, 1, 1)")
+        shop.captured(capture)
+        assert "other columns" not in shop.log("capture")
+        shop.execute(
+            "alter table item drop column a",
+            "alter table item rename b to a; alter table item add b int",
+            "insert into item values (2, 2, 2)",
+        )
+        shop.captured(capture)
+        (told,) = [one for one in shop.log("capture").splitlines() if "other columns" in one]
+    assert "public.item" in told
+    assert attnums(shop, "item") == {("id", "a", "b"): [1, 3, 4]}

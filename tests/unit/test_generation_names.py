@@ -115,6 +115,19 @@ def test_a_version_that_names_do_not_prove_stops_the_view(tmp_path: Path) -> Non
         resolve_view(parse_view("v", "s", ("id",), joined), tables)
 
 
+def test_a_version_whose_columns_are_others_than_when_it_was_read_stops_the_view(
+    tmp_path: Path,
+) -> None:
+    was = replace(version("id a b", 1, 2, 3), schema_id="one")
+    now = replace(was, columns=version("id a b", 1, 3, 4).columns)
+    under(names(opened(tmp_path)), was)
+    for _ in range(2):  # it stays so
+        with pytest.raises(ViewError, match=r"a column of public\.t was dropped, another has"):
+            under(names(opened(tmp_path)), now)
+    fresh = names(opened(tmp_path / "rebuilt", begun=False))
+    assert under(fresh, now) == [["id", "a", "b"]]
+
+
 def test_a_renamed_key_is_followed_in_one_partition_alone(tmp_path: Path) -> None:
     assert under(names(opened(tmp_path)), WAS, KEYED) == [["id", "a"]] * 2
     assert under(names(opened(tmp_path), 2), WAS, KEYED) == [["id", "a"], ["no", "a"]]

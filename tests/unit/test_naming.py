@@ -10,7 +10,7 @@ import pytest
 from cdc.errors import ViewError
 from views.definition import parse_view
 from views.maintained import resolve_view
-from views.naming import Naming, begun, called_now, grown, is_unproven, seen
+from views.naming import Naming, begun, called_now, exchanged, grown, is_unproven, seen
 from views.resolve import resolve
 from views.tables import TableColumn, TableVersion
 from views.types import INT4, PgType
@@ -136,6 +136,21 @@ def test_names_alone_are_certain_behind_a_version_that_they_continue(
     assert not is_unproven(unknown, begun(unknown), known)
 
 
+def test_a_version_whose_names_are_others_columns_now_is_told() -> None:
+    """Of one ``schema_id``: a dropped, b renamed to a, another b added."""
+    first = replace(table((1, "id"), (2, "a"), (3, "b")), schema_id="one")
+    shifted = replace(first, columns=table((1, "id"), (3, "a"), (4, "b")).columns)
+    naming = grown(begun(first), [first])
+    assert exchanged(naming, [first]) == []
+    assert exchanged(grown(naming, [shifted]), [shifted]) == ["a"]
+    # A new column in the place of the last one is none of the generation's: who reads it stops.
+    replaced = replace(first, columns=table((1, "id"), (2, "a"), (4, "b")).columns)
+    after = grown(naming, [replaced])
+    assert exchanged(after, [replaced]) == []
+    assert seen(replaced, after).column("b") is None
+    assert exchanged(naming, [replace(shifted, oid=OID + 1)]) == []
+
+
 def test_attnums_of_the_first_version_may_become_known_later() -> None:
     unknown = table((None, "id"), (None, "a"), (None, "b"), oid=0)
     naming = begun(unknown)
@@ -143,7 +158,7 @@ def test_attnums_of_the_first_version_may_become_known_later() -> None:
     renamed = table((1, "id"), (2, "x"), (3, "b"))
     assert grown(naming, [unknown, renamed]) == naming
     assert seen(renamed, naming) is renamed
-    assert grown(naming, [renamed, WAS]) == NAMING
+    assert grown(naming, [renamed, WAS]) == grown(NAMING, [renamed])
 
 
 def test_a_type_that_changed_is_the_versions_own() -> None:
