@@ -80,7 +80,7 @@ class FoldedKeeper:
 
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
             assert self._model is not None
-            self._names.refuse_parked(self._parking.letters)
+            self._names.refuse_parked(self._parking.letters, flowing)
             whole = flowing is records  # nothing is parked
             read = self._small.read([self._model], begin, end) if whole else None
             documents, has_gaps = applier.takes_documents, False
@@ -176,6 +176,7 @@ class FoldedKeeper:
                     f"{fault.message}, which {self._config.source.name}.__schemas does not hold",
                     "what else writes to this topic?",
                 ) from None
+            self._names.refuse_parked(self._parking.letters, records)
         return self._evaluate(records, few, read, has_gaps)
 
     def _evaluate(
@@ -199,7 +200,6 @@ class FoldedKeeper:
         model = self._read_model()
         if list(model.versions.items()) == list(before.versions.items()):
             return False
-        self._names.refuse_parked(self._parking.letters)
         self._model = model
         self._small.forget()
         if model.columns != before.columns:

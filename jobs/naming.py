@@ -6,14 +6,16 @@ them, so that RENAME COLUMN changes nothing but how events are read.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
 from cdc.errors import ViewError
-from cdc.events.parked import Letters
+from cdc.events.parked import Letters, spelled
 from cdc.kafka.broker import Broker
 from cdc.topics import table_topic
 from jobs.generations import read_generations
@@ -36,7 +38,7 @@ class Names:
         self._broker, self._source = broker, source
         self._definition, self._state = definition, state
         self._namings: dict[str, Naming] = {}
-        self._respelled: dict[str, tuple[str, ...]] = {}
+        self._respelled: dict[str, set[tuple[str, ...]]] = {}
 
     def anew(self, found: Mapping[str, Versions]) -> dict[str, Versions]:
         """As ``under``, of a generation that begins now: with the newest versions."""
@@ -58,11 +60,11 @@ class Names:
                     REFUSED_HINT,
                 )
         named = {table: self._seen(self._namings[table], found[table]) for table in found}
-        newest = {table: list(versions.values())[-1] for table, versions in named.items()}
+        keys = {table: keys_as_sent(versions.values()) for table, versions in found.items()}
         self._respelled = {
-            self._topic(newest[table]): (newest[table].as_sent or newest[table]).key
-            for table, versions in named.items()
-            if len(keys_as_sent(versions.values())) > 1
+            self._topic(next(iter(found[table].values()))): sent
+            for table, sent in keys.items()
+            if len(sent) > 1
         }
         return named
 
@@ -73,13 +75,22 @@ class Names:
                 found[id_] = replace(version, refused=self._unproven(version))
         renamed = [id_ for id_, one in found.items() if one.key != versions[id_].key]
         if renamed and not self._in_order(versions[renamed[0]]):
-            return found | {id_: versions[id_] for id_ in renamed}
+            for id_ in renamed:
+                if all(found[id_].column(part) for part in found[id_].key):
+                    found[id_] = replace(versions[id_], refused=self._moved(versions[id_]))
         return found
 
     def _unproven(self, version: TableVersion) -> str:
         return (
             f"view {self._definition.name}: which columns these of {version.name} are is not"
             f" certain ({version.describe()}): it was altered again before capture could ask"
+        )
+
+    def _moved(self, version: TableVersion) -> str:
+        return (
+            f"view {self._definition.name}: key columns of {version.name} were renamed"
+            f" ({', '.join(version.key)} now), and its topic has several partitions: under a new"
+            " key a row's events may be in another one"
         )
 
     def _in_order(self, table: TableVersion) -> bool:
@@ -95,14 +106,21 @@ class Names:
         """Keep the names that ``under`` used: the SQL fits them."""
         self._state.remember_namings(self._namings)
 
-    def refuse_parked(self, letters: Letters) -> None:
-        """Raise ``ViewError`` where a key waits under a name that its next events do not have."""
-        for owner in letters.keys if self._respelled else ():
-            now = self._respelled.get(owner.topic)
-            if now is not None and owner.key[:1] == b"{" and {*json.loads(owner.key)} != {*now}:
+    def refuse_parked(self, letters: Letters, records: DataFrame) -> None:
+        """Raise ``ViewError`` where a key waits under names that events among ``records``, which
+        flow, do not have: whether these are its later ones is not known."""
+        for topic, sent in self._respelled.items():
+            parked = {spelled(owner.key) for owner in letters.keys if owner.topic == topic}
+            parked &= sent  # others are no events' keys
+            if not parked:
+                continue
+            names = F.json_object_keys(F.col("key").cast("string")).alias("names")
+            rows = records.where(F.col("topic") == topic).select(names).distinct().collect()
+            flowing = {tuple(row.names) for row in rows if row.names is not None} & sent
+            if flowing and (len(parked) > 1 or flowing != parked):
                 name = self._definition.name
                 raise ViewError(
-                    f"view {name}: a key column of {owner.topic} was renamed while keys of it are"
+                    f"view {name}: a key column of {topic} was renamed while keys of it are"
                     " parked: their later events would not be known as theirs",
                     f"`headwater dlq retry {name}` or `headwater dlq discard {name}`, then go on",
                 )

@@ -8,7 +8,7 @@ from contextlib import suppress
 import orjson
 
 from cdc.errors import SourceError
-from cdc.events.parked import Letters
+from cdc.events.parked import Letters, spelled
 from cdc.source.postgres import identifier, literal
 from cdc.topics import table_topic
 from verification.scope import names_now, published_rows
@@ -37,7 +37,7 @@ def parked_rows(
     if isinstance(view, ResolvedView):
         rows_of = key_reader(view, versions)
         keys = (owner.key for owner in letters.keys)
-        found = (rows_of(key, "a dead letter") for key in keys if key[:1] == b"{")
+        found = (rows_of(key, "a dead letter") for key in keys if spelled(key))
         return {key for keys in found for key in keys}
     rows = set[bytes]()
     for query in _queries(view, letters, source, name):
@@ -55,7 +55,7 @@ def _queries(
     for table in {table.name: table for table in view.tables.values()}.values():
         topic = table_topic(name, table.schema, table.table)
         keys = [owner.key for owner in letters.keys if owner.topic == topic]
-        keys = [key for key in keys if key[:1] == b"{"]
+        keys = [key for key in keys if spelled(key)]
         if not keys:
             continue
         relations = {
@@ -96,7 +96,7 @@ def _renamed(
     """The key under the names of now, ``called`` being what it may have them by."""
     values = orjson.loads(key)
     for names in called:
-        if values.keys() >= set(names):
+        if tuple(values) == tuple(names):
             found = zip(table.key, names, strict=True)
             return orjson.dumps(
                 {now.get(part, part): values[name] for part, name in found}

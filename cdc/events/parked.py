@@ -107,6 +107,15 @@ def fate(value: bytes) -> Fate:
         return Fate("", None)
 
 
+def spelled(key: bytes) -> tuple[str, ...]:
+    """The names of a key's columns, as an event has them; none for what is no event's key."""
+    try:
+        values = json.loads(key)
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(values) if isinstance(values, dict) else ()
+
+
 @dataclass(slots=True)
 class Letters:
     """Those of one generation: the open ones by id, in the order of the topic, and the ids of those

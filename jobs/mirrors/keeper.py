@@ -132,7 +132,7 @@ class MirroredKeeper:
         begin, generation = self._state.batch_begin(number), self._state.generation
 
         def folded_of(flowing: DataFrame, read: Sequence[FewRecord] | None) -> dict[str, pa.Table]:
-            self._names.refuse_parked(self._parking.letters)
+            self._names.refuse_parked(self._parking.letters, flowing)
             return self._folding.batch(flowing, begin, end, read)
 
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:

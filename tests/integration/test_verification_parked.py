@@ -51,6 +51,7 @@ def test_rows_are_told_by_the_keys_of_their_tables_and_by_their_own(dsn: str) ->
         found = parked_rows(view, letters, source, "shop")
         assert {unpacked(key) for key in found} == {(1,)}
         letters.add([letter("customers", '{"id":3}'), letter("customers", '{"id":"odd"}')])
+        letters.add([letter("customers", "{oops"), letter("orders", "{oops")])
         assert parked_rows(view, letters, source, "shop") == found  # a key that is none
         letters = Letters()
         letters.add([letter("customers", '{"id":2}')])

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from cdc.errors import ViewError
 from cdc.events.parked import Letter, Letters
 from jobs.naming import Names
 from jobs.state import Beginning, ViewState, declared, open_state
 from jobs.versions import Versions
+from tests.events import Record, event, kafka_frame
 from views.definition import parse_view
 from views.maintained import resolve_view
 from views.resolve import resolve
@@ -134,14 +137,73 @@ def test_a_renamed_key_is_followed_in_one_partition_alone(tmp_path: Path) -> Non
     assert under(names(opened(tmp_path), 2), WAS, RENAMED) == [["id", "a"]] * 2
 
 
-def test_parked_keys_have_to_be_settled_before_their_name_changes(tmp_path: Path) -> None:
-    found, letters = names(opened(tmp_path)), Letters()
-    letters.add([Letter(TOPIC, 0, 1, b'{"id":1}', b"{}", 2, None, 1, 1, "odd")])
-    under(found, WAS, RENAMED)
-    found.refuse_parked(letters)
-    under(found, WAS, KEYED)
-    with pytest.raises(ViewError, match=r"a key column of shop\.public\.t was renamed"):
-        found.refuse_parked(letters)
+def test_keys_that_take_each_others_names_are_not_followed_over_several(tmp_path: Path) -> None:
+    both = replace(version("a b", 1, 2), key=("a", "b"))
+    swapped = replace(version("b a", 1, 2), key=("b", "a"))
+    of_table: Versions = {one.schema_id: one for one in (both, swapped)}
+    under(names(opened(tmp_path)), both)
+    (named,) = names(opened(tmp_path), 2).under({"public.t": of_table}).values()
+    assert [bool(one.refused) for one in named.values()] == [False, True]
+    assert "its topic has several partitions" in named[swapped.schema_id].refused
+    (named,) = names(opened(tmp_path)).under({"public.t": of_table}).values()
+    assert [bool(one.refused) for one in named.values()] == [False, False]
+
+
+def test_another_column_as_the_key_is_not_the_old_one_over_several_either(tmp_path: Path) -> None:
+    another = replace(version("a id", 2, 3), key=("id",))
+    under(names(opened(tmp_path)), WAS)
+    of_table: Versions = {one.schema_id: one for one in (WAS, another)}
+    for partitions in (1, 2):
+        (named,) = names(opened(tmp_path), partitions).under({"public.t": of_table}).values()
+        assert named[another.schema_id].key == ("id (another column)",)
+
+
+def parked(*keys: bytes) -> Letters:
     letters = Letters()
-    letters.add([Letter(TOPIC, 0, 2, b'{"no":1}', b"{}", 2, None, 1, 1, "odd")])
-    found.refuse_parked(letters)
+    rows = [Letter(TOPIC, 0, i, key, b"{}", 2, None, 1, 1, "odd") for i, key in enumerate(keys)]
+    letters.add(rows)
+    return letters
+
+
+def of_topic(spark: SparkSession, *records: Record) -> DataFrame:
+    return kafka_frame(spark, records).withColumn("topic", F.lit(TOPIC))
+
+
+@pytest.mark.parametrize(
+    ("keys", "flowing", "is_refused"),
+    [
+        ([b'{"id":1}'], "id", False),
+        ([b'{"id":1}'], "no", True),
+        ([b'{"no":1}'], "no", False),
+        ([b'{"no":1}'], "id", True),  # renamed back
+        ([b'{"id":1}', b'{"no":2}'], "no", True),
+        ([b"{oops", b"[1]", b"\xff", b'{"other":1}'], "no", False),  # no events' keys
+        ([b"{oops", b'{"id":1}'], "other", False),
+    ],
+)
+def test_parked_keys_have_to_be_settled_before_events_flow_under_another_name(
+    spark: SparkSession, tmp_path: Path, keys: list[bytes], flowing: str, is_refused: bool
+) -> None:
+    found, row = names(opened(tmp_path)), {flowing: 3}
+    records = of_topic(spark, event(1, 1, row, key=(flowing,)), (b"{oops", b""))
+    under(found, WAS, RENAMED)
+    found.refuse_parked(parked(*keys), records)
+    under(found, WAS, KEYED)
+    if is_refused:
+        with pytest.raises(ViewError, match=r"a key column of shop\.public\.t was renamed"):
+            found.refuse_parked(parked(*keys), records)
+    else:
+        found.refuse_parked(parked(*keys), records)
+
+
+def test_keys_that_exchange_names_are_told_by_their_order(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    both = replace(version("a b", 1, 2), key=("a", "b"))
+    swapped = replace(version("b a", 1, 2), key=("b", "a"))
+    found = names(opened(tmp_path))
+    under(found, both, swapped)
+    records = of_topic(spark, event(1, 1, {"a": 1, "b": 2}, key=("b", "a")))
+    found.refuse_parked(parked(b'{"b":1,"a":2}'), records)
+    with pytest.raises(ViewError, match="was renamed while keys"):
+        found.refuse_parked(parked(b'{"a":1,"b":2}'), records)
