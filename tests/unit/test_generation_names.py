@@ -17,6 +17,7 @@ from jobs.naming import Names
 from jobs.state import Beginning, ViewState, declared, open_state
 from jobs.versions import Versions
 from tests.events import Record, event, kafka_frame
+from verification.parked import _renamed
 from views.definition import parse_view
 from views.maintained import resolve_view
 from views.resolve import resolve
@@ -207,3 +208,13 @@ def test_keys_that_exchange_names_are_told_by_their_order(
     found.refuse_parked(parked(b'{"b":1,"a":2}'), records)
     with pytest.raises(ViewError, match="was renamed while keys"):
         found.refuse_parked(parked(b'{"a":1,"b":2}'), records)
+
+
+def test_a_parked_key_is_read_by_the_names_it_is_spelled_with() -> None:
+    """Of two columns that took each other's names only their order tells."""
+    both = replace(version("a b", 1, 2), key=("a", "b"))
+    now = {"a": "b", "b": "a"}
+    called = [("b", "a"), ("a", "b")]
+    old, new = b'{"a":1,"b":2}', b'{"b":1,"a":2}'
+    for key in (old, new):
+        assert json.loads(_renamed(key, called, both, now)) == {"b": 1, "a": 2}
