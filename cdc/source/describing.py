@@ -128,8 +128,8 @@ class Describer:
 
         A column is known by its attnum. One that is no longer there, or not of that type, is
         ``UNCHANGED``: whoever changed the table since then has settled what becomes of its values.
-        So are all where attnums are not known and the table has other columns now: a name may be
-        another column's. Raises ``RetryableError`` for a table that is altered meanwhile.
+        Where attnums are not known it is known by name and type (``present``). Raises
+        ``RetryableError`` for a table that is altered meanwhile.
         """
         if not relation.key:
             return None
@@ -218,12 +218,16 @@ def present(relation: Relation, columns: Mapping[int, tuple[str, int]]) -> list[
     """The attnum by which each column is still there, with its type; None for one that is not.
 
     ``columns`` are those of now, by attnum, with name and type. Where the relation's attnums are
-    not known all are None, but if the table has just these columns.
+    not known it is those of the same name and type, if they stand in the same order: names that
+    were exchanged do not.
     """
     sent = [(column.name, column.type.oid) for column in relation.columns]
     numbers = [column.attnum for column in relation.columns]
     if None in numbers:
-        return list(columns) if list(columns.values()) == sent else [None] * len(sent)
+        named = {said: attnum for attnum, said in columns.items()}
+        found = [named.get(said) for said in sent]
+        known = [attnum for attnum in found if attnum is not None]
+        return found if known == sorted(known) else [None] * len(sent)
     types = {attnum: type_oid for attnum, (_, type_oid) in columns.items()}
     pairs = zip(numbers, sent, strict=True)
     return [
