@@ -60,7 +60,7 @@ def lose(setting: EveryStore) -> None:
 
 
 def newer(setting: EveryStore) -> None:
-    """Something that is newer than any of that."""
+    """Something that is newer than any of that: in a batch of its own, if that was applied."""
     setting.lsn += 100
     setting.customer(9, f"at {setting.lsn}")
 
@@ -78,6 +78,7 @@ def test_killed_between_any_two_steps_of_a_replay_the_store_is_right_in_the_end(
     setting.order(2, "second", 3)
     setting.drop(4)
     setting.poison(5)
+    calm(setting)
     newer(setting)
     calm(setting)
     lose(setting)
