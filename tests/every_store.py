@@ -172,6 +172,14 @@ class EveryStore:
         wait_until(done, "all views to be at the end", 400)
         self.check(self.expected())
 
+    def calm(self) -> None:
+        """A driver applies all there is, and every store is right."""
+        driver = self.started()
+        try:
+            self.settled(driver)
+        finally:
+            self.forget(driver)
+
     def check(self, expected: Expected) -> None:
         """Each store has the rows, and what is parked was written once."""
         assert self.shown() == expected.shown

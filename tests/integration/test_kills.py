@@ -88,15 +88,6 @@ def rounds(points: Mapping[str, tuple[str, ...]]) -> Iterator[dict[str, str]]:
         yield {name: point for name, point in zip(points, each, strict=True) if point}
 
 
-def calm(setting: EveryStore) -> None:
-    """A driver applies all there is, and every store is right."""
-    driver = setting.started()
-    try:
-        setting.settled(driver)
-    finally:
-        setting.forget(driver)
-
-
 def test_killed_between_any_two_steps_every_store_is_right_and_no_letter_is_doubled(
     setting: EveryStore,
 ) -> None:
@@ -108,7 +99,7 @@ def test_killed_between_any_two_steps_every_store_is_right_and_no_letter_is_doub
     """
     setting.customer(1, "Ada")
     setting.order(1, "first", 1, 2, 3)
-    calm(setting)
+    setting.calm()
 
     def some(number: int) -> None:
         setting.customer(1, f"Ada {number}")
@@ -125,7 +116,7 @@ def test_killed_between_any_two_steps_every_store_is_right_and_no_letter_is_doub
     for change, points in ((some, SMALL), (truncated, TRUNCATED)):
         for number, each in enumerate(rounds(points), 100):
             killed(setting, each, partial(change, number))
-    calm(setting)
+    setting.calm()
     assert _passed(setting) >= STEPS.keys() - {"merge by spark"}
 
 
@@ -150,7 +141,7 @@ def test_killed_as_executors_write_and_workers_killed_every_store_is_right(
     rows, and the views go on; then the driver is."""
     setting.customer(1, "Ada")
     setting.order(1, "first", 1, 2, 3)
-    calm(setting)
+    setting.calm()
     setting.order(1, "many", *FIRST)
     for points in rounds(LARGE):
         driver = setting.started()
@@ -158,7 +149,7 @@ def test_killed_as_executors_write_and_workers_killed_every_store_is_right(
             setting.armed(driver, points)
         finally:
             setting.forget(driver)
-    calm(setting)
+    setting.calm()
     assert "merge by spark" in _passed(setting)
 
     setting.order(1, "changed", *FIRST)
@@ -173,7 +164,7 @@ def test_killed_as_executors_write_and_workers_killed_every_store_is_right(
     finally:
         setting.forget(driver)
         proxy[1].release()
-    calm(setting)
+    setting.calm()
 
 
 def partly(setting: EveryStore, driver: Driver, known: int) -> int:

@@ -37,15 +37,6 @@ def setting(
     made.broker.close()
 
 
-def calm(setting: EveryStore) -> None:
-    """A driver applies all there is, and every store is right."""
-    driver = setting.started()
-    try:
-        setting.settled(driver)
-    finally:
-        setting.forget(driver)
-
-
 def begun_again(setting: EveryStore, place: str) -> None:
     view = setting.views["joined"]
     config = Config.model_validate(setting.config)
@@ -73,14 +64,14 @@ def test_killed_between_any_two_steps_of_a_replay_the_store_is_right_in_the_end(
     setting.customer(1, "Ada")
     setting.customer(2, "Bob")
     setting.order(1, "first", 1, 2, 3, 4)
-    calm(setting)
+    setting.calm()
     setting.customer(1, "Ada L.")
     setting.order(2, "second", 3)
     setting.drop(4)
     setting.poison(5)
-    calm(setting)
+    setting.calm()
     newer(setting)
-    calm(setting)
+    setting.calm()
     lose(setting)
     begun_again(setting, "beginning")
     if news:
@@ -92,4 +83,4 @@ def test_killed_between_any_two_steps_of_a_replay_the_store_is_right_in_the_end(
             setting.armed(driver, {"joined": point})
         finally:
             setting.forget(driver)
-    calm(setting)
+    setting.calm()
