@@ -71,7 +71,7 @@ def translate(error: BaseException, view: str) -> HeadwaterError:
     if _is_data(error) or state.startswith(_DATA) or condition in _HINTS:
         said = condition or type(error).__name__
         return UnfitValueError(f"view {view}: Spark stopped with {said}", _HINTS.get(condition, ""))
-    if "KAFKA_DATA_LOSS" in text:
+    if _GONE.search(text):
         return LogError(
             f"view {view}: Kafka no longer holds what the checkpoint reads next",
             "retention removed it or the topic was recreated: rebuild the view",
@@ -123,6 +123,8 @@ _JAVA = re.compile(r"^(?:Caused)?(?: by)?: ((?:[a-z]\w*\.)+\w+)", re.MULTILINE)
 """The classes of a Java exception and its causes, in its text; the messages may quote values."""
 
 
+# As Spark plans a batch, or as a task reads it.
+_GONE = re.compile(r"KAFKA_DATA_LOSS|kafka\.clients\.consumer\.OffsetOutOfRangeException")
 # Kafka's clients inside Spark: a broker that restarts, an election, a cut connection.
 _AWAY = re.compile(
     r"org\.apache\.kafka\.common\.(?:errors\.)?("
