@@ -20,6 +20,7 @@ from jobs.project import (
     filled_events_of,
     filled_rows_of,
     loaded_rows_of,
+    newest_rows_of,
     rows_of,
 )
 from jobs.returning import Returning
@@ -53,6 +54,11 @@ class Model:
         self.rows = (each_row_of if every else rows_of)(view, versions)
 
     @cached_property
+    def newest_rows(self) -> Step:
+        """For what ``jobs.newest`` leaves of a large batch."""
+        return newest_rows_of(self.view, self.versions)
+
+    @cached_property
     def filled_rows(self) -> Step:
         """Built when a batch first has gaps: most views never meet one."""
         return filled_rows_of(self.view, self.versions)
@@ -82,6 +88,18 @@ def evaluate(model: Model, records: DataFrame, few: bool = False) -> tuple[DataF
     if here is not None:
         return here
     rows, counted = _held(model.rows(records))
+    if counted.gaps:
+        with released(rows):
+            return _held(model.filled_rows(records))
+    return rows, counted
+
+
+def evaluate_newest(
+    model: Model, newest: DataFrame, records: DataFrame
+) -> tuple[DataFrame, Account]:
+    """As ``evaluate``, of the ``newest`` of a batch's records; where one leaves a value out, all
+    of them are looked through for it."""
+    rows, counted = _held(model.newest_rows(newest))
     if counted.gaps:
         with released(rows):
             return _held(model.filled_rows(records))

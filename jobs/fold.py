@@ -24,6 +24,7 @@ from views.tables import REFUSED_HINT, TableVersion
 Step = Callable[[DataFrame], DataFrame]
 EVENT = "__event"
 NO_EVENT = "not an event of Headwater"
+RECORDS, OLDEST_US = "records", "oldest_us"
 DELETE, SNAPSHOT, TRUNCATE, UPDATE = "d", "r", "t", "u"
 _FILLED = "map<string, string>"
 _VALUE = "struct<text string, schema_id string>"
@@ -38,15 +39,21 @@ _SOURCE = (
 
 
 def parse(
-    columns: Sequence[str], versions: Mapping[str, TableVersion], *, streamed: bool = True
+    columns: Sequence[str],
+    versions: Mapping[str, TableVersion],
+    *,
+    streamed: bool = True,
+    newest: bool = False,
 ) -> Step:
-    """Records of the Kafka source to ``key``, ``position`` and ``change``, tombstones dropped.
+    """Records of the Kafka source to ``key``, ``position``, ``change``, ``records``, of which each
+    is one, and ``oldest_us``, when a streamed one was committed. Tombstones are dropped.
 
     ``columns`` of the row images are read, each as the text the event carries; one that an event
     does not have is NULL. ``versions`` of the table, by ``schema_id``, tell what events call them.
     A record that is not an event of Headwater raises ``LogError`` when it is read, an event of a
     version that is refused ``ViewError``, also where a later one replaces it. Without
-    ``streamed`` ones no value is left out: no UPDATE is among them.
+    ``streamed`` ones no value is left out: no UPDATE is among them. Where only the ``newest`` are
+    left of what a batch has of a key, they tell themselves how many they are (``jobs.newest``).
     """
     text, source = F.col("value").cast("string"), F.col("event.source")
     sent = Sent(versions, source["schema_id"])
@@ -58,6 +65,7 @@ def parse(
         F.from_json(once, _value(sent.names(columns)), JSON_OPTIONS).alias("event"),
         F.concat_ws("-", "topic", "partition", "offset").alias("record"),
         (text.contains(PLACEHOLDER) if streamed else F.lit(False)).alias("partial"),
+        *((RECORDS, OLDEST_US) if newest else ()),
     ]
     foreign = fault(FOREIGN_RECORD, NO_EVENT, F.col("record"), "what else writes to this topic?")
     known = F.col("event.op").isNotNull() & source["ordinal"].isNotNull()
@@ -79,6 +87,14 @@ def parse(
     position = F.struct(lsn.alias("commit_lsn"), source["ordinal"].alias("ordinal"))
     key = sent.key(F.col("key"))
     parsed = [key.alias("key"), position.alias("position"), change.alias("change")]
+    parsed += (
+        [F.col(RECORDS), F.col(OLDEST_US)]
+        if newest
+        else [
+            F.lit(1).cast("bigint").alias(RECORDS),
+            F.when(F.col("event.op") != SNAPSHOT, source["ts_us"]).alias(OLDEST_US),
+        ]
+    )
     return lambda records: records.where("value IS NOT NULL").select(*read).select(*parsed)
 
 
@@ -106,17 +122,15 @@ def fold() -> Step:
     tells that an earlier change of the batch may have the values, which is for ``fold_filling`` to
     find out.
     """
-    gap = F.col("change.partial") & (F.col("records") > 1)
+    gap = F.col("change.partial") & (F.col(RECORDS) > 1)
     last, event = _last(), _event(F.col("change.image"), gap, F.lit(None).cast(_FILLED))
     return lambda events: events.groupBy("key").agg(*last).select(event)
 
 
 def unfolded() -> Step:
     """As ``fold`` of events that have a key each of their own: rows of one clean snapshot."""
-    records = F.lit(1).cast("bigint").alias("records")
-    oldest = F.lit(None).cast("bigint").alias("oldest_us")
     event = _event(F.col("change.image"), F.lit(False), F.lit(None).cast(_FILLED))
-    return lambda events: events.select("*", records, oldest).select(event)
+    return lambda events: events.select(event)
 
 
 def fold_filling(columns: Sequence[str], large: Sequence[str]) -> Step:
@@ -139,19 +153,12 @@ def each(columns: Sequence[str], large: Sequence[str]) -> Step:
     A placeholder is replaced by the value if an earlier event of the batch holds it, none that was
     deleted in between.
     """
-    oldest = F.when(F.col("change.op") != SNAPSHOT, F.col("change.committed_us"))
-    one: list[Column | str] = [
-        "*",
-        F.lit(1).cast("bigint").alias("records"),
-        oldest.alias("oldest_us"),
-    ]
     if not large:
-        event = _event(F.col("change.image"), F.lit(False), F.lit(None).cast(_FILLED))
-        return lambda events: events.select(one).select(event)
+        return unfolded()
     known = F.when(F.col("change.partial"), _known_until(large)).alias("known")
     filled = F.transform_values("known", lambda _, value: value["schema_id"])
     event = _event(_filled(columns, large), F.lit(False), filled)
-    return lambda events: events.select([*one, known]).select(event)
+    return lambda events: events.select("*", known).select(event)
 
 
 def _known_until(large: Sequence[str]) -> Column:
@@ -174,12 +181,11 @@ def _known_until(large: Sequence[str]) -> Column:
 
 def _last() -> list[Column]:
     change, position = F.col("change"), F.col("position")
-    streamed_us = F.when(change["op"] != SNAPSHOT, change["committed_us"])
     return [
         F.max(position).alias("position"),
         F.max_by(change, position).alias("change"),
-        F.count(F.lit(1)).alias("records"),
-        F.min(streamed_us).alias("oldest_us"),
+        F.sum(RECORDS).alias(RECORDS),
+        F.min(OLDEST_US).alias(OLDEST_US),
     ]
 
 
@@ -197,8 +203,8 @@ def _event(image: Column, gap: Column, filled: Column) -> Column:
         change["unchanged"].alias("unchanged"),
         gap.alias("gap"),
         filled.alias("filled"),
-        "records",
-        "oldest_us",
+        RECORDS,
+        OLDEST_US,
     ).alias(EVENT)
 
 

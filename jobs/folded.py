@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -14,7 +15,7 @@ from cdc.kafka.broker import Broker, Offsets
 from cdc.lsn import Position
 from cdc.topics import table_topic
 from jobs.account import Account
-from jobs.applying import Applier, Model, evaluate, released
+from jobs.applying import Applier, Model, evaluate, evaluate_newest, released
 from jobs.changed import no_longer
 from jobs.described import described
 from jobs.faults import POISON, UnknownSchemaError, translate
@@ -22,7 +23,8 @@ from jobs.isolating import Poison, isolate
 from jobs.letters import LetterBox
 from jobs.loading import read_topics
 from jobs.naming import Names
-from jobs.offsets import batch_offsets, is_few, is_started
+from jobs.newest import newest_records
+from jobs.offsets import batch_offsets, is_few, is_many, is_started
 from jobs.parking import Parking
 from jobs.returning import Returning
 from jobs.sinks import Batch, Sink
@@ -32,6 +34,8 @@ from jobs.versions import Versions
 from views.definition import ViewDefinition
 from views.resolve import resolve
 from views.tables import TableVersion
+
+log = structlog.get_logger("apply")
 
 
 class FoldedKeeper:
@@ -89,7 +93,8 @@ class FoldedKeeper:
                 if made is not None and made[0] is not None:
                     return applier.apply(made[0], made[1], number), made[1]
                 has_gaps = made is not None and made[1].gaps > 0
-            held, counted = self._evaluated(flowing, few, read, has_gaps)
+            many = (begin, end) if whole and is_many(begin, end) else None
+            held, counted = self._evaluated(flowing, few, read, has_gaps, many)
             with released(held):
                 return applier.apply(held, counted, number), counted
 
@@ -159,12 +164,17 @@ class FoldedKeeper:
         return isolate(self._model, flowing, error, at_most)
 
     def _evaluated(
-        self, records: DataFrame, few: bool, read: Sequence[FewRecord] | None, has_gaps: bool
+        self,
+        records: DataFrame,
+        few: bool,
+        read: Sequence[FewRecord] | None,
+        has_gaps: bool,
+        many: tuple[Offsets, Offsets] | None,
     ) -> tuple[DataFrame, Account]:
         """The batch's rows, cached; once more if its events are of versions not read yet: then they
         are unknown, or hold what the older types do not."""
         try:
-            return self._evaluate(records, few, read, has_gaps)
+            return self._evaluate(records, few, read, has_gaps, many)
         except Exception as error:
             fault = translate(error, self._definition.name)
             if not isinstance(fault, POISON):
@@ -177,20 +187,43 @@ class FoldedKeeper:
                     "what else writes to this topic?",
                 ) from None
             self._names.refuse_parked(self._parking.letters, records)
-        return self._evaluate(records, few, read, has_gaps)
+        return self._evaluate(records, few, read, has_gaps, many)
 
     def _evaluate(
-        self, records: DataFrame, few: bool, read: Sequence[FewRecord] | None, has_gaps: bool
+        self,
+        records: DataFrame,
+        few: bool,
+        read: Sequence[FewRecord] | None,
+        has_gaps: bool,
+        many: tuple[Offsets, Offsets] | None,
     ) -> tuple[DataFrame, Account]:
         """``read`` are the same records, where they could be; ``has_gaps`` of those is known
-        already."""
+        already. ``many`` are where they begin and end, if the tasks may read them themselves."""
         assert self._model is not None
         if read is not None:
             evaluated = self._small.filled if has_gaps else self._small.evaluated
             found = evaluated(records.sparkSession, self._model, read)
             if found is not None:
                 return found
+        if many is not None and not self._every:
+            try:
+                return self._evaluated_newest(records, *many)
+            except Exception as error:
+                fault = translate(error, self._definition.name)
+                if isinstance(fault, POISON):
+                    raise
+                # Spark's own source says what is wrong, if it finds it, too.
+                log.warning("batch_read_again", view=self._definition.name, cause=str(fault))
         return evaluate(self._model, records, few)
+
+    def _evaluated_newest(
+        self, records: DataFrame, begin: Offsets, end: Offsets
+    ) -> tuple[DataFrame, Account]:
+        assert self._model is not None
+        refused = [id_ for id_, version in self._model.versions.items() if version.refused]
+        session, kafka = records.sparkSession, self._config.kafka
+        newest = newest_records(session, kafka, begin, end, refused)
+        return evaluate_newest(self._model, newest, records)
 
     def _learn(self) -> bool:
         """Read the table's versions again; the view may have gained columns. Whether there are new

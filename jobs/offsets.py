@@ -18,7 +18,8 @@ from pathlib import Path
 from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
 
-_FEW_RECORDS = 5_000
+FEW_RECORDS = 5_000
+MANY_RECORDS = 20_000
 
 
 def committed_batch(checkpoint: Path) -> int | None:
@@ -65,7 +66,12 @@ def records_between(begin: Offsets, end: Offsets) -> int:
 
 def is_few(begin: Offsets, end: Offsets) -> bool:
     """Whether a batch is so small that one task is done with it sooner than several."""
-    return records_between(begin, end) <= _FEW_RECORDS
+    return records_between(begin, end) <= FEW_RECORDS
+
+
+def is_many(begin: Offsets, end: Offsets) -> bool:
+    """Whether a batch is so large that its tasks had better read it themselves."""
+    return records_between(begin, end) >= MANY_RECORDS
 
 
 def rewind(checkpoint: Path, starts: Offsets) -> None:

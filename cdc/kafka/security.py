@@ -1,8 +1,8 @@
 """How a client proves itself to Kafka, and Kafka to it: one set of options for three clients.
 
 The options are librdkafka's, with underscores. What each client calls them stands here and
-nowhere else: ``for_librdkafka`` (what produces), ``for_kafka_python`` (topics, offsets, reading),
-``for_spark`` (what applies).
+nowhere else: ``for_librdkafka`` (what produces, and what reads much), ``for_kafka_python`` (topics,
+offsets, reading), ``for_spark`` (what applies).
 """
 
 from __future__ import annotations
@@ -82,6 +82,20 @@ def for_librdkafka(security: Security) -> dict[str, str]:
     settings = {_LIBRDKAFKA[name]: value for name, value in options(security).items()}
     if not security.ssl_check_hostname:
         settings["ssl.endpoint.identification.algorithm"] = "none"
+    return settings
+
+
+def for_librdkafka_elsewhere(security: Security) -> dict[str, str]:
+    """As ``for_librdkafka``, for clients on other machines too: files are read now.
+
+    Raises ``ConfigError`` for a file that cannot be read.
+    """
+    settings = for_librdkafka(security)
+    for option, path in options(security).items():
+        if option in FILES:
+            name = _LIBRDKAFKA[option]
+            del settings[name]
+            settings[name.replace(".location", ".pem")] = _pem(option, path)
     return settings
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import redis
 from deltalake import DeltaTable, QueryBuilder
 
-from jobs.sinks.writing import DRIVER_ROWS
+from jobs.offsets import MANY_RECORDS
 from stack.guardian import Guardian
 from stack.jars import jars
 from stack.process import kill
@@ -24,7 +24,7 @@ from tests.spark_cluster import HOME, LOCAL, ROOT, Cluster, standalone
 from tests.waiting import wait_until
 from tests.written import V1, Log, row, v1
 
-ROWS = DRIVER_ROWS + 1_000
+ROWS = MANY_RECORDS + 1_000
 """Of a batch: executors write its rows, from Python."""
 LIMIT_S = 900.0
 _HEADWATER = (sys.executable, "-c", "from cdc.cli.app import main; main()")

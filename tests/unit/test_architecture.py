@@ -29,7 +29,7 @@ KERNEL = (
 
 # Which module may import a third-party client: the one place that knows it.
 CLIENTS = {
-    "confluent_kafka": ("cdc.kafka.client", "cdc.kafka.producer"),
+    "confluent_kafka": ("cdc.kafka.client", "cdc.kafka.producer", "cdc.kafka.stretches"),
     "kafka": ("cdc.kafka.broker",),
     "psycopg": (
         "cdc.source.postgres",
@@ -46,7 +46,15 @@ CLIENTS = {
     "redis": ("jobs.sinks", "stack.redis"),
     "sqlglot": ("views",),
     "numpy": ("cdc.columnar",),
-    "pyarrow": ("cdc.columnar", "jobs.small", "jobs.sinks", "jobs.mirrors", "jobs.texts"),
+    "msgspec": ("jobs.newest",),
+    "pyarrow": (
+        "cdc.columnar",
+        "jobs.newest",
+        "jobs.small",
+        "jobs.sinks",
+        "jobs.mirrors",
+        "jobs.texts",
+    ),
     "deltalake": ("jobs.mirrors", "jobs.sinks"),
 }
 # What each folder may import of ours besides itself.
@@ -59,7 +67,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "views": KERNEL,
     # bulk: a view's dead letters are few, and durable before its batch goes on
     "jobs": (*KERNEL, "cdc.config", "cdc.kafka.broker", "cdc.kafka.bulk", "cdc.kafka.security",
-             "views", "stack.jars", "stack.java"),
+             "cdc.kafka.stretches", "views", "stack.jars", "stack.java"),
     "migrations": ("cdc.errors", "cdc.source.postgres"),
     "stack": ("cdc.errors",),
 }  # fmt: skip

@@ -9,7 +9,13 @@ import pytest
 
 from cdc.config import Kafka, parse_config
 from cdc.errors import ConfigError
-from cdc.kafka.security import for_kafka_python, for_librdkafka, for_spark, quoted
+from cdc.kafka.security import (
+    for_kafka_python,
+    for_librdkafka,
+    for_librdkafka_elsewhere,
+    for_spark,
+    quoted,
+)
 
 SECRET = "s3cr3t"
 SIGNED_IN = {
@@ -117,6 +123,22 @@ def test_each_client_is_told_the_same_in_its_own_words() -> None:
             f'username="shop" password="{SECRET}";'
         ),
         "kafka.ssl.endpoint.identification.algorithm": "",
+    }
+
+
+def test_a_client_on_another_machine_is_given_what_files_hold(tmp_path: Path) -> None:
+    held = {
+        "ca": "-----BEGIN CERTIFICATE-----\nca\n-----END CERTIFICATE-----\n",
+        "certificate": "-----BEGIN CERTIFICATE-----\nours\n-----END CERTIFICATE-----\n",
+        "key": "-----BEGIN PRIVATE KEY-----\nkey\n-----END PRIVATE KEY-----\n",
+    }
+    for name, text in held.items():
+        (tmp_path / name).write_text(text)
+    files = {f"ssl_{name}_location": str(tmp_path / name) for name in held}
+    options = kafka(security_protocol="SSL", **files)
+    assert for_librdkafka_elsewhere(options) == {
+        "security.protocol": "SSL",
+        **{f"ssl.{name}.pem": text for name, text in held.items()},
     }
 
 
