@@ -16,6 +16,7 @@ Between batches small files are joined and those of old versions deleted (``jobs
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
@@ -32,7 +33,7 @@ from jobs.sinks.merge import bounds, match, newer, of, updated
 from jobs.sinks.refusing import TOLD, unkeyed, unknown_values
 from jobs.sinks.schema import quoted
 from jobs.sinks.transactions import confined, numbered
-from jobs.sinks.writing import kept
+from jobs.sinks.writing import held_bytes, kept
 
 _CONTROL = (StructField(COMMIT_LSN, LongType()), StructField(ORDINAL, LongType()))
 
@@ -49,7 +50,8 @@ class DeltaSink:
 
     def apply(self, rows: DataFrame, batch: Batch) -> None:
         of = self._of
-        if small_table(of.path, of.columns, of.key, batch.keys) is not None:
+        size = partial(held_bytes, rows)
+        if small_table(of.path, of.columns, of.key, batch.keys, size) is not None:
             self._apply_here(rows, batch)
         else:
             self._apply_there(rows, batch)
@@ -89,7 +91,9 @@ class DeltaSink:
     def _is_empty(self) -> bool:
         """Asked until it is not: an append to a table that was removed would make it again."""
         if self._empty:
-            self._empty = self._of.run(lambda: self._of.table(self._spark).toDF().isEmpty())
+            here = opened(self._of.path)  # Spark reads the log of a table by jobs: two seconds
+            if here is None or here.file_uris():
+                self._empty = self._of.run(lambda: self._of.table(self._spark).toDF().isEmpty())
         return self._empty
 
     def truncate(self, before: Position, batch: Batch) -> None:  # noqa: ARG002

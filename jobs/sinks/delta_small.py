@@ -4,11 +4,13 @@ A MERGE by Spark is half a dozen jobs, a second or more for two rows. This one t
 milliseconds, and means the same: it writes where the batch is newer, under the same transaction
 number in the same log. What it is not for stays Spark's: large batches, large tables, whose files
 it would write anew where Spark marks rows as deleted, and what delta-rs does not know of Delta.
+
+An empty table takes more: there Spark first reads a log of which it has seen next to nothing yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any, Final
 
@@ -43,6 +45,8 @@ from jobs.sinks.writing import DRIVER_ROWS
 
 LARGEST_TABLE: Final = 32 << 20
 """Bytes of files: writing all of them anew costs less than Spark's jobs."""
+LARGEST_FIRST: Final = 64 << 20
+"""Bytes of rows that Spark holds: the first of a table, which come here as they are."""
 _KEYS: Final[tuple[type[DataType], ...]] = (
     *(ShortType, IntegerType, LongType, DecimalType, BooleanType, StringType),
     *(DateType, TimestampType, TimestampNTZType),
@@ -51,9 +55,12 @@ _KEYS: Final[tuple[type[DataType], ...]] = (
 _CONTROL: Final = (DELETED, UNCHANGED, COMMITTED_AT)
 
 
-def small_table(path: str, columns: StructType, key: Iterable[str], rows: int) -> DeltaTable | None:
-    """The table, None if a batch of up to so many rows is not to be written here."""
-    if rows > DRIVER_ROWS or not is_plain(columns):
+def small_table(
+    path: str, columns: StructType, key: Iterable[str], rows: int, size: Callable[[], int]
+) -> DeltaTable | None:
+    """The table, None if a batch of up to so many rows is not to be written here; ``size`` tells
+    what they take, in bytes."""
+    if not is_plain(columns):
         return None
     if not all(isinstance(columns[name].dataType, _KEYS) for name in key):
         return None
@@ -61,6 +68,8 @@ def small_table(path: str, columns: StructType, key: Iterable[str], rows: int) -
     if table is None:
         return None
     sizes = pa.table(table.get_add_actions()).column("size_bytes")
+    if rows > DRIVER_ROWS:
+        return table if not len(sizes) and size() <= LARGEST_FIRST else None
     return table if (pc.sum(sizes).as_py() or 0) <= LARGEST_TABLE else None
 
 

@@ -59,6 +59,12 @@ def kept(rows: DataFrame) -> Iterator[DataFrame]:
         held.unpersist()
 
 
+def held_bytes(rows: DataFrame) -> int:
+    """What Spark says that rows take which it holds; of others more than anybody has."""
+    plan: Any = rows._jdf.queryExecution().optimizedPlan()
+    return int(plan.stats().sizeInBytes())
+
+
 def write_documents(rows: DataFrame, at_most: int, write: Writer) -> None:
     """Give every row of ``Documents`` to ``write``; raises what it raises."""
     write_rows(rows, at_most, document_list, write)

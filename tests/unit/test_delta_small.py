@@ -32,7 +32,6 @@ from pyspark.sql.types import (
 from cdc.config import Delta
 from cdc.errors import RetryableError, ViewError
 from cdc.lsn import Position
-from jobs.sinks import Batch
 from jobs.sinks.delta import DeltaSink
 from jobs.sinks.delta_small import merge, small_table
 from jobs.sinks.delta_table import DeltaView
@@ -96,6 +95,11 @@ VALUES: list[dict[str, Any]] = [
 ]
 
 
+def none() -> int:
+    """How much it is, where nobody should ask."""
+    raise AssertionError("asked for")
+
+
 class Opened:
     """A table of a view, and both ways to write and to read it."""
 
@@ -109,21 +113,23 @@ class Opened:
     def small(self, *changes: Change) -> None:
         before = self.version
         self.feed.apply(*changes)
-        assert self._engines(before) <= {"delta-rs"}
+        assert self.engines(before) <= {"delta-rs"}
 
     def large(self, *changes: Change) -> None:
         """As it is written when many keys were touched."""
         before = self.version
         self.feed.number += 1
         rows = batch_rows(self._spark, self._columns, changes)
-        self.sink.apply(rows, Batch("v", self.feed.generation, self.feed.number, DRIVER_ROWS + 1))
-        assert "delta-rs" not in self._engines(before)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("jobs.sinks.delta_small.LARGEST_FIRST", 0)
+            self.sink.apply(rows, self.feed.batch(self.feed.number, DRIVER_ROWS + 1))
+        assert "delta-rs" not in self.engines(before)
 
     @property
     def version(self) -> int:
         return int(DeltaTable(self.path).version())
 
-    def _engines(self, after: int) -> set[str]:
+    def engines(self, after: int) -> set[str]:
         """Who made the versions since then."""
         commits = [one for one in DeltaTable(self.path).history() if one["version"] > after]
         return {str(one.get("engineInfo", "")).split(":")[0] for one in commits}
@@ -285,13 +291,44 @@ def test_what_is_left_to_spark(tmp_path: Path, columns: StructType, rows: int) -
     import pyarrow as pa
 
     write_deltalake(tmp_path, pa.table({"id": pa.array([1], pa.int64())}))
-    assert small_table(str(tmp_path), columns_of(LongType()), ("id",), 1) is not None
-    assert small_table(str(tmp_path), columns, ("id",), rows) is None
+    assert small_table(str(tmp_path), columns_of(LongType()), ("id",), 1, none) is not None
+    assert small_table(str(tmp_path), columns, ("id",), rows, none) is None
+
+
+def test_the_first_rows_of_a_table_are_written_here_up_to_their_size(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many they are, as Spark tells what those take that it holds."""
+    monkeypatch.setattr("jobs.sinks.delta_small.LARGEST_FIRST", 200_000)
+
+    def applied(name: str, rows: int) -> set[str]:
+        view = Opened(spark, tmp_path / name, NAMES)
+        changes = [upsert(1, i + 1, id=i, name="x" * 20) for i in range(rows)]
+        held = batch_rows(spark, NAMES, changes).persist()
+        try:
+            assert held.count() == rows
+            view.sink.apply(held, view.feed.batch(1, DRIVER_ROWS + 1))
+        finally:
+            held.unpersist()
+        assert sum(1 for _ in view.sink.scan()) == rows
+        return view.engines(0)
+
+    assert applied("small", 10) == {"delta-rs"}
+    assert "delta-rs" not in applied("large", 5_000)
+
+
+def test_later_rows_are_many_where_there_are_some(spark: SparkSession, tmp_path: Path) -> None:
+    view = Opened(spark, tmp_path, NAMES)
+    view.small(upsert(1, 1, id=1, name="a"))
+    changes = [upsert(2, 1, id=1, name="b"), upsert(2, 2, id=2, name="c")]
+    before = view.version
+    view.sink.apply(batch_rows(spark, NAMES, changes), view.feed.batch(2, DRIVER_ROWS + 1))
+    assert "delta-rs" not in view.engines(before)
 
 
 @pytest.mark.parametrize("path", ["s3://bucket/v", "hdfs:/v", "abfss://c@a.x.net/v"])
 def test_a_table_elsewhere_is_left_to_spark(path: str) -> None:
-    assert small_table(path, NAMES, ("id",), 1) is None
+    assert small_table(path, NAMES, ("id",), 1, none) is None
 
 
 def test_a_large_table_is_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,7 +336,7 @@ def test_a_large_table_is_left_to_spark(tmp_path: Path, monkeypatch: pytest.Monk
 
     write_deltalake(tmp_path, pa.table({"id": pa.array(range(100), pa.int64())}))
     monkeypatch.setattr("jobs.sinks.delta_small.LARGEST_TABLE", 10)
-    assert small_table(str(tmp_path), NAMES, ("id",), 1) is None
+    assert small_table(str(tmp_path), NAMES, ("id",), 1, none) is None
 
 
 @pytest.mark.parametrize(
@@ -319,4 +356,4 @@ def test_a_table_with_other_features_is_left_to_spark(
         f"create table delta.`{tmp_path}` (id bigint, name string) using delta"
         f" tblproperties ({', '.join(said)})"
     )
-    assert small_table(str(tmp_path), NAMES, ("id",), 1) is None
+    assert small_table(str(tmp_path), NAMES, ("id",), 1, none) is None
