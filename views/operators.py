@@ -7,9 +7,20 @@ from typing import Any
 
 from sqlglot import exp
 
-from views.terms import Scope, Term, adopt, cast, family, number, quote, readable
+from views.terms import (
+    Scope,
+    Term,
+    adopt,
+    cast,
+    family,
+    number,
+    quote,
+    readable,
+    replace_type,
+)
 from views.types import BOOL, DATE, FLOAT8, FLOATS, INTEGERS, TEXT, UNKNOWN, PgType, numeric
 
+_BPCHAR = PgType("bpchar")
 _DIGITS = {"int2": 5, "int4": 10, "int8": 19}
 COMPARED: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -65,6 +76,11 @@ def operands(node: exp.Expr, scope: Scope, *parts: exp.Expr) -> list[Term]:
     terms = [scope.compile(part) for part in parts]
     known = next((term.type for term in terms if term.type != UNKNOWN), TEXT)
     typed = [adopt(term, known, node, scope) for term in terms]
+    if any(term.type.name == "bpchar" for term in typed):
+        # PostgreSQL takes a varchar beside it for char, and the blanks of neither count.
+        typed = [
+            replace_type(term, _BPCHAR) if term.type.name == "varchar" else term for term in typed
+        ]
     return [readable(term, part, scope) for term, part in zip(typed, parts, strict=True)]
 
 
