@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,9 +14,12 @@ from jobs.fold import EVENT, TRUNCATE
 from jobs.mirrors.attempts import Attempts
 from jobs.mirrors.mirror import Mirror
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
+from jobs.sinks.arrow import python_values
 from jobs.sinks.refusing import unkeyed, unknown_values
 
 Key = tuple[Any, ...]
+"""Of Python's values, but times as Arrow counts them: it has years that Python has not."""
+_COUNTED: Final = (pa.types.is_date, pa.types.is_timestamp, pa.types.is_time)
 
 
 class Changed(NamedTuple):
@@ -152,14 +156,14 @@ def _filled(view: str, rows: pa.Table, held: pa.Table, mirror: Mirror) -> pa.Tab
         raise unknown_values(view, [("", where[i]) for i in missing], len(missing))
     for name in dict.fromkeys(name for names in lacking.values() for name in names):
         number = versions.schema.get_field_index(name)
-        values, old = versions.column(name).to_pylist(), held.column(name).to_pylist()
-        for i, names in lacking.items():
-            if name in names:
-                values[i] = old[stood[keys[i]]]
-        field = versions.schema.field(number)
-        versions = versions.set_column(
-            number, field, pa.array(values, held.schema.field(name).type)
-        )
+        field, kind = versions.schema.field(number), held.schema.field(name).type
+        both = [*versions.column(name).cast(kind).chunks, *held.column(name).chunks]
+        taken = [
+            len(versions) + stood[keys[i]] if name in lacking.get(i, ()) else i
+            for i in range(len(versions))
+        ]
+        values = pa.chunked_array(both, kind).take(pa.array(taken, pa.int64()))
+        versions = versions.set_column(number, field, values)
     return versions
 
 
@@ -176,13 +180,21 @@ def _table(mirror: Mirror, keys: dict[Key, None]) -> pa.Table:
     fields = [mirror.arrow.field(name) for name in mirror.key]
     columns = list(zip(*keys, strict=True)) if keys else [()] * len(fields)
     arrays = [
-        pa.array(list(column), field.type) for column, field in zip(columns, fields, strict=True)
+        pa.array(list(column), _counted(field.type) or field.type).cast(field.type)
+        for column, field in zip(columns, fields, strict=True)
     ]
     return pa.table(arrays, schema=pa.schema(fields))
 
 
+def _counted(kind: pa.DataType) -> pa.DataType | None:
+    """The integer that a key has in place of a time."""
+    if not any(is_one(kind) for is_one in _COUNTED):
+        return None
+    return pa.int32() if kind.bit_width == 32 else pa.int64()
+
+
 def _by_key(rows: pa.Table, key: Sequence[str]) -> dict[Key, tuple[Any, ...]]:
-    values = zip(*(column.to_pylist() for column in rows.columns), strict=True)
+    values = zip(*map(python_values, rows.columns), strict=True)
     return {
         one: tuple(map(_comparable, row)) for one, row in zip(keyed(rows, key), values, strict=True)
     }
@@ -201,8 +213,16 @@ def _without(rows: pa.Table, keys: set[Key], key: Sequence[str]) -> pa.Table:
 
 
 def keyed(rows: pa.Table, key: Sequence[str]) -> list[Key]:
-    """The key of each row."""
-    return list(zip(*(rows.column(name).to_pylist() for name in key), strict=True))
+    """The key of each row; equal ones are equal, NaN too."""
+    return list(zip(*(_identifying(rows.column(name)) for name in key), strict=True))
+
+
+def _identifying(column: pa.ChunkedArray) -> list[Any]:
+    counted = _counted(column.type)
+    values: list[Any] = (column if counted is None else column.cast(counted)).to_pylist()
+    if not pa.types.is_floating(column.type):
+        return values
+    return [math.nan if value is not None and math.isnan(value) else value for value in values]
 
 
 def positions(rows: pa.Table, key: Sequence[str]) -> dict[Key, Position]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -61,8 +60,8 @@ class Mirror:
         self.columns, self.key = columns, tuple(key)
         self._whole = StructType([*columns, *_VERSION])
         self.arrow = to_arrow_schema(self._whole, timezone="UTC")
-        self._names = [stored(name) for name in self.arrow.names]
-        self._key = [stored(name) for name in self.key]
+        self._names = [sql.stored(name) for name in self.arrow.names]
+        self._key = [sql.stored(name) for name in self.key]
         self._rows = -1
         self._once = -1
         """So many versions are known to be of as many rows."""
@@ -111,7 +110,7 @@ class Mirror:
         that each value stays what it is."""
         held = self._spark.read.format("delta").load(str(self._path))
         columns = [
-            F.col(quoted(stored(field.name))).cast(field.dataType).alias(stored(field.name))
+            F.col(quoted(sql.stored(field.name))).cast(field.dataType).alias(sql.stored(field.name))
             for field in self._whole
         ]
         wide = held.select(*columns, ATTEMPT).write.format("delta").mode("overwrite")
@@ -179,10 +178,10 @@ class Mirror:
         table = self._table()
         if not self._versions(table):
             return self.arrow.empty_table()
-        wanted = wanted.rename_columns([stored(name) for name in wanted.column_names])
+        wanted = wanted.rename_columns([sql.stored(name) for name in wanted.column_names])
         builder = QueryBuilder().register("m", table)
         with tempfile.TemporaryDirectory(prefix="headwater-wanted-") as scratch:
-            which = sql.agree(wanted.to_pydict()) if len(wanted) <= _LITERALS else None
+            which = _condition(wanted) if len(wanted) <= _LITERALS else None
             if which is None:
                 write_deltalake(scratch, wanted)
                 builder = builder.register("w", DeltaTable(scratch))
@@ -231,12 +230,12 @@ class Mirror:
         return held.groupBy(*keys).agg(newest).select("newest.*")
 
     def _shown(self) -> list[Column]:
-        return [F.col(quoted(stored(name))).alias(name) for name in self.arrow.names]
+        return [F.col(quoted(sql.stored(name))).alias(name) for name in self.arrow.names]
 
     def _held(self) -> DataFrame:
         """All versions, read by Spark."""
         files = self._table().get_add_actions().column("path").to_pylist()
-        columns = [StructField(stored(one.name), one.dataType) for one in self._whole]
+        columns = [StructField(sql.stored(one.name), one.dataType) for one in self._whole]
         whole = StructType([*columns, StructField(ATTEMPT, LongType())])
         return read_files(self._spark, [self._path / file for file in files], whole)
 
@@ -305,9 +304,12 @@ class Mirror:
         return sql.versions(self._names, self._key, upto, wanted, of_key)
 
     def _stored_schema(self) -> pa.Schema:
-        return pa.schema([pa.field(stored(f.name), f.type) for f in self.arrow])
+        return pa.schema([pa.field(sql.stored(f.name), f.type) for f in self.arrow])
 
 
-def stored(name: str) -> str:
-    """What a column is called in the table: Delta takes none of a few characters."""
-    return re.sub(r"[ ,;{}()\n\t=%]", lambda one: f"%{ord(one[0]):02x}", name)
+def _condition(wanted: pa.Table) -> str | None:
+    """As ``sql.agree``; None for times of years that Python does not have, too."""
+    try:
+        return sql.agree(wanted.to_pydict())
+    except (ValueError, OverflowError):
+        return None

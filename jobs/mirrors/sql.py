@@ -5,6 +5,7 @@ The mirror is called ``m``; a relation of wanted values, if there is one, ``w``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
@@ -13,6 +14,11 @@ from typing import Any
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
 
 ATTEMPT = "__attempt"
+
+
+def stored(name: str) -> str:
+    """What a column is called in the table: Delta takes none of a few characters."""
+    return re.sub(r"[ ,;{}()\n\t=%]", lambda one: f"%{ord(one[0]):02x}", name)
 
 
 def quoted(name: str) -> str:
