@@ -21,7 +21,7 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import DoubleType, FloatType, LongType, StructField, StructType
 
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED, Batch, ViewRow
@@ -35,6 +35,7 @@ from jobs.sinks.schema import quoted
 from jobs.sinks.transactions import confined, numbered
 from jobs.sinks.writing import held_bytes, kept
 
+_FLOATS = (FloatType, DoubleType)
 _CONTROL = (StructField(COMMIT_LSN, LongType()), StructField(ORDINAL, LongType()))
 
 
@@ -74,7 +75,7 @@ class DeltaSink:
 
     def _apply_there(self, rows: DataFrame, batch: Batch) -> None:
         """By Spark."""
-        with kept(rows) as held:
+        with kept(self._each_once(rows)) as held:
             facts = self._facts(held)
             if not facts["rows"]:
                 return
@@ -87,6 +88,13 @@ class DeltaSink:
             else:
                 self._of.run(lambda: self._merge(held, facts, batch))
         self._empty = False
+
+    def _each_once(self, rows: DataFrame) -> DataFrame:
+        """0.0 and -0.0 are two keys of a topic and one of a table: the last of them counts."""
+        if not any(isinstance(self._of.columns[name].dataType, _FLOATS) for name in self._of.key):
+            return rows
+        last = F.max_by(F.struct("*"), F.struct(COMMIT_LSN, ORDINAL)).alias("last")
+        return rows.groupBy(*map(quoted, self._of.key)).agg(last).select("last.*")
 
     def _is_empty(self) -> bool:
         """Asked until it is not: an append to a table that was removed would make it again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -240,3 +241,19 @@ def test_a_generation_is_filled_and_shown_with_all_that_was_declared(
     assert detail.partitionColumns == ["name"]
     assert detail.properties["delta.enableChangeDataFeed"] == "true"
     assert detail.properties["delta.deletedFileRetentionDuration"] == "interval 7 days"
+
+
+@pytest.mark.parametrize("first", [0.0, -0.0])
+def test_zeros_of_both_signs_are_one_key(spark: SparkSession, tmp_path: Path, first: float) -> None:
+    """A topic has two keys of them, so that both may be in one batch."""
+    columns = StructType().add("k", DoubleType()).add("s", StringType()).add("v", StringType())
+    sink = sink_in(tmp_path, spark)
+    sink.prepare(columns, ("k", "s"))
+    feed = Feed(spark, sink, columns, "v")
+    feed.apply(upsert(1, 1, k=first, s="a", v="old"), upsert(1, 2, k=math.nan, s="a", v="old"))
+    moved = [delete(2, 1, k=first, s="a"), upsert(2, 2, k=-first, s="a", v="new")]
+    feed.apply(*moved, upsert(2, 3, k=math.nan, s="a", v="new"))
+    assert {row.key: row.values["v"] for row in sink.scan() if row.key[0] == 0} == {(0, "a"): "new"}
+    feed.apply(upsert(3, 1, k=first, s="a", v="again"), delete(3, 2, k=-first, s="a"))
+    (row,) = sink.scan()
+    assert (str(row.key[0]), row.values["v"]) == ("nan", "new")
