@@ -166,6 +166,16 @@ def _boolean(value: Any) -> Canonical:
     return value in ("true", "t") if isinstance(value, str) else bool(value)
 
 
+def _shape(value: Any) -> Canonical:
+    """Of a geometry, which events have as an object: its parts, whatever their order."""
+    if isinstance(value, str) and value[:1] == "{":
+        value = orjson.loads(value)
+    if isinstance(value, dict):
+        return tuple((name, _shape(part)) for name, part in sorted(value.items()))
+    return _double(value) if isinstance(value, int | float) else value
+
+
+_SHAPES = ("point", "line", "lseg", "box", "path", "polygon", "circle")
 _INTEGERS = ("int2", "int4", "int8", "oid")
 _BY_NAME: dict[str, Canonicalizer] = {
     "float4": _single,
@@ -175,4 +185,5 @@ _BY_NAME: dict[str, Canonicalizer] = {
     "timestamp": _moment,
     "timestamptz": _moment,
     "bytea": _binary,
+    **dict.fromkeys(_SHAPES, _shape),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from base64 import b64encode
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -186,3 +187,31 @@ def test_nested_rows_are_equal_whatever_their_types_look_like_as_text() -> None:
     form = source_form(kind, types, types[2], -1)
     assert form is not None
     assert same(kind, form(source), held)
+
+
+@pytest.mark.parametrize(
+    ("name", "texts"),
+    [
+        ("point", ["(1e-300,-2)", "(0.5,0)"]),
+        ("line", ["{1,-1,0}"]),
+        ("circle", ["<(1,2),3>"]),
+        ("lseg", ["[(1,2),(3,4)]"]),
+        ("box", ["(3,4),(1,2)"]),
+        ("path", ["((1,2),(3,4))", "[(1,2),(3,4)]"]),
+        ("polygon", ["((1,2),(3,4),(5,6))"]),
+    ],
+)
+def test_a_geometry_is_the_same_as_its_event_says_it_and_as_spark_spells_it(
+    name: str, texts: list[str]
+) -> None:
+    kind, oid = PgType(name), 600
+    form = source_form(kind, {}, TypeInfo(oid, "pg_catalog", name, "base", name), -1)
+    assert form is not None
+    for text in texts:
+        event = form(text)
+        shown = json.dumps(event).replace("1e-300", "1.0E-300")
+        assert same(kind, event, shown)
+        assert same(array_of(kind), [event, None], [shown, None])
+    assert len({packed((canonical(kind, form(text)),)) for text in texts}) == len(texts)
+    other = form(texts[0].replace("1", "7").replace("0.5", "8"))
+    assert not same(kind, form(texts[0]), other)
