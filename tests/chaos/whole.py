@@ -41,7 +41,7 @@ _INTERPRETED: Final = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """In most seeds: a few rows are computed sooner than code for them is compiled."""
-_JVM: Final = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}
+_JVM: Final = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}
 """Spark lives for a minute: its second compiler would be half of the CPU that it takes."""
 
 
