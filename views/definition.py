@@ -70,6 +70,14 @@ class ViewDefinition:
         return sql
 
     @property
+    def columns_named(self) -> frozenset[str] | None:
+        """What the SQL calls columns, of whichever table; None where it takes all there are."""
+        tables = {occurrence.alias for occurrence in self.occurrences}
+        names = {column.name for column in self.statement.find_all(exp.Column)}
+        is_whole = self.statement.find(exp.Star) or names & tables
+        return None if is_whole else frozenset(names)
+
+    @property
     def normalized(self) -> str:
         return self.statement.sql("postgres", comments=False)
 

@@ -94,29 +94,44 @@ def seen(version: TableVersion, naming: Naming) -> TableVersion:
     return replace(version, columns=columns, key=key, as_sent=version)
 
 
-def is_unproven(version: TableVersion, naming: Naming, versions: Collection[TableVersion]) -> bool:
+def is_unproven(
+    version: TableVersion,
+    naming: Naming,
+    versions: Collection[TableVersion],
+    read: Collection[str] | None,
+) -> bool:
     """Whether it is not certain what the columns of a version of the generation's table are.
 
-    It has no attnums. Its names tell only where its columns are those of a version that has them,
-    called as the generation calls them, and behind them others that the generation does not name.
-    Else a name may be another column's: one that was renamed is read as NULL, two that were swapped
-    have each other's values.
+    It has no attnums. Its names tell only where it begins as a version that has them, called as the
+    generation calls them, up to the last one that the view has ``read`` (None: all of them), and
+    has none of those behind. Else a name may be another column's: one that was renamed is read as
+    NULL, two that were swapped have each other's values.
     """
     if version.numbered or not naming.oid or version.oid != naming.oid:
         return False
+    wanted = set(naming.names.values()) if read is None else {*read, *version.key}
     known = (one for one in versions if one.numbered and one.oid == naming.oid)
     as_named = (one for one in known if seen(one, naming) is one)
-    return not any(_adds_to(one, version, naming) for one in as_named)
+    return not any(_begins_as(one, version, wanted, read is None) for one in as_named)
 
 
-def _adds_to(known: TableVersion, version: TableVersion, naming: Naming) -> bool:
-    """Whether a version has the columns of another, and behind them only such as have no name."""
-    count = len(known.columns)
-    first, added = version.columns[:count], version.columns[count:]
+def _begins_as(
+    known: TableVersion, version: TableVersion, wanted: Collection[str], whole: bool
+) -> bool:
+    """Whether a version has the columns of another up to the last wanted one, or the ``whole`` of
+    them, and behind them none that is wanted.
+
+    Were one of them gone, a column from behind would have the last one's place, name and type.
+    """
+    places = [i for i, column in enumerate(known.columns) if whole or column.name in wanted]
+    count = max(places, default=-1) + 1
+    first, others = version.columns[:count], version.columns[count:]
     same = [(one.name, one.type) for one in first] == [
-        (one.name, one.type) for one in known.columns
+        (one.name, one.type) for one in known.columns[:count]
     ]
-    return same and not {one.name for one in added} & set(naming.names.values())
+    names = {one.name for one in others}
+    gone = {one.type for one in known.columns[count:] if one.name not in names}
+    return same and not names & set(wanted) and not (first and first[-1].type in gone)
 
 
 def keys_as_sent(versions: Collection[TableVersion]) -> set[tuple[str, ...]]:

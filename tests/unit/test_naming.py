@@ -130,10 +130,56 @@ def test_names_alone_are_certain_behind_a_version_that_they_continue(
         known.append(table(*((int(attnum), name) for attnum, name in pairs)))
     unknown = table(*((None, name) for name in sent.split()))
     naming = grown(begun(known[0]), known)
-    assert is_unproven(unknown, naming, [*known, unknown]) is not is_certain
+    assert is_unproven(unknown, naming, [*known, unknown], None) is not is_certain
     for other in (replace(unknown, oid=OID + 1), replace(unknown, oid=0), known[0]):
-        assert not is_unproven(other, naming, known)
-    assert not is_unproven(unknown, begun(unknown), known)
+        assert not is_unproven(other, naming, known, None)
+    assert not is_unproven(unknown, begun(unknown), known, None)
+
+
+@pytest.mark.parametrize(
+    ("sent", "told", "read", "is_certain"),
+    [
+        ("id a", "id a x:text", "a", True),  # what is not read was dropped
+        ("id a y:text", "id a x:text", "a", True),
+        ("id a y:text", "id a x:text y:text", "a", True),
+        ("id a", "id a x:text", "a x", False),
+        ("id a", "id a b", "a", False),  # or a was dropped, and b has its name now
+        ("id a c", "id a b", "a", False),
+        ("id a b", "id a b c", "a", False),
+        ("id b", "id a b", "b", False),
+        ("id c:text a", "id c:text a x:text", "a", True),
+        ("id a c:text", "id c:text a x:text", "a", False),
+        ("id x:text a", "id a x:text", "a", False),
+        ("id z", "id a x:text", "a", False),  # renamed, or dropped
+        ("id y:text", "id x:text", "", True),  # a count of rows, by key
+    ],
+)
+def test_columns_that_a_view_does_not_read_need_not_be_certain(
+    sent: str, told: str, read: str, is_certain: bool
+) -> None:
+    def made(text: str, numbered: bool) -> TableVersion:
+        columns = [
+            TableColumn(name, PgType(kind or "int4"), name != "id", number if numbered else None)
+            for number, (name, _, kind) in enumerate((c.partition(":") for c in text.split()), 1)
+        ]
+        return TableVersion(text, "public", "t", tuple(columns), ("id",), OID)
+
+    known, unknown = made(told, True), made(sent, False)
+    naming = grown(begun(known), [known])
+    assert is_unproven(unknown, naming, [known, unknown], read.split()) is not is_certain
+
+
+@pytest.mark.parametrize(
+    ("sql", "named"),
+    [
+        ("select id, A as x from t where c > 1", {"id", "a", "c"}),
+        ("select * from t", None),
+        ("select u.id, v.x from u left join v on v.n = u.id", {"id", "x", "n"}),
+        ("select u.id, v.x from u left join v on v.u = u.id", None),  # `u` may be a row of u
+    ],
+)
+def test_the_columns_that_a_view_names(sql: str, named: set[str] | None) -> None:
+    assert parse_view("v", "s", ("id",), sql).columns_named == named
 
 
 def test_a_version_whose_names_are_others_columns_now_is_told() -> None:
