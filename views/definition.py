@@ -74,6 +74,8 @@ class ViewDefinition:
         """What the SQL calls columns, of whichever table; None where it takes all there are."""
         tables = {occurrence.alias for occurrence in self.occurrences}
         names = {column.name for column in self.statement.find_all(exp.Column)}
+        for join in self.statement.find_all(exp.Join):
+            names |= {column.name for column in join.args.get("using") or ()}
         is_whole = self.statement.find(exp.Star) or names & tables
         return None if is_whole else frozenset(names)
 
