@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import structlog
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -36,6 +38,19 @@ from views.resolve import resolve
 from views.tables import TableVersion
 
 log = structlog.get_logger("apply")
+
+
+class Known(NamedTuple):
+    """What is known of a batch's records before they are evaluated.
+
+    ``read`` are the same ones, where they are so few that they were read here; whether those have
+    gaps. ``many`` is where they begin and end, if tasks may read them themselves.
+    """
+
+    few: bool
+    read: Sequence[FewRecord] | None
+    has_gaps: bool
+    many: tuple[Offsets, Offsets] | None
 
 
 class FoldedKeeper:
@@ -80,7 +95,6 @@ class FoldedKeeper:
         assert applier is not None, "open comes first"
 
         begin = self._state.batch_begin(number)
-        few = is_few(begin, end)
 
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
             assert self._model is not None
@@ -93,8 +107,10 @@ class FoldedKeeper:
                 if made is not None and made[0] is not None:
                     return applier.apply(made[0], made[1], number), made[1]
                 has_gaps = made is not None and made[1].gaps > 0
-            many = (begin, end) if whole and is_many(begin, end) else None
-            held, counted = self._evaluated(flowing, few, read, has_gaps, many)
+            by_tasks = whole and not self._every and is_many(begin, end)
+            many = (begin, end) if by_tasks else None
+            known = Known(is_few(begin, end), read, has_gaps, many)
+            held, counted = self._evaluated(flowing, known)
             with released(held):
                 return applier.apply(held, counted, number), counted
 
@@ -163,18 +179,11 @@ class FoldedKeeper:
         assert self._model is not None
         return isolate(self._model, flowing, error, at_most)
 
-    def _evaluated(
-        self,
-        records: DataFrame,
-        few: bool,
-        read: Sequence[FewRecord] | None,
-        has_gaps: bool,
-        many: tuple[Offsets, Offsets] | None,
-    ) -> tuple[DataFrame, Account]:
+    def _evaluated(self, records: DataFrame, known: Known) -> tuple[DataFrame, Account]:
         """The batch's rows, cached; once more if its events are of versions not read yet: then they
         are unknown, or hold what the older types do not."""
         try:
-            return self._evaluate(records, few, read, has_gaps, many)
+            return self._evaluate(records, known)
         except Exception as error:
             fault = translate(error, self._definition.name)
             if not isinstance(fault, POISON):
@@ -187,34 +196,23 @@ class FoldedKeeper:
                     "what else writes to this topic?",
                 ) from None
             self._names.refuse_parked(self._parking.letters, records)
-        return self._evaluate(records, few, read, has_gaps, many)
+        return self._evaluate(records, known)
 
-    def _evaluate(
-        self,
-        records: DataFrame,
-        few: bool,
-        read: Sequence[FewRecord] | None,
-        has_gaps: bool,
-        many: tuple[Offsets, Offsets] | None,
-    ) -> tuple[DataFrame, Account]:
-        """``read`` are the same records, where they could be; ``has_gaps`` of those is known
-        already. ``many`` are where they begin and end, if the tasks may read them themselves."""
+    def _evaluate(self, records: DataFrame, known: Known) -> tuple[DataFrame, Account]:
         assert self._model is not None
-        if read is not None:
-            evaluated = self._small.filled if has_gaps else self._small.evaluated
-            found = evaluated(records.sparkSession, self._model, read)
+        if known.read is not None:
+            evaluated = self._small.filled if known.has_gaps else self._small.evaluated
+            found = evaluated(records.sparkSession, self._model, known.read)
             if found is not None:
                 return found
-        if many is not None and not self._every:
+        if known.many is not None:
             try:
-                return self._evaluated_newest(records, *many)
-            except Exception as error:
-                fault = translate(error, self._definition.name)
-                if isinstance(fault, POISON):
-                    raise
+                return self._evaluated_newest(records, *known.many)
+            except PythonException as error:  # of a task that could not read: not a view's end
                 # Spark's own source says what is wrong, if it finds it, too.
-                log.warning("batch_read_again", view=self._definition.name, cause=str(fault))
-        return evaluate(self._model, records, few)
+                cause = str(translate(error, self._definition.name))
+                log.warning("batch_read_again", view=self._definition.name, cause=cause)
+        return evaluate(self._model, records, known.few)
 
     def _evaluated_newest(
         self, records: DataFrame, begin: Offsets, end: Offsets

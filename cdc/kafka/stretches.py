@@ -55,7 +55,7 @@ def reading(bootstrap_servers: str, security: Security) -> dict[str, str | int |
 
 
 def read_stretch(settings: Mapping[str, str | int | bool], stretch: Stretch) -> Iterator[list[Raw]]:
-    """The records, in order, some thousand at a time; offsets without one are passed over.
+    """The records, in order, some hundred at a time; offsets without one are passed over.
 
     ``settings`` are those of ``reading``. Raises ``LogError`` where Kafka does not hold the
     stretch, ``RetryableError`` where it does not answer.

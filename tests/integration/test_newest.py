@@ -4,6 +4,7 @@ give, and leave to them what they cannot tell."""
 from __future__ import annotations
 
 import random
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +24,7 @@ from jobs.sinks import COMMIT_LSN, ORDINAL
 from jobs.versions import read_versions
 from tests.events import Record, delete, snapshot, truncate
 from tests.parkings import applied, lacking, parked
+from tests.waiting import wait_until
 from tests.written import PARTITIONS, V1, V2, Log, row, v1, v2
 from views.definition import parse_view
 from views.resolve import resolve
@@ -178,6 +180,36 @@ def test_where_tasks_cannot_read_spark_does(
     (line,) = [line for line in said if line["event"] == "batch_read_again"]
     assert line["log_level"] == "warning"
     assert many
+
+
+def test_a_batch_that_is_cancelled_is_not_begun_again(
+    cached: Setting, many: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when its view is stopped: by then somebody else may keep it."""
+    begun = list[int]()
+
+    def cancelled(_model: Model, newest: DataFrame, _records: DataFrame) -> None:
+        context = newest.sparkSession.sparkContext
+
+        def cancel() -> None:
+            wait_until(lambda: list(context.statusTracker().getActiveJobsIds()), "a job", 60)
+            context.cancelAllJobs()
+
+        other = threading.Thread(target=cancel)
+        other.start()
+        try:
+            newest.sparkSession.range(1 << 50).selectExpr("sum(hash(id))").collect()
+        finally:
+            other.join()
+
+    monkeypatch.setattr("jobs.folded.evaluate_newest", cancelled)
+    monkeypatch.setattr("jobs.folded.evaluate", lambda *_: begun.append(1))
+    cached.table.log.write(v1(1, 1, row(1, "a")))
+    with capture_logs() as said:
+        assert applied(cached)
+    assert many
+    assert not begun
+    assert not [line for line in said if line["event"] == "batch_read_again"]
 
 
 def test_what_kafka_lost_stops_the_view_in_spark_s_words(cached: Setting, many: list[int]) -> None:

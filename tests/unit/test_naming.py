@@ -175,7 +175,7 @@ def test_columns_that_a_view_does_not_read_need_not_be_certain(
         ("select id, A as x from t where c > 1", {"id", "a", "c"}),
         ("select * from t", None),
         ("select u.id, v.x from u left join v on v.n = u.id", {"id", "x", "n"}),
-        ("select u.id, v.x from u join v using (n, \"M\")", {"id", "x", "n", "M"}),
+        ('select u.id, v.x from u join v using (n, "M")', {"id", "x", "n", "M"}),
         ("select u.id, v.x from u left join v on v.u = u.id", None),  # `u` may be a row of u
     ],
 )
