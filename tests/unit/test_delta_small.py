@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import (
     ArrayType,
@@ -29,16 +28,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from cdc.config import Delta
 from cdc.errors import RetryableError, ViewError
 from cdc.lsn import Position
-from jobs.sinks.delta import DeltaSink
-from jobs.sinks.delta_small import merge, small_table
-from jobs.sinks.delta_table import DeltaView
+from jobs.sinks.delta_small import merge
 from jobs.sinks.transactions import Transaction
-from jobs.sinks.writing import DRIVER_ROWS
-from tests.batches import Change, Feed, batch_rows, delete, upsert
-from tests.spark import quick
+from tests.batches import batch_rows, delete, upsert
+from tests.deltas import Opened
 
 NAMES = StructType().add("id", LongType()).add("name", StringType())
 LSN = 0x16_B374_D848
@@ -93,55 +88,6 @@ VALUES: list[dict[str, Any]] = [
     },
     {},
 ]
-
-
-def none() -> int:
-    """How much it is, where nobody should ask."""
-    raise AssertionError("asked for")
-
-
-class Opened:
-    """A table of a view, and both ways to write and to read it."""
-
-    def __init__(self, spark: SparkSession, home: Path, columns: StructType) -> None:
-        self.path = f"{home}/v"
-        self.sink = DeltaSink(DeltaView(Delta(kind="delta", path=str(home)), "v", spark, 5.0))
-        self.sink.prepare(columns, ("id",))
-        self.feed = Feed(spark, self.sink, columns, "v")
-        self._spark, self._columns = spark, columns
-
-    def small(self, *changes: Change) -> None:
-        before = self.version
-        self.feed.apply(*changes)
-        assert self.engines(before) <= {"delta-rs"}
-
-    def large(self, *changes: Change) -> None:
-        """As it is written when many keys were touched."""
-        before = self.version
-        self.feed.number += 1
-        rows = batch_rows(self._spark, self._columns, changes)
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("jobs.sinks.delta_small.LARGEST_FIRST", 0)
-            self.sink.apply(rows, self.feed.batch(self.feed.number, DRIVER_ROWS + 1))
-        assert "delta-rs" not in self.engines(before)
-
-    @property
-    def version(self) -> int:
-        return int(DeltaTable(self.path).version())
-
-    def engines(self, after: int) -> set[str]:
-        """Who made the versions since then."""
-        commits = [one for one in DeltaTable(self.path).history() if one["version"] > after]
-        return {str(one.get("engineInfo", "")).split(":")[0] for one in commits}
-
-    def by_spark(self) -> dict[Any, dict[str, Any]]:
-        with quick(self._spark):
-            rows = self._spark.read.format("delta").load(self.path).collect()
-        names = self._columns.names
-        return {row["id"]: {name: row[name] for name in names} for row in rows}
-
-    def scanned(self) -> dict[Any, dict[str, Any]]:
-        return {row.key[0]: row.values for row in self.sink.scan()}
 
 
 def comparable(value: Any) -> Any:
@@ -267,93 +213,3 @@ def test_another_writer_is_noticed(
     with pytest.raises(RetryableError, match="another writer changed"):
         merge("v", table.path, rows, ["id"], None)
     assert table.scanned()[1]["name"] == "other"
-
-
-def columns_of(key: Any, *names: str) -> StructType:
-    columns = StructType().add("id", key)
-    for name in names:
-        columns = columns.add(name, StringType())
-    return columns
-
-
-@pytest.mark.parametrize(
-    ("columns", "rows"),
-    [
-        (columns_of(LongType()), DRIVER_ROWS + 1),
-        (columns_of(LongType(), "two words"), 1),
-        (columns_of(LongType(), "back`tick"), 1),
-        (columns_of(DoubleType()), 1),
-        (columns_of(BinaryType()), 1),
-    ],
-    ids=["many", "space", "backtick", "double", "binary"],
-)
-def test_what_is_left_to_spark(tmp_path: Path, columns: StructType, rows: int) -> None:
-    import pyarrow as pa
-
-    write_deltalake(tmp_path, pa.table({"id": pa.array([1], pa.int64())}))
-    assert small_table(str(tmp_path), columns_of(LongType()), ("id",), 1, none) is not None
-    assert small_table(str(tmp_path), columns, ("id",), rows, none) is None
-
-
-def test_the_first_rows_of_a_table_are_written_here_up_to_their_size(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many they are, as Spark tells what those take that it holds."""
-    monkeypatch.setattr("jobs.sinks.delta_small.LARGEST_FIRST", 200_000)
-
-    def applied(name: str, rows: int) -> set[str]:
-        view = Opened(spark, tmp_path / name, NAMES)
-        changes = [upsert(1, i + 1, id=i, name="x" * 20) for i in range(rows)]
-        held = batch_rows(spark, NAMES, changes).persist()
-        try:
-            assert held.count() == rows
-            view.sink.apply(held, view.feed.batch(1, DRIVER_ROWS + 1))
-        finally:
-            held.unpersist()
-        assert sum(1 for _ in view.sink.scan()) == rows
-        return view.engines(0)
-
-    assert applied("small", 10) == {"delta-rs"}
-    assert "delta-rs" not in applied("large", 5_000)
-
-
-def test_later_rows_are_many_where_there_are_some(spark: SparkSession, tmp_path: Path) -> None:
-    view = Opened(spark, tmp_path, NAMES)
-    view.small(upsert(1, 1, id=1, name="a"))
-    changes = [upsert(2, 1, id=1, name="b"), upsert(2, 2, id=2, name="c")]
-    before = view.version
-    view.sink.apply(batch_rows(spark, NAMES, changes), view.feed.batch(2, DRIVER_ROWS + 1))
-    assert "delta-rs" not in view.engines(before)
-
-
-@pytest.mark.parametrize("path", ["s3://bucket/v", "hdfs:/v", "abfss://c@a.x.net/v"])
-def test_a_table_elsewhere_is_left_to_spark(path: str) -> None:
-    assert small_table(path, NAMES, ("id",), 1, none) is None
-
-
-def test_a_large_table_is_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pyarrow as pa
-
-    write_deltalake(tmp_path, pa.table({"id": pa.array(range(100), pa.int64())}))
-    monkeypatch.setattr("jobs.sinks.delta_small.LARGEST_TABLE", 10)
-    assert small_table(str(tmp_path), NAMES, ("id",), 1, none) is None
-
-
-@pytest.mark.parametrize(
-    "properties",
-    [
-        {"delta.columnMapping.mode": "name"},
-        {"delta.enableRowTracking": "true"},
-        {"delta.enableTypeWidening": "true"},
-    ],
-    ids=lambda properties: next(iter(properties)).split(".")[1],
-)
-def test_a_table_with_other_features_is_left_to_spark(
-    spark: SparkSession, tmp_path: Path, properties: dict[str, str]
-) -> None:
-    said: Sequence[str] = [f"'{name}' = '{value}'" for name, value in properties.items()]
-    spark.sql(
-        f"create table delta.`{tmp_path}` (id bigint, name string) using delta"
-        f" tblproperties ({', '.join(said)})"
-    )
-    assert small_table(str(tmp_path), NAMES, ("id",), 1, none) is None
