@@ -162,6 +162,28 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _views_have_names_of_their_own(self) -> Config:
+        """In every store, and where the state is: not each has capitals, and OpenSearch calls the
+        first index of view ``a`` as view ``a-1``."""
+        views = {name.lower(): name for name in reversed(self.views)}
+        for name, view in self.views.items():
+            before, _, number = name.lower().rpartition("-")
+            if (other := views[name.lower()]) != name:
+                raise ValueError(
+                    f"views.{name}: is the name of views.{other} in other letters: rename one"
+                )
+            other = views.get(before, "")
+            if other and number.isdecimal() and self._in_one_cluster(view, self.views[other]):
+                raise ValueError(
+                    f"views.{name}: is what OpenSearch calls an index of views.{other}: rename one"
+                )
+        return self
+
+    def _in_one_cluster(self, view: View, other: View) -> bool:
+        one, two = self.stores[view.store], self.stores[other.store]
+        return isinstance(one, OpenSearch) and isinstance(two, OpenSearch) and one.url == two.url
+
+    @model_validator(mode="after")
     def _kept_generations_can_be_gone_back_to(self) -> Config:
         for name, store in self.stores.items():
             if isinstance(store, Delta) and store.retention_days < self._kept_days:

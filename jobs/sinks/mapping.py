@@ -42,6 +42,8 @@ from jobs.sinks.schema import columns_json
 DELETED_AT = "__deleted_at"
 """When a tombstone was written, in milliseconds since 1970; no live document has it."""
 LIVE = {"bool": {"must_not": {"exists": {"field": DELETED_AT}}}}
+VIEW = "headwater_view"
+"""What an index remembers its view by."""
 _KEYWORD_CHARACTERS = 8191
 """Lucene holds terms of 32,766 bytes, and a character takes up to four."""
 _UNFIT = re.compile(r"^$|^[_.]|\.$|\.\.|[*\s]")
@@ -100,7 +102,7 @@ def metadata(
 ) -> dict[str, Any]:
     """What the index remembers of its view; it marks the index as ours."""
     return {
-        "headwater_view": view,
+        VIEW: view,
         "key": list(key),
         "columns": columns_json(columns),
         "declared": declaration(declared),

@@ -41,6 +41,7 @@ from jobs.sinks.documents import (
     filled,
     row_decoder,
 )
+from jobs.sinks.indexes import alias_of, index_of, live_generation, owned, readers_alias
 from jobs.sinks.mapping import (
     DELETED_AT,
     LIVE,
@@ -74,23 +75,6 @@ _T = TypeVar("_T")
 log = structlog.get_logger("apply")
 
 
-def index_of(view: str, generation: int) -> str:
-    """The index of a generation. Indexes have small letters."""
-    return f"{view.lower()}-{generation}"
-
-
-def alias_of(index: str) -> str:
-    """The alias by which Headwater reads and writes an index, live or not."""
-    return f"{index}.rows"
-
-
-def live_generation(client: Client, view: str) -> int | None:
-    """The generation that people read, None if the view was never filled."""
-    found = client.indices.get_alias(name=view.lower(), ignore=404)
-    names = [name for name in found if name.rpartition("-")[0] == view.lower()]
-    return max((int(name.rpartition("-")[2]) for name in names), default=None)
-
-
 class OpenSearchSink:
     """A ``jobs.sinks.Sink`` over one cluster; ``generation`` None is what people read."""
 
@@ -116,25 +100,26 @@ class OpenSearchSink:
         number = self._wanted or self._call(partial(live_generation, view=self._view)) or 1
         self._index = index_of(self._view, number)
         self._alias = alias_of(self._index)
-        found = self._call(lambda client: client.indices.get(index=self._index, ignore=404))
-        if self._index in found:
-            self._extend(found[self._index]["mappings"], columns, key)
-            if self._alias not in found[self._index]["aliases"]:  # made before there were such
+        there = self._call(partial(owned, view=self._view, name=self._index))
+        if there:
+            found = self._call(lambda client: client.indices.get(index=self._index))[self._index]
+            self._extend(found["mappings"], columns, key)
+            if self._alias not in found["aliases"]:  # made before there were such
                 alias = {"index": self._index, "name": self._alias, "body": {"filter": LIVE}}
                 self._call(lambda client: client.indices.put_alias(**alias))
         else:
             self._create(columns, key)
         self._columns, self._key = columns, key
         self._documents = None
-        return self._index not in found
+        return not there
 
     def _create(self, columns: StructType, key: tuple[str, ...]) -> None:
-        aliases = self._view.lower(), self._alias
+        aliases = readers_alias(self._view), self._alias
         body = index_body(self._view, columns, key, aliases, self._declared)
-        if self._call(lambda client: client.indices.exists(index=self._view.lower())):
+        if shown := self._call(partial(owned, view=self._view, name=aliases[0])):
             raise ViewError(
-                f"view {self._view}: OpenSearch has another index or alias {self._view.lower()}",
-                "rename the view, or remove that index",
+                f"view {self._view}: OpenSearch has no index {self._index}, and shows {shown[0]}",
+                REBUILD,
             )
         self._server.declare(
             f"view {self._view}: index {self._index}",
@@ -142,12 +127,7 @@ class OpenSearchSink:
         )
 
     def _extend(self, mapping: dict[str, Any], columns: StructType, key: tuple[str, ...]) -> None:
-        meta = mapping.get("_meta", {})
-        if meta.get("headwater_view") != self._view:
-            raise ViewError(
-                f"view {self._view}: OpenSearch has an index {self._index} that is not this view's",
-                "rename the view, or remove that index",
-            )
+        meta = mapping["_meta"]
         check_key(self._view, meta["key"], key)
         wanted = declaration(self._declared)
         if meta.get("declared", declaration(None)) != wanted:

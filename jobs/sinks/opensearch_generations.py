@@ -9,12 +9,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from cdc.config import OpenSearch, View
-from cdc.errors import ViewError
-from jobs.sinks.cluster import Action, Server
+from jobs.sinks.cluster import Action, Client, Server
 from jobs.sinks.documents import Documents
 from jobs.sinks.generations import Live
+from jobs.sinks.indexes import alias_of, index_of, live_generation, owned, readers_alias
 from jobs.sinks.mapping import LIVE, index_body
-from jobs.sinks.opensearch import OpenSearchWriter, alias_of, index_of, live_generation
+from jobs.sinks.opensearch import OpenSearchWriter
 from jobs.sinks.overrides import filled, filling
 from jobs.sinks.writing import DRIVER_ROWS, write_documents
 
@@ -27,7 +27,7 @@ class OpenSearchGenerations:
     def __init__(
         self, config: OpenSearch, view: str, retry_s: float, declared: View | None = None
     ) -> None:
-        self._view, self._alias, self._declared = view, view.lower(), declared
+        self._view, self._alias, self._declared = view, readers_alias(view), declared
         self._server = Server(
             config.url, config.user, config.password, config.verify_certs, retry_s
         )
@@ -41,7 +41,7 @@ class OpenSearchGenerations:
         body = index_body(self._view, columns, key, (alias_of(index),), self._declared)
         settings = body["settings"]
         body["settings"] = filling(settings)
-        self._refuse_foreign()
+        self.live()  # refuses what is somebody else's
         self.drop(number)
         self._server.declare(
             f"view {self._view}: index {index}",
@@ -56,30 +56,24 @@ class OpenSearchGenerations:
 
     def switch(self, number: int, mark: str = "") -> None:  # noqa: ARG002
         index = index_of(self._view, number)
-        held = self._call(lambda c: c.indices.get_alias(name=self._alias, ignore=404))
         actions: list[dict[str, Any]] = [
             {"remove": {"index": name, "alias": self._alias}}
-            for name in held
-            if name.rpartition("-")[0] == self._alias and name != index
+            for name in self._call(partial(owned, view=self._view, name=self._alias))
+            if name != index
         ]
         actions.append({"add": {"index": index, "alias": self._alias, "filter": LIVE}})
         self._call(lambda client: client.indices.update_aliases(body={"actions": actions}))
 
     def drop(self, number: int) -> None:
-        index = index_of(self._view, number)
-        self._call(lambda client: client.indices.delete(index=index, ignore=404))
+        for index in self._call(partial(owned, view=self._view, name=index_of(self._view, number))):
+            self._call(partial(_delete, index))
 
     def close(self) -> None:
         """Nothing to let go: the process has one client, and other views write through it."""
 
-    def _refuse_foreign(self) -> None:
-        """The name that people read must not be an index, or a foreign alias."""
-        exists = self._call(lambda client: client.indices.exists(index=self._alias))
-        if exists and self._call(partial(live_generation, view=self._view)) is None:
-            raise ViewError(
-                f"view {self._view}: OpenSearch has another index or alias {self._alias}",
-                "rename the view, or remove that index",
-            )
-
     def _call(self, action: Action[_T]) -> _T:
         return self._server.call(action)
+
+
+def _delete(index: str, client: Client) -> None:
+    client.indices.delete(index=index, ignore=404)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from cdc.errors import SinkError, ViewError
 from jobs.sinks import open_sink
 from jobs.sinks.generations import Generations, open_generations
 from tests.batches import Feed, batch_rows, delete, upsert
@@ -122,6 +124,31 @@ def test_a_view_that_apply_made_is_the_first_generation(view: View) -> None:
     view.load(2, "second")
     view.generations.switch(2)
     assert view.read() == {"second": ROWS}
+
+
+@pytest.mark.parametrize("change", [str.upper, "{}-1".format], ids=["letters", "number"])
+def test_a_view_of_a_like_name_takes_nothing_of_it(
+    view: View, change: Callable[[str], str]
+) -> None:
+    """OpenSearch has small letters only, and calls the first index of ``a`` as view ``a-1``."""
+    view.load(1, "first")
+    view.leave(1)
+    other = View(view.spark, view.store, change(view.name))
+    tries: list[Callable[[], object]] = [
+        lambda: other.load(1, "other"),
+        lambda: other.generations.switch(1),
+        lambda: other.feed(1).apply(upsert(LSN + 8, id=1, name="other")),
+        lambda: other.feed().apply(upsert(LSN + 8, id=1, name="other")),
+        lambda: other.generations.drop(1),
+    ]
+    for attempt in tries:
+        with suppress(ViewError, SinkError):
+            attempt()
+        assert view.read() == {"first": ROWS}
+    view.leave(1)
+    view.feed().apply(upsert(LSN + 8, id=1, name="streamed"))
+    assert view.read() == {"first": ROWS - 1, "streamed": 1}
+    other.generations.close()
 
 
 def test_dropped_generations_leave_nothing(view: View, tmp_path: Path) -> None:

@@ -107,6 +107,27 @@ def test_what_a_delta_table_cannot_be_is_refused(tmp_path: Path, text: str, faul
     assert fault in line
 
 
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("Open_Orders", "views.Open_Orders: is the name of views.open_orders in other letters: r"),
+        ("OPEN_orders-12", "views.OPEN_orders-12: is what OpenSearch calls an index of views.open"),
+    ],
+)
+def test_a_view_has_a_name_of_its_own_in_its_store(tmp_path: Path, name: str, fault: str) -> None:
+    view = '[views.{}]\nstore = "search"\nkey = ["id"]\nsql = "select id from orders"\n'
+    (line,) = problems(tmp_path / "headwater.toml", GOOD + view.format(name))
+    assert fault in line
+
+
+@pytest.mark.parametrize("name", ["open_orders-a", "open_orders1", "closed_orders-1"])
+def test_a_view_s_name_may_be_like_another(tmp_path: Path, name: str) -> None:
+    view = '[views.{}]\nstore = "search"\nkey = ["id"]\nsql = "select id from orders"\n'
+    path = tmp_path / "headwater.toml"
+    path.write_text(GOOD + view.format(name), encoding="utf-8")
+    assert set(load_config(path, ENVIRONMENT).views) == {"open_orders", name}
+
+
 def test_files_need_not_outlive_generations_that_are_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "headwater.toml"
     text = LAKE.replace("path", "retention_days = 3\npath") + "[apply]\nkeep_generations = 0\n"
