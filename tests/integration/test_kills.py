@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from jobs.sinks.writing import DRIVER_ROWS
-from stack.process import Process, descendants, kill
+from stack.process import kill
 from tests.every_store import EveryStore, Urls
 from tests.killing import STEPS, Driver, traced
 from tests.lending import Lender
 from tests.proxy import Proxy, proxied
 from tests.waiting import wait_until
+from tests.workers import python_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,7 +158,9 @@ def test_killed_as_executors_write_and_workers_killed_every_store_is_right(
     driver = setting.started()
     try:
         found = partly(setting, driver, 0)
-        for worker in python_workers(spark):
+        workers = python_workers(spark)
+        assert workers
+        for worker in workers:
             kill(worker)
         wait_until(lambda: "view_interrupted" in driver.said(), "a view to be interrupted")
         partly(setting, driver, found)
@@ -177,19 +180,6 @@ def partly(setting: EveryStore, driver: Driver, known: int) -> int:
 
     found = wait_until(some, "some rows of a large batch")
     assert found < ROWS, "it has all of them"
-    return found
-
-
-def python_workers(spark: SparkSession) -> list[Process]:
-    """The Python processes that execute tasks, of a local master: children of a daemon."""
-    gateway: Any = spark.sparkContext._gateway
-    daemons = [
-        one
-        for one in descendants(gateway.proc.pid)
-        if b"pyspark.daemon" in Path(f"/proc/{one.pid}/cmdline").read_bytes()
-    ]
-    found = [one for daemon in daemons for one in descendants(daemon.pid)]
-    assert found, "Spark has no Python process"
     return found
 
 

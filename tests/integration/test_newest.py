@@ -4,7 +4,9 @@ give, and leave to them what they cannot tell."""
 from __future__ import annotations
 
 import random
+import socket
 import threading
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +17,7 @@ from structlog.testing import capture_logs
 from cdc.config import Kafka
 from cdc.errors import LogError
 from cdc.kafka.broker import Broker
+from cdc.kafka.stretches import reading
 from jobs.applying import Model, evaluate, evaluate_newest, released
 from jobs.fold import EVENT
 from jobs.loading import read_topics
@@ -22,9 +25,11 @@ from jobs.newest import newest_records
 from jobs.schema import PLACEHOLDER
 from jobs.sinks import COMMIT_LSN, ORDINAL
 from jobs.versions import read_versions
+from stack.process import kill
 from tests.events import Record, delete, snapshot, truncate
 from tests.parkings import applied, lacking, parked
 from tests.waiting import wait_until
+from tests.workers import python_workers
 from tests.written import PARTITIONS, V1, V2, Log, row, v1, v2
 from views.definition import parse_view
 from views.resolve import resolve
@@ -166,7 +171,6 @@ def test_where_tasks_cannot_read_spark_does(
     cached: Setting, many: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here for want of a host; what is wrong is told, and nothing is lost."""
-    from cdc.kafka.stretches import reading
 
     def elsewhere(_bootstrap: str, security: Any) -> Any:
         return {**reading("nowhere.invalid:1", security), "socket.timeout.ms": 1_000}
@@ -180,6 +184,39 @@ def test_where_tasks_cannot_read_spark_does(
     (line,) = [line for line in said if line["event"] == "batch_read_again"]
     assert line["log_level"] == "warning"
     assert many
+
+
+def test_a_batch_whose_tasks_are_killed_as_they_read_is_repeated(
+    cached: Setting, many: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They wait for a broker that accepts them and says nothing, until they are killed."""
+    spark, asked, killed = cached.spark, list[str](), list[int]()
+    silent = socket.create_server(("127.0.0.1", 0))
+    silent.settimeout(60)
+
+    def at_first_silent(bootstrap: str, security: Any) -> Any:
+        asked.append(bootstrap)
+        first = f"127.0.0.1:{silent.getsockname()[1]}"
+        return reading(first if len(asked) == 1 else bootstrap, security)
+
+    def kill_those_who_read() -> None:
+        silent.accept()  # one of them reads
+        for worker in python_workers(spark):
+            kill(worker)
+            killed.append(worker.pid)
+
+    monkeypatch.setattr("jobs.newest.reading", at_first_silent)
+    cached.table.log.write(v1(1, 1, row(1, "a")), v1(2, 1, row(1, "b"), "u"), v1(2, 2, row(2, "c")))
+    other = threading.Thread(target=kill_those_who_read)
+    other.start()
+    with capture_logs() as said, closing(silent):
+        assert applied(cached) == {}
+        other.join()
+    assert killed
+    assert cached.shown() == {1: "b", 2: "c"}
+    (line,) = [line for line in said if line["event"] == "view_interrupted"]
+    assert "a process that executes Spark's tasks ended" in str(line)
+    assert len(many) > 1
 
 
 def test_a_batch_that_is_cancelled_is_not_begun_again(
