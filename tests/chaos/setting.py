@@ -32,8 +32,10 @@ POSTGRES: Final[Mapping[str, str]] = {
     "restart_after_crash": "off",
 }
 _KAFKA: Final[Mapping[str, str]] = {
-    # After a kill -9 the controller lets the broker back in when its session has ended.
-    "broker.session.timeout.ms": "5000",
+    # As by default, though after a kill -9 the controller lets the broker back in only when its
+    # session has ended: one that is shut out for want of breath, and let in again at once, may
+    # leave a partition of its groups without a coordinator for good.
+    "broker.session.timeout.ms": "9000",
     # Also how long it waits for the controller: on a busy machine it would else never get in.
     "broker.heartbeat.interval.ms": "2000",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXY:PLAINTEXT",
