@@ -16,7 +16,7 @@ from cdc.topics import table_topic
 from jobs.generations import Generation, Generations, read_generations, write_generations
 from jobs.sinks.generations import Generations as StoredGenerations
 from jobs.sinks.generations import open_generations
-from jobs.state import declared, view_directory
+from jobs.state import declared, differing, view_directory
 from views.definition import ViewDefinition, parse_view
 
 
@@ -113,4 +113,4 @@ class Kit:
 
     def is_declared(self, one: Generation) -> bool:
         """Whether a generation is what the configuration declares."""
-        return one.declared == declared(self.definition)
+        return not differing(one.declared, declared(self.definition))

@@ -15,6 +15,7 @@ import json
 import os
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from views.naming import Naming
 
 
 class Declaration(NamedTuple):
-    """What was declared of a view when a generation of it began."""
+    """What was declared of a view when a generation of it began; ``sql`` as it was written."""
 
     sql: str
     key: tuple[str, ...]
@@ -44,8 +45,8 @@ class Declaration(NamedTuple):
 
 
 def declared(view: ViewDefinition) -> Declaration:
-    """A parsed view as it is remembered."""
-    return Declaration(view.normalized, tuple(view.key), view.store, view.table_name, view.history)
+    """A view as it is remembered. Not ``normalized``: what sqlglot writes is for comparing."""
+    return Declaration(view.sql, tuple(view.key), view.store, view.table_name, view.history)
 
 
 def declaration(document: dict[str, Any]) -> Declaration:
@@ -253,8 +254,17 @@ def open_state(
 
 def differing(held: Declaration, wanted: Declaration) -> str:
     """What two declarations do not have in common, in words."""
-    names = (name for name in Declaration._fields if getattr(held, name) != getattr(wanted, name))
+    names = [name for name in Declaration._fields if getattr(held, name) != getattr(wanted, name)]
+    if "sql" in names and _is_laid_out_otherwise(held, wanted):
+        names.remove("sql")
     return ", ".join(names)
+
+
+def _is_laid_out_otherwise(held: Declaration, wanted: Declaration) -> bool:
+    """Whether two declarations say the same in their SQL, in another layout."""
+    with suppress(ViewError):  # what was taken once, and is not any more
+        return held.parsed("").normalized == wanted.parsed("").normalized
+    return False
 
 
 def read_document(file: Path) -> dict[str, Any] | None:

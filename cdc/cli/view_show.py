@@ -33,7 +33,7 @@ def gathered(config: Config, name: str) -> Document:
         "store": definition.store,
         "store_kind": config.stores[definition.store].kind,
         "settings": declared.model_dump(exclude={"store", "key", "sql"}, exclude_defaults=True),
-        "sql": definition.normalized if changed else dedent(declared.sql).strip(),
+        "sql": dedent((definition if changed else declared).sql).strip(),
         "key": list(definition.key),
         "declared_otherwise": changed,
         "tables": [{"table": table} for table in definition.table_names],

@@ -27,6 +27,7 @@ JOINED = """select o.id, o.total, o.note, c.name, coalesce(c.country, 'nowhere')
 c.doc ->> 'tier' as tier, o.extra -> 'items' as items, o.extra #>> '{items,0,price}' as price
 from orders o left join customers c on c.id = o.customer_id where o.total > 2"""
 GROUPED = """select c.id, c.name, count(o.id) as orders, sum(o.total) as total,
+round(avg(o.total), 2) as mean,
 sum((o.extra -> 'items' -> 0 ->> 'n')::int) as items, c.doc #>> '{tags,-1}' as tag
 from customers c left join orders o on o.customer_id = c.id group by c.id"""
 CHANGES = (
