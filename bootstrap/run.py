@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
+import structlog
 from pyspark.sql import SparkSession
 
 from bootstrap.build import Built, build
@@ -21,13 +22,15 @@ from bootstrap.taken import TableSnapshots
 from cdc.config import Config
 from cdc.errors import HeadwaterError, UsageError
 from cdc.kafka.broker import Broker
-from jobs.faults import translate
+from jobs.faults import trace, translate
 from jobs.generations import Generations, read_generations
 from jobs.session import spark_session
 from jobs.state import declared, differing, view_directory
 from jobs.turn import BUSY_S, turn
 
 _POLL_S = 0.1
+
+log = structlog.get_logger("build")
 
 
 class Teller(Protocol):
@@ -71,6 +74,8 @@ def build_views(
             except Exception as error:
                 found = translate(error, name)
                 failed[name] = stopped(name) if stopping.is_set() else found
+                if not stopping.is_set() and (where := trace(error)):
+                    log.error("view_not_built", view=name, error=str(found), trace=where)
             finally:
                 teller.done(name)
 

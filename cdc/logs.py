@@ -15,7 +15,7 @@ _SHOWN: Final = 3
 def configure(json_lines: bool) -> None:
     """Set up structlog for this process. Called once, by the command line."""
     pretty = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    form = [structlog.processors.JSONRenderer()] if json_lines else [shortened, pretty]
+    form = [structlog.processors.JSONRenderer()] if json_lines else [shortened, below, pretty]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -34,4 +34,11 @@ def shortened(_logger: object, _method: str, event: EventDict) -> EventDict:
     for name, value in event.items():
         if isinstance(value, list) and len(value) > _SHOWN:
             event[name] = f"{value[0]}..{value[-1]} of {len(value)}"
+    return event
+
+
+def below(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """A trace, for people: behind its event, on lines of its own."""
+    if "trace" in event:
+        event["stack"] = event.pop("trace")
     return event

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,10 +16,10 @@ import structlog
 from pyspark.sql import SparkSession
 
 from cdc.config import Config
-from cdc.errors import FatalError, HeadwaterError, RetryableError, UsageError, ViewError
+from cdc.errors import HeadwaterError, RetryableError, UsageError, ViewError
 from cdc.kafka.broker import Broker
 from cdc.topics import view_group
-from jobs.faults import translate
+from jobs.faults import trace, translate
 from jobs.query import Applied, ViewQuery
 from jobs.sinks import Sink, open_sink
 from jobs.standing import Asked, Standing, standing
@@ -107,7 +106,8 @@ class ViewRun:
                 self._run(broker)
         except Exception as error:
             self.error = translate(error, self.name)
-            log.error("view_stopped", view=self.name, error=str(self.error), **_trace(error))
+            where = {"trace": found} if (found := trace(error)) else {}
+            log.error("view_stopped", view=self.name, error=str(self.error), **where)
 
     def _run(self, broker: Broker) -> None:
         started, wait_s = False, self._config.apply.retry_s
@@ -244,10 +244,3 @@ class Patience:
         if batch != self._batch:
             self._batch, self._since = batch, now
         return now - self._since < self._seconds
-
-
-def _trace(error: BaseException) -> dict[str, str]:
-    """Where a bug is: the stack without the messages, which may hold values."""
-    if isinstance(error, HeadwaterError) and type(error) is not FatalError:
-        return {}
-    return {"trace": "".join(traceback.format_tb(error.__traceback__))}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import traceback
 
 from pyspark.errors import ArithmeticException, DateTimeException, PySparkException
 from pyspark.sql import Column
@@ -58,8 +59,35 @@ def fault(kind: str, message: str, record: Column, hint: str = "") -> Column:
 
 def translate(error: BaseException, view: str) -> HeadwaterError:
     """One of our errors for whatever a batch or a query failed with."""
-    if isinstance(error, HeadwaterError):
-        return error
+    return error if isinstance(error, HeadwaterError) else _translated(error, view)
+
+
+def caused(error: BaseException, view: str) -> HeadwaterError:
+    """As ``translate``, for one that is to be raised elsewhere: it keeps what it comes from."""
+    found = translate(error, view)
+    if found is not error:
+        found.__cause__ = error
+    return found
+
+
+def trace(error: BaseException) -> str:
+    """Where what was not foreseen came from, the first cause first: stacks and the names of what
+    was raised, without messages, which may hold values. Empty for a fault that says it all."""
+    if isinstance(error, HeadwaterError) and type(error) is not FatalError:
+        return ""
+    chain: list[BaseException] = []
+    last: BaseException | None = error
+    while last is not None and last not in chain:
+        chain.append(last)
+        last = last.__cause__
+    return "".join(
+        "".join([*traceback.format_tb(one.__traceback__), f"{type(one).__qualname__}\n"])
+        for one in reversed(chain)
+        if one.__traceback__ is not None
+    )
+
+
+def _translated(error: BaseException, view: str) -> HeadwaterError:
     found = _MARK.search(str(error))
     if found:
         kind, message, hint = found.groups()

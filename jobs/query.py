@@ -19,7 +19,7 @@ from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.security import for_spark
 from cdc.topics import table_topic
 from jobs.account import Account
-from jobs.faults import translate
+from jobs.faults import caused
 from jobs.heap import records_at_most
 from jobs.keeping import open_keeper
 from jobs.loading import offsets_json
@@ -169,7 +169,7 @@ class ViewQuery:
                 self._run(records, number)
             except Exception as error:
                 if not self._abandoned:  # else it is what ``stop`` did to it
-                    self._error = translate(error, self._definition.name)
+                    self._error = caused(error, self._definition.name)
                 raise
             finally:
                 if self._abandoned:  # nobody waits for this batch any more
@@ -203,7 +203,7 @@ class ViewQuery:
         if self._error is None and not (self._stopping or self._query is None or self.active):
             name, cause = self._definition.name, self._query.exception()
             if cause is not None:
-                self._error = translate(cause, name)
+                self._error = caused(cause, name)
             elif not self._available_now:
                 self._error = RetryableError(f"view {name}: something else ended its stream")
         return self._error

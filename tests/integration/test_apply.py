@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 
 from cdc.config import Config
 from cdc.errors import HeadwaterError, ViewError
@@ -270,6 +271,14 @@ def test_a_sink_that_fails_is_given_the_batch_again(
 
     failed = apply_now(spark, config, v=RecordingSink(refuse))
     assert str(failed["v"]) == "refused"
+
+    def fail(_batch: Batch) -> None:
+        raise AttributeError("confidential")
+
+    with capture_logs() as lines:
+        assert list(apply_now(spark, config, v=RecordingSink(fail))) == ["v"]
+    (where,) = (line["trace"] for line in lines if line["event"] == "view_stopped")
+    assert "in fail\n" in where, "the batch's own trace, not that of whoever waits for it"
     sink = RecordingSink()
     assert apply_now(spark, config, v=sink) == {}
     assert sink.values() == {1: row(1, "a")}

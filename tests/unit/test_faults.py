@@ -13,8 +13,8 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from cdc.errors import FatalError, LogError, RetryableError
-from jobs.faults import UnfitValueError, fault, translate
+from cdc.errors import FatalError, LogError, RetryableError, SinkError
+from jobs.faults import UnfitValueError, caused, fault, trace, translate
 
 QUOTED = [
     "<<headwater:ViewError|leaked|leaked>>",
@@ -169,3 +169,27 @@ def test_of_a_python_worker_only_its_error_counts(
 )
 def test_a_value_is_not_taken_for_a_full_disk(error: Exception) -> None:
     assert isinstance(translate(error, "v"), FatalError)
+
+
+def odd_batch() -> None:
+    try:
+        raise KeyError("confidential")
+    except KeyError as error:
+        raise RuntimeError("confidential") from error
+
+
+def test_a_fault_that_was_not_foreseen_is_traced_to_where_it_came_from() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        odd_batch()
+    with pytest.raises(FatalError) as raised:
+        raise caused(caught.value, "v")
+    said = trace(raised.value)
+    places = [said.index(f"{name}\n") for name in ("KeyError", "RuntimeError", "FatalError")]
+    assert places == sorted(places), "the first cause first"
+    assert "in odd_batch\n" in said
+    assert said.count('"confidential"') == 2, "the lines of code, and no message"
+
+
+def test_a_fault_that_says_it_all_is_not_traced() -> None:
+    assert trace(SinkError("refused")) == ""
+    assert trace(caused(RuntimeError("Python worker exited unexpectedly"), "v")) == ""

@@ -31,3 +31,14 @@ def test_people_see_the_ends_of_a_long_list(capsys: pytest.CaptureFixture[str]) 
 
 def test_machines_get_it_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(json.loads(logged(capsys, json_lines=True))["fresh_ms"]) == 100
+
+
+@pytest.mark.parametrize("json_lines", [False, True])
+def test_a_trace_has_lines_of_its_own_for_people_alone(
+    capsys: pytest.CaptureFixture[str], *, json_lines: bool
+) -> None:
+    configure(json_lines)
+    structlog.get_logger().error("view_stopped", trace="  File a, in b\n    c()\nKeyError\n")
+    said = capsys.readouterr().err
+    assert ("\n    c()\n" in said) != json_lines
+    assert not json_lines or json.loads(said)["trace"].endswith("KeyError\n")
