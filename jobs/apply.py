@@ -10,6 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
@@ -24,7 +25,7 @@ from jobs.query import Applied, ViewQuery
 from jobs.sinks import Sink, open_sink
 from jobs.standing import Asked, Standing, standing
 from jobs.state import view_directory
-from jobs.turn import turn
+from jobs.turn import Holder, turn
 
 _POLL_S = 0.05
 _START_POLL_S = 0.5
@@ -98,12 +99,14 @@ class ViewRun:
         self._directory = view_directory(config.apply.state, config.source.name, name)
         self._let_go = Asked(self._directory)
         self._committed = -1
+        self._batches = self._rows = 0
 
     def run(self) -> None:
         """Never raises: ``error`` says what went wrong."""
         try:
             with Broker(self._config.kafka.bootstrap_servers, self._config.kafka) as broker:
                 self._run(broker)
+            log.info("view_ended", view=self.name, batches=self._batches, rows=self._rows)
         except Exception as error:
             self.error = translate(error, self.name)
             where = {"trace": found} if (found := trace(error)) else {}
@@ -113,18 +116,32 @@ class ViewRun:
         started, wait_s = False, self._config.apply.retry_s
         while not self._stopping.is_set():
             self._let_go.let_pass(self._stopping)
-            with turn(self._directory, "stream", wait_s, self._stopping.is_set) as mine:
+            waits = partial(self._waits, wait_s)
+            with turn(self._directory, "stream", wait_s, self._stopping.is_set, waits) as mine:
                 live = standing(self._spark, self._config, self.name, started) if mine else None
                 if live is not None:
                     if not self._keep(broker, live):
                         return
                     started, wait_s = True, math.inf  # it comes back
-            if live is None and self._available_now and not self._stopping.is_set():
+            if self._stopping.is_set():
+                return
+            if live is None and self._available_now:
                 raise ViewError(
                     f"view {self.name} is being built", f"run `headwater view rebuild {self.name}`"
                 )
             log.info("view_waits_for_its_turn", view=self.name)
             self._let_go.wait(self._stopping)
+
+    def _waits(self, at_most_s: float, holder: Holder | None) -> None:
+        line: dict[str, Any] = {} if holder is None else holder._asdict()
+        if at_most_s < math.inf:
+            line["at_most_s"] = at_most_s
+        log.warning("view_waits_for_another_process", view=self.name, **line)
+
+    def _report(self, applied: Applied) -> None:
+        self._batches += 1
+        self._rows += applied.account.rows
+        report(applied)
 
     def _keep(self, broker: Broker, live: Standing) -> bool:
         """Apply the stream to the live generation until it ends; whether it was to be let go."""
@@ -138,8 +155,8 @@ class ViewRun:
         try:
             while True:
                 query = ViewQuery(
-                    self._spark, self._config, live.definition, live.state, sink, broker, report,
-                    self._sharing,
+                    self._spark, self._config, live.definition, live.state, sink, broker,
+                    self._report, self._sharing,
                 )  # fmt: skip
                 try:
                     return self._follow(query, broker)

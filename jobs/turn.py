@@ -3,16 +3,20 @@
 ``stream``  held by whoever applies the stream to the live generation, and for a switch
 ``build``   held by whoever builds, switches, repairs or drops generations
 ``asked``   held while the live generation is wanted of whoever applies the stream to it
+
+The file of a lock says who took it last, for whoever waits.
 """
 
 from __future__ import annotations
 
 import fcntl
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from cdc.errors import ViewError
 
@@ -22,31 +26,55 @@ BUSY_S = 5.0
 _LET_GO_S = 100.0
 """What a batch and Spark's end may take."""
 _POLL_S = 0.05
+_NOTICE_S = 0.5
+"""Whoever only looks whether a lock is free holds it for less."""
+
+
+class Holder(NamedTuple):
+    """Who has a lock; ``since`` is UTC."""
+
+    pid: int
+    since: str
+
+    def __str__(self) -> str:
+        return f"pid {self.pid}, since {self.since}"
 
 
 @contextmanager
 def turn(
-    directory: Path, which: Turn, wait_s: float, stopped: Callable[[], bool] = lambda: False
+    directory: Path,
+    which: Turn,
+    wait_s: float,
+    stopped: Callable[[], bool] = lambda: False,
+    on_wait: Callable[[Holder | None], None] = lambda _: None,
 ) -> Iterator[bool]:
-    """Hold a lock of the view; false if ``stopped`` came first.
+    """Hold a lock of the view; false if ``stopped`` came first. ``on_wait`` is called once, with
+    whom it waits for, if it has to.
 
     Raises ``ViewError`` when another process holds it for ``wait_s``.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + wait_s
-    with (directory / f"{which}.lock").open("a") as file:
+    began, told = time.monotonic(), False
+    with (directory / f"{which}.lock").open("a+") as file:
         while not _taken(file.fileno()):
             if stopped():
                 yield False
                 return
-            if time.monotonic() > deadline:
-                raise ViewError(
-                    f"view {directory.name}: another headwater "
-                    + ("applies it" if which == "stream" else "builds, switches or repairs it"),
-                    "wait until it is done, or stop it",
-                )
+            waited_s = time.monotonic() - began
+            if waited_s > wait_s:
+                raise _busy(directory.name, which, _holder(file.fileno()))
+            if waited_s > _NOTICE_S and not told:
+                on_wait(_holder(file.fileno()))
+                told = True
             time.sleep(_POLL_S)
+        _sign(file.fileno())
         yield True  # closing the file gives it back
+
+
+def _busy(view: str, which: Turn, holder: Holder | None) -> ViewError:
+    who = f"another headwater ({holder})" if holder else "another headwater"
+    does = "applies it" if which == "stream" else "builds, switches or repairs it"
+    return ViewError(f"view {view}: {who} {does}", "wait until it is done, or stop it")
 
 
 @contextmanager
@@ -73,3 +101,14 @@ def _taken(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _sign(descriptor: int) -> None:
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"{os.getpid()} {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}".encode())
+
+
+def _holder(descriptor: int) -> Holder | None:
+    """Of a lock that is held; None if that is not known."""
+    pid, _, since = os.pread(descriptor, 100, 0).decode(errors="replace").partition(" ")
+    return Holder(int(pid), since) if pid.isdecimal() else None

@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 
 from cdc.cli.context import MasterOption, configured_for
-from cdc.cli.output import print_error
+from cdc.cli.output import err, print_error
+
+_ENDED = "what was applied is committed; `headwater apply` goes on from there"
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +38,8 @@ def apply(
 
     Each view has its own query, checkpoint and offsets; one that fails stops alone. Kill it at any
     moment: what was applied and not yet noted is applied again and changes nothing. SIGTERM or
-    Ctrl-C ends after the batches that are being applied.
+    Ctrl-C ends after the batches that are being applied. Where another process applies a view, it
+    is waited for, up to apply.retry_s.
 
     \b
     Examples:
@@ -50,7 +53,8 @@ def apply(
 
     config = configured_for(ctx, master)
     names = chosen(config, views or [])
-    configure(json_lines=json_logs or not sys.stderr.isatty())
+    json_lines = json_logs or not sys.stderr.isatty()
+    configure(json_lines)
     stopping = threading.Event()
     with spark_session(config) as spark:
         for number in (signal.SIGTERM, signal.SIGINT):  # after Spark, which takes SIGINT for itself
@@ -58,5 +62,7 @@ def apply(
         failed = apply_views(spark, config, names, stopping, available_now)
     for fault in dict.fromkeys(str(error) for error in failed.values()):
         print_error(fault)  # once, though it ended several views
+    if not json_lines and len(failed) < len(names):
+        err().print(_ENDED, style="dim", soft_wrap=True)
     if failed:
         raise typer.Exit(1)

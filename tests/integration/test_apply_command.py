@@ -127,12 +127,19 @@ def test_killed_and_started_again_it_goes_on_and_sigterm_ends_it(setting: Settin
 
     second = setting.apply(setting.good)
     wait_until(setting.group_is_at_the_end, "the group at the topic's end")
+    third = setting.apply("--available-now", setting.good)
+    wait_until(lambda: setting.logged("view_waits_for_another_process"), "the third to wait")
+    (waiting,) = setting.logged("view_waits_for_another_process")
+    assert (waiting["pid"], waiting["at_most_s"]) == (second.pid, 60)
     bodies = {id_: values["body"] for id_, values in setting.stored().items()}
     assert bodies == {i: "third" if i < 50 else "second" if i < 100 else "first" for i in bodies}
     assert len(bodies) == 199
 
     os.killpg(second.pid, signal.SIGTERM)  # as a service manager sends it: to Java too
     assert second.wait(120) == 0, setting.output()
+    assert third.wait(120) == 0, setting.output()
+    of_second, of_third = setting.logged("view_ended")
+    assert (of_second["rows"] > 0, of_third["rows"]) == (True, 0)
 
 
 def test_failing_views_are_a_line_each_and_exit_code_1_and_others_are_applied(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from jobs.generations import (
     write_generations,
 )
 from jobs.state import Declaration, open_state, state_directory
-from jobs.turn import is_free, turn
+from jobs.turn import Holder, is_free, turn
 
 OLD = Declaration("SELECT * FROM t", ("id",), "cache", "public.t")
 NEW = OLD._replace(sql="SELECT id FROM t")
@@ -107,10 +108,26 @@ def test_one_at_a_time_has_its_turn(tmp_path: Path) -> None:
         assert mine
         assert not is_free(tmp_path, "stream")
         assert is_free(tmp_path, "build")
-        with pytest.raises(ViewError, match="applies it"), turn(tmp_path, "stream", 0):
+        busy = pytest.raises(ViewError, match=rf"pid {os.getpid()}, since 2\S+Z\) applies it")
+        with busy, turn(tmp_path, "stream", 0):
             pass
         with turn(tmp_path, "stream", 60, lambda: True) as mine:
             assert not mine
+
+
+def test_who_waits_for_another_is_told_once_for_whom(tmp_path: Path) -> None:
+    told: list[Holder | None] = []
+    with (
+        turn(tmp_path, "stream", 0),
+        turn(tmp_path, "stream", 60, lambda: bool(told), told.append) as mine,
+    ):
+        assert not mine
+    assert [one and one.pid for one in told] == [os.getpid()]
+
+
+def test_a_lock_is_free_when_whoever_had_it_gives_it_back(tmp_path: Path) -> None:
+    with turn(tmp_path, "stream", 0):
+        pass
     assert is_free(tmp_path, "stream")
 
 
