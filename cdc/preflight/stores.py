@@ -12,8 +12,9 @@ import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from cdc.config import Config, Delta, OpenSearch, Postgres, Redis, Store
@@ -24,6 +25,15 @@ from cdc.source.postgres import place as place_of
 from cdc.source.selection import parse_pattern
 
 _TIMEOUT_S: Final = 5.0
+_STORE: Final = "{store}"
+"""In a fault: the section of the store."""
+
+
+class _Fault(NamedTuple):
+    """``hint`` is empty if nothing answers there."""
+
+    what: str
+    hint: str = ""
 
 
 def stores(config: Config) -> Iterator[Finding]:
@@ -32,15 +42,14 @@ def stores(config: Config) -> Iterator[Finding]:
         check = f"store {name}"
         place = _place(store)
         fault = _fault(store)
-        if not fault and isinstance(store, Postgres) and (view := _captured_again(config, name)):
-            message = (
-                f"{store.kind} at {place}: table {store.target_schema}.{view}@1 of view {view}"
-            )
+        if table := "" if fault else _captured_again(config, name):
+            message = f"{store.kind} at {place}: table {table} would be captured"
             hint = f"stores.{name}.target_schema: a schema that source.tables does not choose"
-            yield Finding("error", check, f"{message} would be captured", hint)
+            yield Finding("error", check, message, hint)
         elif fault:
-            hint = f"start {store.kind}, or correct stores.{name}"
-            yield Finding("error", check, f"{store.kind} at {place}: {fault}", hint)
+            what, hint = (said.replace(_STORE, f"stores.{name}") for said in fault)
+            hint = hint or f"start {store.kind}, or correct stores.{name}"
+            yield Finding("error", check, f"{store.kind} at {place}: {what}", hint)
         else:
             yield Finding("ok", check, f"{store.kind} at {place}")
 
@@ -57,7 +66,7 @@ def _place(store: Store) -> str:
     return _address(store.url)
 
 
-def _fault(store: Store) -> str:
+def _fault(store: Store) -> _Fault | None:
     match store:
         case OpenSearch():
             return _opensearch_fault(store)
@@ -69,7 +78,7 @@ def _fault(store: Store) -> str:
             return _database_fault(store)
 
 
-def _opensearch_fault(store: OpenSearch) -> str:
+def _opensearch_fault(store: OpenSearch) -> _Fault | None:
     parts = urlsplit(store.url)
     user, password = store.user or parts.username or "", store.password or parts.password or ""
     request = urllib.request.Request(_address(store.url))
@@ -83,27 +92,29 @@ def _opensearch_fault(store: OpenSearch) -> str:
     try:
         urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=context).close()
     except urllib.error.HTTPError as error:
-        return f"HTTP {error.code} {error.reason}"
+        refused = error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+        hint = "check user and password of {store}" if refused else "correct {store}.url"
+        return _Fault(f"HTTP {error.code} {error.reason}", hint)
     except urllib.error.URLError as error:
-        return str(getattr(error.reason, "strerror", None) or error.reason)
+        return _Fault(str(getattr(error.reason, "strerror", None) or error.reason))
     except (OSError, ValueError) as error:
-        return str(error)
-    return ""
+        return _Fault(str(error))
+    return None
 
 
-def _connection_fault(url: str, default_port: int) -> str:
+def _connection_fault(url: str, default_port: int) -> _Fault | None:
     parts = urlsplit(url)
     if parts.scheme == "unix":
-        return "" if Path(parts.path).exists() else "no such socket"
+        return None if Path(parts.path).exists() else _Fault("no such socket")
     try:
         address = (parts.hostname or "localhost", parts.port or default_port)
         socket.create_connection(address, _TIMEOUT_S).close()
     except (OSError, ValueError) as error:
-        return getattr(error, "strerror", None) or str(error)
-    return ""
+        return _Fault(getattr(error, "strerror", None) or str(error))
+    return None
 
 
-def _database_fault(store: Postgres) -> str:
+def _database_fault(store: Postgres) -> _Fault | None:
     """Whether tables can be made there."""
     try:
         with connect(store.dsn) as conn, translated("asking for rights"):
@@ -115,21 +126,25 @@ def _database_fault(store: Postgres) -> str:
                 [store.target_schema],
             ).fetchone()
     except HeadwaterError as error:
-        return error.message.partition(": ")[2] or error.message
+        what = error.message.partition(": ")[2] or error.message
+        return _Fault(*(said.replace("source.dsn", f"{_STORE}.dsn") for said in (what, error.hint)))
     assert found is not None
     there, allowed, standby = found
     if standby:
-        return "it is a standby, which takes no writes"
+        return _Fault("it is a standby, which takes no writes", "name the primary in {store}.dsn")
     if allowed:
-        return ""
-    what = f"schema {store.target_schema}" if there else f"the database for {store.target_schema}"
-    return f"the role lacks CREATE on {what}"
+        return None
+    schema = store.target_schema
+    what = f"schema {schema}" if there else f"the database for {schema}"
+    grant = f"GRANT USAGE, CREATE ON SCHEMA {schema}" if there else "GRANT CREATE ON DATABASE ..."
+    return _Fault(f"the role lacks CREATE on {what}", f"{grant} TO the role of {{store}}.dsn")
 
 
 def _captured_again(config: Config, name: str) -> str:
-    """A view whose table in the source's own database ``source.tables`` would choose, or none."""
+    """The table of a view, in the source's own database, that ``source.tables`` would choose."""
     store = config.stores[name]
-    assert isinstance(store, Postgres)
+    if not isinstance(store, Postgres):
+        return ""
     source, own = connection_parameters(config.source.dsn), connection_parameters(store.dsn)
     if place_of(source).partition("@")[2] != place_of(own).partition("@")[2]:
         return ""
@@ -143,19 +158,21 @@ def _captured_again(config: Config, name: str) -> str:
         captured = any(pattern.matches(*at) for pattern in chosen)
         captured = captured and not any(pattern.matches(*at) for pattern in left_out)
         if declared.store == name and captured:
-            return view
+            return f"{store.target_schema}.{view}@1 of view {view}"
     return ""
 
 
-def _folder_fault(path: str) -> str:
+def _folder_fault(path: str) -> _Fault | None:
     if "://" in path:
-        return ""  # Spark's own file systems reach it, this process may not
+        return None  # Spark's own file systems reach it, this process may not
     folder = Path(path)
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     if not folder.is_dir():
-        return f"{folder} is not a folder"
-    return "" if os.access(folder, os.W_OK | os.X_OK) else f"{folder} is not writable"
+        return _Fault(f"{folder} is not a folder", "name another one in {store}.path")
+    if os.access(folder, os.W_OK | os.X_OK):
+        return None
+    return _Fault(f"{folder} is not writable", "give this user the right, or correct {store}.path")
 
 
 def _address(url: str) -> str:

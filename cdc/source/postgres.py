@@ -7,6 +7,7 @@ never a password, and never the message of a data error, which would quote a row
 
 from __future__ import annotations
 
+import re
 import select
 import time
 from collections.abc import Callable, Iterator
@@ -55,6 +56,8 @@ _FATAL_ON_CONNECT = {
     "pg_hba.conf rejects": "allow this host, user and database in pg_hba.conf and reload",
     "authentication failed": "check user and password of source.dsn",
     "not permitted to log in": "ALTER ROLE ... LOGIN, or name another role in source.dsn",
+    r'role "[^"]*" does not exist': "CREATE ROLE ... LOGIN, or correct the user of source.dsn",
+    r'database "[^"]*" does not exist': "correct the database of source.dsn, or create it",
     "does not exist": "check user and database of source.dsn",
     "permission denied for database": "GRANT CONNECT ON DATABASE ... TO the role of source.dsn",
     "permission denied to start WAL sender": "ALTER ROLE ... REPLICATION",
@@ -160,8 +163,8 @@ def connection_error(text: str, parameters: dict[str, Any]) -> HeadwaterError:
     for part, hint in _PASSING_ON_CONNECT.items():
         if part in text:
             return RetryableError(message, hint)
-    for part, hint in _FATAL_ON_CONNECT.items():
-        if part in text:
+    for pattern, hint in _FATAL_ON_CONNECT.items():
+        if re.search(pattern, text):
             role = place(parameters).partition("@")[0]
             return SourceError(message, hint.replace("ROLE ...", f"ROLE {role}"))
     return RetryableError(message, _UNREACHABLE)

@@ -24,7 +24,8 @@ from cdc.errors import SinkError, ViewError
 from cdc.lsn import Position
 from jobs.sinks import Batch, ViewRow
 from jobs.sinks.copying import CopyRow, CopyRows, copy_list, copy_rows
-from jobs.sinks.database import Action, Connection, Database, of_row, refusing_rows
+from jobs.sinks.database import Action, Connection, Database, refusing_rows
+from jobs.sinks.database_faults import of_row
 from jobs.sinks.refusing import (
     TOLD,
     Refused,

@@ -247,6 +247,8 @@ def test_a_database_that_views_go_to_needs_rights_and_is_not_captured_again(
         "own": (shop.dsn, "public"),
         "apart": (shop.dsn, "views"),
         "none": ("host=a b", "public"),
+        "away": (psycopg.conninfo.make_conninfo(store_database, dbname="nosuch"), "views"),
+        "nobody": (psycopg.conninfo.make_conninfo(store_database, user="nosuch"), "views"),
     }
     shop.extra = "".join(
         f'[stores.{name}]\nkind = "postgres"\ndsn = "{dsn}"\ntarget_schema = "{schema}"\n'
@@ -258,7 +260,15 @@ def test_a_database_that_views_go_to_needs_rights_and_is_not_captured_again(
     finally:
         shop.execute(f"drop role {role}")
     wrong = {f["check"]: f["message"] for f in found["error"]}
-    assert set(wrong) == {"store poor", "store own", "store none"}
+    assert set(wrong) == {f"store {name}" for name in ("poor", "own", "none", "away", "nobody")}
+    ways = {f["check"]: f["hint"] for f in found["error"]}
+    assert ways["store poor"] == (
+        "GRANT USAGE, CREATE ON SCHEMA public TO the role of stores.poor.dsn"
+    )
+    assert ways["store away"] == "correct the database of stores.away.dsn, or create it"
+    assert (
+        ways["store nobody"] == "CREATE ROLE nosuch LOGIN, or correct the user of stores.nobody.dsn"
+    )
     assert "the role lacks CREATE on schema public" in wrong["store poor"]
     assert "table public.own@1 of view own would be captured" in wrong["store own"]
     assert "is not a connection string" in wrong["store none"]

@@ -136,8 +136,8 @@ def test_a_role_without_rights_is_an_error_that_says_which(
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"dbname": "not_there"}, "refused the connection: does not exist: check user"),
-        ({"user": "nobody_there"}, "refused the connection"),
+        ({"dbname": "not_there"}, "database does not exist: CREATE DATABASE"),
+        ({"user": "nobody_there"}, "role does not exist: CREATE ROLE"),
         ({"sslmode": "require"}, "does not support SSL: check sslmode"),
     ],
 )

@@ -39,6 +39,7 @@ CLIENTS = {
         "migrations",
         "snapshots",
         "jobs.sinks.database",
+        "jobs.sinks.database_faults",
     ),
     "pyspark": ("jobs", "bootstrap"),  # there the session is only handed on
     "delta": ("jobs",),

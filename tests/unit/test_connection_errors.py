@@ -20,8 +20,8 @@ def failure(text: str) -> HeadwaterError:
     [
         ("Connection refused\n\tIs the server running", RetryableError, "is PostgreSQL running"),
         ('FATAL:  password authentication failed for user "app"', SourceError, "password"),
-        ('FATAL:  role "app" does not exist', SourceError, "user and database"),
-        ('FATAL:  database "shop" does not exist', SourceError, "user and database"),
+        ('FATAL:  role "app" does not exist', SourceError, "CREATE ROLE app LOGIN"),
+        ('FATAL:  database "shop" does not exist', SourceError, "correct the database"),
         ("FATAL:  no pg_hba.conf entry for host", SourceError, "pg_hba.conf"),
         ("FATAL:  the database system is starting up", RetryableError, "wait"),
         ("FATAL:  sorry, too many clients already", RetryableError, "max_connections"),

@@ -24,6 +24,21 @@ DSN = "host=db.example port=5433 dbname=views user=writer password=hunter2"
             SinkError,
             "refused the connection: pg_hba.conf: allow this host, user and database",
         ),
+        (
+            'FATAL:  role "writer" does not exist',
+            SinkError,
+            "refused the connection: role does not exist: CREATE ROLE",
+        ),
+        (
+            'FATAL:  database "views" does not exist',
+            SinkError,
+            "refused the connection: database does not exist: CREATE DATABASE",
+        ),
+        (
+            "FATAL:  sorry, too many clients already",
+            RetryableError,
+            "takes no more connections: raise max_connections",
+        ),
         ("Connection refused", RetryableError, "does not answer: start it"),
         ("FATAL:  the database system is starting up", RetryableError, "does not answer"),
     ],
