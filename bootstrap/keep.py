@@ -10,6 +10,7 @@ from bootstrap.kit import Kit
 from cdc.errors import HeadwaterError
 from jobs.letters import drop_letters, forget_letters
 from jobs.state import state_directory
+from jobs.stopped import NOTE
 
 _DAY_S = 24 * 3600.0
 
@@ -58,7 +59,8 @@ def clear(kit: Kit) -> list[int]:
     for number in numbers:
         remove(kit, number)
     drop_letters(kit.broker, kit.name)
-    (kit.directory / "generations.json").unlink(missing_ok=True)
+    for file in ("generations.json", NOTE):
+        (kit.directory / file).unlink(missing_ok=True)
     return numbers
 
 

@@ -8,17 +8,19 @@
         views.wait("open_orders", lsn=headwater.current_lsn(conn), timeout_s=5)
 
 When ``wait`` returns, the view holds everything that was committed before ``current_lsn`` was
-asked; ``NotReachedError`` says what it lacks after ``timeout_s``.
+asked; ``NotReachedError`` says what it lacks after ``timeout_s``, or at once, as ``StoppedError``,
+that a fault has ended it.
 """
 
 from cdc.errors import HeadwaterError, UsageError
-from verification.reach import NotReachedError
+from verification.reach import NotReachedError, StoppedError
 from verification.waiting import Reached, Views, current_lsn
 
 __all__ = [
     "HeadwaterError",
     "NotReachedError",
     "Reached",
+    "StoppedError",
     "UsageError",
     "Views",
     "current_lsn",

@@ -25,6 +25,7 @@ from jobs.query import Applied, ViewQuery
 from jobs.sinks import Sink, open_sink
 from jobs.standing import Asked, Standing, standing
 from jobs.state import view_directory
+from jobs.stopped import noted
 from jobs.turn import Holder, turn
 
 _POLL_S = 0.05
@@ -117,14 +118,16 @@ class ViewRun:
         while not self._stopping.is_set():
             self._let_go.let_pass(self._stopping)
             waits = partial(self._waits, wait_s)
-            with turn(self._directory, "stream", wait_s, self._stopping.is_set, waits) as mine:
-                live = standing(self._spark, self._config, self.name, started) if mine else None
-                if live is not None:
-                    if not self._keep(broker, live):
-                        return
-                    started, wait_s = True, math.inf  # it comes back
-            if self._stopping.is_set():
-                return
+            ends = self._stopping.is_set
+            with turn(self._directory, "stream", wait_s, ends, waits) as mine:
+                if not mine:
+                    return
+                with noted(self._directory, self.name, unless=ends):
+                    live = standing(self._spark, self._config, self.name, started)
+                    if live is not None:
+                        if not self._keep(broker, live):
+                            return
+                        started, wait_s = True, math.inf  # it comes back
             if live is None and self._available_now:
                 raise ViewError(
                     f"view {self.name} is being built", f"run `headwater view rebuild {self.name}`"

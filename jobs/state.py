@@ -1,6 +1,7 @@
 """What a view keeps on disk between runs: Spark's checkpoints, its generations, its declaration.
 
 <apply.state>/<source>/<view>/generations.json   which there are, and which one people read
+<apply.state>/<source>/<view>/stopped.json       why its stream ended, after a fault
 <apply.state>/<source>/<view>/view.json          of the first generation: what was declared, the
                                                  id of its checkpoint, what it calls columns,
                                                  the newest TRUNCATE

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from cdc.errors import RetryableError
 from cdc.events.marks import Mark, decode_mark
@@ -36,15 +36,21 @@ class Behind(NamedTuple):
         return self.end - (self.at or 0)
 
 
+Lacking: TypeAlias = Mapping[str, Sequence[Behind]]
+"""Of each view that lacks something."""
+
+
 class NotReachedError(RetryableError):
     """The time was over first. ``lacking`` says what of Kafka each view lacks; it is empty while
     capture itself has not come so far."""
 
-    def __init__(
-        self, message: str, hint: str, lacking: Mapping[str, Sequence[Behind]] | None = None
-    ) -> None:
+    def __init__(self, message: str, hint: str, lacking: Lacking | None = None) -> None:
         super().__init__(message, hint)
         self.lacking = {view: tuple(behind) for view, behind in (lacking or {}).items()}
+
+
+class StoppedError(NotReachedError):
+    """Of a view whose stream a fault has ended: it is not waited for."""
 
 
 def wait_until_applied(
@@ -55,23 +61,26 @@ def wait_until_applied(
     deadline: float,
     on_wait: Callable[[str], None] = lambda _: None,
     on_pause: Callable[[], None] = lambda: None,
+    on_lacking: Callable[[Lacking], None] = lambda _: None,
 ) -> Offsets:
     """Return when ``views``, each with its topics, have applied all transactions with a commit LSN
     below ``lsn``; what is captured, and where that ended then.
 
-    ``on_pause`` is called once if capture needs longer than a moment to come so far. ``deadline``
-    is ``time.monotonic``'s. Raises ``NotReachedError`` that says what is awaited.
+    ``on_pause`` is called once if capture needs longer than a moment to come so far, ``on_lacking``
+    at each look, with the views that lack something. ``deadline`` is ``time.monotonic``'s. Raises
+    ``NotReachedError`` that says what is awaited.
     """
     ends = _published(broker, source, lsn, deadline, on_wait, on_pause)
     left = dict(views)
     while True:
-        lacking = {}
+        lacking: dict[str, Sequence[Behind]] = {}
         for view, topics in left.items():
             wanted = {topic: ends.get(topic, {}) for topic in topics}
             if behind := unapplied(wanted, broker.committed(view_group(view), topics)):
                 lacking[view] = behind
         if not lacking:
             return ends
+        on_lacking(lacking)
         left = {view: left[view] for view in lacking}
         _wait(*_said(lacking), deadline, on_wait, lacking)
 
@@ -98,7 +107,7 @@ def _published(
     return mark.offsets
 
 
-def _said(lacking: Mapping[str, Sequence[Behind]]) -> tuple[str, str]:
+def _said(lacking: Lacking) -> tuple[str, str]:
     view, behind = next(iter(lacking.items()))
     first = behind[0]
     place = "nothing" if first.at is None else f"{first.at:,} of {first.end:,}"
@@ -155,7 +164,7 @@ def _wait(
     hint: str,
     deadline: float,
     on_wait: Callable[[str], None],
-    lacking: Mapping[str, Sequence[Behind]],
+    lacking: Lacking,
 ) -> None:
     left_s = deadline - time.monotonic()
     if left_s <= 0:

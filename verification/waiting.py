@@ -19,8 +19,14 @@ from cdc.topics import table_topic, view_dead_letters_topic
 from jobs.generations import read_generations
 from jobs.letters import waiting
 from jobs.state import view_directory
-from jobs.turn import is_free
-from verification.reach import NotReachedError, applied_below, wait_until_applied
+from verification.late import Standing, idle, is_applied, refuse_stopped, said, way_out
+from verification.reach import (
+    Lacking,
+    NotReachedError,
+    StoppedError,
+    applied_below,
+    wait_until_applied,
+)
 from views.definition import ViewDefinition, parse_view
 
 
@@ -66,18 +72,6 @@ class Reached(NamedTuple):
     parked: dict[str, int]
 
 
-class Standing(NamedTuple):
-    """A view now: it holds everything below ``below``, None if nobody can say, and lacks so many
-    records of what it was asked for. ``applied`` says whether this machine applies it now, None if
-    its state is elsewhere."""
-
-    view: str
-    below: int | None
-    lacks: int
-    parked: int
-    applied: bool | None
-
-
 class Views:
     """The views of a configuration, to be waited for.
 
@@ -110,13 +104,15 @@ class Views:
         timeout_s: float = 10.0,
         ahead: bool = False,
         on_wait: Callable[[str], None] = lambda _: None,
+        on_idle: Callable[[str], None] = lambda _: None,
     ) -> Reached:
         """Return when ``views`` hold everything that was committed below ``lsn``.
 
-        Without ``lsn``: what is committed by now. Raises ``NotReachedError`` when that takes longer
-        than ``timeout_s``; ``UsageError`` for a view that is not declared, for what is no LSN, and,
-        unless ``ahead``, for one that the source has not reached; ``ViewError`` for a view of a
-        table that is not captured.
+        Without ``lsn``: what is committed by now. ``on_idle`` is told, once of each, of views that
+        nobody applies now. Raises ``NotReachedError`` when it takes longer than ``timeout_s``, and
+        its ``StoppedError`` at once for a view that a fault has ended; ``UsageError`` for a view
+        that is not declared, for what is no LSN, and, unless ``ahead``, for one that the source has
+        not reached; ``ViewError`` for a view of a table that is not captured.
         """
         began = time.monotonic()
         topics = {view: self._topics(view) for view in dict.fromkeys(views)}
@@ -128,11 +124,23 @@ class Views:
         def on_pause() -> None:
             self._look(goal, ahead)
 
+        told: set[str] = set()
+
+        def on_lacking(lacking: Lacking) -> None:
+            for view in lacking:
+                directory = self._directory(view)
+                refuse_stopped(view, directory, lacking)
+                if view not in told and (line := idle(view, is_applied(directory))):
+                    on_idle(line)
+                told.add(view)
+
         source = self._config.source.name
         try:
             ends = wait_until_applied(
-                self._broker, source, topics, goal, deadline, on_wait, on_pause
+                self._broker, source, topics, goal, deadline, on_wait, on_pause, on_lacking
             )
+        except StoppedError:
+            raise
         except NotReachedError as error:
             if not error.lacking:
                 raise
@@ -152,7 +160,7 @@ class Views:
                 applied_below(self._broker, self._config.source.name, view, self._topics(view)),
                 sum(one.records for one in behind),
                 self.parked(view),
-                self._is_applied(view),
+                is_applied(self._directory(view)),
             )
             for view, behind in error.lacking.items()
         ]
@@ -174,10 +182,6 @@ class Views:
 
     def _directory(self, view: str) -> Path:
         return view_directory(self._config.apply.state, self._config.source.name, view)
-
-    def _is_applied(self, view: str) -> bool | None:
-        directory = self._directory(view)
-        return not is_free(directory, "stream") if directory.is_dir() else None
 
     def _look(self, lsn: int, ahead: bool) -> None:
         """Kafka does not hold ``lsn`` yet: refuse what the source has not, and hurry what it has.
@@ -249,24 +253,3 @@ def parsed(lsn: int | str) -> int:
         raise UsageError(
             f"{lsn!r} is not an LSN", "write it as PostgreSQL does, like 0/16B3748"
         ) from None
-
-
-def said(one: Standing, lsn: int) -> str:
-    """What a view lacks, in words."""
-    has = "nobody can say how much it holds"
-    if one.below is not None:
-        has = f"holds what was committed below {format_lsn(one.below)}"
-    return (
-        f"view {one.view} {has}, not yet all below {format_lsn(lsn)}: it lacks "
-        f"{one.lacks:,} record{'s' * (one.lacks != 1)}"
-    )
-
-
-def way_out(found: Sequence[Standing]) -> str:
-    """What can be done about views that are late."""
-    names = " ".join(one.view for one in found if not one.applied)
-    if any(one.applied is False for one in found):
-        return f"nobody applies it: run `headwater apply {names}`"
-    if names:
-        return f"is `headwater apply {names}` running?"
-    return "it is being applied: give it longer, `headwater lag` shows how it moves"

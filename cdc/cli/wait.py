@@ -12,8 +12,9 @@ from cdc.cli.output import err, out, print_error, print_json
 from cdc.lsn import format_lsn
 
 if TYPE_CHECKING:
+    from verification.late import Standing
     from verification.reach import NotReachedError
-    from verification.waiting import Reached, Standing, Views
+    from verification.waiting import Reached, Views
 
 TIMED_OUT = 3
 """The exit code when the time was over first."""
@@ -41,7 +42,7 @@ def wait(
 
     Take the LSN after COMMIT, from the source's primary: select pg_current_wal_insert_lsn(). It
     is exact, also for a view that had nothing of it to apply. Rows of parked keys (`headwater dlq
-    list`) are not in the view; a line says so.
+    list`) are not in the view; a line says so. A view that a fault has ended is not waited for.
 
     Exit codes: 0 they hold it, 3 the time was over first, 2 wrong usage, also for an LSN in the
     source's future, 1 fault.
@@ -51,18 +52,24 @@ def wait(
       headwater wait open_orders
       headwater wait open_orders customers --lsn 0/16B3748 --timeout 5
     """
-    from verification.reach import NotReachedError
+    from verification.reach import NotReachedError, StoppedError
     from verification.waiting import Views, parsed
+
+    def on_idle(said: str) -> None:
+        err().print(said, style="yellow", soft_wrap=True)
 
     goal = None if lsn is None else parsed(lsn)
     with Views(configured(ctx)) as waiting:
         try:
-            reached = waiting.wait(*views, lsn=goal, timeout_s=timeout, ahead=ahead)
+            reached = waiting.wait(
+                *views, lsn=goal, timeout_s=timeout, ahead=ahead, on_idle=on_idle
+            )
         except NotReachedError as error:
             if as_json:
                 print_json(late(views, error, waiting))
             print_error(str(error))
-            raise typer.Exit(TIMED_OUT) from None
+            code = error.exit_code if isinstance(error, StoppedError) else TIMED_OUT
+            raise typer.Exit(code) from None
     if as_json:
         print_json(document(views, reached))
         return

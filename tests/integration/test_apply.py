@@ -19,6 +19,8 @@ from cdc.topics import view_group
 from jobs.apply import apply_views
 from jobs.schema import PLACEHOLDER
 from jobs.sinks import Batch
+from jobs.state import view_directory
+from jobs.stopped import stopped
 from tests.events import delete, event, snapshot, truncate
 from tests.recording import RecordingSink
 from tests.waiting import wait_until
@@ -271,6 +273,10 @@ def test_a_sink_that_fails_is_given_the_batch_again(
 
     failed = apply_now(spark, config, v=RecordingSink(refuse))
     assert str(failed["v"]) == "refused"
+    directory = view_directory(config.apply.state, config.source.name, "v")
+    note = stopped(directory)
+    assert note is not None
+    assert note.fault == "refused"
 
     def fail(_batch: Batch) -> None:
         raise AttributeError("confidential")
@@ -282,6 +288,7 @@ def test_a_sink_that_fails_is_given_the_batch_again(
     sink = RecordingSink()
     assert apply_now(spark, config, v=sink) == {}
     assert sink.values() == {1: row(1, "a")}
+    assert stopped(directory) is None
 
 
 def test_a_new_view_over_a_trimmed_topic_is_refused(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import headwater
 from cdc.cli.wait import document, lacking, line
-from cdc.errors import UsageError
-from verification.waiting import Reached, Standing, current_lsn, parsed, said, way_out
+from cdc.errors import SinkError, UsageError
+from jobs.stopped import noted
+from jobs.turn import turn
+from verification.late import Standing, idle, is_applied, refuse_stopped, said, way_out
+from verification.reach import Behind, Lacking, StoppedError
+from verification.waiting import Reached, current_lsn, parsed
 
 
 def test_what_a_view_lacks_is_told_in_one_line() -> None:
@@ -31,6 +37,37 @@ def test_what_a_view_lacks_is_told_in_one_line() -> None:
 )
 def test_the_way_out_depends_on_who_applies_it(applied: bool | None, hint: str) -> None:
     assert way_out([Standing("v", 1, 1, 0, applied)]).startswith(hint)
+
+
+def test_a_view_that_a_fault_has_ended_is_not_waited_for(tmp_path: Path) -> None:
+    lacking: Lacking = {"v": [Behind("s.public.t", 0, 3, 4)]}
+
+    def end(error: Exception, *, asked: bool = False) -> None:
+        held = turn(tmp_path, "stream", 0)
+        with suppress(SinkError), held, noted(tmp_path, "v", unless=lambda: asked):
+            assert is_applied(tmp_path)
+            refuse_stopped("v", tmp_path, lacking)
+            raise error
+
+    refused = SinkError("Redis at h:1 refused the login", "check user and password")
+    end(refused)
+    with pytest.raises(StoppedError, match=r"stopped at 2\S+Z, nobody applies it now: ") as late:
+        refuse_stopped("v", tmp_path, lacking)
+    assert str(late.value).endswith(
+        "view v: Redis at h:1 refused the login: check user and password"
+    )
+    assert list(late.value.lacking) == ["v"]
+    with turn(tmp_path, "stream", 0):  # a repair, say
+        refuse_stopped("v", tmp_path, lacking)
+    end(refused, asked=True)
+    refuse_stopped("v", tmp_path, lacking)
+
+
+def test_who_waits_is_told_that_nobody_applies_it(tmp_path: Path) -> None:
+    assert is_applied(tmp_path / "elsewhere") is None
+    assert idle("v", None).startswith("view v was never applied on this machine; waiting for")
+    assert idle("v", is_applied(tmp_path)).startswith("view v is applied by nobody now; waiting")
+    assert idle("v", True) == ""
 
 
 def test_lsns_are_numbers_or_as_postgresql_writes_them() -> None:

@@ -1,0 +1,56 @@
+"""Why a view's stream ended, for whoever waits for the view: ``stopped.json`` beside its state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from jobs.faults import translate
+from jobs.generations import read_generations
+from jobs.state import read_document, write_document
+from jobs.turn import is_free
+
+NOTE = "stopped.json"
+
+
+class Stopped(NamedTuple):
+    """The fault that ended the stream to a generation; ``at`` is UTC."""
+
+    generation: int
+    at: str
+    fault: str
+    hint: str
+
+
+@contextmanager
+def noted(directory: Path, view: str, unless: Callable[[], bool]) -> Iterator[None]:
+    """A fault that ends the block is kept until the next one begins. The stream is the caller's;
+    ``unless`` it was to be stopped."""
+    (directory / NOTE).unlink(missing_ok=True)
+    try:
+        yield
+    except Exception as error:
+        if not unless():
+            with suppress(OSError):
+                _keep(directory, error, view)
+        raise
+
+
+def _keep(directory: Path, error: Exception, view: str) -> None:
+    found = translate(error, view)
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    number = read_generations(directory).live_number
+    note = Stopped(number, now, found.message, found.hint)
+    write_document(directory / NOTE, note._asdict())
+
+
+def stopped(directory: Path) -> Stopped | None:
+    """None if the stream did not end by a fault, or somebody has it now."""
+    held = read_document(directory / NOTE)
+    if held is None or not is_free(directory, "stream"):
+        return None
+    note = Stopped(**held)
+    return note if note.generation == read_generations(directory).live_number else None

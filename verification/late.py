@@ -1,0 +1,67 @@
+"""What is said of views that are late, and of those that nobody applies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from cdc.lsn import format_lsn
+from jobs.stopped import stopped
+from jobs.turn import is_free
+from verification.reach import Lacking, StoppedError
+
+
+class Standing(NamedTuple):
+    """A view now: it holds everything below ``below``, None if nobody can say, and lacks so many
+    records of what it was asked for. ``applied`` says whether this machine applies it now, None if
+    its state is elsewhere."""
+
+    view: str
+    below: int | None
+    lacks: int
+    parked: int
+    applied: bool | None
+
+
+def said(one: Standing, lsn: int) -> str:
+    """What a view lacks, in words."""
+    has = "nobody can say how much it holds"
+    if one.below is not None:
+        has = f"holds what was committed below {format_lsn(one.below)}"
+    return (
+        f"view {one.view} {has}, not yet all below {format_lsn(lsn)}: it lacks "
+        f"{one.lacks:,} record{'s' * (one.lacks != 1)}"
+    )
+
+
+def way_out(found: Sequence[Standing]) -> str:
+    """What can be done about views that are late."""
+    names = " ".join(one.view for one in found if not one.applied)
+    if any(one.applied is False for one in found):
+        return f"nobody applies it: run `headwater apply {names}`"
+    if names:
+        return f"is `headwater apply {names}` running?"
+    return "it is being applied: give it longer, `headwater lag` shows how it moves"
+
+
+def is_applied(directory: Path) -> bool | None:
+    """Whether somebody has the stream of the view now; None if its state is elsewhere."""
+    return not is_free(directory, "stream") if directory.is_dir() else None
+
+
+def refuse_stopped(view: str, directory: Path, lacking: Lacking) -> None:
+    """Raise ``StoppedError`` for a view whose stream a fault has ended."""
+    if (note := stopped(directory)) is None:
+        return
+    said = note.fault if note.fault.startswith(f"view {view}") else f"view {view}: {note.fault}"
+    hint = note.hint or f"mend that, then `headwater apply {view}`"
+    raise StoppedError(f"stopped at {note.at}, nobody applies it now: {said}", hint, lacking)
+
+
+def idle(view: str, applied: bool | None) -> str:
+    """What to tell, while it is waited for, of a view that nobody seems to apply; else nothing."""
+    if applied:
+        return ""
+    where = "was never applied on this machine" if applied is None else "is applied by nobody now"
+    return f"view {view} {where}; waiting for `headwater apply {view}`"
