@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import structlog
 from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ from jobs.faults import trace, translate
 from jobs.generations import Generations, read_generations
 from jobs.session import spark_session
 from jobs.state import declared, differing, view_directory
-from jobs.turn import BUSY_S, turn
+from jobs.turn import BUSY_S, is_free, turn
 
 _POLL_S = 0.1
 
@@ -93,8 +93,20 @@ def build_views(
     return [built[name] for name in names if name in built], failed
 
 
-def roll_back(config: Config, name: str, to: int | None, teller: Teller) -> tuple[int, str]:
-    """Show a kept generation; its number, and what of its declaration is another now.
+class RolledBack(NamedTuple):
+    """What is live again. ``instead_of``: what was, if anything; ``left_s``: when its rows were
+    left, in seconds since 1970; ``differing``: what of its declaration is another now; ``applied``:
+    somebody has the stream."""
+
+    number: int
+    instead_of: int | None
+    left_s: float
+    differing: str
+    applied: bool
+
+
+def roll_back(config: Config, name: str, to: int | None, teller: Teller) -> RolledBack:
+    """Show a kept generation.
 
     Raises ``UsageError`` when there is none.
     """
@@ -111,8 +123,15 @@ def roll_back(config: Config, name: str, to: int | None, teller: Teller) -> tupl
     ):
         with turn(kit.directory, "build", BUSY_S):
             settle_left(kit)
+            left, applied = kit.read().live, not is_free(kit.directory, "stream")
             switch(kit, kept[0].number)
-        return kept[0].number, differing(kept[0].declared, declared(kit.definition))
+        return RolledBack(
+            kept[0].number,
+            left.number if left else None,
+            kept[0].left_s,
+            differing(kept[0].declared, declared(kit.definition)),
+            applied,
+        )
 
 
 def drop_view(config: Config, name: str, generation: int | None, teller: Teller) -> list[int]:

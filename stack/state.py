@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,21 @@ State = dict[str, ServerState]
 def is_home(files: Sequence[str]) -> bool:
     """Whether a folder that holds these files is a home of servers."""
     return _LOCK in files  # there before anything is started
+
+
+def was_started(home: Path) -> bool:
+    """Whether ``home`` is one."""
+    return (home / _LOCK).is_file()
+
+
+def homes_near(home: Path) -> list[Path]:
+    """Homes where ``home``, which is none, would be another folder's: of those that this folder is
+    in, and of those that are in it."""
+    here = Path.cwd()
+    places = [one / home for one in here.parents]
+    with suppress(OSError):
+        places += sorted(one / home for one in here.iterdir() if one.is_dir())
+    return [] if home.is_absolute() else [one for one in places if was_started(one)]
 
 
 def load(home: Path) -> State:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from cdc.cli.output import out, print_json
+from cdc.cli.output import err, out, print_json
+from cdc.cli.status import never_started
 from cdc.cli.up import HOME_DEFAULT, DockerOption, HomeOption, JsonOption, OnlyOption, split_names
 from cdc.errors import UsageError
 
@@ -37,11 +38,16 @@ def down(
         return
     from stack import servers
 
+    elsewhere = never_started(home, "down")
     names = servers.stop(home, split_names(only))
     if purge:
         servers.purge(home)
     if as_json:
         print_json({"stopped": sorted(names), "purged": purge})
         return
-    said = f"stopped {', '.join(sorted(names))}" if names else f"nothing runs under {home}"
+    if elsewhere:
+        err().print(elsewhere, style="yellow", soft_wrap=True)
+        return
+    said = f"nothing runs under {home.absolute()}"
+    said = f"stopped {', '.join(sorted(names))}" if names else said
     out().print(said + ("; data deleted" if purge else ""), soft_wrap=True)

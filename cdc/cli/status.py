@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from cdc.cli.output import out, print_json
+from cdc.cli.output import err, out, print_json
 from cdc.cli.up import HOME_DEFAULT, HomeOption, JsonOption
 
 if TYPE_CHECKING:
@@ -44,8 +46,21 @@ def status(home: HomeOption = HOME_DEFAULT, as_json: JsonOption = False) -> None
         )
     else:
         _show(lines)
+    if elsewhere := never_started(home, "status"):
+        err().print(elsewhere, style="yellow", soft_wrap=True)
     if any(line.condition in ("dead", "deaf") for line in lines):
         raise typer.Exit(1)
+
+
+def never_started(home: Path, verb: str) -> str:
+    """What to say if ``home`` is none of servers: where it is, and which others may be meant."""
+    from stack.state import homes_near, was_started
+
+    if was_started(home):
+        return ""
+    near = [f"try headwater {verb} --home {shlex.quote(str(one))}" for one in homes_near(home)]
+    ways = near or ["go to the folder of `headwater up`, or name it with --home DIR"]
+    return f"no servers were ever started under {home.absolute()}: {', or '.join(ways)}"
 
 
 def _show(lines: list[Status]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -128,17 +129,19 @@ def rollback(
 ) -> None:
     """Show an earlier generation again, at once; `apply` then brings it up to date."""
     from bootstrap.run import roll_back
+    from cdc.cli.view_display import gone_back
 
     config = configured(ctx)
     known(config, [view])
     with telling() as teller:
-        number, changed = roll_back(config, view, to, teller)
-    out().print(f"{view}: generation {number} is live")
-    if changed:
+        done = roll_back(config, view, to, teller)
+    out().print(gone_back(view, done, time.time()), soft_wrap=True)
+    if done.differing:
         err().print(
-            f"{view}: its {changed} is not what is declared: put the old declaration back, "
-            f"or drop generation it came from when the next rebuild is done",
+            f"{view}: its {done.differing} is not what is declared, it stays as it was built: put "
+            f"the old declaration back, or `headwater view rebuild {view}` builds the declared one",
             style="yellow",
+            soft_wrap=True,
         )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from bootstrap.run import RolledBack
     from cdc.config import Config
     from jobs.generations import Generation
 
@@ -103,6 +104,19 @@ def generations(found: dict[str, Any]) -> Table:
             _short(one["left_at"]),
         )
     return grid
+
+
+def gone_back(view: str, done: RolledBack, now_s: float) -> str:
+    """What a rollback has shown again, how old that is, and what becomes of it."""
+    from cdc.cli.dlq_display import age
+
+    number = f"generation {done.number} is live again"
+    instead = f", instead of {done.instead_of}" if done.instead_of else ""
+    left = f"{_short(_time(done.left_s))} UTC ({age(now_s - done.left_s)} ago)"
+    then = f"nobody applies it now: `headwater apply {view}` brings it up to date"
+    if done.applied:
+        then = "the `headwater apply` that runs brings it up to date"
+    return f"{view}: {number}{instead}, with its rows of {left}; {then}"
 
 
 def _live(one: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cdc.cli.status import never_started
 from cdc.errors import StackError, UsageError
 from stack import servers, state
 from stack.process import Process
@@ -23,6 +24,27 @@ def test_nothing_was_saved_where_nothing_ran(tmp_path: Path) -> None:
     assert state.load(tmp_path) == {}
     assert servers.stop(tmp_path) == []
     assert {line.condition for line in servers.status(tmp_path)} == {"stopped"}
+
+
+def test_in_another_folder_it_says_where_it_looked_and_where_homes_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, below = Path(".headwater/stack"), tmp_path / "shop" / "sql"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    said = never_started(home, "down")
+    assert said == (
+        f"no servers were ever started under {below / home}: go to the folder of `headwater up`,"
+        " or name it with --home DIR"
+    )
+    with state.locked(tmp_path / "shop" / home):
+        pass
+    for folder in (below, tmp_path):
+        monkeypatch.chdir(folder)
+        said = never_started(home, "down")
+        assert said.endswith(f": try headwater down --home {tmp_path / 'shop' / home}")
+    monkeypatch.chdir(tmp_path / "shop")
+    assert never_started(home, "down") == ""
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": 1, "servers": [{}]}'])

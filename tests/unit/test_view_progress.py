@@ -1,4 +1,4 @@
-"""What is seen of a view's build while it runs."""
+"""What is seen of a view's build while it runs, and of a rollback."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from bootstrap.run import RolledBack
+from cdc.cli.view_display import gone_back
 from cdc.cli.view_progress import Progress
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -37,3 +39,13 @@ def test_a_terminal_has_a_bar_for_what_is_at_work(done: bool) -> None:
     said = _said(True, done=done)
     assert re.search(r"items +━", said), "a step that cannot be counted, too"
     assert ("54% 540,000 rows" in said) == (not done), "nothing is left of a view that is done"
+
+
+def test_a_rollback_says_what_is_live_how_old_it_is_and_who_goes_on() -> None:
+    done = RolledBack(1, 2, 1_700_000_000.0, "", applied=False)
+    assert gone_back("orders", done, 1_700_000_500.0) == (
+        "orders: generation 1 is live again, instead of 2, with its rows of 2023-11-14 22:13 UTC"
+        " (8 min ago); nobody applies it now: `headwater apply orders` brings it up to date"
+    )
+    said = gone_back("orders", done._replace(applied=True), 1_700_000_500.0)
+    assert said.endswith("; the `headwater apply` that runs brings it up to date")
