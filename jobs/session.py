@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 from cdc.config import Config
 from cdc.errors import StackError
 from jobs import class_archive
+from jobs.gateway import start_jvm
 from jobs.heap import driver_heap, memory
 from jobs.texts import register
 from stack.jars import jars as jars_of
@@ -137,7 +138,7 @@ def open_session(
         builder = builder.config(key, value)
     _speak_english()
     with _children_ignoring_sigterm():
-        session = _started(builder, master)
+        session = _started(builder, {**wanted, "spark.app.name": name, "spark.master": master})
     if given:
         _check_jars(session)
         _quiet(session)
@@ -211,14 +212,16 @@ def _speak_english() -> None:
     os.environ["LC_MESSAGES"] = "C"
 
 
-def _started(builder: Any, master: str) -> SparkSession:
+def _started(builder: Any, settings: Mapping[str, str]) -> SparkSession:
     try:
+        if not under_spark_submit():
+            start_jvm(settings)
         session: SparkSession = builder.getOrCreate()
     except (Py4JJavaError, PySparkException) as error:
         cause = getattr(error, "java_exception", error)
         reason = str(cause).strip().partition("\n")[0]
         raise StackError(
-            f"Spark does not start with the master {master}: {reason}",
+            f"Spark does not start with the master {settings['spark.master']}: {reason}",
             "see what it says above, and docs/cluster.md",
         ) from None
     return session
