@@ -16,16 +16,34 @@ from stack.ports import free_port
 ROOT = Path(__file__).parents[2]
 FAILING = """
 from pathlib import Path
+from threading import Thread
 from jobs.session import open_session
 from stack.jars import jars
+def cancelled():
+    try:
+        session.range(1 << 30).selectExpr("id", "cast(id as string) as v").toArrow()
+    except Exception as error:
+        assert "CANCELLED" in str(error)
 session = open_session("local[1]", {"spark.sql.warehouse.dir": WAREHOUSE}, jars("spark"))
 rows = session.createDataFrame([("quoted-value",)], "v string")
-try:
-    rows.selectExpr("cast(v as int)").collect()
-except Exception as error:
-    assert "quoted-value" in str(error)
-else:
-    raise AssertionError("the cast has to fail")
+cast = rows.selectExpr("cast(v as int) as n")
+for fail in (
+    cast.collect,
+    cast.write.format("delta").option("path", WAREHOUSE + "/delta").save,
+    cast.write.format("noop").mode("overwrite").save,
+):
+    try:
+        fail()
+    except Exception as error:
+        assert "quoted-value" in str(error)
+    else:
+        raise AssertionError("the cast has to fail")
+thread = Thread(target=cancelled)
+thread.start()
+while not session.sparkContext.statusTracker().getActiveJobsIds():
+    pass
+session.sparkContext.cancelAllJobs()
+thread.join()
 environ = session._jvm.System.getenv()
 assert (environ["LC_CTYPE"], environ["LC_MESSAGES"]) == ("C.UTF-8", "C"), environ
 session.range(1).write.json(WAREHOUSE + "/wärme")
