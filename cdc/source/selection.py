@@ -187,5 +187,6 @@ def _no_identity(table: Table) -> str:
         return ""
     return (
         f"{name} {reason}, so publishing it would make the application's UPDATE and DELETE fail: "
-        f"add a primary key, or ALTER TABLE {name} REPLICA IDENTITY FULL"
+        f"add a primary key, or ALTER TABLE {name} REPLICA IDENTITY FULL, or leave "
+        f"{table.label} out with source.exclude"
     )

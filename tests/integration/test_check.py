@@ -177,6 +177,7 @@ def test_tables_that_cannot_be_captured_are_one_error_each(shop: Deployment) -> 
     assert len(messages) == 2
     assert messages[0].startswith("table public.missing does not exist")
     assert messages[1].startswith("public.bare has no replica identity")
+    assert messages[1].endswith(", or leave public.bare out with source.exclude")
 
 
 def test_each_view_is_checked_against_its_tables_as_they_are(shop: Deployment) -> None:
