@@ -33,7 +33,7 @@ from jobs.sinks import Batch, ViewRow
 from jobs.sinks.documents import Document, Documents, document_list, row_decoder
 from jobs.sinks.keyspace import Address, Client, Keyspace
 from jobs.sinks.redis_writer import RedisWriter
-from jobs.sinks.schema import check_key, columns_from_json, columns_json, evolved
+from jobs.sinks.schema import check_key, columns_from_json, columns_json, evolved, widens_as_text
 from jobs.sinks.shapes import (
     Shape,
     asked,
@@ -122,7 +122,7 @@ class RedisSink:
                 log.warning("rows_kept_as_they_were_built", view=self._view, rows=self._prefix)
         else:
             check(self._view, self._shape, columns)
-        whole = evolved(self._view, stored, columns)
+        whole = evolved(self._view, stored, columns, widens_as_text)
         entry = {
             "key": orjson.dumps(key),
             "columns": columns_json(whole),

@@ -53,6 +53,17 @@ def widens(held: DataType, wanted: DataType) -> bool:
     return False
 
 
+def widens_as_text(held: DataType, wanted: DataType) -> bool:
+    """Whether a store of JSON can let a column have a wider type, its rows as they are: each value
+    has the same text. A double writes more digits of what was a four-byte float, and another scale
+    other zeros, so that rows from before would differ from the source's."""
+    if isinstance(held, FloatType):
+        return False
+    if isinstance(held, DecimalType) and isinstance(wanted, DecimalType):
+        return held.scale == wanted.scale and held.precision <= wanted.precision
+    return widens(held, wanted)
+
+
 def evolved(
     view: str,
     stored: StructType,

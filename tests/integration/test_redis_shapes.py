@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -12,6 +13,8 @@ import redis
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
+    DataType,
+    DecimalType,
     DoubleType,
     IntegerType,
     LongType,
@@ -102,6 +105,34 @@ def test_each_format_keeps_rows_and_forgets_no_delete(opened: Open, shape: str) 
     feed.truncate(Position(LSN + 3, 1))
     feed.apply(upsert(LSN + 2, id=3, n=3), upsert(LSN + 4, id=2, n=2))
     assert feed.values("n") == {2: 2}
+
+
+@pytest.mark.parametrize("shape", ["document", "hash", "json"])
+def test_wider_types_leave_rows_and_their_names_as_they_are(
+    opened: Open, client: Any, source_name: str, shape: str
+) -> None:
+    key, one = ("id", "price"), Decimal("1.50")
+    rest: dict[str, Any] = {"format": shape, "index_by": () if shape == "json" else ("price",)}
+
+    def of(whole: DataType, digits: int) -> StructType:
+        price = DecimalType(digits, 2)
+        return StructType().add("id", whole).add("price", price).add("n", whole)
+
+    opened(of(IntegerType(), 6), key, **rest).apply(
+        upsert(LSN, id=1, price=one, n=1), upsert(LSN, 2, id=2, price=one, n=2)
+    )
+    feed = opened(of(LongType(), 10), key, **rest)
+    feed.number = 1
+    more = Decimal("12345678.90")
+    feed.apply(
+        upsert(LSN + 1, id=1, price=one, n=1 << 40), upsert(LSN + 1, 2, id=1 << 40, price=more)
+    )
+    assert {key: row.values["n"] for key, row in feed.rows().items()} == {
+        (1, one): 1 << 40, (2, one): 2, (1 << 40, more): None
+    }  # fmt: skip
+    assert client.zcard(f"{source_name}@1#price") == (0 if shape == "json" else 3)
+    with pytest.raises(ViewError, match=r"price decimal\(10,2\), now decimal\(12,4\)"):
+        opened(StructType().add("id", LongType()).add("price", DecimalType(12, 4)), key, **rest)
 
 
 def test_a_hash_has_a_field_for_each_value_and_a_string_is_the_row(

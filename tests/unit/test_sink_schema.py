@@ -30,6 +30,7 @@ from jobs.sinks.schema import (
     evolved,
     quoted,
     widens,
+    widens_as_text,
 )
 
 STORED = StructType().add("id", LongType(), False).add("tags", ArrayType(StringType(), False))
@@ -61,23 +62,26 @@ def test_only_a_store_that_can_takes_wider_types() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "wanted", "fits"),
+    ("held", "wanted", "fits", "as_text"),
     [
-        (ShortType(), IntegerType(), True),
-        (LongType(), IntegerType(), False),
-        (FloatType(), DoubleType(), True),
-        (IntegerType(), DoubleType(), False),
-        (DecimalType(6, 2), DecimalType(8, 4), True),
-        (DecimalType(6, 2), DecimalType(7, 4), False),
-        (DecimalType(6, 2), DecimalType(9, 1), False),
-        (IntegerType(), StringType(), False),
-        (DateType(), TimestampType(), False),
+        (ShortType(), IntegerType(), True, True),
+        (IntegerType(), LongType(), True, True),
+        (LongType(), IntegerType(), False, False),
+        (FloatType(), DoubleType(), True, False),
+        (IntegerType(), DoubleType(), False, False),
+        (DecimalType(6, 2), DecimalType(8, 2), True, True),
+        (DecimalType(6, 2), DecimalType(8, 4), True, False),
+        (DecimalType(8, 2), DecimalType(6, 2), False, False),
+        (DecimalType(6, 2), DecimalType(7, 4), False, False),
+        (DecimalType(6, 2), DecimalType(9, 1), False, False),
+        (IntegerType(), StringType(), False, False),
+        (DateType(), TimestampType(), False, False),
     ],
 )
 def test_a_wider_type_has_room_for_every_value_as_it_is(
-    held: DataType, wanted: DataType, fits: bool
+    held: DataType, wanted: DataType, fits: bool, as_text: bool
 ) -> None:
-    assert widens(held, wanted) is fits
+    assert (widens(held, wanted), widens_as_text(held, wanted)) == (fits, as_text)
 
 
 def test_the_order_of_key_columns_matters() -> None:
