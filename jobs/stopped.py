@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from cdc.errors import HeadwaterError, RetryableError
 from jobs.faults import translate
 from jobs.generations import read_generations
 from jobs.state import read_document, write_document
@@ -28,22 +29,23 @@ class Stopped(NamedTuple):
 @contextmanager
 def noted(directory: Path, view: str, unless: Callable[[], bool]) -> Iterator[None]:
     """A fault that ends the block is kept until the next one begins. The stream is the caller's;
-    ``unless`` it was to be stopped."""
+    ``unless`` it was to be stopped. One that may pass is not: whoever started the block may do so
+    again."""
     (directory / NOTE).unlink(missing_ok=True)
     try:
         yield
     except Exception as error:
-        if not unless():
+        fault = translate(error, view)
+        if not (unless() or isinstance(fault, RetryableError)):
             with suppress(OSError):
-                _keep(directory, error, view)
+                _keep(directory, fault)
         raise
 
 
-def _keep(directory: Path, error: Exception, view: str) -> None:
-    found = translate(error, view)
+def _keep(directory: Path, fault: HeadwaterError) -> None:
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     number = read_generations(directory).live_number
-    note = Stopped(number, now, found.message, found.hint)
+    note = Stopped(number, now, fault.message, fault.hint)
     write_document(directory / NOTE, note._asdict())
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import headwater
 from cdc.cli.wait import document, lacking, line
-from cdc.errors import SinkError, UsageError
+from cdc.errors import RetryableError, SinkError, UsageError
 from jobs.stopped import noted
 from jobs.turn import turn
 from verification.late import Standing, idle, is_applied, refuse_stopped, said, way_out
@@ -44,7 +44,7 @@ def test_a_view_that_a_fault_has_ended_is_not_waited_for(tmp_path: Path) -> None
 
     def end(error: Exception, *, asked: bool = False) -> None:
         held = turn(tmp_path, "stream", 0)
-        with suppress(SinkError), held, noted(tmp_path, "v", unless=lambda: asked):
+        with suppress(SinkError, RetryableError), held, noted(tmp_path, "v", unless=lambda: asked):
             assert is_applied(tmp_path)
             refuse_stopped("v", tmp_path, lacking)
             raise error
@@ -59,8 +59,9 @@ def test_a_view_that_a_fault_has_ended_is_not_waited_for(tmp_path: Path) -> None
     assert list(late.value.lacking) == ["v"]
     with turn(tmp_path, "stream", 0):  # a repair, say
         refuse_stopped("v", tmp_path, lacking)
-    end(refused, asked=True)
-    refuse_stopped("v", tmp_path, lacking)
+    for error, asked in ((refused, True), (RetryableError("Redis does not answer"), False)):
+        end(error, asked=asked)
+        refuse_stopped("v", tmp_path, lacking)
 
 
 def test_who_waits_is_told_that_nobody_applies_it(tmp_path: Path) -> None:
