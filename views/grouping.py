@@ -14,6 +14,7 @@ from views.shapes import POSTGRES, in_postgres, is_aggregate, plain, shape
 from views.tables import TableVersion
 from views.terms import ColumnRef, Scope, Term, family, qualified, readable
 from views.translate import compile_node
+from views.types import PgType
 
 
 def grouped_by(items: Iterable[exp.Expr], scope: Scope) -> tuple[Clause, ...]:
@@ -88,5 +89,18 @@ class Grouping:
             hint = f"add {name} to GROUP BY, or make one value of them: min({name})"
             scope.refuse(node, "has many values in a group", hint)
         self.carried[column] = term.sql
-        node.meta[POSTGRES] = f"(array_agg({in_postgres(node)}))[1]"
+        # Compiled more than once, where CASE and its kin ask for types first.
+        name = in_postgres(exp.column(column.column, column.alias, quoted=True))
+        node.meta[POSTGRES] = _any_of(name, term.type)
         return term
+
+
+def _any_of(value: str, kind: PgType) -> str:
+    """A value that all rows of a group have, of whichever type, as PostgreSQL takes it from one.
+
+    Arrays are put together to one of two dimensions, which takes no NULL and no empty ones.
+    """
+    if kind.name != "array":
+        return f"(array_agg({value}))[1]"
+    first = f"(array_agg({value}) FILTER (WHERE cardinality({value}) > 0))[1:1]"
+    return f"(CASE WHEN count({value}) > 0 THEN ARRAY(SELECT unnest({first})) END)"

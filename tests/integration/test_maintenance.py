@@ -89,10 +89,10 @@ def test_a_wrong_rule_is_found(
 ) -> None:
     view, tables = _declared(sql, *key)
     kept = Kept(connection, view, tables, Random(1))
-    keep(kept, Random(1), "the rule", key_queries, 20)
+    keep(kept, Random(1), "the rule", key_queries, 40)
     kept = Kept(connection, view, tables, Random(1))
     with pytest.raises(AssertionError, match="the wrong rule"):
-        keep(kept, Random(1), "the wrong rule", wrong, 20)
+        keep(kept, Random(1), "the wrong rule", wrong, 40)
 
 
 def test_only_the_keys_of_what_changed_are_made_anew(connection: Connection) -> None:

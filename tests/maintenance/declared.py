@@ -11,7 +11,7 @@ from cdc.errors import ViewError
 from views.definition import parse_view
 from views.maintained import MaintainedView, resolve_maintained
 from views.tables import TableColumn, TableVersion
-from views.types import BOOL, DATE, INT4, INT8, TEXT, PgType, numeric
+from views.types import BOOL, DATE, INT4, INT8, TEXT, PgType, array_of, numeric
 
 Row = dict[str, Any]
 Rows = dict[tuple[Any, ...], Row]
@@ -23,6 +23,7 @@ _PLAIN = (
     TableColumn("d", DATE),
     TableColumn("f", BOOL),
     TableColumn("j", PgType("jsonb")),
+    TableColumn("l", array_of(TEXT)),
 )
 _KEYS = (("id",), ("id",), ("id", "no"))
 _VALUES: dict[str, tuple[Any, ...]] = {
@@ -35,6 +36,7 @@ _VALUES: dict[str, tuple[Any, ...]] = {
     "d": ("2024-02-29", "1999-12-31", None),
     "f": (True, False, None),
     "j": ('{"n": 3, "t": "u"}', '{"n": 1.50, "o": [1.0, {"t": "v"}]}', '{"n": null}', None),
+    "l": (["u"], ["v", None, "é, x"], [], None),
 }
 
 
@@ -196,7 +198,7 @@ def _ungrouped(
         elif random.random() < 0.3:
             outputs.append(f"coalesce({alias}.t, 'none') as {alias}_k")
             key.append(f"{alias}_k")
-        for column in random.sample("abtndfj", 2):
+        for column in random.sample("abtndfjl", 2):
             outputs.append(f"{alias}.{column} as {alias}_{column}")
         if random.random() < 0.3:
             outputs.append(f"({alias}.j ->> 'n')::numeric(8,2) as {alias}_jn")
@@ -241,6 +243,16 @@ def _aggregates(random: Random, names: Mapping[str, TableVersion]) -> list[str]:
     return random.sample(choices, random.randint(1, 5))
 
 
+def _carried(random: Random, names: Mapping[str, TableVersion], group: list[str]) -> list[str]:
+    """Columns that GROUP BY settles without naming them."""
+    settled = [x for x in names if all(f"{x}.{column}" in group for column in names[x].key)]
+    return [
+        random.choice((f"{x}.{column}", f"coalesce({x}.l[1], 'none')"))
+        for x in settled
+        for column in random.sample("abtndfjl", 2)
+    ]
+
+
 def _grouped(
     random: Random, names: Mapping[str, TableVersion], source: str, where: str
 ) -> Candidate:
@@ -260,6 +272,7 @@ def _grouped(
     group = list(dict.fromkeys(group))
     outputs = [f"{item} as g{i}" for i, item in enumerate(group)]
     outputs += [f"{item} as s{i}" for i, item in enumerate(_aggregates(random, names))]
+    outputs += [f"{item} as c{i}" for i, item in enumerate(_carried(random, names, group))]
     by = [random.choice((item, str(i + 1), f"g{i}")) for i, item in enumerate(group)]
     having = ""
     if random.random() < 0.35:
