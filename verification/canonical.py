@@ -175,6 +175,11 @@ def _shape(value: Any) -> Canonical:
     return _double(value) if isinstance(value, int | float) else value
 
 
+def _bit(value: Any) -> Canonical:
+    """Events have bit(1) as a boolean, which Spark holds as its word."""
+    return str(value).lower() if isinstance(value, bool) else value
+
+
 _SHAPES = ("point", "line", "lseg", "box", "path", "polygon", "circle")
 _INTEGERS = ("int2", "int4", "int8", "oid")
 _BY_NAME: dict[str, Canonicalizer] = {
@@ -185,5 +190,6 @@ _BY_NAME: dict[str, Canonicalizer] = {
     "timestamp": _moment,
     "timestamptz": _moment,
     "bytea": _binary,
+    "bit": _bit,
     **dict.fromkeys(_SHAPES, _shape),
 }

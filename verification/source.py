@@ -55,6 +55,7 @@ _ASKED_FOR = frozenset(
 ) | frozenset(("uuid", "text", "varchar", "bpchar", "name", "enum"))
 _DATA_EXCEPTION = "22"
 _FOUR_DIGITS = re.compile(r"\d{4}-").match
+_BITS = re.compile(rb"[01]+")
 # A statement may end in a semicolon and comments; a subquery may not.
 _END = re.compile(r"\s*;?\s*(--[^\n]*\s*)*\Z")
 
@@ -232,14 +233,30 @@ def source_form(
 ) -> Form | None:
     """How PostgreSQL's text of a column becomes what events carry, also inside of nested rows."""
     if not is_nested(kind):
-        return _event_form(kind, encoder(of_type, of_type.typmod if typmod == -1 else typmod))
+        return _event_form(kind, _encoder(of_type, typmod))
     type_of = built_in(types)
 
     def of_field(field: PgType) -> Form | None:
         found = type_of(field)
-        return None if found is None else _event_form(field, encoder(found, found.typmod))
+        return None if found is None else _event_form(field, _encoder(found, -1))
 
     return nested_form(kind, of_field)
+
+
+def _encoder(of_type: TypeInfo, typmod: int) -> Encoder | None:
+    """As of a column. Aggregates and nested rows lose the typmod, which bit(n) is as long as."""
+    known = of_type.typmod if typmod == -1 else typmod
+    element = of_type.element or of_type
+    if known != -1 or element.base != "bit":
+        return encoder(of_type, known)
+
+    def encode(text: bytes) -> bytes:
+        bits = _BITS.search(text)
+        each = encoder(of_type, len(bits[0]) if bits else known)
+        assert each is not None, "no integer"
+        return each(text)
+
+    return encode
 
 
 def _event_form(kind: PgType, encode: Encoder | None) -> Form | None:

@@ -190,6 +190,28 @@ def test_nested_rows_are_equal_whatever_their_types_look_like_as_text() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "event"), [("1", True), ("0", False), ("00101", "BQ=="), ("1010000000", "gAI=")]
+)
+def test_bits_whose_length_postgresql_does_not_tell_have_that_of_their_text(
+    text: str, event: Any
+) -> None:
+    """Of a column that GROUP BY settles, or that is nested, `bit` is all it says of its type."""
+    kind, bit = PgType("bit"), TypeInfo(1560, "pg_catalog", "bit", "base", "bit")
+    bits = TypeInfo(1561, "pg_catalog", "_bit", "array", "array", element=bit)
+    held = {True: "true", False: "false"}.get(event, event)  # in Spark, as text
+    nested = PgType("struct", fields=(("b", kind),))
+    for of, info, source, wanted, stored in (
+        (kind, bit, text, event, held),
+        (array_of(kind), bits, f"{{NULL,{text}}}", [None, event], [None, held]),
+        (nested, bit, f'{{"b": "{text}"}}', {"b": event}, {"b": held}),
+    ):
+        form = source_form(of, {1560: bit}, info, -1)
+        assert form is not None
+        assert form(source) == wanted
+        assert same(of, wanted, stored)
+
+
+@pytest.mark.parametrize(
     ("name", "texts"),
     [
         ("point", ["(1e-300,-2)", "(0.5,0)"]),
