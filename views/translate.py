@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from views import casts, documents, functions, operators
+from views import arithmetic, casts, documents, functions, operators
 from views.functions import Handler, text_function
 from views.terms import ColumnRef, Scope, Term
 from views.types import BOOL, INT4
@@ -135,8 +135,8 @@ _ALLOWED: dict[type[exp.Expr], tuple[Handler, set[str]]] = {
     exp.Greatest: (operators.choice("greatest"), {"this", "expressions"}),
     exp.Least: (operators.choice("least"), {"this", "expressions"}),
     exp.Nullif: (operators.nullif, _BINARY),
-    exp.Neg: (operators.sign_of, {"this"}),
-    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod), (operators.arithmetic, _BINARY)),
+    exp.Neg: (arithmetic.sign_of, {"this"}),
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod), (arithmetic.binary, _BINARY)),
     exp.Cast: (casts.explicit, {"this", "to"}),
     exp.Lower: (text_function("lower", "this"), {"this"}),
     exp.Upper: (text_function("upper", "this"), {"this"}),
