@@ -238,8 +238,9 @@ def _check(kit: Kit, definition: ViewDefinition) -> None:
     """Raises ``ViewError`` for a view that does not fit its tables, and names the columns that it
     calls otherwise than they are called now."""
     versions = _versions(kit, definition)
+    tables = kit.labelled(newest(versions))
     try:
-        resolve_view(definition, newest(versions))
+        resolve_view(definition, tables)
     except ViewError as error:
         live = live_state(kit.directory)
         followed = newest(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -18,6 +18,10 @@ from jobs.sinks.generations import Generations as StoredGenerations
 from jobs.sinks.generations import open_generations
 from jobs.state import declared, differing, view_directory
 from views.definition import ViewDefinition, parse_view
+from views.tables import TableVersion
+
+Tables = Mapping[str, TableVersion]
+"""By ``schema.table``."""
 
 
 class Taken(NamedTuple):
@@ -58,9 +62,9 @@ class Kit:
     """For one view. ``step`` hears what is being done, ``now_s`` is the clock (since 1970).
 
     ``stopping`` ends a build between two steps; the next one goes on from there. ``spark`` None
-    is enough to switch, keep and drop in other stores than Delta. ``new_history``: a generation may
-    take the place of one that keeps what rows were. ``sharing``: so many views
-    share the session, and its memory.
+    is enough to switch, keep and drop in other stores than Delta. ``labelled`` gives tables the
+    labels of their enums. ``new_history``: a generation may take the place of one that keeps what
+    rows were. ``sharing``: so many views share the session, and its memory.
     """
 
     config: Config
@@ -71,6 +75,7 @@ class Kit:
     stopping: threading.Event
     step: Callable[[str], None]
     now_s: Callable[[], float]
+    labelled: Callable[[Tables], Tables]
     new_history: bool = False
     sharing: int = 1
 

@@ -64,6 +64,7 @@ class Setting:
             self.stopping,
             self.steps.append,
             time.time,
+            lambda tables: tables,
             **more,
         )
 

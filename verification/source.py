@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
-import orjson
-
 from cdc.errors import RetryableError, SourceError
-from cdc.events.values import Encoder, encoder
-from cdc.protocol.relation import TypeInfo
 from cdc.source.catalog import table_files
 from cdc.source.postgres import (
     Connection,
@@ -33,7 +29,8 @@ from verification.canonical import (
     unpacked,
 )
 from verification.compare import Row
-from verification.nested import Form, built_in, is_nested, nested_form
+from verification.forms import TIMES, has_four_digits, source_form
+from verification.nested import Form
 from verification.scope import published_sql, table_of
 from views.maintained import View
 from views.types import PgType
@@ -44,18 +41,11 @@ _TEXT_OID = 25
 # bool, bytea, int8, int2, int4, oid, float4, float8: all others are read as PostgreSQL's text,
 # for Python cannot hold every date, and Spark holds the rest as text too.
 _LOADED_OIDS = frozenset((16, 17, 20, 21, 23, 26, 700, 701))
-# Their event form is their text.
-_PLAIN = frozenset(
-    ("text", "varchar", "bpchar", "name", "json", "jsonb", "uuid", "enum", "numeric")
-)
-_TIMES = frozenset(("date", "timestamp", "timestamptz"))
-# A key of these types can be given back to PostgreSQL as it is; of ``_TIMES`` in common years.
+# A key of these types can be given back to PostgreSQL as it is; of ``TIMES`` in common years.
 _ASKED_FOR = frozenset(
     ("int2", "int4", "int8", "oid", "float4", "float8", "numeric", "bool", "bytea")
 ) | frozenset(("uuid", "text", "varchar", "bpchar", "name", "enum"))
 _DATA_EXCEPTION = "22"
-_FOUR_DIGITS = re.compile(r"\d{4}-").match
-_BITS = re.compile(rb"[01]+")
 # A statement may end in a semicolon and comments; a subquery may not.
 _END = re.compile(r"\s*;?\s*(--[^\n]*\s*)*\Z")
 
@@ -86,8 +76,8 @@ class SourceSnapshot:
     def _prepare(self, kinds: Sequence[PgType]) -> list[str]:
         """Decide how each column is read; the SQL names of the key's types."""
         types = load_types(self.conn)
+        cursor = self._described()
         with translated(self._doing):
-            cursor = self.conn.execute(f"{self._query} limit 0")
             description, result = cursor.description or [], cursor.pgresult
             assert result is not None
             as_text = self.conn.adapters.get_loader(_TEXT_OID, cursor.format)
@@ -108,6 +98,20 @@ class SourceSnapshot:
                 ).fetchall()
             )
         return [names[oid] for oid in oids]
+
+    def _described(self) -> Any:
+        """The query without rows: a value that is none stands in the SQL itself."""
+        try:
+            with translated(self._doing):
+                return self.conn.execute(f"{self._query} limit 0")
+        except SourceError as error:
+            if not sqlstate(error).startswith(_DATA_EXCEPTION):
+                raise
+            reason = str(error.__cause__).partition("\n")[0]
+            raise SourceError(
+                f"{self._doing}: a literal in it is refused: {reason}",
+                "correct the SQL of the view, then `headwater view rebuild`",
+            ) from None
 
     def rows(self) -> Iterator[Row]:
         """Every row of the view, as the source has it."""
@@ -143,8 +147,8 @@ class SourceSnapshot:
     def can_be_asked_for(self, key: bytes) -> bool:
         """Whether a packed key has a way back to PostgreSQL's own values."""
         return all(
-            _FOUR_DIGITS(value) or value.endswith("infinity")
-            if kind in _TIMES
+            has_four_digits(value) or value.endswith("infinity")
+            if kind in TIMES
             else kind in _ASKED_FOR
             for kind, value in zip(self._key_kinds, unpacked(key), strict=True)
         )
@@ -226,54 +230,6 @@ def _refuse_rewritten(conn: Connection, view: View) -> None:
 def is_endless(kind: PgType) -> bool:
     """Whether it is a numeric without limits, which a view holds as its text."""
     return kind.name == "numeric" and not kind.exact
-
-
-def source_form(
-    kind: PgType, types: Mapping[int, TypeInfo], of_type: TypeInfo, typmod: int
-) -> Form | None:
-    """How PostgreSQL's text of a column becomes what events carry, also inside of nested rows."""
-    if not is_nested(kind):
-        return _event_form(kind, _encoder(of_type, typmod))
-    type_of = built_in(types)
-
-    def of_field(field: PgType) -> Form | None:
-        found = type_of(field)
-        return None if found is None else _event_form(field, _encoder(found, -1))
-
-    return nested_form(kind, of_field)
-
-
-def _encoder(of_type: TypeInfo, typmod: int) -> Encoder | None:
-    """As of a column. Aggregates and nested rows lose the typmod, which bit(n) is as long as."""
-    known = of_type.typmod if typmod == -1 else typmod
-    element = of_type.element or of_type
-    if known != -1 or element.base != "bit":
-        return encoder(of_type, known)
-
-    def encode(text: bytes) -> bytes:
-        bits = _BITS.search(text)
-        each = encoder(of_type, len(bits[0]) if bits else known)
-        assert each is not None, "no integer"
-        return each(text)
-
-    return encode
-
-
-def _event_form(kind: PgType, encode: Encoder | None) -> Form | None:
-    """From PostgreSQL's text to what an event carries, where the canonical form needs that."""
-    if encode is None or (
-        kind.name != "array" and kind.spark != "string" and kind.name not in _TIMES
-    ):
-        return None
-    if kind.name in _PLAIN:
-        return None
-
-    def decode(text: str) -> Any:
-        return orjson.loads(encode(text.encode()))
-
-    if kind.name in _TIMES:  # PostgreSQL writes years 1 to 9999 as events do, and others not
-        return lambda text: text if _FOUR_DIGITS(text) and text[-1] != "C" else decode(text)
-    return decode
 
 
 def _chained(decode: Form | None, canonical: Canonicalizer | None) -> Canonicalizer | None:

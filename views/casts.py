@@ -61,7 +61,9 @@ def _target(node: exp.Expr, scope: Scope) -> tuple[PgType, int]:
     target = _TARGETS.get(data_type.this)
     sizes = [int(size.this.this) for size in data_type.expressions if size.this.is_int]
     if target is None or len(sizes) != len(data_type.expressions):
-        scope.refuse(node, "this type is not cast to here")
+        own = data_type.this == _Kind.USERDEFINED
+        hint = "beside an enum, write the literal alone: it has the enum's type" if own else ""
+        scope.refuse(node, "this type is not cast to here", hint)
     if target.name == "numeric" and sizes:
         limited = numeric(sizes[0], sizes[1] if len(sizes) > 1 else 0)
         if not limited.exact:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from views.labels import check_labels
 from views.terms import (
     Scope,
     Term,
@@ -74,7 +75,10 @@ def negation(node: exp.Expr, scope: Scope) -> Term:
 def operands(node: exp.Expr, scope: Scope, *parts: exp.Expr) -> list[Term]:
     """Compile, and let literals of unknown type take the type of the first typed operand."""
     terms = [scope.compile(part) for part in parts]
-    known = next((term.type for term in terms if term.type != UNKNOWN), TEXT)
+    first = next((i for i, term in enumerate(terms) if term.type != UNKNOWN), None)
+    known = TEXT if first is None else terms[first].type
+    if first is not None and known.name == "enum":
+        check_labels(terms, parts[first], node, scope)
     typed = [adopt(term, known, node, scope) for term in terms]
     if any(term.type.name == "bpchar" for term in typed):
         # PostgreSQL takes a varchar beside it for char, and the blanks of neither count.

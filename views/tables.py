@@ -14,12 +14,14 @@ REFUSED_HINT: Final = "`headwater view rebuild` takes the table as it is now"
 
 class TableColumn(NamedTuple):
     """A captured column. ``nullable`` unless the table says NOT NULL; ``attnum`` is what it keeps
-    under every name, None where that is not known."""
+    under every name, None where that is not known. ``labels`` are its enum's, empty where they are
+    not known: the log does not tell them (``views.labels``)."""
 
     name: str
     type: PgType
     nullable: bool = True
     attnum: int | None = None
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from cdc.config import Config, View
 from cdc.errors import HeadwaterError, ViewError
 from cdc.preflight.finding import Finding
 from cdc.preflight.source import Source
-from cdc.source.catalog import relation
+from cdc.source.catalog import enum_labels, relation
 from cdc.source.types import load_types
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ class _Tables:
         return {name: self._version(definition.name, name) for name in definition.table_names}
 
     def _version(self, view: str, table: str) -> TableVersion:
+        from views.labels import labelled
         from views.tables import parse_version
 
         if table not in self._oids:
@@ -96,7 +97,8 @@ class _Tables:
                 source.publication_name,
                 source.keys,
             )
-            self._found[table] = parse_version(shape.describe())
+            labels = enum_labels(self._source.conn, self._oids[table])
+            self._found[table] = labelled(parse_version(shape.describe()), labels)
         return self._found[table]
 
 

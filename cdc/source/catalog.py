@@ -72,6 +72,22 @@ where c.oid = %s::oid
 """
 
 
+# Through domains and arrays, in either order.
+_LABELS = """
+with recursive type as (
+    select a.attnum, a.atttypid as oid from pg_catalog.pg_attribute a
+    where a.attrelid = %s::oid and a.attnum > 0 and not a.attisdropped
+    union
+    select w.attnum, case t.typtype when 'd' then t.typbasetype else t.typelem end
+    from type w join pg_catalog.pg_type t on t.oid = w.oid
+    where t.typtype = 'd' or exists (
+        select from pg_catalog.pg_type e where e.oid = t.typelem and e.typarray = t.oid)
+)
+select type.attnum::int, array_agg(e.enumlabel::text order by e.enumsortorder)
+from type join pg_catalog.pg_enum e on e.enumtypid = type.oid
+group by type.attnum
+"""
+
 # In a snapshot pg_class is as it was then; the function looks at the present.
 _FILES = """
 select coalesce(string_agg(c.relfilenode::text, ',' order by c.oid), ''),
@@ -146,6 +162,12 @@ def table_facts(conn: Connection, oid: int, publication: str = "") -> TableFacts
         ),
         highest[0] if highest else 0,
     )
+
+
+def enum_labels(conn: Connection, oid: int) -> dict[int, list[str]]:
+    """The labels of a table's enums, and of its arrays of them, by ``attnum``, in their order."""
+    with translated(f"reading the enums of table {oid}"):
+        return dict(conn.execute(_LABELS, (oid,)).fetchall())
 
 
 def key_columns(

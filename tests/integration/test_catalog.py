@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from bootstrap.labels import labels_asked
 from cdc.config import Source
 from cdc.errors import SourceError
-from cdc.source.catalog import captured_tables, published, relation, table_facts
+from cdc.source.catalog import captured_tables, enum_labels, published, relation, table_facts
 from cdc.source.postgres import Connection, connect
 from cdc.source.publication import ensure_publication
 from cdc.source.types import load_types
+from views.tables import parse_version
 
 
 @pytest.fixture
@@ -119,6 +121,28 @@ def test_only_published_columns_and_rows_count(conn: Connection) -> None:
         run(conn, "alter publication whole set (publish_generated_columns = stored)")
         columns = [c.name for c in relation(conn, oid, types, "whole").columns]
         assert columns == ["id", "secret", "v", "double"]
+
+
+def test_the_labels_of_enums_are_told_by_attnum_through_domains_and_arrays(
+    conn: Connection, database: str
+) -> None:
+    run(
+        conn,
+        "create type public.kind as enum ('b', 'a')",
+        "create domain public.known as public.kind not null",
+        "create domain public.kinds as public.known[]",
+        "create table public.t (id int, gone int, k public.kind, d public.known, n text,"
+        " l public.kind[], x public.kinds, v oidvector, none public.kind[])",
+        "alter table public.t drop column gone",
+        "alter type public.kind add value 'c' before 'a'",
+    )
+    labels = ["b", "c", "a"]
+    oid = oid_of(conn, "public.t")
+    assert enum_labels(conn, oid) == dict.fromkeys((3, 4, 6, 7, 9), labels)
+    table = parse_version(relation(conn, oid, load_types(conn)).describe())
+    here = Source(name="shop", dsn=database, tables=("public.t",))
+    (asked,) = labels_asked(here, {"public.t": table}).values()
+    assert [len(column.labels) for column in asked.columns] == [0, 3, 3, 0, 3, 3, 0, 3]
 
 
 def test_nullability_and_dropped_columns_are_as_declared(conn: Connection) -> None:

@@ -182,7 +182,10 @@ def test_tables_that_cannot_be_captured_are_one_error_each(shop: Deployment) -> 
 
 def test_each_view_is_checked_against_its_tables_as_they_are(shop: Deployment) -> None:
     shop.tables = ("public.a", "public.b")
-    shop.execute("create table public.b (id int primary key, a_id int, name text)")
+    shop.execute(
+        "create type public.kind as enum ('checkup', 'other')",
+        "create table public.b (id int primary key, a_id int, name text, kind public.kind)",
+    )
     declared = {
         "good": ("id", "select id, id + 1 as next from a"),
         "joined": ("id", "select b.id, a.id as a, b.name from b left join a on a.id = b.a_id"),
@@ -192,6 +195,8 @@ def test_each_view_is_checked_against_its_tables_as_they_are(shop: Deployment) -
         "unknown": ("id", "select id, nope from a"),
         "elsewhere": ("id", "select id from public.other"),
         "keyless": ("next", "select id + 1 as next from a"),
+        "labelled": ("id", "select id from b where kind = 'checkup'"),
+        "mislabelled": ("id", "select id from b where kind = 'chekup'"),
     }
     shop.extra = '[stores.lake]\nkind = "delta"\npath = "./lake"\n' + "".join(
         f'[views.{name}]\nstore = "lake"\nkey = ["{key}"]\nsql = "{sql}"\n'
@@ -200,11 +205,12 @@ def test_each_view_is_checked_against_its_tables_as_they_are(shop: Deployment) -
     code, found = check(shop)
     assert code == 1
     wrong = {f["check"].removeprefix("view "): f["message"] for f in found["error"]}
-    assert set(wrong) == set(declared) - {"good", "joined"}
+    assert set(wrong) == set(declared) - {"good", "joined", "labelled"}
     assert "public.other is not captured" in wrong["elsewhere"]
     assert "public.other is not captured" in wrong["half"]
     assert "(id) is not unique in the view" in wrong["doubled"]
     assert "nope" in wrong["unknown"]
+    assert "column 24: kind = 'chekup': 'chekup' is no label" in wrong["mislabelled"]
     right = {f["check"]: f["message"] for f in found["ok"]}
     assert right["view good"] == "in lake: id int4, next int4"
     assert right["view joined"] == "in lake: id int4, a int4, name text"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cdc.errors import SourceError
 from cdc.kafka.broker import Broker
 from jobs.sinks import ViewRow
 from jobs.versions import read_versions
@@ -79,6 +80,21 @@ def test_rows_of_inheriting_tables_are_not_the_tables_own(shop: Deployment) -> N
     with captured(shop) as view:
         report = view.verify()
         assert (report.source_rows, report.equal) == (1, True)
+
+
+def test_a_literal_that_is_no_value_of_its_type_is_the_sqls_fault(shop: Deployment) -> None:
+    shop.execute(
+        "create type mood as enum ('good', 'bad')",
+        "create table things (id int primary key, mood mood)",
+    )
+    with captured(shop) as view:
+        view.sql = "select id from things where mood = 'bda'"
+        with pytest.raises(SourceError) as caught:
+            view.verify()
+        assert 'a literal in it is refused: invalid input value for enum public.mood: "bda"' in str(
+            caught.value
+        )
+        assert "headwater view rebuild" in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cdc.protocol.relation import TypeInfo
 from verification.canonical import canonicalizer, digest, packed, row_canonicalizer, unpacked
-from verification.source import source_form
+from verification.forms import source_form
 from views.types import BOOL, FLOAT8, INT4, TEXT, TIMESTAMP, TIMESTAMPTZ, PgType, array_of
 
 NUMERIC = PgType("numeric", 38, 10)
