@@ -26,7 +26,7 @@ from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
 from jobs.applying import Model
 from jobs.columns import columns_of
-from jobs.described import NotDescribedError, described, newest
+from jobs.described import NotDescribedError, described, newest, no_topic
 from jobs.generations import Generation
 from jobs.loading import loaded_rows, read_topics
 from jobs.mirrors.filling import filled
@@ -97,10 +97,7 @@ def _begun(kit: Kit) -> Generation:
     held = kit.broker.partitions(list(topics.values()))
     for table, topic in topics.items():
         if topic not in held:
-            raise ViewError(
-                f"view {kit.name}: {table} is not captured: Kafka has no topic {topic}",
-                "run `headwater init`, with the table in source.tables",
-            )
+            raise no_topic(kit.broker, kit.config.source.name, definition, table, topic)
     _check(kit, definition)  # what can be refused is refused before anything is read
     offsets = kit.broker.end_offsets(list(topics.values()))
     # Where none is known, whoever applies the view may be about to make the first one.

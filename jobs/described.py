@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cdc.errors import RetryableError
+from cdc.errors import RetryableError, ViewError
 from cdc.kafka.broker import Broker
-from jobs.versions import Versions, read_versions
+from jobs.versions import Versions, read_versions, tables_described
+from views.captured import uncaptured
 from views.definition import ViewDefinition
 from views.tables import TableVersion
 
@@ -32,6 +33,15 @@ def described(broker: Broker, source: str, definition: ViewDefinition) -> dict[s
             )
         found[one.table_name] = versions
     return found
+
+
+def no_topic(
+    broker: Broker, source: str, definition: ViewDefinition, table: str, topic: str
+) -> ViewError:
+    """That one of the view's tables has no topic, with the tables that may be meant."""
+    known = tables_described(broker, source) - {table}
+    way = "run `headwater init`, with the table in source.tables"
+    return uncaptured(definition, table, known, way, f": Kafka has no topic {topic}")
 
 
 def newest(versions: Mapping[str, Versions]) -> dict[str, TableVersion]:

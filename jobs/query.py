@@ -19,6 +19,7 @@ from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.security import for_spark
 from cdc.topics import table_topic
 from jobs.account import Account
+from jobs.described import no_topic
 from jobs.faults import caused
 from jobs.heap import records_at_most
 from jobs.keeping import open_keeper
@@ -133,12 +134,9 @@ class ViewQuery:
         return asked or records_at_most(self._spark, self._sharing)
 
     def _check_topic(self, topic: str, table: str) -> None:
-        name = self._definition.name
+        name, source = self._definition.name, self._config.source.name
         if topic not in self._broker.partitions([topic]):
-            raise ViewError(
-                f"view {name}: {table} is not captured: Kafka has no topic {topic}",
-                "run `headwater init`, with the table in source.tables",
-            )
+            raise no_topic(self._broker, source, self._definition, table, topic)
         if is_started(self._state.checkpoint):
             return
         beginning = self._state.beginning()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 from cdc.errors import LogError
 from cdc.kafka.broker import Broker, read_compacted
@@ -19,14 +21,25 @@ def read_versions(broker: Broker, source: str, schema: str, table: str) -> Versi
     Empty when capture has not seen the table yet. Raises ``LogError`` for a record that is not
     one of capture's.
     """
-    topic = schemas_topic(source)
     versions: Versions = {}
-    for key, value in read_compacted(broker, topic).items():
-        try:
-            record = json.loads(value)
-        except ValueError:
-            raise LogError(f"{topic}: the record of {key!r} is not JSON") from None
+    for record in _records(broker, source):
         if record.get("schema") == schema and record.get("table") == table:
             version = parse_version(record)
             versions[version.schema_id] = version
     return versions
+
+
+def tables_described(broker: Broker, source: str) -> set[str]:
+    """``schema.table`` of every table that capture has seen."""
+    if not broker.partitions([schemas_topic(source)]):
+        return set()
+    return {f"{one.get('schema')}.{one.get('table')}" for one in _records(broker, source)}
+
+
+def _records(broker: Broker, source: str) -> Iterator[dict[str, Any]]:
+    topic = schemas_topic(source)
+    for key, value in read_compacted(broker, topic).items():
+        try:
+            yield json.loads(value)
+        except ValueError:
+            raise LogError(f"{topic}: the record of {key!r} is not JSON") from None

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from cdc.errors import ViewError
+from views.captured import uncaptured
 from views.clauses import Clause, clause, condition_clause, row_scope
 from views.definition import ViewDefinition
 from views.dependence import settled_by, untold
@@ -151,8 +152,7 @@ def _tables(
     for occurrence in definition.occurrences:
         table = versions.get(occurrence.table_name)
         if table is None:
-            reason = f"table {occurrence.table_name} is not captured"
-            refuse(definition.name, occurrence.node, reason, "add it to source.tables")
+            raise uncaptured(definition, occurrence.table_name, versions)
         if table.refused:
             raise ViewError(table.refused, REFUSED_HINT)
         if not table.key:

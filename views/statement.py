@@ -32,9 +32,14 @@ class Occurrence(NamedTuple):
         return f"{self.schema}.{self.table}"
 
 
+def refused(name: str, node: exp.Expr, reason: str, hint: str = "") -> ViewError:
+    """An error that names the view, the place in its SQL and what stands there."""
+    return ViewError(f"views.{name}.sql{place(node)}: {excerpt(node)}: {reason}", hint)
+
+
 def refuse(name: str, node: exp.Expr, reason: str, hint: str = "") -> NoReturn:
-    """Raise ``ViewError`` naming the view, the place in its SQL and what stands there."""
-    raise ViewError(f"views.{name}.sql{place(node)}: {excerpt(node)}: {reason}", hint)
+    """Raise what ``refused`` makes."""
+    raise refused(name, node, reason, hint)
 
 
 def parse_statement(name: str, sql: str) -> exp.Select:

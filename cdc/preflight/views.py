@@ -77,17 +77,17 @@ class _Tables:
 
     def of(self, definition: ViewDefinition) -> Mapping[str, TableVersion]:
         """What a view reads. Raises ``ViewError`` for a table that is not captured."""
-        return {name: self._version(definition.name, name) for name in definition.table_names}
+        from views.captured import uncaptured
 
-    def _version(self, view: str, table: str) -> TableVersion:
+        for name in definition.table_names:
+            if name not in self._oids:
+                raise uncaptured(definition, name, self._oids)
+        return {name: self._version(name) for name in definition.table_names}
+
+    def _version(self, table: str) -> TableVersion:
         from views.labels import labelled
         from views.tables import parse_version
 
-        if table not in self._oids:
-            raise ViewError(
-                f"view {view}: table {table} is not captured",
-                "add it to source.tables, or correct the view's SQL",
-            )
         if table not in self._found:
             source = self._source.config.source
             shape = relation(
