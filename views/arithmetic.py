@@ -8,6 +8,8 @@ from views.operators import as_numeric, common, limited
 from views.terms import Scope, Term, cast, family, number, readable
 from views.types import DATE, FLOAT8, FLOATS, INTEGERS, PgType
 
+_TIMES = ("timestamp", "timestamptz", "time", "timetz", "interval")
+
 
 def sign_of(node: exp.Expr, scope: Scope) -> Term:
     term = _number(node, scope, node.this)
@@ -20,7 +22,9 @@ def sign_of(node: exp.Expr, scope: Scope) -> Term:
 def _number(node: exp.Expr, scope: Scope, part: exp.Expr) -> Term:
     term = readable(scope.compile(part), part, scope)
     if family(term.type) != "number":
-        scope.refuse(node, f"{term.type} is not a number", "write the cast")
+        is_time = term.type.name in _TIMES
+        hint = "days are added to a date: day + 1" if is_time else "write the cast"
+        scope.refuse(node, f"{term.type} is not a number", hint)
     return term
 
 

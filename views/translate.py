@@ -12,6 +12,7 @@ from views import arithmetic, casts, documents, functions, operators
 from views.functions import Handler, text_function
 from views.terms import ColumnRef, Scope, Term
 from views.types import BOOL, INT4
+from views.unknown import SUBQUERY, why
 
 
 def compile_node(node: exp.Expr, scope: Scope) -> Term:
@@ -22,8 +23,8 @@ def compile_node(node: exp.Expr, scope: Scope) -> Term:
     if isinstance(node, exp.Anonymous) and (found := documents.called(node, scope)) is not None:
         return found
     entry = _ALLOWED.get(type(node))
-    if entry is None:
-        scope.refuse(node, *_why(node))
+    if entry is None or node.args.get("query") is not None:  # of IN (SELECT …)
+        scope.refuse(node, *why(node))
     handler, arguments = entry
     unread = [
         name
@@ -35,64 +36,15 @@ def compile_node(node: exp.Expr, scope: Scope) -> Term:
     return handler(node, scope)
 
 
-_SUBQUERIES = ("subqueries are not supported in views", "join the table")
 _NOT_ROWS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.AggFunc: ("an aggregate has no place here", "write GROUP BY"),
     exp.Window: (
         "window functions are not supported in views",
         "use GROUP BY in a view of its own",
     ),
-    exp.Subquery: _SUBQUERIES,
-    exp.Select: _SUBQUERIES,
+    exp.Subquery: SUBQUERY,
+    exp.Select: SUBQUERY,
 }
-_VOLATILE = (
-    exp.CurrentTimestamp,
-    exp.CurrentDate,
-    exp.CurrentTime,
-    exp.Localtime,
-    exp.Localtimestamp,
-    exp.Rand,
-    exp.Uuid,
-    exp.CurrentUser,
-    exp.SessionUser,
-    exp.CurrentRole,
-    exp.CurrentCatalog,
-    exp.CurrentDatabase,
-    exp.CurrentSchema,
-)
-_VOLATILE_NAMES = {
-    "clock_timestamp",
-    "statement_timestamp",
-    "transaction_timestamp",
-    "timeofday",
-    "random_normal",
-    "nextval",
-    "lastval",
-    "setval",
-    "uuid_generate_v4",
-    "pg_backend_pid",
-    "txid_current_snapshot",
-    "pg_current_wal_lsn",
-    "currval",
-    "gen_random_uuid",
-    "uuidv7",
-    "txid_current",
-}
-
-
-def _why(node: exp.Expr) -> tuple[str, str]:
-    """The reason, and the way out if there is one."""
-    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
-    if isinstance(node, _VOLATILE) or name in _VOLATILE_NAMES:
-        return "its value changes without a change of the row, so no view can keep it", ""
-    if type(node).__name__.startswith("JSON"):
-        return "this operator on JSON is not known here", "->, ->>, #>, #>>, @> and ? are"
-    return (
-        f"the function {name} is not known to agree in Spark" if name else "is not known here",
-        "",
-    )
-
-
 # Flags the parser sets that say nothing beyond what PostgreSQL means anyway.
 _HARMLESS = {"safe", "typed", "coalesce", "ignore_nulls", "is_string", "_type", "is_left"}
 
