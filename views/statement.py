@@ -12,6 +12,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from cdc.errors import ViewError
+from views.misparsed import misparsed
 from views.parsing import PostgresAsWritten
 from views.terms import excerpt, place
 
@@ -46,14 +47,8 @@ def parse_statement(name: str, sql: str) -> exp.Select:
     """The one SELECT of the view, identifiers folded as PostgreSQL folds them."""
     try:
         parsed = sqlglot.parse(sql, read=PostgresAsWritten)
-    except ParseError as error:
-        where = error.errors[0]
-        raise ViewError(
-            f"views.{name}.sql, line {where['line']}, column {where['col']}: does not parse near "
-            f"{where['highlight']!r}: {where['description']}"
-        ) from None
-    except TokenError as error:
-        raise ViewError(f"views.{name}.sql: does not parse: {error}") from None
+    except (ParseError, TokenError) as error:
+        raise misparsed(name, sql, error) from None
     statements = [item for item in parsed if item is not None]
     if len(statements) != 1:
         raise ViewError(f"views.{name}.sql: holds {len(statements)} statements", "write one SELECT")

@@ -101,7 +101,7 @@ def test_layout_does_not_make_another_view() -> None:
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("selec id from orders", "line 1, column 13: does not parse"),
+        ("selec id from orders", "line 1, column 10: does not parse"),
         ("select id from orders where", "does not parse"),
         ("select 'x", "does not parse"),
         ("select 1; select 2", "2 statements"),
