@@ -32,6 +32,7 @@ from jobs.loading import loaded_rows, read_topics
 from jobs.mirrors.filling import filled
 from jobs.naming import Names, live_state
 from jobs.sinks.generations import Live
+from jobs.sinks.schema import check_names
 from jobs.state import Declaration, ViewState, declared, open_state, state_directory
 from jobs.turn import BUSY_S, taken_over, turn
 from jobs.versions import Versions
@@ -232,12 +233,12 @@ def _rows(
 
 
 def _check(kit: Kit, definition: ViewDefinition) -> None:
-    """Raises ``ViewError`` for a view that does not fit its tables, and names the columns that it
-    calls otherwise than they are called now."""
+    """Raises ``ViewError`` for a view that does not fit its store or its tables, and names the
+    columns that it calls otherwise than they are called now."""
     versions = _versions(kit, definition)
     tables = kit.labelled(newest(versions))
     try:
-        resolve_view(definition, tables)
+        view = resolve_view(definition, tables)
     except ViewError as error:
         live = live_state(kit.directory)
         followed = newest(
@@ -248,6 +249,7 @@ def _check(kit: Kit, definition: ViewDefinition) -> None:
             raise
         said = ", ".join(f"{name!r} is called {now!r} now" for name, now in called)
         raise ViewError(error.message, f"{said}: write so in the view's SQL") from None
+    check_names(kit.name, kit.config.stores[definition.store].kind, columns_of(view))
 
 
 def _versions(kit: Kit, definition: ViewDefinition) -> dict[str, Versions]:

@@ -33,7 +33,7 @@ def views(source: Source) -> Iterator[Finding]:
             definition = parse_view(name, view.store, view.key, view.sql, view.history)
             found = _as_followed(config, definition, tables.of(definition))
             resolved = resolve_view(definition, found)
-            _check_columns(resolved, view)
+            _check_columns(resolved, view, config.stores[view.store].kind)
         except HeadwaterError as error:
             yield Finding("error", check, error.message, error.hint)
         else:
@@ -102,8 +102,12 @@ class _Tables:
         return self._found[table]
 
 
-def _check_columns(resolved: maintained.View, view: View) -> None:
-    """Whether what the view says of its store is about columns that it has."""
+def _check_columns(resolved: maintained.View, view: View, kind: str) -> None:
+    """Whether the store has such names, and what the view says of it is about columns it has."""
+    from views.stored import paths_of, unfit
+
+    if found := unfit(kind, paths_of((one.name, one.type) for one in resolved.outputs)):
+        raise ViewError(f"view {resolved.name}: {found.reason}", found.hint)
     names = [output.name for output in resolved.outputs]
     for setting, named in (("mapping", view.mapping), ("index_by", view.index_by)):
         if unknown := [name for name in named if name not in names]:

@@ -40,7 +40,7 @@ from jobs.sinks.lake import (
     run,
     table_properties,
 )
-from jobs.sinks.schema import quoted
+from jobs.sinks.schema import check_names, quoted
 
 _RENAMING: Final = frozenset({"file", "hdfs", "viewfs"})
 """File systems that rename a folder at once; object stores copy file by file."""
@@ -76,6 +76,7 @@ class DeltaGenerations:
         return Live(number, str(version), held.get(HISTORY_PROPERTY, ""))
 
     def load(self, number: int, rows: DataFrame, columns: StructType, key: tuple[str, ...]) -> None:
+        check_names(self._view, "delta", columns)
         path = self._apart(number)
         self._delete(path)
         selected = [self._value(columns, name, key) for name in columns.names]

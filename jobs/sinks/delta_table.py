@@ -37,7 +37,7 @@ from jobs.sinks.lake import (
     table_properties,
 )
 from jobs.sinks.refusing import TOLD, unkeyed
-from jobs.sinks.schema import check_key, evolved, quoted, widens
+from jobs.sinks.schema import check_key, check_names, evolved, quoted, widens
 from jobs.sinks.transactions import Transaction, Transactions
 from jobs.upkeep import Upkeep
 
@@ -74,6 +74,7 @@ class DeltaView:
         self, columns: StructType, key: tuple[str, ...], control: Iterable[StructField]
     ) -> bool:
         """As ``Sink.prepare``; ``control`` are the columns beside the view's own."""
+        check_names(self.view, "delta", columns)
         held = self.run(lambda: generation_at(self.spark, self.path))
         if self._wanted not in (None, held):
             if self.run(lambda: is_table(self.spark, self._apart)):

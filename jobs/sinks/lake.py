@@ -18,7 +18,7 @@ from cdc.config import Delta, View
 from cdc.errors import HeadwaterError, RetryableError, SinkError, ViewError
 from jobs.disks import no_room
 from jobs.faults import translate
-from jobs.sinks.schema import quoted
+from jobs.sinks.schema import paths, quoted
 from jobs.sinks.writing import until
 
 KEY_PROPERTY = "headwater.key"
@@ -171,7 +171,7 @@ def features(columns: StructType) -> dict[str, str]:
     found = {}
     if any(isinstance(field.dataType, TimestampNTZType) for field in columns):
         found["delta.feature.timestampNtz"] = "supported"
-    if any(_UNMAPPED & set(field.name) for field in columns):
+    if any(_UNMAPPED & set(path[-1]) for path in paths(columns)):
         found["delta.columnMapping.mode"] = "name"
     return found
 

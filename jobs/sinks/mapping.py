@@ -8,7 +8,6 @@ the index by ``ignore_malformed``, not refused.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,7 +36,7 @@ from cdc.errors import ViewError
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, ORDINAL
 from jobs.sinks.overrides import check, merged, serving
-from jobs.sinks.schema import columns_json
+from jobs.sinks.schema import check_names, columns_json
 
 DELETED_AT = "__deleted_at"
 """When a tombstone was written, in milliseconds since 1970; no live document has it."""
@@ -46,7 +45,6 @@ VIEW = "headwater_view"
 """What an index remembers its view by."""
 _KEYWORD_CHARACTERS = 8191
 """Lucene holds terms of 32,766 bytes, and a character takes up to four."""
-_UNFIT = re.compile(r"^$|^[_.]|\.$|\.\.|[*\s]")
 
 _LONG = {"type": "long"}
 _TIME = {"type": "date", "format": "strict_date_optional_time", "ignore_malformed": True}
@@ -121,6 +119,7 @@ def properties(view: str, columns: StructType, declared: View | None = None) -> 
 
     Raises ``ViewError`` for a column whose name or type OpenSearch cannot index.
     """
+    check_names(view, "opensearch", columns)
     fields = {field.name: _field(view, field) for field in columns}
     return fields if declared is None else merged(view, fields, declared.mapping)
 
@@ -135,11 +134,6 @@ def below(position: Position) -> dict[str, Any]:
 
 def _field(view: str, column: StructField, within: str = "") -> dict[str, Any]:
     name, kind = f"{within}{column.name}", column.dataType
-    if _UNFIT.search(column.name) or "." in column.name:
-        raise ViewError(
-            f"view {view}: OpenSearch has no fields named {name!r}",
-            "give the column another name: no dot or space in it, no _ before it",
-        )
     while isinstance(kind, ArrayType):
         kind = kind.elementType
     if isinstance(kind, StructType):

@@ -36,7 +36,7 @@ from jobs.sinks.refusing import (
 )
 from jobs.sinks.relations import Held, held, live_generation, make, make_schema, run, show
 from jobs.sinks.scanning import decoder
-from jobs.sinks.schema import POSTGRES_TYPE, REBUILD, check_key, evolved
+from jobs.sinks.schema import POSTGRES_TYPE, REBUILD, check_key, check_names, evolved
 from jobs.sinks.table import (
     ViewTable,
     columns_of,
@@ -105,6 +105,7 @@ class PostgresSink:
                 "rename the view, or give the store another target_schema",
             )
         check_key(self._view, found.document["key"], key)
+        check_names(self._view, "postgres", columns)
         stored = columns_of(found.document)
         whole = evolved(self._view, stored, columns)
         _refuse_changed(self._view, stored, columns)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from cdc.errors import ViewError
 from jobs.sinks.database import Connection
+from jobs.sinks.schema import check_names
 from jobs.sinks.table import ViewTable, described, document_of, ident, shown
 
 
@@ -112,7 +113,8 @@ def make_schema(conn: Connection, schema: str) -> None:
 
 
 def make(conn: Connection, table: ViewTable, view: str, indexed: bool = True) -> None:
-    """Make a generation's table."""
+    """Make a generation's table. Raises ``ViewError`` for names that PostgreSQL has none of."""
+    check_names(view, "postgres", table.columns)
     document = document_of(view, table.columns, table.key)
     said = described("table", table.schema, table.name, document)
     run(conn, [*table.create(indexed), said])

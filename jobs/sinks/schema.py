@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from pyspark.sql.types import (
     ArrayType,
@@ -21,6 +21,7 @@ from pyspark.sql.types import (
 )
 
 from cdc.errors import ViewError
+from views.stored import unfit
 
 POSTGRES_TYPE = "postgres"
 """In a column's metadata: its type in PostgreSQL, where Spark holds the values as text."""
@@ -110,6 +111,23 @@ def check_key(view: str, stored: Iterable[str], wanted: Iterable[str]) -> None:
         raise ViewError(
             f"view {view}: the store's key is ({held}), the view's is ({asked})", REBUILD
         )
+
+
+def check_names(view: str, kind: str, columns: StructType) -> None:
+    """Raise ``ViewError`` when a store of that kind has no such names for columns."""
+    if found := unfit(kind, paths(columns)):
+        raise ViewError(f"view {view}: {found.reason}", found.hint)
+
+
+def paths(columns: StructType, within: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The columns, and behind each the fields of its objects: ``views.stored.paths_of``."""
+    for field in columns:
+        path, kind = (*within, field.name), field.dataType
+        yield path
+        while isinstance(kind, ArrayType):
+            kind = kind.elementType
+        if isinstance(kind, StructType):
+            yield from paths(kind, path)
 
 
 def summary(columns: StructType) -> str:

@@ -231,6 +231,8 @@ def test_what_a_view_says_of_its_store_is_about_its_columns(
         'partition_by = ["id % 7"]\n'
         '[views.counted]\nstore = "lake"\nkey = ["id"]\nhistory = "log"\n'
         'sql = "select id, count(*) as n from a group by id"\n'
+        """[views.named]\nstore = "search"\nkey = ["_id"]\nsql = 'select id as "_id" from a'\n"""
+        """[views.cased]\nstore = "lake"\nkey = ["id"]\nsql = 'select id, 1 as "ID" from a'\n"""
     )
     _, found = check(shop)
     wrong = {f["check"]: f["message"] for f in found["error"]}
@@ -238,6 +240,8 @@ def test_what_a_view_says_of_its_store_is_about_its_columns(
     assert wrong["view cached"] == "view cached: its index_by names name"
     laid = "view laid: its partition_by names id % 7, which is no column of it"
     assert wrong["view laid"] == laid
+    assert wrong["view named"] == "view named: OpenSearch has no fields named '_id'"
+    assert wrong["view cased"] == "view cased: Delta takes 'id' and 'ID' for one name"
     assert 'no history = "log" of rows that are made of several rows' in wrong["view counted"]
 
 
