@@ -1,19 +1,26 @@
-"""A sink that keeps what it is given in memory, by the contract of ``jobs.sinks``."""
+"""A sink that keeps what it is given in memory, by the contract of ``jobs.sinks``, and views into
+it."""
 
 from __future__ import annotations
 
 import json
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdc.config import Config
 from cdc.lsn import Position
+from jobs.apply import apply_views
 from jobs.sinks import COMMIT_LSN, CONTROL_COLUMNS, DELETED, ORDINAL, UNCHANGED, Batch, ViewRow
 from jobs.sinks.refusing import RowsError, raise_together, unknown_values
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from cdc.errors import HeadwaterError
+    from tests.written import Log
 
 
 class RecordingSink:
@@ -73,3 +80,25 @@ class RecordingSink:
     def values(self) -> dict[Any, dict[str, Any]]:
         """Live rows by the only column of the key."""
         return {row.key[0]: row.values for row in self.scan()}
+
+
+def configured(log: Log, state: Path, **views: str) -> Config:
+    """Views, by their SQL, over what is written into ``log``; their store is given at ``apply``."""
+    return Config.model_validate(
+        {
+            "source": {"name": log.source, "dsn": "dbname=unused", "tables": ["public.t"]},
+            "kafka": {"bootstrap_servers": log.bootstrap},
+            "stores": {"memory": {"kind": "redis", "url": "redis://localhost:1/0"}},
+            "views": {
+                name: {"store": "memory", "key": ["id"], "sql": sql} for name, sql in views.items()
+            },
+            "apply": {"state": str(state), "retry_s": 5},
+        }
+    )
+
+
+def apply_now(
+    spark: SparkSession, config: Config, **sinks: RecordingSink
+) -> dict[str, HeadwaterError]:
+    """Apply what there is to the views that have a sink."""
+    return apply_views(spark, config, list(sinks), threading.Event(), True, sinks)

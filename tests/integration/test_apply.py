@@ -9,20 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from structlog.testing import capture_logs
 
 from cdc.config import Config
-from cdc.errors import HeadwaterError, ViewError
+from cdc.errors import HeadwaterError
 from cdc.kafka.broker import Broker
 from cdc.protocol.relation import Relation
 from cdc.topics import view_group
 from jobs.apply import apply_views
 from jobs.schema import PLACEHOLDER
-from jobs.sinks import Batch
-from jobs.state import view_directory
-from jobs.stopped import stopped
 from tests.events import delete, event, snapshot, truncate
-from tests.recording import RecordingSink
+from tests.recording import RecordingSink, apply_now, configured
 from tests.waiting import wait_until
 from tests.written import V1, V2, Log, row, v1, v2
 
@@ -40,26 +36,6 @@ def log(kafka: str, source_name: str) -> Log:
 @pytest.fixture
 def config(log: Log, tmp_path: Path) -> Config:
     return configured(log, tmp_path, v="select * from t")
-
-
-def configured(log: Log, state: Path, **views: str) -> Config:
-    return Config.model_validate(
-        {
-            "source": {"name": log.source, "dsn": "dbname=unused", "tables": ["public.t"]},
-            "kafka": {"bootstrap_servers": log.bootstrap},
-            "stores": {"memory": {"kind": "redis", "url": "redis://localhost:1/0"}},
-            "views": {
-                name: {"store": "memory", "key": ["id"], "sql": sql} for name, sql in views.items()
-            },
-            "apply": {"state": str(state), "retry_s": 5},
-        }
-    )
-
-
-def apply_now(
-    spark: SparkSession, config: Config, **sinks: RecordingSink
-) -> dict[str, HeadwaterError]:
-    return apply_views(spark, config, list(sinks), threading.Event(), True, sinks)
 
 
 @pytest.fixture
@@ -241,82 +217,3 @@ def test_unchanged_toast_is_filled_or_left_to_the_store(
     )
     assert apply_now(spark, config, v=sink) == {}
     assert sink.values() == {1: row(1, "kept", m=3), 2: row(2, "filled", m=3)}
-
-
-def test_a_view_that_fails_stops_alone(spark: SparkSession, log: Log, tmp_path: Path) -> None:
-    config = configured(
-        log,
-        tmp_path,
-        good="select id from t",
-        bad="select id, upper(body) as b from t",
-        wrong="select id, x from t",
-    )
-    first = config.apply.model_copy(update={"dlq_limit": 0})
-    config = config.model_copy(update={"apply": first})
-    log.write(v1(1, 1, row(1, PLACEHOLDER), "u"))
-    sinks = {name: RecordingSink() for name in config.views}
-    failed = apply_now(spark, config, **sinks)
-    assert sorted(failed) == ["bad", "wrong"]
-    assert isinstance(failed["bad"], ViewError)
-    assert "REPLICA IDENTITY FULL" in str(failed["bad"])
-    assert "no such column" in str(failed["wrong"])
-    assert sinks["good"].values() == {1: {"id": 1}}
-
-
-def test_a_sink_that_fails_is_given_the_batch_again(
-    spark: SparkSession, log: Log, config: Config
-) -> None:
-    log.write(v1(1, 1, row(1, "a")))
-
-    def refuse(_batch: Batch) -> None:
-        raise ViewError("refused")
-
-    failed = apply_now(spark, config, v=RecordingSink(refuse))
-    assert str(failed["v"]) == "refused"
-    directory = view_directory(config.apply.state, config.source.name, "v")
-    note = stopped(directory)
-    assert note is not None
-    assert note.fault == "refused"
-
-    def fail(_batch: Batch) -> None:
-        raise AttributeError("confidential")
-
-    with capture_logs() as lines:
-        assert list(apply_now(spark, config, v=RecordingSink(fail))) == ["v"]
-    (where,) = (line["trace"] for line in lines if line["event"] == "view_stopped")
-    assert "in fail\n" in where, "the batch's own trace, not that of whoever waits for it"
-    sink = RecordingSink()
-    assert apply_now(spark, config, v=sink) == {}
-    assert sink.values() == {1: row(1, "a")}
-    assert stopped(directory) is None
-
-
-def test_a_new_view_over_a_trimmed_topic_is_refused(
-    spark: SparkSession, log: Log, config: Config
-) -> None:
-    from kafka import KafkaAdminClient, TopicPartition
-
-    log.write(*(v1(i, 1, row(i, "a")) for i in range(1, 9)))
-    admin = KafkaAdminClient(bootstrap_servers=log.bootstrap)
-    admin.delete_records({TopicPartition(log.topic, 0): 1})
-    admin.close()
-    failed = apply_now(spark, config, v=RecordingSink())
-    assert f"{log.topic}-0 begins at 1" in str(failed["v"])
-
-
-def test_a_changed_declaration_is_refused_once_applied(
-    spark: SparkSession, log: Log, config: Config, tmp_path: Path
-) -> None:
-    log.write(v1(1, 1, row(1, "a")))
-    apply_now(spark, config, v=RecordingSink())
-    changed = configured(log, tmp_path, v="select id from t")
-    failed = apply_now(spark, changed, v=RecordingSink())
-    assert "sql changed" in str(failed["v"])
-
-
-def test_a_table_that_is_not_captured_is_named(
-    spark: SparkSession, log: Log, tmp_path: Path
-) -> None:
-    config = configured(log, tmp_path, v="select * from missing")
-    failed = apply_now(spark, config, v=RecordingSink())
-    assert "public.missing is not captured" in str(failed["v"])
