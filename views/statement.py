@@ -49,7 +49,8 @@ def parse_statement(name: str, sql: str) -> exp.Select:
         parsed = sqlglot.parse(sql, read=PostgresAsWritten)
     except (ParseError, TokenError) as error:
         raise misparsed(name, sql, error) from None
-    statements = [item for item in parsed if item is not None]
+    # A comment behind the semicolon is a statement to the parser.
+    statements = [item for item in parsed if not isinstance(item, exp.Semicolon | None)]
     if len(statements) != 1:
         raise ViewError(f"views.{name}.sql: holds {len(statements)} statements", "write one SELECT")
     statement = statements[0]
