@@ -109,6 +109,17 @@ class Deployment:
         done = self.run("init")
         assert done.returncode == 0, done.stderr
 
+    def check(self) -> tuple[int, dict[str, list[dict[str, str]]]]:
+        """`headwater check`: its exit code, and the findings by level."""
+        done = self.run("check", "--json")
+        assert "Traceback" not in done.stderr, done.stderr
+        document: dict[str, Any] = json.loads(done.stdout)
+        found: dict[str, list[dict[str, str]]] = {"ok": [], "warning": [], "error": []}
+        for finding in document["findings"]:
+            found[finding["level"]].append(finding)
+        assert document["errors"] == len(found["error"])
+        return done.returncode, found
+
     @contextmanager
     def running(self, *arguments: str) -> Iterator[Child]:
         """A command in the background; stopped, by force if need be, at the end."""

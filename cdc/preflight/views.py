@@ -10,6 +10,7 @@ from cdc.errors import HeadwaterError, ViewError
 from cdc.preflight.finding import Finding
 from cdc.preflight.source import Source
 from cdc.source.catalog import enum_labels, relation
+from cdc.source.postgres import Connection, identifier, plan_fault
 from cdc.source.types import load_types
 
 if TYPE_CHECKING:
@@ -31,9 +32,11 @@ def views(source: Source) -> Iterator[Finding]:
         check = f"view {name}"
         try:
             definition = parse_view(name, view.store, view.key, view.sql, view.history)
-            found = _as_followed(config, definition, tables.of(definition))
-            resolved = resolve_view(definition, found)
+            are = tables.of(definition)
+            seen = _as_followed(config, definition, are)
+            resolved = resolve_view(definition, seen)
             _check_columns(resolved, view, config.stores[view.store].kind)
+            _check_in_source(source.conn, resolved, are, seen)
         except HeadwaterError as error:
             yield Finding("error", check, error.message, error.hint)
         else:
@@ -100,6 +103,31 @@ class _Tables:
             labels = enum_labels(self._source.conn, self._oids[table])
             self._found[table] = labelled(parse_version(shape.describe()), labels)
         return self._found[table]
+
+
+def _check_in_source(
+    conn: Connection,
+    resolved: maintained.View,
+    are: Mapping[str, TableVersion],
+    seen: Mapping[str, TableVersion],
+) -> None:
+    """Whether PostgreSQL takes the SQL too, as ``headwater verify`` asks it: what parses here may
+    be none there. The tables ``are`` so, and are ``seen`` by other names if columns were renamed.
+    """
+
+    def rows(schema: str, table: str) -> str:
+        name = f"{schema}.{table}"
+        called = {column.attnum: column.name for column in seen[name].columns}
+        columns = ", ".join(
+            f"{identifier(one.name)} as {identifier(called.get(one.attnum, one.name))}"
+            for one in are[name].columns
+        )
+        return f"select {columns} from {identifier(schema)}.{identifier(table)}"
+
+    if said := plan_fault(conn, resolved.reading(rows)):
+        raise ViewError(
+            f"view {resolved.name}: PostgreSQL refuses its SQL: {said}", "write it as it takes it"
+        )
 
 
 def _check_columns(resolved: maintained.View, view: View, kind: str) -> None:

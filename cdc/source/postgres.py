@@ -193,6 +193,20 @@ def translate(error: psycopg.Error, doing: str, hint: str = "") -> HeadwaterErro
     return SourceError(f"{doing}: {reason}", hint)
 
 
+def plan_fault(conn: Connection, query: str) -> str:
+    """Why PostgreSQL does not plan a query, in its words; empty if it does, or if a right or a lock
+    is in the way, which says nothing of the query."""
+    try:
+        with conn.transaction():
+            conn.execute("set local lock_timeout = '1s'")
+            conn.execute(f"explain {query}".encode())
+    except (errors.InsufficientPrivilege, errors.LockNotAvailable):
+        return ""
+    except psycopg.Error as error:
+        return (error.diag.message_primary or str(error)).partition("\n")[0]
+    return ""
+
+
 def sqlstate(error: BaseException) -> str:
     """The SQLSTATE behind one of our errors, ``""`` when the server gave none."""
     cause = error.__cause__

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import psycopg
 import pytest
@@ -42,30 +41,18 @@ def replica_level(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         servers.purge(home)
 
 
-def check(shop: Deployment) -> tuple[int, dict[str, list[dict[str, str]]]]:
-    """Exit code, and the findings by level."""
-    done = shop.run("check", "--json")
-    assert "Traceback" not in done.stderr, done.stderr
-    document: dict[str, Any] = json.loads(done.stdout)
-    found: dict[str, list[dict[str, str]]] = {"ok": [], "warning": [], "error": []}
-    for finding in document["findings"]:
-        found[finding["level"]].append(finding)
-    assert document["errors"] == len(found["error"])
-    return done.returncode, found
-
-
 def only_error(shop: Deployment) -> dict[str, str]:
-    code, found = check(shop)
+    code, found = shop.check()
     assert code == 1
     assert len(found["error"]) == 1, found["error"]
     return found["error"][0]
 
 
 def test_a_source_that_is_ready_has_no_errors_before_and_after_init(shop: Deployment) -> None:
-    code, found = check(shop)
+    code, found = shop.check()
     assert (code, found["error"]) == (0, [])
     shop.init()
-    code, found = check(shop)
+    code, found = shop.check()
     assert (code, found["error"]) == (0, [])
     slot = next(f for f in found["ok"] if f["check"] == "slot")
     assert "no capture reads it" in slot["message"]
@@ -82,7 +69,7 @@ def test_an_unreachable_source_is_one_error_beside_the_other_findings(
     assert error["check"] == "source"
     assert f"app@127.0.0.1:{unused_port}/shop" in error["message"]
     assert "is PostgreSQL running there" in error["hint"]
-    assert "s3cr3t" not in json.dumps(check(shop)[1])
+    assert "s3cr3t" not in json.dumps(shop.check()[1])
 
 
 def test_a_role_that_does_not_exist_is_named(shop: Deployment) -> None:
@@ -98,7 +85,7 @@ def test_unreachable_kafka_and_stores_are_named(shop: Deployment, unused_port: i
         f'[stores.cache]\nkind = "redis"\nurl = "redis://{address}/0"\n'
         '[stores.lake]\nkind = "delta"\npath = "./lake"\n'
     )
-    code, found = check(shop)
+    code, found = shop.check()
     assert code == 1
     assert [f["check"] for f in found["error"]] == ["kafka", "store search", "store cache"]
     assert all(address in f["message"] for f in found["error"])
@@ -110,7 +97,7 @@ def test_wal_level_replica_and_no_free_slot_are_found_and_stop_init(
     shop: Deployment, replica_level: str
 ) -> None:
     shop.dsn = replica_level
-    code, found = check(shop)
+    code, found = shop.check()
     assert code == 1
     hints = {f["check"]: f["hint"] for f in found["error"]}
     assert set(hints) == {"wal_level", "max_replication_slots"}
@@ -134,7 +121,7 @@ def test_each_missing_privilege_comes_with_the_sql_that_grants_it(shop: Deployme
     try:
         shop.execute(f"grant select on public.a to {role}")
         shop.dsn = psycopg.conninfo.make_conninfo(owner, user=role)
-        _, found = check(shop)
+        _, found = shop.check()
         hints = " / ".join(f["hint"] for f in found["error"])
         assert f"ALTER ROLE {role} REPLICATION" in hints
         assert f"CREATE SCHEMA headwater AUTHORIZATION {role}" in hints
@@ -159,7 +146,7 @@ def test_the_least_privileges_that_are_asked_for_are_enough(shop: Deployment) ->
     )
     try:
         shop.dsn = psycopg.conninfo.make_conninfo(owner, user=role)
-        code, found = check(shop)
+        code, found = shop.check()
         assert (code, found["error"]) == (0, [])
         shop.init()
     finally:
@@ -172,77 +159,12 @@ def test_the_least_privileges_that_are_asked_for_are_enough(shop: Deployment) ->
 def test_tables_that_cannot_be_captured_are_one_error_each(shop: Deployment) -> None:
     shop.execute("create table public.bare (v int)")
     shop.tables = ("public.*", "public.missing")
-    _, found = check(shop)
+    _, found = shop.check()
     messages = [f["message"] for f in found["error"]]
     assert len(messages) == 2
     assert messages[0].startswith("table public.missing does not exist")
     assert messages[1].startswith("public.bare has no replica identity")
     assert messages[1].endswith(", or leave public.bare out with source.exclude")
-
-
-def test_each_view_is_checked_against_its_tables_as_they_are(shop: Deployment) -> None:
-    shop.tables = ("public.a", "public.b")
-    shop.execute(
-        "create type public.kind as enum ('checkup', 'other')",
-        "create table public.b (id int primary key, a_id int, name text, kind public.kind)",
-    )
-    declared = {
-        "good": ("id", "select id, id + 1 as next from a"),
-        "joined": ("id", "select b.id, a.id as a, b.name from b left join a on a.id = b.a_id"),
-        "doubled": ("id", "select a.id, b.name from a join b on b.a_id = a.id"),
-        "half": ("id", "select a.id from a join other o on o.id = a.id"),
-        "broken": ("id", "select id frm a where"),
-        "unknown": ("id", "select id, nope from a"),
-        "elsewhere": ("id", "select id from public.other"),
-        "keyless": ("next", "select id + 1 as next from a"),
-        "labelled": ("id", "select id from b where kind = 'checkup'"),
-        "mislabelled": ("id", "select id from b where kind = 'chekup'"),
-    }
-    shop.extra = '[stores.lake]\nkind = "delta"\npath = "./lake"\n' + "".join(
-        f'[views.{name}]\nstore = "lake"\nkey = ["{key}"]\nsql = "{sql}"\n'
-        for name, (key, sql) in declared.items()
-    )
-    code, found = check(shop)
-    assert code == 1
-    wrong = {f["check"].removeprefix("view "): f["message"] for f in found["error"]}
-    assert set(wrong) == set(declared) - {"good", "joined", "labelled"}
-    assert "public.other is not captured" in wrong["elsewhere"]
-    assert "public.other is not captured" in wrong["half"]
-    assert "(id) is not unique in the view" in wrong["doubled"]
-    assert "nope" in wrong["unknown"]
-    assert "column 24: kind = 'chekup': 'chekup' is no label" in wrong["mislabelled"]
-    right = {f["check"]: f["message"] for f in found["ok"]}
-    assert right["view good"] == "in lake: id int4, next int4"
-    assert right["view joined"] == "in lake: id int4, a int4, name text"
-
-
-def test_what_a_view_says_of_its_store_is_about_its_columns(
-    shop: Deployment, unused_port: int
-) -> None:
-    shop.extra = (
-        f'[stores.search]\nkind = "opensearch"\nurl = "http://127.0.0.1:{unused_port}"\n'
-        f'[stores.cache]\nkind = "redis"\nurl = "redis://127.0.0.1:{unused_port}/0"\n'
-        '[views.found]\nstore = "search"\nkey = ["id"]\nsql = "select id from a"\n'
-        '[views.found.mapping]\nidd = { type = "keyword" }\n'
-        '[views.cached]\nstore = "cache"\nkey = ["id"]\nsql = "select id from a"\n'
-        'index_by = ["id", "name"]\n'
-        '[stores.lake]\nkind = "delta"\npath = "./lake"\n'
-        '[views.laid]\nstore = "lake"\nkey = ["id"]\nsql = "select id from a"\n'
-        'partition_by = ["id % 7"]\n'
-        '[views.counted]\nstore = "lake"\nkey = ["id"]\nhistory = "log"\n'
-        'sql = "select id, count(*) as n from a group by id"\n'
-        """[views.named]\nstore = "search"\nkey = ["_id"]\nsql = 'select id as "_id" from a'\n"""
-        """[views.cased]\nstore = "lake"\nkey = ["id"]\nsql = 'select id, 1 as "ID" from a'\n"""
-    )
-    _, found = check(shop)
-    wrong = {f["check"]: f["message"] for f in found["error"]}
-    assert wrong["view found"] == "view found: its mapping names idd"
-    assert wrong["view cached"] == "view cached: its index_by names name"
-    laid = "view laid: its partition_by names id % 7, which is no column of it"
-    assert wrong["view laid"] == laid
-    assert wrong["view named"] == "view named: OpenSearch has no fields named '_id'"
-    assert wrong["view cased"] == "view cased: Delta takes 'id' and 'ID' for one name"
-    assert 'no history = "log" of rows that are made of several rows' in wrong["view counted"]
 
 
 def test_a_database_that_views_go_to_needs_rights_and_is_not_captured_again(
@@ -267,7 +189,7 @@ def test_a_database_that_views_go_to_needs_rights_and_is_not_captured_again(
         for name, (dsn, schema) in declared.items()
     )
     try:
-        _, found = check(shop)
+        _, found = shop.check()
     finally:
         shop.execute(f"drop role {role}")
     wrong = {f["check"]: f["message"] for f in found["error"]}
@@ -299,14 +221,14 @@ def test_after_init_what_is_missing_is_an_error_with_the_way_back(shop: Deployme
 def test_a_table_added_to_the_configuration_after_init_is_told(shop: Deployment) -> None:
     shop.init()
     shop.execute("create table public.later (id int primary key)")
-    _, found = check(shop)
+    _, found = shop.check()
     assert {f["check"] for f in found["error"]} == {"publication", "topics"}
 
 
 def test_settings_that_cost_time_or_the_slot_are_warnings(shop: Deployment) -> None:
     name = shop.dsn.rsplit("/", 1)[1]
     shop.execute(f"alter database {name} set synchronous_commit = off")
-    code, found = check(shop)
+    code, found = shop.check()
     assert code == 0
     warned = {f["check"]: f for f in found["warning"]}
     assert "200 ms" in warned["synchronous_commit"]["message"]

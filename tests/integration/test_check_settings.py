@@ -8,7 +8,6 @@ from kafka.admin import ConfigResource
 
 from cdc.topics import table_topic
 from tests.deployment import Deployment
-from tests.integration.test_check import check
 from tests.waiting import wait_until
 
 
@@ -24,7 +23,7 @@ def shop(deployment: Deployment) -> Deployment:
 
 def found_by(name: str, shop: Deployment, level: str) -> list[str]:
     """What ``check`` says under a name, each with its way out."""
-    _, found = check(shop)
+    _, found = shop.check()
     return [f"{f['message']}: {f['hint']}" for f in found[level] if f["check"] == name]
 
 
@@ -93,7 +92,7 @@ def test_entries_of_keys_that_no_captured_table_uses_are_named_and_capture_goes_
 def test_a_key_column_that_does_not_exist_is_one_error(shop: Deployment) -> None:
     shop.init()
     shop.settings = 'keys = { "public.log" = ["nubmer"] }\n'
-    code, found = check(shop)
+    code, found = shop.check()
     assert code == 1
     assert [(f["check"], f["message"], f["hint"]) for f in found["error"]] == [
         ("keys", "source.keys: public.log has no column nubmer", "did you mean number?")
