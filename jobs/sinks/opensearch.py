@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from cdc.config import OpenSearch, View
-from cdc.errors import ViewError
+from cdc.errors import RetryableError, SinkError, ViewError
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, ORDINAL, Batch, ViewRow
 from jobs.sinks.bulk import document_id, stored
@@ -191,18 +191,30 @@ class OpenSearchSink:
                 yield decode(source, Position(source.get(COMMIT_LSN, 0), source.get(ORDINAL, 0)))
 
     def _pages(self, what: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
-        """What a search of the alias finds, as it was when it began."""
+        """What a search of the alias finds, as it was when it began. Raises ``RetryableError`` when
+        the server forgot it meanwhile: a node was started anew."""
         body = {"size": SCAN_DOCUMENTS, "sort": ["_doc"], **what}
         page = self._call(lambda client: client.search(index=self._alias, body=body, scroll="5m"))
         cursor = {"scroll": "5m", "scroll_id": page["_scroll_id"]}
         try:
             while hits := page["hits"]["hits"]:
                 yield hits
-                page = self._call(lambda client: client.scroll(body=cursor))
+                page = self._next_page(cursor)
                 cursor["scroll_id"] = page["_scroll_id"]
         finally:
             done = {"scroll_id": [cursor["scroll_id"]]}
             self._call(lambda client: client.clear_scroll(body=done, ignore=404))
+
+    def _next_page(self, cursor: dict[str, str]) -> dict[str, Any]:
+        try:
+            return self._call(lambda client: client.scroll(body=cursor))
+        except SinkError as error:
+            if getattr(error.__cause__, "status_code", 0) != 404:
+                raise
+            raise RetryableError(
+                f"{self._server.place} forgot what was searched in {self._alias}",
+                "it was started anew: the search begins again with the batch, or the command",
+            ) from error
 
     def close(self) -> None:
         """Nothing to let go: the process has one client, and other views write through it."""

@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from cdc.config import OpenSearch, View
-from cdc.errors import ViewError
+from cdc.errors import RetryableError, ViewError
 from cdc.lsn import Position
 from jobs.sinks import open_sink
 from jobs.sinks.cluster import Server
@@ -116,6 +116,33 @@ def test_a_value_that_a_declared_field_cannot_hold_costs_its_row_only_if_asked_f
     assert [one.position for one in refused.value.rows] == [Position(LSN, 3)]
     assert "soon" not in str(refused.value)
     assert len(feed.rows()) == 5
+
+
+def test_a_search_that_the_server_forgot_is_one_to_begin_again(
+    spark: SparkSession,
+    search: OpenSearch,
+    source_name: str,
+    client: opensearchpy.OpenSearch,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As when a node is started anew between two pages of it."""
+    feed = feed_of(spark, search, source_name, declared())
+    feed.apply(*(upsert(LSN, i, id=i, name="a") for i in range(3)))
+    begun, plain = list[str](), opensearchpy.OpenSearch.search
+
+    def noted(*arguments: Any, **named: Any) -> Any:
+        page = plain(*arguments, **named)
+        begun.append(page["_scroll_id"])
+        return page
+
+    monkeypatch.setattr(opensearchpy.OpenSearch, "search", noted)
+    monkeypatch.setattr("jobs.sinks.opensearch.SCAN_DOCUMENTS", 1)
+    rows = feed.sink.scan()
+    next(rows)
+    client.clear_scroll(scroll_id=begun[-1])
+    with pytest.raises(RetryableError, match=f"forgot what was searched in {source_name}-1.rows"):
+        list(rows)
+    assert len(list(feed.sink.scan())) == 3
 
 
 @pytest.fixture
