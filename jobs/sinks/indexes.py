@@ -8,6 +8,8 @@ what is another's is neither read, nor shown, nor deleted.
 
 from __future__ import annotations
 
+import re
+
 from cdc.errors import ViewError
 from jobs.sinks.cluster import Client
 from jobs.sinks.mapping import VIEW
@@ -44,7 +46,8 @@ def owned(client: Client, view: str, name: str) -> list[str]:
     """
     found = client.indices.get_mapping(index=name, params={"ignore_unavailable": "true"})
     whose = {index: held["mappings"].get("_meta", {}).get(VIEW) for index, held in found.items()}
-    ours = [index for index, owner in whose.items() if owner == view]
+    made = re.compile(re.escape(readers_alias(view)) + r"-\d+")  # no copy of ours by another name
+    ours = [index for index, owner in whose.items() if owner == view and made.fullmatch(index)]
     if whose and not ours:
         index, owner = next(iter(whose.items()))
         what = f"index {index} of view {owner}" if owner else f"an index {index} of somebody else"

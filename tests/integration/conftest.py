@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cdc.config import Redis
+from cdc.config import Config, Redis
 from stack import servers
 from tests.deployment import Deployment
 from tests.stores import Store
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tests.bootstraps import Setting
     from tests.snapshotted import Table
+    from tests.written import Log
 
 Freeze = Callable[[], AbstractContextManager[None]]
 
@@ -64,6 +65,24 @@ def table(kafka: str, source_name: str) -> Table:
     log = Log(kafka, source_name)
     log.describe(V1)
     return Table(log)
+
+
+@pytest.fixture
+def log(kafka: str, source_name: str) -> Log:
+    """Events of one table, written by hand."""
+    from tests.written import V1, Log
+
+    written = Log(kafka, source_name)
+    written.describe(V1)
+    return written
+
+
+@pytest.fixture
+def config(log: Log, tmp_path: Path) -> Config:
+    """The view ``v`` of that table, into a store that a test gives when it applies."""
+    from tests.recording import configured
+
+    return configured(log, tmp_path, v="select * from t")
 
 
 @pytest.fixture

@@ -27,18 +27,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def log(kafka: str, source_name: str) -> Log:
-    written = Log(kafka, source_name)
-    written.describe(V1)
-    return written
-
-
-@pytest.fixture
-def config(log: Log, tmp_path: Path) -> Config:
-    return configured(log, tmp_path, v="select * from t")
-
-
-@pytest.fixture
 def running(spark: SparkSession, config: Config) -> Iterator[Callable[..., RecordingSink]]:
     """Start the view ``v`` continuously; stopped at the end of the test, without error."""
     stopping = threading.Event()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from structlog.testing import capture_logs
 
 from cdc.config import Config
@@ -15,22 +14,10 @@ from jobs.sinks import Batch
 from jobs.state import view_directory
 from jobs.stopped import stopped
 from tests.recording import RecordingSink, apply_now, configured
-from tests.written import V1, Log, row, v1
+from tests.written import Log, row, v1
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@pytest.fixture
-def log(kafka: str, source_name: str) -> Log:
-    written = Log(kafka, source_name)
-    written.describe(V1)
-    return written
-
-
-@pytest.fixture
-def config(log: Log, tmp_path: Path) -> Config:
-    return configured(log, tmp_path, v="select * from t")
 
 
 def test_a_view_that_fails_stops_alone(spark: SparkSession, log: Log, tmp_path: Path) -> None:

@@ -85,6 +85,19 @@ def test_a_generation_is_filled_fast_and_then_has_the_declared_settings(
     generations.drop(1)
 
 
+def test_a_copy_of_an_index_that_people_read_along_is_no_generation(
+    spark: SparkSession, search: OpenSearch, source_name: str, client: opensearchpy.OpenSearch
+) -> None:
+    """It remembers the view as the index does that it was made of."""
+    feed_of(spark, search, source_name, declared())
+    mappings = client.indices.get_mapping(index=f"{source_name}-1")[f"{source_name}-1"]["mappings"]
+    body = {"mappings": mappings, "aliases": {source_name: {}}}
+    client.indices.create(index=f"{source_name}-1-copy", body=body)
+    live = open_generations(search, source_name, spark).live()
+    assert live is not None
+    assert live.number == 1
+
+
 def test_another_declaration_is_for_the_next_generation(
     spark: SparkSession, search: OpenSearch, source_name: str
 ) -> None:
