@@ -10,7 +10,7 @@ from cdc.errors import HeadwaterError, ViewError
 from cdc.preflight.finding import Finding
 from cdc.preflight.source import Source
 from cdc.source.catalog import enum_labels, relation
-from cdc.source.postgres import Connection, identifier, plan_fault
+from cdc.source.postgres import Connection, plan_fault
 from cdc.source.types import load_types
 
 if TYPE_CHECKING:
@@ -32,11 +32,10 @@ def views(source: Source) -> Iterator[Finding]:
         check = f"view {name}"
         try:
             definition = parse_view(name, view.store, view.key, view.sql, view.history)
-            are = tables.of(definition)
-            seen = _as_followed(config, definition, are)
+            seen = _as_followed(config, definition, tables.of(definition))
             resolved = resolve_view(definition, seen)
             _check_columns(resolved, view, config.stores[view.store].kind)
-            _check_in_source(source.conn, resolved, are, seen)
+            _check_in_source(source.conn, resolved, config.source.publication_name)
         except HeadwaterError as error:
             yield Finding("error", check, error.message, error.hint)
         else:
@@ -105,26 +104,12 @@ class _Tables:
         return self._found[table]
 
 
-def _check_in_source(
-    conn: Connection,
-    resolved: maintained.View,
-    are: Mapping[str, TableVersion],
-    seen: Mapping[str, TableVersion],
-) -> None:
+def _check_in_source(conn: Connection, resolved: maintained.View, publication: str) -> None:
     """Whether PostgreSQL takes the SQL too, as ``headwater verify`` asks it: what parses here may
-    be none there. The tables ``are`` so, and are ``seen`` by other names if columns were renamed.
-    """
+    be none there."""
+    from verification.scope import published_sql
 
-    def rows(schema: str, table: str) -> str:
-        name = f"{schema}.{table}"
-        called = {column.attnum: column.name for column in seen[name].columns}
-        columns = ", ".join(
-            f"{identifier(one.name)} as {identifier(called.get(one.attnum, one.name))}"
-            for one in are[name].columns
-        )
-        return f"select {columns} from {identifier(schema)}.{identifier(table)}"
-
-    if said := plan_fault(conn, resolved.reading(rows)):
+    if said := plan_fault(conn, published_sql(conn, resolved, publication)):
         raise ViewError(
             f"view {resolved.name}: PostgreSQL refuses its SQL: {said}", "write it as it takes it"
         )

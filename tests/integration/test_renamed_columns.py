@@ -115,7 +115,8 @@ def test_views_go_on_without_a_restart_and_are_equal(shop: Deployment) -> None:
         )
         checked = shop.run("check", "--json")
         found = {one["check"]: one for one in json.loads(checked.stdout)["findings"]}
-        assert {found[f"view {view}"]["level"] for view in names.values()} == {"ok"}
+        of_views = [found[f"view {view}"] for view in names.values()]
+        assert [one for one in of_views if one["level"] != "ok"] == []
         refused = shop.run("view", "rebuild", names["cache"])
         assert refused.returncode == 1
         assert "'id' is called 'no' now" in refused.stderr
