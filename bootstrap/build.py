@@ -249,7 +249,7 @@ def _check(kit: Kit, definition: ViewDefinition) -> None:
             raise
         said = ", ".join(f"{name!r} is called {now!r} now" for name, now in called)
         raise ViewError(error.message, f"{said}: write so in the view's SQL") from None
-    check_names(kit.name, kit.config.stores[definition.store].kind, columns_of(view))
+    check_names(kit.name, kit.config.store(definition.store).kind, columns_of(view))
 
 
 def _versions(kit: Kit, definition: ViewDefinition) -> dict[str, Versions]:

@@ -104,7 +104,7 @@ class Kit:
 
     def stored(self, one: Generation) -> StoredGenerations:
         """The view's generations in the store that ``one`` is in."""
-        store = self.config.stores[one.declared.store]
+        store = self.config.store(one.declared.store)
         declared = self.config.views.get(self.name)
         retry_s, history = self.config.apply.retry_s, one.declared.history
         return open_generations(store, self.name, self.spark, retry_s, declared, history)

@@ -188,7 +188,7 @@ def _kit(
 def _session_if_needed(config: Config, found: Generations) -> Iterator[SparkSession | None]:
     """Only Delta's tables need Spark to be switched, restored or deleted."""
     stores = {one.declared.store for one in found.of.values()}
-    if all(config.stores[store].kind != "delta" for store in stores):
+    if all(config.store(store).kind != "delta" for store in stores):
         yield None
         return
     with spark_session(config) as spark:

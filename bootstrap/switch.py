@@ -49,7 +49,7 @@ class Follower:
         self._group = view_group(kit.name)
         self._begin = one.offsets
         state = open_state(state_directory(kit.directory, one.number), one.declared)
-        config, store = kit.config, kit.config.stores[one.declared.store]
+        config, store = kit.config, kit.config.store(one.declared.store)
         view, history = config.views.get(kit.name), self._definition.history
         self._sink = open_sink(
             store, kit.name, kit.spark, config.apply.retry_s, one.number, view, history

@@ -28,6 +28,8 @@ from cdc.errors import ConfigError
 from cdc.kafka.security import FILES, Security, file_problems, librdkafka_option
 from cdc.topics import slot_name
 
+_NUMBERS = frozenset(str(number) for number in range(1, 1000))
+"""Of generations: nobody builds a view more often. ``orders-2024`` may be beside ``orders``."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -145,6 +147,16 @@ class Config(Section):
     views: dict[Name, View] = Field(default={})
     apply: Apply = Apply()
 
+    def store(self, name: str) -> Store:
+        """Raises ``ConfigError`` without one: a view may have been moved to another one since a
+        generation of it was built."""
+        if name not in self.stores:
+            raise ConfigError(
+                f"[stores] has no {name!r}, which a generation of a view is in",
+                f"put [stores.{name}] back until `headwater view drop` has removed what is there",
+            )
+        return self.stores[name]
+
     @model_validator(mode="after")
     def _views_name_stores(self) -> Config:
         for name, view in self.views.items():
@@ -163,8 +175,8 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _views_have_names_of_their_own(self) -> Config:
-        """In every store, and where the state is: not each has capitals, and OpenSearch calls the
-        first index of view ``a`` as view ``a-1``."""
+        """In every store, and where the state is: not each has capitals, and in OpenSearch the
+        first index of view ``a`` is called as view ``a-1``."""
         views = {name.lower(): name for name in reversed(self.views)}
         for name, view in self.views.items():
             before, _, number = name.lower().rpartition("-")
@@ -173,7 +185,7 @@ class Config(Section):
                     f"views.{name}: is the name of views.{other} in other letters: rename one"
                 )
             other = views.get(before, "")
-            if other and number.isdecimal() and self._in_one_cluster(view, self.views[other]):
+            if other and number in _NUMBERS and self._in_one_cluster(view, self.views[other]):
                 raise ValueError(
                     f"views.{name}: is what OpenSearch calls an index of views.{other}: rename one"
                 )

@@ -20,6 +20,7 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError, RetryableError, UsageError, ViewError
 from cdc.kafka.broker import Broker
 from cdc.topics import view_group
+from jobs.described import NotDescribedError
 from jobs.faults import trace, translate
 from jobs.query import Applied, ViewQuery
 from jobs.sinks import Sink, open_sink
@@ -148,7 +149,7 @@ class ViewRun:
 
     def _keep(self, broker: Broker, live: Standing) -> bool:
         """Apply the stream to the live generation until it ends; whether it was to be let go."""
-        store, retry_s = self._config.stores[live.definition.store], self._config.apply.retry_s
+        store, retry_s = self._config.store(live.definition.store), self._config.apply.retry_s
         declared = self._config.views.get(self.name)
         sink = self._sink or open_sink(
             store, self.name, self._spark, retry_s, live.number, declared, live.definition.history
@@ -196,9 +197,11 @@ class ViewRun:
             try:
                 query.start(self._available_now)
                 break
-            except RetryableError as error:
+            except NotDescribedError as error:
                 if self._available_now or time.monotonic() > deadline:
-                    raise ViewError(error.message, error.hint) from None
+                    raise ViewError(error.message, error.hint) from error
+            except RetryableError:
+                raise
             except Exception as error:
                 # A disk without room, say: what passes is waited for as it is within a batch.
                 found = translate(error, self.name)

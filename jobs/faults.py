@@ -105,7 +105,8 @@ def _translated(error: BaseException, view: str) -> HeadwaterError:
             "retention removed it or the topic was recreated: rebuild the view",
         )
     if away := _AWAY.search(text):
-        return RetryableError(f"view {view}: Kafka does not answer ({away[1]})", "is Kafka up?")
+        said = away[1] or away[2]
+        return RetryableError(f"view {view}: Kafka does not answer ({said})", "is Kafka up?")
     if _LOST.search(text):
         return RetryableError(
             f"view {view}: a process that executes Spark's tasks ended or was cut off",
@@ -158,6 +159,7 @@ _AWAY = re.compile(
     r"org\.apache\.kafka\.common\.(?:errors\.)?("
     r"(?:Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|NotLeaderOrFollower|"
     r"CoordinatorNotAvailable|UnknownServer|Kafka)Exception)"
+    r"|java\.util\.concurrent\.(TimeoutException): Cannot fetch record"
 )
 # What runs tasks was killed: an executor, or a Python process beside it. With a local master Spark
 # never tries again, on a cluster three times.

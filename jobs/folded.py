@@ -157,7 +157,7 @@ class FoldedKeeper:
     def _returning(self, again: bool) -> Returning | None:
         """For Delta, which keeps nothing of a row that was deleted, and for a replay: what comes
         ``again`` may be a row whose delete any store has forgotten."""
-        if self._config.stores[self._definition.store].kind != "delta" and not again:
+        if self._config.store(self._definition.store).kind != "delta" and not again:
             return None
         begun = is_started(self._state.checkpoint)
         return Returning(self._definition.key, self._rows_before, begun)

@@ -140,7 +140,7 @@ def _applied(
         (versions,) = names.under(found).values()
     every = bool(definition.history)
     model = Model(resolve(definition, list(versions.values())[-1]), versions, every)
-    store, retry_s = config.stores[definition.store], config.apply.retry_s
+    store, retry_s = config.store(definition.store), config.apply.retry_s
     declared = config.views.get(name)
     with closing(
         open_sink(store, name, spark, retry_s, live.number, declared, definition.history)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Spark's own bin/spark-submit, without a module that only Spark's machine learning is quicker by:
 # Java tells of it on the terminal, in the first line of each command, and nothing silences that.
+set +o posix  # where POSIXLY_CORRECT is set, no function may be called so
 exec() {
   local given kept=()
   for given in "$@"; do

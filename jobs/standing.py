@@ -93,7 +93,7 @@ def refuse_lost(spark: SparkSession | None, config: Config, view: ViewDefinition
     state = ViewState(of_live, generation)
     if committed_batch(state.checkpoint) is None and state.beginning() is None:
         return
-    store = open_generations(config.stores[view.store], view.name, spark, config.apply.retry_s)
+    store = open_generations(config.store(view.store), view.name, spark, config.apply.retry_s)
     with closing(store):
         if store.live() is None:
             raise lost_error(view)
@@ -107,7 +107,7 @@ def settle(
         return found
     target = found.of[found.switching]
     retry_s = config.apply.retry_s
-    store = open_generations(config.stores[target.declared.store], name, spark, retry_s)
+    store = open_generations(config.store(target.declared.store), name, spark, retry_s)
     try:
         live = store.live()
         if live is not None and live.number == target.number:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,17 +29,24 @@ class Stopped(NamedTuple):
 @contextmanager
 def noted(directory: Path, view: str, unless: Callable[[], bool]) -> Iterator[None]:
     """A fault that ends the block is kept until the next one begins. The stream is the caller's;
-    ``unless`` it was to be stopped. One that may pass is not: whoever started the block may do so
-    again."""
+    ``unless`` it was to be stopped. One that may pass is not, also where it was waited for in vain:
+    whoever started the block may do so again."""
     (directory / NOTE).unlink(missing_ok=True)
     try:
         yield
     except Exception as error:
         fault = translate(error, view)
-        if not (unless() or isinstance(fault, RetryableError)):
-            with suppress(OSError):
+        passes = any(isinstance(one, RetryableError) for one in (fault, error.__cause__))
+        if not (unless() or passes):
+            with suppress(OSError, HeadwaterError):  # of the note, which is not what is told here
                 _keep(directory, fault)
         raise
+
+
+def forget(directories: Iterable[Path]) -> None:
+    """What ended streams that are to begin again now. Who waits for them waits for that."""
+    for directory in directories:
+        (directory / NOTE).unlink(missing_ok=True)
 
 
 def _keep(directory: Path, fault: HeadwaterError) -> None:
@@ -54,5 +61,5 @@ def stopped(directory: Path) -> Stopped | None:
     held = read_document(directory / NOTE)
     if held is None or not is_free(directory, "stream"):
         return None
-    note = Stopped(**held)
+    note = Stopped(**{name: held[name] for name in Stopped._fields})
     return note if note.generation == read_generations(directory).live_number else None

@@ -13,7 +13,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -67,7 +67,8 @@ def turn(
                 on_wait(_holder(file.fileno()))
                 told = True
             time.sleep(_POLL_S)
-        _sign(file.fileno())
+        with suppress(OSError):  # a disk without room: the lock is held all the same
+            _sign(file.fileno())
         yield True  # closing the file gives it back
 
 
@@ -90,9 +91,11 @@ def taken_over(directory: Path, wait_s: float) -> Iterator[None]:
 
 def is_free(directory: Path, which: Turn) -> bool:
     """Whether nobody holds a lock of the view now. Two who ask at once do not see each other."""
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / f"{which}.lock").open("a") as file:
-        return _taken(file.fileno(), fcntl.LOCK_SH)
+    try:
+        with (directory / f"{which}.lock").open() as file:  # who asks may have no right to write
+            return _taken(file.fileno(), fcntl.LOCK_SH)
+    except FileNotFoundError:
+        return True
 
 
 def _taken(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:

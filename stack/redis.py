@@ -13,7 +13,7 @@ from stack.server import Launch, Place, Traits, ask
 
 SETTINGS = {
     "bind": HOST,
-    "appendonly": "yes",  # what was written is there after a kill -9
+    "appendonly": "yes",  # after a kill -9 all is there but what waited for a slow disk
     "save": "",
     "daemonize": "no",
 }

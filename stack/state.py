@@ -41,8 +41,10 @@ def is_home(files: Sequence[str]) -> bool:
 
 
 def was_started(home: Path) -> bool:
-    """Whether ``home`` is one."""
-    return (home / _LOCK).is_file()
+    """Whether ``home`` is one, as far as this user may look."""
+    with suppress(OSError):
+        return (home / _LOCK).is_file()
+    return False
 
 
 def homes_near(home: Path) -> list[Path]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from cdc.errors import RetryableError
+from cdc.errors import RetryableError, ViewError
 from cdc.events.marks import Mark, decode_mark
 from cdc.kafka.broker import Broker, Offsets, last_record
 from cdc.lag import commit_lsn, first_unapplied
@@ -49,8 +49,12 @@ class NotReachedError(RetryableError):
         self.lacking = {view: tuple(behind) for view, behind in (lacking or {}).items()}
 
 
-class StoppedError(NotReachedError):
-    """Of a view whose stream a fault has ended: it is not waited for."""
+class StoppedError(ViewError):
+    """Of a view whose stream a fault has ended: it is not waited for. ``lacking`` as above."""
+
+    def __init__(self, message: str, hint: str, lacking: Lacking) -> None:
+        super().__init__(message, hint)
+        self.lacking = {view: tuple(behind) for view, behind in lacking.items()}
 
 
 def wait_until_applied(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -46,8 +45,6 @@ _ASKED_FOR = frozenset(
     ("int2", "int4", "int8", "oid", "float4", "float8", "numeric", "bool", "bytea")
 ) | frozenset(("uuid", "text", "varchar", "bpchar", "name", "enum"))
 _DATA_EXCEPTION = "22"
-# A statement may end in a semicolon and comments; a subquery may not.
-_END = re.compile(r"\s*;?\s*(--[^\n]*\s*)*\Z")
 
 
 class SourceSnapshot:
@@ -66,7 +63,7 @@ class SourceSnapshot:
         self._key = [self._names.index(name) for name in view.key]
         columns = ", ".join(identifier(name) for name in self._names)
         sql = published_sql(conn, view, publication)
-        self._query = f"select {columns} from (\n{_END.sub('', sql)}\n) as v"
+        self._query = f"select {columns} from (\n{sql}\n) as v"
         self._doing = f"running the SQL of view {view.name} on the source"
         kinds = [output.type for output in view.outputs]
         self._key_kinds = [kinds[i].name for i in self._key]

@@ -14,7 +14,7 @@ from jobs.sinks import ViewRow
 from verification.canonical import Canonical, canonicalizer, packed, row_canonicalizer, unpacked
 from verification.compare import Outcome, Row, StoredRow, compare, differing_columns, expected_rows
 from verification.parked import parked_rows
-from verification.reach import wait_until_applied
+from verification.reach import Lacking, wait_until_applied
 from verification.repair import Repair
 from verification.source import SourceSnapshot, source_at_new_lsn
 from verification.touched import touched_keys
@@ -86,9 +86,11 @@ class Verification:
         repair: Repair | None = None,
         parked: Callable[[], Letters] = Letters,
         versions: Collection[TableVersion] = (),
+        on_lacking: Callable[[Lacking], None] = lambda _: None,
     ) -> None:
         """``parked`` gives the view's dead letters. ``versions`` are all of its table's, if it has
-        one: what keys of events may be called."""
+        one: what keys of events may be called. ``on_lacking`` may raise while the view is waited
+        for."""
         self._dsn, self._source, self._view = dsn, source, view
         self._publication = publication
         self._broker, self._scan = broker, scan
@@ -101,6 +103,7 @@ class Verification:
         self._key = [self._names.index(name) for name in view.key]
         self._report = Report(view.name)
         self._repair, self._parked, self._versions = repair, parked, versions
+        self._on_lacking = on_lacking
         self._waiting: set[bytes] = set()
         self._found: set[bytes] = set()
         self._wrong: set[bytes] = set()
@@ -171,6 +174,7 @@ class Verification:
             lsn,
             deadline,
             lambda what: self._on_step(f"waiting for {what}"),
+            on_lacking=self._on_lacking,
         )
 
     def _parked_rows(self, source: SourceSnapshot) -> set[bytes]:

@@ -23,7 +23,6 @@ from verification.late import Standing, idle, is_applied, refuse_stopped, said, 
 from verification.reach import (
     Lacking,
     NotReachedError,
-    StoppedError,
     applied_below,
     wait_until_applied,
 )
@@ -109,10 +108,10 @@ class Views:
         """Return when ``views`` hold everything that was committed below ``lsn``.
 
         Without ``lsn``: what is committed by now. ``on_idle`` is told, once of each, of views that
-        nobody applies now. Raises ``NotReachedError`` when it takes longer than ``timeout_s``, and
-        its ``StoppedError`` at once for a view that a fault has ended; ``UsageError`` for a view
-        that is not declared, for what is no LSN, and, unless ``ahead``, for one that the source has
-        not reached; ``ViewError`` for a view of a table that is not captured.
+        nobody applies now. Raises ``NotReachedError`` when it takes longer than ``timeout_s``,
+        ``StoppedError`` at once for a view that a fault has ended; ``UsageError`` for a view that
+        is not declared, for what is no LSN, and, unless ``ahead``, for one that the source has not
+        reached; ``ViewError`` for a view of a table that is not captured.
         """
         began = time.monotonic()
         topics = {view: self._topics(view) for view in dict.fromkeys(views)}
@@ -139,12 +138,10 @@ class Views:
             ends = wait_until_applied(
                 self._broker, source, topics, goal, deadline, on_wait, on_pause, on_lacking
             )
-        except StoppedError:
-            raise
         except NotReachedError as error:
             if not error.lacking:
                 raise
-            found = self.standings(error)
+            found = self.standings(error.lacking)
             message = "; ".join(said(one, goal) for one in found)
             raise NotReachedError(message, way_out(found), error.lacking) from None
         for view, of_view in topics.items():
@@ -152,7 +149,7 @@ class Views:
         parked = {view: count for view in topics if (count := self.parked(view))}
         return Reached(goal, time.monotonic() - began, parked)
 
-    def standings(self, error: NotReachedError) -> list[Standing]:
+    def standings(self, lacking: Lacking) -> list[Standing]:
         """Of the views that were not there in time."""
         return [
             Standing(
@@ -162,7 +159,7 @@ class Views:
                 self.parked(view),
                 is_applied(self._directory(view)),
             )
-            for view, behind in error.lacking.items()
+            for view, behind in lacking.items()
         ]
 
     def parked(self, view: str) -> int:

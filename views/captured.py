@@ -35,7 +35,8 @@ def _meant(read: exp.Table, table: str, captured: Collection[str]) -> str:
     bare = table.removeprefix(f"{read.db or 'public'}.")
     elsewhere = sorted(name for name in captured if name.endswith(f".{bare}"))
     if elsewhere:
-        return f"write {' or '.join(elsewhere)}; or " if not read.db else _question(elsewhere)
+        named = " or ".join(map(_spelled, elsewhere))
+        return f"write {named}; or " if not read.db else _question(elsewhere)
     names = {name.lower(): name for name in captured}
     close = get_close_matches(table.lower(), names, 1, 0.75)
     if close:
@@ -46,4 +47,11 @@ def _meant(read: exp.Table, table: str, captured: Collection[str]) -> str:
 
 
 def _question(names: list[str]) -> str:
-    return f"did you mean {' or '.join(names)}? Else "
+    return f"did you mean {' or '.join(map(_spelled, names))}? Else "
+
+
+def _spelled(name: str) -> str:
+    """A table as SQL has to write it: quoted where it would be folded or read as something else."""
+    parts = name.split(".", 1)
+    quoted = (exp.to_identifier(part, quoted=part != part.lower() or None) for part in parts)
+    return ".".join(part.sql("postgres") for part in quoted)

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from cdc.errors import ViewError
 from views.shapes import aggregates
-from views.statement import Occurrence, occurrences, parse_statement
+from views.statement import Occurrence, bounds, occurrences, parse_statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,16 @@ class ViewDefinition:
         return _several(self) is not None
 
     def reading(self, rows: Callable[[str, str], str]) -> str:
-        """The SQL as it was written, reading ``rows(schema, table)``, a SELECT, for each table."""
-        sql = self.sql
+        """The SQL as it was written, as a subquery may have it, reading ``rows(schema, table)``, a
+        SELECT, for each table."""
+        begin, end = bounds(self.sql)
+        sql = self.sql[:end]
         for table in sorted(self.statement.find_all(exp.Table), key=_start, reverse=True):
             name = exp.to_identifier(table.name, quoted=True).sql("postgres")
             selected = f"({rows(table.db or 'public', table.name)})"
             selected += "" if table.alias else f" as {name}"
             sql = sql[: _start(table)] + selected + sql[table.this.meta["end"] + 1 :]
-        return sql
+        return sql[begin:]
 
     @property
     def columns_named(self) -> frozenset[str] | None:

@@ -5,10 +5,11 @@ One SELECT over tables that are joined by equality; every clause that is not kno
 
 from __future__ import annotations
 
+from itertools import dropwhile
 from typing import NamedTuple, NoReturn
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ParseError, TokenError
 
 from cdc.errors import ViewError
@@ -63,6 +64,19 @@ def parse_statement(name: str, sql: str) -> exp.Select:
             node.set("this", str(node.this).lower())
     _check_clauses(name, statement)
     return statement
+
+
+def bounds(sql: str) -> tuple[int, int]:
+    """Where the one statement of a text begins and ends: no semicolon, and no comment behind one,
+    may stand in a subquery."""
+    tokens = PostgresAsWritten().tokenize(sql)
+    own = list(dropwhile(_ends, tokens))
+    begin = own[0].start if own[0] is not tokens[0] else 0
+    return begin, next((token.start for token in own if _ends(token)), len(sql))
+
+
+def _ends(token: Token) -> bool:
+    return token.token_type is TokenType.SEMICOLON
 
 
 _UNSUPPORTED = {

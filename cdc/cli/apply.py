@@ -50,12 +50,15 @@ def apply(
     from cdc.logs import configure
     from jobs.apply import apply_views, chosen
     from jobs.session import spark_session
+    from jobs.state import view_directory
+    from jobs.stopped import forget
 
     config = configured_for(ctx, master)
     names = chosen(config, views or [])
     json_lines = json_logs or not sys.stderr.isatty()
     configure(json_lines)
     stopping = threading.Event()
+    forget(view_directory(config.apply.state, config.source.name, name) for name in names)
     with spark_session(config) as spark:
         for number in (signal.SIGTERM, signal.SIGINT):  # after Spark, which takes SIGINT for itself
             signal.signal(number, lambda *_: stopping.set())

@@ -71,16 +71,12 @@ def lag(
 def view_topics(config: Config, names: Sequence[str]) -> dict[str, list[str]]:
     """The topics each view reads. Raises ``UsageError`` for a view that is not configured."""
     from cdc.topics import table_topic
-    from views.definition import parse_view
+    from verification.waiting import kept
 
     topics = {}
     for name in names:
-        view = config.views.get(name)
-        if view is None:
-            known = ", ".join(config.views) or "none"
-            raise UsageError(f"no view {name!r} in the configuration", f"it has {known}")
-        parsed = parse_view(name, view.store, view.key, view.sql, view.history)
-        found = (table_topic(config.source.name, o.schema, o.table) for o in parsed.occurrences)
+        tables = kept(config, name).occurrences
+        found = (table_topic(config.source.name, o.schema, o.table) for o in tables)
         topics[name] = list(dict.fromkeys(found))
     return topics
 

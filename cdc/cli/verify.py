@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -73,6 +73,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
     from jobs.generations import read_generations
     from jobs.letters import waiting
     from jobs.state import view_directory
+    from verification.late import refuse_stopped
     from verification.verify import Verification
 
     with ExitStack() as stack:
@@ -123,6 +124,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
             repair=mending() if repair else None,
             parked=lambda: waiting(config, broker, view),
             versions=versions,
+            on_lacking=partial(refuse_stopped, view, directory),
         ).run()
 
 
@@ -142,17 +144,17 @@ def resolved_view(config: Config, name: str, broker: Broker) -> tuple[View, list
     from jobs.described import NotDescribedError, described, newest
     from jobs.generations import read_generations
     from jobs.naming import Names, live_state
-    from jobs.state import view_directory
+    from jobs.state import declared as remembered
+    from jobs.state import differing, view_directory
     from views.definition import parse_view
     from views.maintained import resolve_view
 
     view = declared(config, name)
     parsed = parse_view(name, view.store, view.key, view.sql, view.history)
     directory = view_directory(config.apply.state, config.source.name, name)
-    if (live := read_generations(directory).live) is not None:
-        built = live.declared.parsed(name)
-        same = (built.normalized, built.history) == (parsed.normalized, parsed.history)
-        parsed = parsed if same else built
+    live = read_generations(directory).live
+    if live is not None and differing(live.declared, remembered(parsed)):
+        parsed = live.declared.parsed(name)
     try:
         found = described(broker, config.source.name, parsed)
     except NotDescribedError as error:
@@ -169,7 +171,7 @@ def stored_view(config: Config, view: View, session: Callable[[], Any]) -> Itera
     from jobs.sinks import open_sink
     from jobs.standing import refuse_lost
 
-    store = config.stores[view.definition.store]
+    store = config.store(view.definition.store)
     spark = session() if store.kind == "delta" else None
     wanted, history = config.views.get(view.name), view.definition.history
     refuse_lost(spark, config, view.definition)

@@ -31,7 +31,7 @@ def gathered(config: Config, name: str) -> Document:
     changed = _changed(config, name)
     found |= {
         "store": definition.store,
-        "store_kind": config.stores[definition.store].kind,
+        "store_kind": config.store(definition.store).kind,
         "settings": declared.model_dump(exclude={"store", "key", "sql"}, exclude_defaults=True),
         "sql": dedent((definition if changed else declared).sql).strip(),
         "key": list(definition.key),

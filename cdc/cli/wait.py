@@ -13,8 +13,7 @@ from cdc.lsn import format_lsn
 
 if TYPE_CHECKING:
     from verification.late import Standing
-    from verification.reach import NotReachedError
-    from verification.waiting import Reached, Views
+    from verification.waiting import Reached
 
 TIMED_OUT = 3
 """The exit code when the time was over first."""
@@ -64,11 +63,11 @@ def wait(
             reached = waiting.wait(
                 *views, lsn=goal, timeout_s=timeout, ahead=ahead, on_idle=on_idle
             )
-        except NotReachedError as error:
+        except (NotReachedError, StoppedError) as error:
             if as_json:
-                print_json(late(views, error, waiting))
+                print_json(late(views, error.message, waiting.standings(error.lacking)))
             print_error(str(error))
-            code = error.exit_code if isinstance(error, StoppedError) else TIMED_OUT
+            code = TIMED_OUT if isinstance(error, NotReachedError) else error.exit_code
             raise typer.Exit(code) from None
     if as_json:
         print_json(document(views, reached))
@@ -105,12 +104,12 @@ def document(views: Sequence[str], reached: Reached) -> dict[str, Any]:
     }
 
 
-def late(views: Sequence[str], error: NotReachedError, waiting: Views) -> dict[str, Any]:
+def late(views: Sequence[str], reason: str, there: Sequence[Standing]) -> dict[str, Any]:
     """As JSON, when the time was over first. Without ``lacking_records`` it is capture that has not
     come so far."""
-    standings = {one.view: one for one in waiting.standings(error)}
+    standings = {one.view: one for one in there}
     found = [lacking(view, standings.get(view), bool(standings)) for view in dict.fromkeys(views)]
-    return {"reached": False, "reason": error.message, "views": found}
+    return {"reached": False, "reason": reason, "views": found}
 
 
 def lacking(view: str, one: Standing | None, published: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import ssl
 import urllib.error
 import urllib.request
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -27,6 +27,16 @@ from cdc.source.selection import parse_pattern
 _TIMEOUT_S: Final = 5.0
 _STORE: Final = "{store}"
 """In a fault: the section of the store."""
+
+
+_LOGIN: Final = f"check user and password of {_STORE}"
+_BUSY: Final = "try again: it is there, and has too much to do or is just starting"
+_HINTS: Final[Mapping[int, str]] = {
+    HTTPStatus.UNAUTHORIZED: _LOGIN,
+    HTTPStatus.FORBIDDEN: _LOGIN,
+    HTTPStatus.TOO_MANY_REQUESTS: _BUSY,
+    HTTPStatus.SERVICE_UNAVAILABLE: _BUSY,
+}
 
 
 class _Fault(NamedTuple):
@@ -92,8 +102,7 @@ def _opensearch_fault(store: OpenSearch) -> _Fault | None:
     try:
         urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=context).close()
     except urllib.error.HTTPError as error:
-        refused = error.code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
-        hint = "check user and password of {store}" if refused else "correct {store}.url"
+        hint = _HINTS.get(error.code, "correct {store}.url")
         return _Fault(f"HTTP {error.code} {error.reason}", hint)
     except urllib.error.URLError as error:
         return _Fault(str(getattr(error.reason, "strerror", None) or error.reason))
@@ -142,7 +151,7 @@ def _database_fault(store: Postgres) -> _Fault | None:
 
 def _captured_again(config: Config, name: str) -> str:
     """The table of a view, in the source's own database, that ``source.tables`` would choose."""
-    store = config.stores[name]
+    store = config.store(name)
     if not isinstance(store, Postgres):
         return ""
     source, own = connection_parameters(config.source.dsn), connection_parameters(store.dsn)

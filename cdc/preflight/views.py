@@ -34,7 +34,7 @@ def views(source: Source) -> Iterator[Finding]:
             definition = parse_view(name, view.store, view.key, view.sql, view.history)
             seen = _as_followed(config, definition, tables.of(definition))
             resolved = resolve_view(definition, seen)
-            _check_columns(resolved, view, config.stores[view.store].kind)
+            _check_columns(resolved, view, config.store(view.store).kind)
             _check_in_source(source.conn, resolved, config.source.publication_name)
         except HeadwaterError as error:
             yield Finding("error", check, error.message, error.hint)

@@ -195,7 +195,7 @@ def translate(error: psycopg.Error, doing: str, hint: str = "") -> HeadwaterErro
 
 def plan_fault(conn: Connection, query: str) -> str:
     """Why PostgreSQL does not plan a query, in its words; empty if it does, or if a right or a lock
-    is in the way, which says nothing of the query."""
+    is in the way, which says nothing of the query. Raises ``RetryableError`` when it is away."""
     try:
         with conn.transaction():
             conn.execute("set local lock_timeout = '1s'")
@@ -203,6 +203,8 @@ def plan_fault(conn: Connection, query: str) -> str:
     except (errors.InsufficientPrivilege, errors.LockNotAvailable):
         return ""
     except psycopg.Error as error:
+        if isinstance(found := translate(error, "planning a query"), RetryableError):
+            raise found from error
         return (error.diag.message_primary or str(error)).partition("\n")[0]
     return ""
 

@@ -53,7 +53,7 @@ class LiveMirrors:
 def live_keeper(spark: SparkSession, config: Config, live: Standing) -> Iterator[MirroredKeeper]:
     """What keeps the live generation, open, for whoever holds its stream."""
     definition, retry_s = live.definition, config.apply.retry_s
-    declared, store = config.views.get(definition.name), config.stores[definition.store]
+    declared, store = config.views.get(definition.name), config.store(definition.store)
     with (
         Broker(config.kafka.bootstrap_servers, config.kafka) as broker,
         closing(open_sink(store, definition.name, spark, retry_s, live.number, declared)) as sink,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 import orjson
@@ -96,7 +97,7 @@ def read_answer(request: Request, response: dict[str, Any]) -> Answer:
             held = _HELD.search(error.get("reason", ""))
             if held is None or int(held[1]) == document.position.commit_lsn:
                 answer.ties.append(document)
-        elif status in (429, 503):
+        elif is_passing(status):
             answer.busy.append(document)
             answer = answer._replace(full=answer.full or error.get("type") == _LOCKED)
         elif status in _OF_DOCUMENTS:
@@ -104,6 +105,11 @@ def read_answer(request: Request, response: dict[str, Any]) -> Answer:
         elif status >= 300:
             answer = answer._replace(fault=f"HTTP {status} {reason(error)}")
     return answer
+
+
+def is_passing(status: int) -> bool:
+    """Whether it is about the server as it is now: too busy, starting, losing a node."""
+    return status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def refusals(documents: Sequence[Document], status: int, said: str) -> list[Refused]:

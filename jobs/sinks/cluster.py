@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from http import HTTPStatus
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
@@ -12,14 +13,17 @@ import opensearchpy
 import orjson
 
 from cdc.errors import RetryableError, SinkError, ViewError
-from jobs.sinks.bulk import reason
+from jobs.sinks.bulk import is_passing, reason
 from jobs.sinks.writing import until
 
 TIMEOUT_S = 60.0
 
-_PASSING = frozenset({429, 502, 503, 504})
+_ENDED = "EOF occurred"
+"""What OpenSSL says of a server that went away in the handshake."""
 _T = TypeVar("_T")
 Client: TypeAlias = opensearchpy.OpenSearch
+Refusal: TypeAlias = opensearchpy.TransportError
+"""What an action raises when the server refuses it: status, type, answer."""
 Action = Callable[[Client], _T]
 
 
@@ -55,14 +59,31 @@ class Server:
         """Run ``action``, again for up to ``retry_s`` while the server is away or busy."""
         return until(self.retry_s, lambda: self.attempt(action))
 
-    def declare(self, what: str, action: Action[_T]) -> _T:
-        """As ``call``, for what is made of a declaration: it has no values, so that what the server
-        says of it is shown. Raises ``ViewError``."""
+    def call_on(self, index: str, action: Action[_T]) -> _T:
+        """As ``call``, of an index (or alias) that is there: a node that is just starting says of
+        some requests that it is not, before it has read which indexes it has."""
+
+        def attempt() -> _T:
+            try:
+                return self.attempt(action)
+            except SinkError as error:
+                if _status(error.__cause__) == HTTPStatus.NOT_FOUND and self.attempt(there):
+                    raise BusyError(f"{self.place} does not know {index} yet") from error
+                raise
+
+        def there(client: Client) -> Any:  # refused with 503 as long as it has not read them
+            return client.indices.get_mapping(index=index, params={"ignore_unavailable": "true"})
+
+        return until(self.retry_s, attempt)
+
+    def declare(self, what: str, index: str | None, action: Action[_T]) -> _T:
+        """As ``call``, or ``call_on`` an index, for what is made of a declaration: it has no
+        values, so that what the server says of it is shown. Raises ``ViewError``."""
         try:
-            return self.call(action)
+            return self.call(action) if index is None else self.call_on(index, action)
         except SinkError as error:
             cause = error.__cause__
-            if getattr(cause, "status_code", 0) != 400:
+            if _status(cause) != HTTPStatus.BAD_REQUEST:
                 raise
             raise ViewError(
                 f"{what}: {self.place} refused it: {_said(cause)}",
@@ -74,22 +95,27 @@ class Server:
         try:
             return action(self.client)
         except opensearchpy.SSLError as error:
+            if _ENDED in str(error):
+                raise self._away(error) from error
             raise SinkError(
                 f"{self.place}: no trusted TLS connection", "check the certificate, or verify_certs"
             ) from error
         except opensearchpy.ConnectionError as error:
-            raise RetryableError(
-                f"{self.place} does not answer ({type(error).__name__})",
-                "start it, or correct the store's url",
-            ) from error
+            raise self._away(error) from error
         except opensearchpy.TransportError as error:
             raise self._refused(error) from error
 
+    def _away(self, error: opensearchpy.ConnectionError) -> RetryableError:
+        return RetryableError(
+            f"{self.place} does not answer ({type(error).__name__})",
+            "start it, or correct the store's url",
+        )
+
     def _refused(self, error: opensearchpy.TransportError) -> RetryableError | SinkError:
-        status = error.status_code
-        if status == 413:
+        status = _status(error)
+        if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
             return TooLargeError(f"{self.place} takes no request as large (HTTP 413)")
-        if status in _PASSING:
+        if is_passing(status):
             return BusyError(f"{self.place} is busy (HTTP {status})")
         if status in (401, 403):
             return SinkError(
@@ -99,6 +125,12 @@ class Server:
         cause = error.info.get("error") if isinstance(error.info, dict) else None
         detail = reason(cause) if isinstance(cause, dict) else str(error.error)[:200]
         return SinkError(f"{self.place} refused a request (HTTP {status}): {detail}")
+
+
+def _status(error: object) -> int:
+    """Of HTTP; 0 where nothing was answered."""
+    status = getattr(error, "status_code", 0)
+    return status if isinstance(status, int) else 0
 
 
 def _said(error: Any) -> str:

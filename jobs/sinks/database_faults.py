@@ -28,8 +28,9 @@ _REFUSED: Final = {
     "database is not currently accepting": "ALTER DATABASE ... ALLOW_CONNECTIONS true",
     "certificate": "check sslmode and sslrootcert of the store's dsn",
     "does not support SSL": "check sslmode of the store's dsn",
+    "does not exist": "correct the store's dsn, or make there what it names",
 }
-_FULL: Final = ("too many", "connection slots")
+_FULL: Final = ("too many", "connection slots", "no more connections")
 # Classes and codes of https://www.postgresql.org/docs/current/errcodes-appendix.html
 _PASSING: Final = ("08", "57")
 _DISK_FULL: Final = "53100"

@@ -9,10 +9,13 @@ what is another's is neither read, nor shown, nor deleted.
 from __future__ import annotations
 
 import re
+from typing import Any, Final
 
 from cdc.errors import ViewError
-from jobs.sinks.cluster import Client
+from jobs.sinks.cluster import Client, Refusal, Server
 from jobs.sinks.mapping import VIEW
+
+_THERE: Final = "resource_already_exists_exception"
 
 
 def readers_alias(view: str) -> str:
@@ -37,6 +40,20 @@ def live_generation(client: Client, view: str) -> int | None:
     """
     numbers = [int(name.rpartition("-")[2]) for name in owned(client, view, readers_alias(view))]
     return max(numbers, default=None)
+
+
+def create(server: Server, view: str, name: str, body: dict[str, Any]) -> None:
+    """Make an index of a view. Raises ``ViewError`` with what the server says of its mapping."""
+
+    def made(client: Client) -> None:
+        try:
+            client.indices.create(index=name, body=body)
+        except Refusal as error:
+            # The answer of the first request was lost, and it was asked again.
+            if error.error != _THERE or not owned(client, view, name):
+                raise
+
+    server.declare(f"view {view}: index {name}", None, made)
 
 
 def owned(client: Client, view: str, name: str) -> list[str]:

@@ -50,7 +50,9 @@ class Row(NamedTuple):
 
 
 class _Page(NamedTuple):
-    node: Client
+    """``process`` gave it out, empty before the first: to another one ``cursor`` says nothing."""
+
+    process: str
     cursor: int
     keys: list[bytes]
 
@@ -136,19 +138,20 @@ class Keyspace:
     def pages(self, pattern: str, count: int) -> Iterator[list[bytes]]:
         """Every key that a pattern matches, page by page; one may come twice."""
         for at in range(self.call(lambda client: len(self._nodes(client)))):
-            page = _Page(None, 0, [])
-            while page.node is None or page.cursor != 0:
+            page = _Page("", 0, [])
+            while not page.process or page.cursor != 0:
                 page = self.call(partial(self._page, pattern, count, at, page))
                 if page.keys:
                     yield page.keys
 
     def _page(self, pattern: str, count: int, at: int, before: _Page, client: Client) -> _Page:
-        """The next page of one node; the first again when another server has taken its place, to
-        which a cursor of the old one says nothing."""
+        """The next page of one node; the first again when another server has taken its place, or
+        the same one was started anew."""
         node = self._nodes(client)[at]
-        cursor = before.cursor if node is before.node else 0
-        cursor, keys = node.scan(cursor, pattern, count)
-        return _Page(node, cursor, keys)
+        page = _scanned(node, before.cursor, pattern, count)
+        if before.process in ("", page.process):
+            return page
+        return _scanned(node, 0, pattern, count)
 
     def _nodes(self, client: Client) -> list[Client]:
         """Clients of the primaries, by the first hash slot of each: promotions keep that order."""
@@ -203,6 +206,15 @@ def _connect(address: Address) -> Client:
         return kind.from_url(address.url, **settings)
     except (ValueError, TypeError) as error:
         raise SinkError(f"not a Redis URL: {error}", "write redis://host:port/database") from None
+
+
+def _scanned(node: Client, cursor: int, pattern: str, count: int) -> _Page:
+    """A page, and which process gave it out: the client connects again without a word."""
+    pipeline = node.pipeline(transaction=False)
+    pipeline.info("server")
+    pipeline.scan(cursor, pattern, count)
+    server, (after, keys) = _answers(pipeline)
+    return _Page(server["run_id"], after, keys)
 
 
 def _scripted(

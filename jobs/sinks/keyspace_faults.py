@@ -12,6 +12,7 @@ from redis.exceptions import (
     AuthorizationError,
     ClusterCrossSlotError,
     ClusterError,
+    MasterDownError,
     NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
@@ -62,6 +63,8 @@ def translated(place: str, cluster: bool) -> Iterator[None]:
             f"Redis at {place} does not answer ({type(error).__name__})",
             "start it, or correct the store's url",
         ) from error
+    except MasterDownError as error:  # of a replica, which need not be a cluster's
+        raise _refused("MASTERDOWN", place) from error
     except (*_OF_CLUSTERS, ClusterCrossSlotError) as error:
         if not cluster:
             raise SinkError(

@@ -12,9 +12,9 @@ from cdc.config import OpenSearch, View
 from jobs.sinks.cluster import Action, Client, Server
 from jobs.sinks.documents import Documents
 from jobs.sinks.generations import Live
-from jobs.sinks.indexes import alias_of, index_of, live_generation, owned, readers_alias
+from jobs.sinks.indexes import alias_of, create, index_of, live_generation, owned, readers_alias
 from jobs.sinks.mapping import LIVE, index_body
-from jobs.sinks.opensearch import OpenSearchWriter
+from jobs.sinks.opensearch_writer import OpenSearchWriter
 from jobs.sinks.overrides import filled, filling
 from jobs.sinks.writing import DRIVER_ROWS, write_documents
 
@@ -43,16 +43,16 @@ class OpenSearchGenerations:
         body["settings"] = filling(settings)
         self.live()  # refuses what is somebody else's
         self.drop(number)
-        self._server.declare(
-            f"view {self._view}: index {index}",
-            lambda client: client.indices.create(index=index, body=body),
-        )
+        create(self._server, self._view, index, body)
         writer = OpenSearchWriter(self._server, self._view, alias_of(index))
         write_documents(Documents(columns, key)(rows), DRIVER_ROWS + 1, writer)
         full = {"index": filled(settings)}
-        self._call(lambda client: client.indices.put_settings(index=index, body=full))
-        self._call(lambda client: client.indices.flush(index=index))
-        self._call(lambda client: client.indices.refresh(index=index))
+        for action in (
+            lambda client: client.indices.put_settings(index=index, body=full),
+            lambda client: client.indices.flush(index=index),
+            lambda client: client.indices.refresh(index=index),
+        ):
+            self._server.call_on(index, action)
 
     def switch(self, number: int, mark: str = "") -> None:  # noqa: ARG002
         index = index_of(self._view, number)
@@ -65,8 +65,10 @@ class OpenSearchGenerations:
         self._call(lambda client: client.indices.update_aliases(body={"actions": actions}))
 
     def drop(self, number: int) -> None:
-        for index in self._call(partial(owned, view=self._view, name=index_of(self._view, number))):
-            self._call(partial(_delete, index))
+        there = partial(owned, view=self._view, name=index_of(self._view, number))
+        while found := self._call(there):  # a node that is just starting says that none is
+            for index in found:
+                self._call(partial(_delete, index))
 
     def close(self) -> None:
         """Nothing to let go: the process has one client, and other views write through it."""

@@ -107,11 +107,17 @@ def _partition(
                     of_rows.append(error)
             raise_together(of_rows)
         except HeadwaterError as error:
-            fault = {"fault": type(error).__name__, "message": error.message, "hint": error.hint}
+            fault = {"fault": _kind(error), "message": error.message, "hint": error.hint}
             fault["rows"] = packed_rows(getattr(error, "rows", ()))
             yield pa.RecordBatch.from_pylist([fault], schema=_OUTCOME)
 
     return run
+
+
+def _kind(error: HeadwaterError) -> str:
+    """The name of its class, or of the nearest that the driver knows: what passes has to pass."""
+    names = (kind.__name__ for kind in type(error).__mro__)
+    return next((name for name in names if name in _OF_ROWS or name in _FAULTS), "")
 
 
 class Identified(Protocol):

@@ -11,7 +11,7 @@ from random import Random
 from typing import Final
 
 from cdc.kafka.broker import Broker
-from headwater import NotReachedError, Views
+from headwater import NotReachedError, StoppedError, Views
 from jobs.generations import read_generations
 from jobs.state import view_directory
 from stack.guardian import Guardian
@@ -146,7 +146,7 @@ class WholePath:
                 try:
                     waiting.wait(*(view.name for view in self.views), lsn=lsn, timeout_s=_WAIT_S)
                     return
-                except NotReachedError:
+                except (NotReachedError, StoppedError):
                     if wrong := self.apply.wrong():
                         raise ServiceError("\n".join(wrong)) from None
                     if time.monotonic() > deadline:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from structlog.testing import capture_logs
 
 from cdc.config import Config
-from cdc.errors import ViewError
+from cdc.errors import RetryableError, ViewError
 from jobs.schema import PLACEHOLDER
 from jobs.sinks import Batch
 from jobs.state import view_directory
@@ -18,6 +18,7 @@ from tests.written import Log, row, v1
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 
 def test_a_view_that_fails_stops_alone(spark: SparkSession, log: Log, tmp_path: Path) -> None:
@@ -66,6 +67,21 @@ def test_a_sink_that_fails_is_given_the_batch_again(
     assert apply_now(spark, config, v=sink) == {}
     assert sink.values() == {1: row(1, "a")}
     assert stopped(directory) is None
+
+
+def test_a_store_that_was_waited_for_in_vain_may_come_back(
+    spark: SparkSession, log: Log, config: Config
+) -> None:
+    """So whoever waits for the view goes on waiting: for somebody who applies it."""
+
+    class Away(RecordingSink):
+        def prepare(self, columns: StructType, key: tuple[str, ...]) -> bool:
+            raise RetryableError(f"Redis does not answer: {columns.names}, {key}")
+
+    log.write(v1(1, 1, row(1, "a")))
+    failed = apply_now(spark, config, v=Away())
+    assert str(failed["v"]).startswith("Redis does not answer: ")
+    assert stopped(view_directory(config.apply.state, config.source.name, "v")) is None
 
 
 def test_a_new_view_over_a_trimmed_topic_is_refused(

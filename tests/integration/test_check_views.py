@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cdc.errors import RetryableError
+from cdc.source.postgres import connect, plan_fault
 from stack.ports import free_port
 from tests.deployment import Deployment
 
@@ -31,6 +33,7 @@ def test_each_view_is_checked_against_its_tables_as_they_are(shop: Deployment) -
         "keyless": ("next", "select id + 1 as next from a"),
         "labelled": ("id", "select id from b where kind = 'checkup'"),
         "mislabelled": ("id", "select id from b where kind = 'chekup'"),
+        "ended": ("id", "select id from a; /* all */"),
         "foreign": ("id", "select id, nvl(name, 'none') as name from b; -- as elsewhere"),
     }
     shop.extra = '[stores.lake]\nkind = "delta"\npath = "./lake"\n' + "".join(
@@ -40,7 +43,7 @@ def test_each_view_is_checked_against_its_tables_as_they_are(shop: Deployment) -
     code, found = shop.check()
     assert code == 1
     wrong = {f["check"].removeprefix("view "): f["message"] for f in found["error"]}
-    assert set(wrong) == set(declared) - {"good", "joined", "labelled"}
+    assert set(wrong) == set(declared) - {"good", "joined", "labelled", "ended"}
     assert "public.other is not captured" in wrong["elsewhere"]
     assert "public.other is not captured" in wrong["half"]
     assert "(id) is not unique in the view" in wrong["doubled"]
@@ -51,6 +54,13 @@ def test_each_view_is_checked_against_its_tables_as_they_are(shop: Deployment) -
     right = {f["check"]: f["message"] for f in found["ok"]}
     assert right["view good"] == "in lake: id int4, next int4"
     assert right["view joined"] == "in lake: id int4, a int4, name text"
+
+
+def test_a_source_that_goes_away_is_no_fault_of_the_sql(shop: Deployment) -> None:
+    with connect(shop.dsn) as conn:
+        shop.execute(f"select pg_terminate_backend({conn.info.backend_pid})")
+        with pytest.raises(RetryableError, match="planning a query"):
+            plan_fault(conn, "select 1")
 
 
 def test_what_a_view_says_of_its_store_is_about_its_columns(

@@ -200,10 +200,10 @@ def test_a_batch_whose_tasks_are_killed_as_they_read_is_repeated(
         return reading(first if len(asked) == 1 else bootstrap, security)
 
     def kill_those_who_read() -> None:
-        silent.accept()  # one of them reads
-        for worker in python_workers(spark):
-            kill(worker)
-            killed.append(worker.pid)
+        with silent.accept()[0]:  # one of them reads
+            for worker in python_workers(spark):
+                kill(worker)
+                killed.append(worker.pid)
 
     monkeypatch.setattr("jobs.newest.reading", at_first_silent)
     cached.table.log.write(v1(1, 1, row(1, "a")), v1(2, 1, row(1, "b"), "u"), v1(2, 2, row(2, "c")))

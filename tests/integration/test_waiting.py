@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import psycopg
 import pytest
 
 import headwater
+from cdc.errors import ViewError
 from cdc.kafka.broker import Broker
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.topics import table_topic, view_group
+from jobs.state import view_directory
+from jobs.stopped import noted
 from tests.deployment import Deployment
 
 LONG_S = 120
@@ -102,6 +106,22 @@ def test_what_no_view_is_made_of_counts_as_well(shop: Deployment, view: str) -> 
             views.wait(view, lsn=headwater.current_lsn(conn), timeout_s=LONG_S)
             print(f"waited {time.monotonic() - began:.3f} s")
         other.rollback()
+
+
+def test_a_view_that_a_fault_has_ended_is_told_at_once(shop: Deployment, view: str) -> None:
+    applied(shop, view)
+    shop.execute("insert into item values (1, 'a')")
+    shop.captured()
+    directory = view_directory(f"{shop.home}/state", shop.name, view)
+    directory.mkdir(parents=True)
+    with suppress(ViewError), noted(directory, view, unless=lambda: False):
+        raise ViewError(f"view {view}: the disk is on fire")
+    began = time.monotonic()
+    for verb in (["wait"], ["verify"]):
+        done = shop.run(*verb, view, "--timeout", "500")
+        assert done.returncode == 1
+        assert f"nobody applies it now: view {view}: the disk is on fire" in done.stderr
+    assert time.monotonic() - began < 300
 
 
 def test_what_cannot_be_waited_for_is_told_at_once(shop: Deployment, view: str) -> None:

@@ -7,7 +7,9 @@ import pytest
 from views.captured import uncaptured
 from views.definition import parse_view
 
-CAPTURED = ("public.orders", "sales.offers", "sales.leads", "crm.leads", 'public.Mixed"Case')
+CAPTURED = (
+    "public.orders", "sales.offers", "sales.leads", "crm.leads", 'public.Mixed"Case', "Shop.Parts",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -18,10 +20,12 @@ CAPTURED = ("public.orders", "sales.offers", "sales.leads", "crm.leads", 'public
         ("ORDRES", "did you mean public.orders? Else add it to source.tables"),
         ("offers", "write sales.offers; or add it to source.tables"),
         ("leads", "write crm.leads or sales.leads; or add it to source.tables"),
+        ('"Parts"', 'write "Shop"."Parts"; or add it to source.tables'),
+        ("mixedcase", 'did you mean public."Mixed""Case"? Else add it to source.tables'),
         ("crm.offers", "did you mean sales.offers? Else add it to source.tables"),
         ("crm.orders", "did you mean public.orders? Else add it to source.tables"),
-        ("visits", 'captured are crm.leads, public.Mixed"Case, public.orders, sales.leads,'
-                  " sales.offers; add it to source.tables"),
+        ("visits", 'captured are Shop.Parts, crm.leads, public.Mixed"Case, public.orders,'
+                  " sales.leads, sales.offers; add it to source.tables"),
     ],
 )  # fmt: skip
 def test_the_place_and_what_is_meant(read: str, hint: str) -> None:

@@ -111,6 +111,7 @@ def test_what_a_delta_table_cannot_be_is_refused(tmp_path: Path, text: str, faul
     ("name", "fault"),
     [
         ("Open_Orders", "views.Open_Orders: is the name of views.open_orders in other letters: r"),
+        ("open_orders-999", "views.open_orders-999: is what OpenSearch calls an index of views"),
         ("OPEN_orders-12", "views.OPEN_orders-12: is what OpenSearch calls an index of views.open"),
     ],
 )
@@ -120,12 +121,24 @@ def test_a_view_has_a_name_of_its_own_in_its_store(tmp_path: Path, name: str, fa
     assert fault in line
 
 
-@pytest.mark.parametrize("name", ["open_orders-a", "open_orders1", "closed_orders-1"])
+@pytest.mark.parametrize(
+    "name",
+    ["open_orders-a", "open_orders1", "closed_orders-1", "open_orders-2024", "open_orders-007"],
+)
 def test_a_view_s_name_may_be_like_another(tmp_path: Path, name: str) -> None:
     view = '[views.{}]\nstore = "search"\nkey = ["id"]\nsql = "select id from orders"\n'
     path = tmp_path / "headwater.toml"
     path.write_text(GOOD + view.format(name), encoding="utf-8")
     assert set(load_config(path, ENVIRONMENT).views) == {"open_orders", name}
+
+
+def test_a_store_that_a_generation_is_still_in_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "headwater.toml"
+    path.write_text(GOOD, encoding="utf-8")
+    config = load_config(path, ENVIRONMENT)
+    assert config.store("search") == config.stores["search"]
+    with pytest.raises(ConfigError, match=r"has no 'old', .* put \[stores\.old\] back until"):
+        config.store("old")
 
 
 def test_files_need_not_outlive_generations_that_are_not_kept(tmp_path: Path) -> None:

@@ -51,9 +51,17 @@ def test_a_fault_arrives_whole_whatever_its_column_is_called(
     assert (found.message, found.hint) == (f"column {name!r}: odd at events-0-7", "look there")
 
 
-def test_a_broker_that_is_away_may_come_back() -> None:
-    text = "org.apache.kafka.common.errors.TimeoutException: Timed out"
-    assert isinstance(translate(RuntimeError(text), "v"), RetryableError)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "org.apache.kafka.common.errors.TimeoutException: Timed out",
+        "java.util.concurrent.TimeoutException: Cannot fetch record for offset 7 in 120000 ms",
+    ],
+)
+def test_a_broker_that_is_away_may_come_back(text: str) -> None:
+    found = translate(RuntimeError(text), "v")
+    assert isinstance(found, RetryableError)
+    assert "Kafka does not answer (TimeoutException)" in str(found)
 
 
 def test_whatever_else_is_a_fault_of_ours() -> None:

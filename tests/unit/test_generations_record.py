@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -113,6 +114,27 @@ def test_one_at_a_time_has_its_turn(tmp_path: Path) -> None:
             pass
         with turn(tmp_path, "stream", 60, lambda: True) as mine:
             assert not mine
+
+
+def test_a_disk_without_room_takes_no_lock_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_descriptor: int, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("jobs.turn.os.write", full)
+    with turn(tmp_path, "stream", 0) as mine:
+        assert mine
+        assert not is_free(tmp_path, "stream")
+        busy = pytest.raises(ViewError, match="another headwater applies it")
+        with busy, turn(tmp_path, "stream", 0):
+            pass
+
+
+def test_who_asks_for_a_lock_writes_nothing(tmp_path: Path) -> None:
+    """It may be another user: an application that waits for its own writes."""
+    assert is_free(tmp_path / "v", "stream")
+    assert not (tmp_path / "v").exists()
 
 
 def test_who_waits_for_another_is_told_once_for_whom(tmp_path: Path) -> None:

@@ -35,6 +35,16 @@ DSN = "host=db.example port=5433 dbname=views user=writer password=hunter2"
             "refused the connection: database does not exist: CREATE DATABASE",
         ),
         (
+            'FATAL:  user "writer" does not exist',  # a server that is like PostgreSQL
+            SinkError,
+            "refused the connection: does not exist: correct the store's dsn",
+        ),
+        (
+            "FATAL: no more connections allowed (max_client_conn)",
+            RetryableError,
+            "takes no more connections: raise max_connections",
+        ),
+        (
             "FATAL:  sorry, too many clients already",
             RetryableError,
             "takes no more connections: raise max_connections",

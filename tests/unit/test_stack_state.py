@@ -83,6 +83,10 @@ def test_a_purge_leaves_a_directory_alone_that_is_no_home(tmp_path: Path) -> Non
     assert (tmp_path / "log").is_dir()
 
 
+def test_a_folder_that_cannot_be_looked_into_is_no_home(tmp_path: Path) -> None:
+    assert not state.was_started(tmp_path / ("long" * 100))
+
+
 def test_a_home_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     home = tmp_path / "file" / "home"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import sqlglot
 
 from cdc.errors import ViewError
 from views.definition import parse_view
@@ -96,6 +97,26 @@ def test_layout_does_not_make_another_view() -> None:
     one = parse_view("v", "s", ["id"], "select id from orders where id > 1")
     two = parse_view("v", "s", ["id"], "SELECT id\n  FROM orders -- all\n WHERE id > 1; -- few")
     assert one.normalized == two.normalized
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ("", ";"),
+        ("", " -- all;\n; -- few"),
+        ("", ";; /* all; */ -- few"),
+        ("; /* all */ ;", ""),
+        ("/* all; */ ", " /* few; */"),
+    ],
+)
+def test_what_postgresql_is_given_may_be_a_subquery(begin: str, end: str) -> None:
+    definition = parse_view("v", "s", ["id"], f"{begin}select id, ';' as x from orders{end}")
+    read = definition.reading(lambda schema, table: f"select * from {schema}.{table}")
+    own = sqlglot.parse_one(f"select id, x from (\n{read}\n) as v", read="postgres")
+    assert own.sql("postgres", comments=False) == (
+        "SELECT id, x FROM (SELECT id, ';' AS x FROM (SELECT * FROM public.orders) AS \"orders\")"
+        " AS v"
+    )
 
 
 @pytest.mark.parametrize(

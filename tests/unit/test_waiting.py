@@ -11,7 +11,7 @@ import pytest
 import headwater
 from cdc.cli.wait import document, lacking, line
 from cdc.errors import RetryableError, SinkError, UsageError
-from jobs.stopped import noted
+from jobs.stopped import forget, noted
 from jobs.turn import turn
 from verification.late import Standing, idle, is_applied, refuse_stopped, said, way_out
 from verification.reach import Behind, Lacking, StoppedError
@@ -51,6 +51,9 @@ def test_a_view_that_a_fault_has_ended_is_not_waited_for(tmp_path: Path) -> None
 
     refused = SinkError("Redis at h:1 refused the login", "check user and password")
     end(refused)
+    forget([tmp_path, tmp_path / "new"])  # as it is begun again
+    refuse_stopped("v", tmp_path, lacking)
+    end(refused)
     with pytest.raises(StoppedError, match=r"stopped at 2\S+Z, nobody applies it now: ") as late:
         refuse_stopped("v", tmp_path, lacking)
     assert str(late.value).endswith(
@@ -62,6 +65,12 @@ def test_a_view_that_a_fault_has_ended_is_not_waited_for(tmp_path: Path) -> None
     for error, asked in ((refused, True), (RetryableError("Redis does not answer"), False)):
         end(error, asked=asked)
         refuse_stopped("v", tmp_path, lacking)
+
+
+def test_a_note_that_cannot_be_written_hides_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "generations.json").write_text("{}")
+    with pytest.raises(SinkError, match="refused"), noted(tmp_path, "v", unless=lambda: False):
+        raise SinkError("refused")
 
 
 def test_who_waits_is_told_that_nobody_applies_it(tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""Faults on their way from executors to the driver, and what a Redis means by a word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from redis.exceptions import MasterDownError
+
+from cdc.errors import FatalError, HeadwaterError, RetryableError
+from jobs.sinks import cluster, database_faults, keyspace_faults
+from jobs.sinks.keyspace_faults import RefusingError, translated
+from jobs.sinks.writing import write_rows
+
+SINKS = (cluster, database_faults, keyspace_faults)
+FAULTS: set[type[HeadwaterError]] = {
+    fault
+    for module in SINKS
+    for fault in vars(module).values()
+    if isinstance(fault, type) and issubclass(fault, HeadwaterError)
+} - {HeadwaterError}
+
+
+class Executors:
+    """Runs a partition's writer where it is, as a ``DataFrame`` is asked to."""
+
+    def mapInArrow(self, run: Any, _ddl: str) -> Executors:  # noqa: N802
+        batch = pa.RecordBatch.from_pylist([{"n": 1}])
+        self._rows = [row for out in run([batch]) for row in out.to_pylist()]
+        return self
+
+    def collect(self) -> list[Any]:
+        return [type("Row", (), row) for row in self._rows]
+
+
+@pytest.mark.parametrize("fault", sorted(FAULTS, key=str))
+def test_what_passes_on_an_executor_passes_on_the_driver(fault: type[HeadwaterError]) -> None:
+    def write(_rows: list[Any]) -> None:
+        raise fault("busy", "wait")
+
+    kind = RetryableError if issubclass(fault, RetryableError) else FatalError
+    with pytest.raises(kind, match="busy: wait"):
+        write_rows(Executors(), 1_000_000, list, write)  # type: ignore[arg-type]
+
+
+def test_a_replica_without_its_primary_is_waited_for() -> None:
+    away = pytest.raises(RefusingError, match="MASTERDOWN: see why the replica lost its primary")
+    with away, translated("h:1", cluster=False):
+        raise MasterDownError("Link with MASTER is down and replica-serve-stale-data is set")
