@@ -142,9 +142,10 @@ class ViewState:
         """What this generation calls the columns of its tables, by ``schema.table``."""
         found = {}
         for table, held in (read_document(self.file) or {}).get("tables", {}).items():
-            names = {int(attnum): name for attnum, name in held["names"].items()}
             told = {id_: tuple(attnums) for id_, attnums in held.get("told", {}).items()}
-            found[table] = Naming(held["schema_id"], held["oid"], names, told)
+            later = {int(oid): _by_attnum(names) for oid, names in held.get("later", {}).items()}
+            names = _by_attnum(held["names"])
+            found[table] = Naming(held["schema_id"], held["oid"], names, told, later)
         return found
 
     def remember_namings(self, namings: Mapping[str, Naming]) -> None:
@@ -193,6 +194,11 @@ def lost_error(view: ViewDefinition) -> ViewError:
         " another",
         f"`headwater view rebuild {view.name}` fills it, from a snapshot",
     )
+
+
+def _by_attnum(held: dict[str, str]) -> dict[int, str]:
+    """As JSON has them: its names are text."""
+    return {int(attnum): name for attnum, name in held.items()}
 
 
 def _offsets(held: dict[str, dict[str, int]]) -> Offsets:

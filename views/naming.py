@@ -2,10 +2,11 @@
 
 A column is its attnum: RENAME COLUMN changes how it is called and nothing else, as for a view in
 PostgreSQL. So a generation keeps the names that its SQL was resolved with, and sees every version
-of the table under these. Where attnums are not known (an older Headwater described the version, or
-the generation began with a version that has none, or it is another table of the same name) names
-are all there is. A version that has none since the catalog was ahead of the stream is read by its
-names where they are certain, and else not at all.
+of the table under these. Of another table of the same name, made when the first was dropped, it
+keeps those that it met that one with. Where attnums are not known (an older Headwater described the
+version, or the generation began with a version that has none) names are all there is. A version
+that has none since the catalog was ahead of the stream is read by its names where they are certain,
+and else not at all.
 """
 
 from __future__ import annotations
@@ -22,12 +23,21 @@ class Naming(NamedTuple):
 
     It began with the version ``schema_id``. Without an OID the attnums of that one are not known.
     ``told`` are the attnums of each version's columns, by ``schema_id``, as they were first read.
+    ``later`` is what it calls the columns of tables that were made in the place of that one, by
+    OID and attnum: it met them by their own names.
     """
 
     schema_id: str
     oid: int
     names: Mapping[int, str]
     told: Mapping[str, tuple[int, ...]] = {}
+    later: Mapping[int, Mapping[int, str]] = {}
+
+    def names_of(self, version: TableVersion) -> Mapping[int, str] | None:
+        """By attnum; None where the version's own names are all there is."""
+        if not version.numbered or not self.oid:
+            return None
+        return self.names if version.oid == self.oid else self.later.get(version.oid)
 
 
 def begun(version: TableVersion) -> Naming:
@@ -44,17 +54,25 @@ def grown(naming: Naming, versions: Collection[TableVersion]) -> Naming:
     One whose name the generation has for another column gets none: the SQL means that other one.
     """
     names, told = dict(naming.names), dict(naming.told)
+    later = {oid: dict(of_table) for oid, of_table in naming.later.items()}
     for version in versions:
         if not naming.oid and version.schema_id == naming.schema_id and version.numbered:
             return grown(begun(version), versions)
-        if not version.numbered or version.oid != naming.oid:
+        if not version.numbered or not naming.oid:
             continue
-        told.setdefault(version.schema_id, attnums(version))
-        for column in version.columns:
-            if column.attnum not in names and column.name not in names.values():
-                assert column.attnum is not None, "it is numbered"
-                names[column.attnum] = column.name
-    return naming._replace(names=names, told=told)
+        if version.oid == naming.oid:
+            told.setdefault(version.schema_id, attnums(version))
+            _grow(names, version)
+        else:
+            _grow(later.setdefault(version.oid, {}), version)
+    return naming._replace(names=names, told=told, later=later)
+
+
+def _grow(names: dict[int, str], version: TableVersion) -> None:
+    for column in version.columns:
+        if column.attnum not in names and column.name not in names.values():
+            assert column.attnum is not None, "it is numbered"
+            names[column.attnum] = column.name
 
 
 def attnums(version: TableVersion) -> tuple[int, ...]:
@@ -81,9 +99,9 @@ def exchanged(naming: Naming, versions: Collection[TableVersion]) -> list[str]:
 
 def seen(version: TableVersion, naming: Naming) -> TableVersion:
     """The version under the generation's names, without columns that it has none for."""
-    if not version.numbered or version.oid != naming.oid:
+    if (own := naming.names_of(version)) is None:
         return version
-    names = {column.name: naming.names.get(column.attnum or 0) for column in version.columns}
+    names = {column.name: own.get(column.attnum or 0) for column in version.columns}
     if all(name == sent for sent, name in names.items()):
         return version
     columns = tuple(

@@ -12,10 +12,11 @@ from typing import Final, NamedTuple
 
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.protocol.messages import UNCHANGED, RelationMessage, Value, Values
-from cdc.protocol.relation import Column, Relation, TypeInfo
+from cdc.protocol.relation import Relation, TypeInfo
 from cdc.source.asking import answered, asking
-from cdc.source.catalog import TableFacts, key_columns, table_facts
+from cdc.source.catalog import table_facts
 from cdc.source.postgres import Connection, connect, identifier, sqlstate, translated
+from cdc.source.relations import describe
 from cdc.source.types import load_types
 
 # By OID: the table may have another name by now, and so may its columns.
@@ -233,51 +234,3 @@ def present(relation: Relation, columns: Mapping[int, tuple[str, int]]) -> list[
     return [
         at if at is not None and types.get(at) == type_oid else None for at, (_, type_oid) in pairs
     ]
-
-
-def describe(
-    message: RelationMessage,
-    facts: TableFacts,
-    types: Mapping[int, TypeInfo],
-    configured: Sequence[str] = (),
-) -> Relation:
-    """Pure part of ``resolve``. The message speaks for the WAL position, the catalog for now; so
-    the catalog only orders the key columns that the message flags, and only when they agree."""
-    flagged = tuple(column.name for column in message.columns if column.key)
-    key = key_columns(message.replica_identity, facts, configured)
-    names = {column.name for column in message.columns}
-    if message.replica_identity == "f":
-        key = key if names.issuperset(key) else ()
-    elif set(key) != set(flagged):
-        key = flagged
-    columns = []
-    for column, attnum in zip(message.columns, attnums(message, facts), strict=True):
-        # A type that was dropped since then is text, as PostgreSQL sends every value.
-        kind = types.get(column.type_oid) or _unknown(column.type_oid)
-        typmod = column.typmod if column.typmod != -1 else kind.typmod
-        nullable = facts.nullable.get(column.name, True)
-        columns.append(Column(column.name, kind, typmod, column.name in key, nullable, attnum))
-    return Relation(
-        message.oid, message.schema, message.table, message.replica_identity, tuple(columns), key
-    )
-
-
-def attnums(message: RelationMessage, facts: TableFacts) -> Sequence[int | None]:
-    """The attnum of each column, all None where they are not certain: the catalog may be ahead.
-
-    pgoutput sends columns in the order of their attnums. So as many columns as the table ever had
-    are all of them, whatever they are called by now. Else the catalog has to show the same columns,
-    by name, type and typmod, and behind them only such as may have come since.
-    """
-    count = len(message.columns)
-    if count == facts.highest:
-        return range(1, count + 1)
-    first = facts.columns[:count]
-    sent = [(column.name, column.type_oid, column.typmod) for column in message.columns]
-    if sent == [column[:3] for column in first]:
-        return [attnum for *_, attnum in first]
-    return [None] * count
-
-
-def _unknown(oid: int) -> TypeInfo:
-    return TypeInfo(oid, "", f"oid_{oid}", "base", "text")

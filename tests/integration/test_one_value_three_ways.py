@@ -27,8 +27,8 @@ from cdc.protocol.messages import RelationMessage
 from cdc.protocol.relation import Relation
 from cdc.protocol.wire import Arrived
 from cdc.source.catalog import relation, select_rows, table_facts
-from cdc.source.describing import describe
 from cdc.source.postgres import WIRE_OPTIONS, Connection
+from cdc.source.relations import describe
 from cdc.source.types import load_types
 from snapshots.read import read_blocks
 from tests.integration.test_values_against_postgres import CASES

@@ -5,7 +5,8 @@ from __future__ import annotations
 from cdc.protocol.messages import RelationColumn, RelationMessage
 from cdc.protocol.relation import Column, Relation, TypeInfo
 from cdc.source.catalog import TableFacts
-from cdc.source.describing import attnums, present
+from cdc.source.describing import present
+from cdc.source.relations import attnums, describe
 
 INT4, TEXT = 23, 25
 Now = list[tuple[str, int]]
@@ -36,6 +37,44 @@ def test_others_are_not() -> None:
     assert told("id b", [("id", 1)], 3) == nothing
     assert told("id b", [("id", 1), ("b", 3)], 3, typmod=10) == nothing
     assert told("id b", [], 0) == nothing
+
+
+def described(sent: str, identity: str, catalog: TableFacts, flags: str) -> Relation:
+    """Of a message with these columns, those of ``flags`` its key; of ``catalog``, as it is now."""
+    columns = tuple(RelationColumn(name, INT4, -1, name in flags.split()) for name in sent.split())
+    message = RelationMessage(16400, "public", "t", identity, columns)
+    kind = TypeInfo(INT4, "pg_catalog", "int4", "base", "int4")
+    return describe(message, catalog, {INT4: kind})
+
+
+def now(columns: str, key: str, highest: int) -> TableFacts:
+    called = columns.split()
+    attnums = tuple((name, INT4, -1, at) for at, name in enumerate(called, 1))
+    nullable = {name: name not in key.split() for name in called}
+    return TableFacts(nullable, tuple(key.split()), (), attnums, highest)
+
+
+def test_a_key_that_was_renamed_since_is_the_messages_own() -> None:
+    """Its order is the primary key's, and what cannot be NULL could not be then."""
+    full = described("id a", "f", now("no a", "no", 2), "id a")
+    assert full.key == ("id",)
+    assert [column.nullable for column in full.columns] == [False, True]
+    ordered = described("a b", "d", now("b x", "x b", 2), "a b")
+    assert ordered.key == ("b", "a")
+    swapped = described("a b", "f", now("b a", "a", 2), "a b")
+    assert swapped.key == ("b",)
+
+
+def test_a_key_of_a_column_that_came_since_was_none() -> None:
+    same = now("id a no", "no", 3)
+    assert described("id a", "f", same, "id a").key == ()
+    assert described("id a", "d", same, "id").key == ("id",)
+
+
+def test_without_attnums_names_decide() -> None:
+    renamed = now("no a x", "no", 3)
+    assert described("id a", "f", renamed, "id a").key == ()
+    assert described("id a", "d", renamed, "id").key == ("id",)
 
 
 def found(*attnums: int | None, now: dict[int, tuple[str, int]]) -> list[int | None]:

@@ -20,7 +20,7 @@ from cdc.lsn import parse_lsn
 from cdc.protocol.messages import RelationMessage
 from cdc.protocol.relation import Relation
 from cdc.source.catalog import TableFacts
-from cdc.source.describing import describe
+from cdc.source.relations import describe
 from tests.unit.test_values_as_debezium import type_info
 
 RECORDED = json.loads(

@@ -107,6 +107,19 @@ def test_names_are_all_there_is_of_other_versions(version: TableVersion) -> None
     assert seen(version, NAMING) is version
 
 
+def test_a_table_that_was_made_anew_has_the_names_that_it_came_with() -> None:
+    """What attnums were of the first table they are not of this one."""
+    anew = table((1, "id"), (2, "b"), (3, "a"), oid=OID + 1)
+    swapped = table((1, "id"), (2, "a"), (3, "b"), (4, "c"), oid=OID + 1)
+    naming = grown(grown(NAMING, [anew]), [anew, swapped])
+    assert seen(anew, naming) is anew
+    now = seen(swapped, naming)
+    assert (names(now), sent(now, "a", "b", "c")) == (["id", "b", "a", "c"], ["b", "a", "c"])
+    assert sent(seen(table((1, "id"), (2, "x"), (3, "b")), naming), "a") == ["x"]
+    third = table((1, "id"), (2, "a"), oid=OID + 2)
+    assert seen(third, grown(naming, [third])) is third
+
+
 @pytest.mark.parametrize(
     ("sent", "told", "is_certain"),
     [

@@ -1,0 +1,91 @@
+"""The version of a table that a Relation message and the catalog tell of together. Pure.
+
+The catalog may be ahead of the stream: since the message, columns may have been renamed, added and
+dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cdc.protocol.messages import RelationMessage
+from cdc.protocol.relation import Column, Relation, TypeInfo
+from cdc.source.catalog import TableFacts, key_columns
+
+
+def describe(
+    message: RelationMessage,
+    facts: TableFacts,
+    types: Mapping[int, TypeInfo],
+    configured: Sequence[str] = (),
+) -> Relation:
+    """The relation. The message speaks for the WAL position, the catalog for now; so the catalog
+    only orders the key columns that the message flags, and only when they agree."""
+    numbers = attnums(message, facts)
+    facts, configured = _as_sent(message, numbers, facts, configured)
+    flagged = tuple(column.name for column in message.columns if column.key)
+    key = key_columns(message.replica_identity, facts, configured)
+    names = {column.name for column in message.columns}
+    if message.replica_identity == "f":
+        key = key if names.issuperset(key) else ()
+    elif set(key) != set(flagged):
+        key = flagged
+    columns = []
+    for column, attnum in zip(message.columns, numbers, strict=True):
+        # A type that was dropped since then is text, as PostgreSQL sends every value.
+        kind = types.get(column.type_oid) or _unknown(column.type_oid)
+        typmod = column.typmod if column.typmod != -1 else kind.typmod
+        nullable = facts.nullable.get(column.name, True)
+        columns.append(Column(column.name, kind, typmod, column.name in key, nullable, attnum))
+    return Relation(
+        message.oid, message.schema, message.table, message.replica_identity, tuple(columns), key
+    )
+
+
+def _as_sent(
+    message: RelationMessage,
+    numbers: Sequence[int | None],
+    facts: TableFacts,
+    configured: Sequence[str],
+) -> tuple[TableFacts, Sequence[str]]:
+    """What the catalog says of columns, and the configuration, under the names of the message: they
+    may have been renamed since. A key of a column that came later was none then."""
+    if None in numbers:
+        return facts, configured
+    sent = dict(zip(numbers, (column.name for column in message.columns), strict=True))
+    called = {name: sent.get(attnum) for name, _, _, attnum in facts.columns}
+
+    def of_then(key: Sequence[str]) -> tuple[str, ...]:
+        found = [called.get(name, name) for name in key]
+        return tuple(name for name in found if name) if None not in found else ()
+
+    nullable = {
+        name: facts.nullable[now] for now, name in called.items() if name and now in facts.nullable
+    }
+    then = facts._replace(
+        nullable=nullable,
+        primary_key=of_then(facts.primary_key),
+        identity_index=of_then(facts.identity_index),
+    )
+    return then, of_then(configured)
+
+
+def attnums(message: RelationMessage, facts: TableFacts) -> Sequence[int | None]:
+    """The attnum of each column, all None where they are not certain: the catalog may be ahead.
+
+    pgoutput sends columns in the order of their attnums. So as many columns as the table ever had
+    are all of them, whatever they are called by now. Else the catalog has to show the same columns,
+    by name, type and typmod, and behind them only such as may have come since.
+    """
+    count = len(message.columns)
+    if count == facts.highest:
+        return range(1, count + 1)
+    first = facts.columns[:count]
+    sent = [(column.name, column.type_oid, column.typmod) for column in message.columns]
+    if sent == [column[:3] for column in first]:
+        return [attnum for *_, attnum in first]
+    return [None] * count
+
+
+def _unknown(oid: int) -> TypeInfo:
+    return TypeInfo(oid, "", f"oid_{oid}", "base", "text")
