@@ -69,6 +69,21 @@ def test_of_all_columns_that_there_ever_were_they_are_certain(shop: Deployment) 
     }
 
 
+def test_a_key_that_is_renamed_behind_it_is_the_key_of_an_event(shop: Deployment) -> None:
+    """Of REPLICA IDENTITY FULL, where the message flags no column."""
+    shop.execute(
+        "alter table item replica identity full",
+        "alter table item add c int",
+        "insert into item values (1, 1, 1, 1)",
+        "alter table item rename id to no",
+        "delete from item where no = 1",
+    )
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+    keys = [one.key for one in shop.events("item")]
+    assert keys == [{"id": 1}, {"no": 1}, {"no": 1}]  # the tombstone last
+
+
 def test_others_are_not_guessed_and_never_forgotten(shop: Deployment) -> None:
     with shop.running("capture") as capture:
         shop.execute("insert into older values (1, 1)")
