@@ -17,6 +17,7 @@ from cdc.errors import LogError, RetryableError
 from cdc.kafka.broker import (
     Broker,
     TopicSpec,
+    connection,
     different_partitions,
     last_record,
     read_compacted,
@@ -82,10 +83,13 @@ def test_missing_topics_are_created_and_existing_ones_left_alone(
     wait_until(lambda: not broker.partitions([first.name]), "the topic to be gone")
 
 
-def test_a_refused_topic_is_an_error_with_kafkas_reason(broker: Broker, source_name: str) -> None:
+def test_a_refused_topic_is_an_error_with_kafkas_reason(
+    broker: Broker, source_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "RETRY_TIMEOUT_S", 0.5)
     with pytest.raises(LogError, match="Unknown topic config name: nonsense"):
         broker.create_topics([TopicSpec(f"{source_name}.a", 1, 1, {"nonsense": "1"})])
-    with pytest.raises(LogError, match="replication factor of 7"):
+    with pytest.raises(LogError, match=r"replication factor of 7 .* has 1 broker: lower"):
         broker.create_topics([TopicSpec(f"{source_name}.b", 1, 7)])
 
 
@@ -151,6 +155,21 @@ def test_offsets_are_committed_to_a_group_nobody_joined(broker: Broker, topic: s
     broker.commit_group(group, {topic: {0: 8, 1: 0}})
     assert broker.committed(group, [topic]) == {topic: {0: 8, 1: 0}}
     assert broker.committed(group, ["another"]) == {}
+
+
+def test_a_group_that_a_consumer_has_joined_may_be_left(
+    broker: Broker, topic: str, kafka: str
+) -> None:
+    group = f"headwater.{topic}"
+    joined = KafkaConsumer(topic, bootstrap_servers=kafka, group_id=group, enable_auto_commit=False)
+    try:
+        wait_until(lambda: joined.poll(100) or joined.assignment(), "the consumer to have joined")
+        with pytest.raises(RetryableError, match="a consumer has joined the group: stop"):
+            broker.commit_group(group, {topic: {0: 7}})
+    finally:
+        joined.close()
+    broker.commit_group(group, {topic: {0: 7}})
+    assert broker.committed(group, [topic]) == {topic: {0: 7}}
 
 
 def test_a_group_that_goes_back_says_how_far_it_was(broker: Broker, topic: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kafka import OffsetSpec
@@ -14,6 +14,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from cdc.errors import LogError, RetryableError
 from cdc.kafka.broker.connection import Connection
+from cdc.kafka.broker.topics import TopicSpec, create, default_settings, delete, partitions
 from cdc.kafka.security import PLAINTEXT, Security
 
 Offsets = dict[str, dict[int, int]]
@@ -23,15 +24,6 @@ STALL_TIMEOUT_S = 20.0
 """A read that gets no further for so long is given up."""
 _POLL_MS = 500
 _RECORDS_PER_POLL = 5_000
-
-
-class TopicSpec(NamedTuple):
-    """A topic as it should be created; -1 leaves the replication factor to the cluster."""
-
-    name: str
-    partitions: int
-    replication_factor: int = -1
-    config: Mapping[str, str] = {}
 
 
 class Record(NamedTuple):
@@ -69,38 +61,12 @@ class Broker:
         """
         existing = self.partitions([spec.name for spec in specs])
         missing = {spec.name: spec for spec in specs if spec.name not in existing}
-        if not missing:
-            return []
-        wanted = {
-            spec.name: {
-                "num_partitions": spec.partitions,
-                "replication_factor": spec.replication_factor,
-                "configs": dict(spec.config),
-            }
-            for spec in missing.values()
-        }
-        answer = self._connection.call(
-            "creating topics", lambda admin: admin.create_topics(wanted, raise_errors=False)
-        )
-        created = []
-        for topic in answer["topics"]:
-            error = kafka_errors.for_code(topic["error_code"])
-            if error is kafka_errors.TopicAlreadyExistsError:
-                continue  # another process was faster, or an answer was lost and asked for again
-            if error is not kafka_errors.NoError:
-                reason = topic["error_message"] or error.__name__
-                raise self._connection.error(f"creating topic {topic['name']}", error(), reason)
-            created.append(topic["name"])
-        self._connection.call(
-            "waiting for new topics", lambda admin: admin.wait_for_topics(list(missing))
-        )
-        return created
+        return create(self._connection, list(missing.values())) if missing else []
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Delete topics; those that do not exist are passed over."""
-        existing = list(self.partitions(topics))
-        if existing:
-            self._connection.call("deleting topics", lambda admin: admin.delete_topics(existing))
+        if existing := list(self.partitions(topics)):
+            delete(self._connection, existing)
 
     def topics(self, prefix: str) -> list[str]:
         """The names of all topics that begin so."""
@@ -109,14 +75,7 @@ class Broker:
 
     def partitions(self, topics: Sequence[str]) -> dict[str, int]:
         """Number of partitions of each topic that exists."""
-        if not topics:
-            return {}
-        described = self._connection.call(
-            "describing topics", lambda admin: admin.describe_topics(list(topics))
-        )
-        return {
-            topic["name"]: len(topic["partitions"]) for topic in described if topic["partitions"]
-        }
+        return partitions(self._connection, topics) if topics else {}
 
     def topic_config(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """Every setting in effect for each topic, also those Kafka's defaults decide."""
@@ -134,13 +93,7 @@ class Broker:
 
     def default_config(self) -> dict[str, str]:
         """Every setting of a broker: what topics have that say nothing else."""
-
-        def ask(admin: Any) -> Any:
-            broker = str(admin.describe_cluster()["brokers"][0]["broker_id"])
-            asked = [ConfigResource("broker", broker)]
-            return admin.describe_configs(asked, config_filter="all")["broker"][broker]
-
-        settings = self._connection.call("reading a broker's settings", ask)
+        settings = self._connection.call("reading a broker's settings", default_settings)
         return {name: str(setting["value"]) for name, setting in settings.items()}
 
     def end_offsets(self, topics: Sequence[str]) -> Offsets:

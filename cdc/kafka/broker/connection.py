@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
@@ -23,14 +23,22 @@ _FETCH_MAX_WAIT_MS = 20
 
 T = TypeVar("T")
 
-# The client does not count two of these among what may be tried again: what it says of a leader
-# that its newest metadata does not name, as after a broker's restart; and a broker's own "unknown
-# error", which Kafka's Java consumer asks again for, too.
+# The client does not count three of these among what may be tried again: what it says of a leader
+# that its newest metadata does not name, as after a broker's restart; a broker's own "unknown
+# error", which Kafka's Java consumer asks again for, too; and what is said of new topics while
+# brokers that have just started are not counted yet.
 _PASSING: Final = (
     kafka_errors.RetriableError,
     kafka_errors.UnknownBrokerIdError,
     kafka_errors.UnknownError,
+    kafka_errors.InvalidReplicationFactorError,
 )
+# What the client raises as a plain RuntimeError: between two controllers, and on a connection that
+# it is about to close.
+_NAMELESS: Final[Mapping[str, type[kafka_errors.KafkaError]]] = {
+    "Failed to find active controller id!": kafka_errors.NotControllerError,
+    "Transport closed for writes": kafka_errors.KafkaConnectionError,
+}
 
 
 class Connection:
@@ -59,7 +67,7 @@ class Connection:
                 stop=tenacity.stop_after_delay(RETRY_TIMEOUT_S),
                 wait=tenacity.wait_exponential(multiplier=0.05, max=1),
                 reraise=True,
-            )(call, admin)
+            )(_named()(call), admin)
 
     @contextmanager
     def reader(self, doing: str) -> Iterator[Any]:
@@ -139,14 +147,15 @@ class Connection:
     def translated(self, doing: str) -> Iterator[None]:
         """Turn kafka-python's errors inside the block into ours."""
         try:
-            yield
+            with _named():
+                yield
         except (kafka_errors.KafkaError, OSError) as error:
             raise self.error(doing, error) from error
 
-    def error(self, doing: str, error: Exception, reason: str = "") -> HeadwaterError:
-        """One of our errors for one of theirs; ``reason`` is Kafka's own, if it gave one."""
+    def error(self, doing: str, error: Exception) -> HeadwaterError:
+        """One of our errors for one of theirs."""
         # Kafka-python's own text quotes whole requests: the error's description is enough.
-        said = (reason or getattr(error, "description", "") or type(error).__name__).rstrip(".")
+        said = (getattr(error, "description", "") or type(error).__name__).rstrip(".")
         message = f"Kafka at {self.address}: {doing}: {said}"
         if isinstance(error, kafka_errors.OffsetOutOfRangeError):
             return LogError(message, "retention removed it: rebuild what reads from there")
@@ -154,6 +163,19 @@ class Connection:
             return LogError(message, "grant this client the right in Kafka's ACLs")
         if isinstance(error, kafka_errors.UnknownTopicOrPartitionError):
             return LogError(message, "run `headwater init`, which creates the topics")
+        if isinstance(error, kafka_errors.UnknownMemberIdError):
+            return RetryableError(message, "a consumer has joined the group: stop that one")
         if isinstance(error, (*_PASSING, OSError)):
             return RetryableError(message, "check that the brokers are up and reachable from here")
         return LogError(message)
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Give what the client raises without a class one of its own classes."""
+    try:
+        yield
+    except RuntimeError as error:
+        if (kind := _NAMELESS.get(str(error))) is None:
+            raise
+        raise kind() from error
