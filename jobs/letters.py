@@ -28,10 +28,20 @@ _LARGEST = 1_000_000
 def read_letters(broker: Broker, view: str, values: bool = False) -> dict[str, Letters]:
     """The letters of a view by generation; nothing while there is no topic."""
     topic = view_dead_letters_topic(view)
+    return _upto(broker, topic, _end(broker, topic), values)
+
+
+def _end(broker: Broker, topic: str) -> int:
+    """0 while there is no topic."""
     if topic not in broker.partitions([topic]):
+        return 0
+    return broker.end_offsets([topic])[topic][0]
+
+
+def _upto(broker: Broker, topic: str, end: int, values: bool) -> dict[str, Letters]:
+    if not end:
         return {}
     start = broker.beginning_offsets([topic])[topic][0]
-    end = broker.end_offsets([topic])[topic][0]
     return by_generation(broker.read(topic, 0, start, end), values)
 
 
@@ -84,14 +94,15 @@ class LetterBox:
 
     def read(self, values: bool = False) -> Letters:
         """What is open and what is settled. Raises ``ViewError`` when letters are gone."""
-        found = read_letters(self._broker, self._view, values)
-        end, parked = self._state.letters()
-        if parked and self._end() < end:
+        remembered, parked = self._state.letters()
+        end = self._end()
+        if parked and end < remembered:
             raise ViewError(
                 f"view {self._view}: Kafka no longer holds its dead letters, {parked} keys were "
                 f"parked: topic {self._topic} was deleted or made anew",
                 f"`headwater view rebuild {self._view}` fills it, from a snapshot",
             )
+        found = _upto(self._broker, self._topic, end, values)
         return found.get(self._state.generation, Letters())
 
     def write(self, letters: Sequence[Letter], parked: int) -> None:
@@ -130,6 +141,4 @@ class LetterBox:
         return max(taken, _LARGEST) + _BESIDE_BYTES
 
     def _end(self) -> int:
-        if self._topic not in self._broker.partitions([self._topic]):
-            return 0
-        return self._broker.end_offsets([self._topic])[self._topic][0]
+        return _end(self._broker, self._topic)
