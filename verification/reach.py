@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from functools import partial
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from cdc.errors import RetryableError, ViewError
 from cdc.events.marks import Mark, decode_mark
@@ -18,7 +19,10 @@ from cdc.lag import commit_lsn, first_unapplied
 from cdc.lsn import format_lsn
 from cdc.topics import progress_topic, view_group
 
+T = TypeVar("T")
+
 _POLL_S = 0.03
+_AWAY_POLL_S = 0.5
 PATIENCE_S = 0.1
 """A mark of what was committed a moment ago needs no longer, usually."""
 
@@ -42,7 +46,7 @@ Lacking: TypeAlias = Mapping[str, Sequence[Behind]]
 
 class NotReachedError(RetryableError):
     """The time was over first. ``lacking`` says what of Kafka each view lacks; it is empty while
-    capture itself has not come so far."""
+    capture itself has not come so far, and while Kafka does not answer."""
 
     def __init__(self, message: str, hint: str, lacking: Lacking | None = None) -> None:
         super().__init__(message, hint)
@@ -66,22 +70,35 @@ def wait_until_applied(
     on_wait: Callable[[str], None] = lambda _: None,
     on_pause: Callable[[], None] = lambda: None,
     on_lacking: Callable[[Lacking], None] = lambda _: None,
+    on_away: Callable[[str], None] = lambda _: None,
 ) -> Offsets:
     """Return when ``views``, each with its topics, have applied all transactions with a commit LSN
     below ``lsn``; what is captured, and where that ended then.
 
     ``on_pause`` is called once if capture needs longer than a moment to come so far, ``on_lacking``
-    at each look, with the views that lack something. ``deadline`` is ``time.monotonic``'s. Raises
-    ``NotReachedError`` that says what is awaited.
+    at each look, with the views that lack something, ``on_away`` once of each time that Kafka does
+    not answer. ``deadline`` is ``time.monotonic``'s. Raises ``NotReachedError`` that says what is
+    awaited.
     """
-    ends = _published(broker, source, lsn, deadline, on_wait, on_pause)
-    left = dict(views)
-    while True:
+
+    def asked(question: Callable[[], T]) -> T:
+        return _answered(question, broker, deadline, on_wait, on_away)
+
+    def mark() -> Mark | None:
+        return asked(lambda: newest_mark(broker, source))
+
+    def lacked(left: Mapping[str, Sequence[str]]) -> Lacking:
         lacking: dict[str, Sequence[Behind]] = {}
         for view, topics in left.items():
             wanted = {topic: ends.get(topic, {}) for topic in topics}
             if behind := unapplied(wanted, broker.committed(view_group(view), topics)):
                 lacking[view] = behind
+        return lacking
+
+    ends = _published(mark, lsn, deadline, on_wait, on_pause)
+    left = dict(views)
+    while True:
+        lacking = asked(partial(lacked, left))
         if not lacking:
             return ends
         on_lacking(lacking)
@@ -89,9 +106,28 @@ def wait_until_applied(
         _wait(*_said(lacking), deadline, on_wait, lacking)
 
 
-def _published(
+def _answered(
+    question: Callable[[], T],
     broker: Broker,
-    source: str,
+    deadline: float,
+    on_wait: Callable[[str], None],
+    on_away: Callable[[str], None],
+) -> T:
+    """What Kafka says, asked again until ``deadline`` while it does not answer."""
+    told = False
+    while True:
+        try:
+            return question()
+        except RetryableError as error:
+            broker.close()  # a new connection tells at once whether it is back
+            if not told:
+                on_away(f"{error.message}; waiting for it")
+            told = True
+            _wait(f"Kafka: {error.message}", error.hint, deadline, on_wait, {}, _AWAY_POLL_S)
+
+
+def _published(
+    newest: Callable[[], Mark | None],
     lsn: int,
     deadline: float,
     on_wait: Callable[[str], None],
@@ -99,7 +135,7 @@ def _published(
 ) -> Offsets:
     """Where each partition ended when all of it was in Kafka, that is at ``lsn`` or a bit later."""
     patient, told = min(deadline, time.monotonic() + PATIENCE_S), False
-    mark = newest_mark(broker, source)
+    mark = newest()
     while mark is None or mark.confirmed < lsn:
         if not told and time.monotonic() >= patient:
             on_pause()
@@ -107,7 +143,7 @@ def _published(
         said = f"everything below {format_lsn(lsn)} in Kafka; capture is "
         said += "at no position yet" if mark is None else f"at {format_lsn(mark.confirmed)}"
         _wait(said, "is `headwater capture` running?", deadline, on_wait, {})
-        mark = newest_mark(broker, source)
+        mark = newest()
     return mark.offsets
 
 
@@ -169,9 +205,10 @@ def _wait(
     deadline: float,
     on_wait: Callable[[str], None],
     lacking: Lacking,
+    pause_s: float = _POLL_S,
 ) -> None:
     left_s = deadline - time.monotonic()
     if left_s <= 0:
         raise NotReachedError(f"waited for {what}", hint, lacking)
     on_wait(what)
-    time.sleep(min(_POLL_S, left_s))
+    time.sleep(min(pause_s, left_s))

@@ -136,7 +136,7 @@ class Views:
         source = self._config.source.name
         try:
             ends = wait_until_applied(
-                self._broker, source, topics, goal, deadline, on_wait, on_pause, on_lacking
+                self._broker, source, topics, goal, deadline, on_wait, on_pause, on_lacking, on_idle
             )
         except NotReachedError as error:
             if not error.lacking:

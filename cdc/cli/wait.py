@@ -41,7 +41,8 @@ def wait(
 
     Take the LSN after COMMIT, from the source's primary: select pg_current_wal_insert_lsn(). It
     is exact, also for a view that had nothing of it to apply. Rows of parked keys (`headwater dlq
-    list`) are not in the view; a line says so. A view that a fault has ended is not waited for.
+    list`) are not in the view; a line says so. A view that a fault has ended is not waited for;
+    Kafka that does not answer is, and a line says so.
 
     Exit codes: 0 they hold it, 3 the time was over first, 2 wrong usage, also for an LSN in the
     source's future, 1 fault.

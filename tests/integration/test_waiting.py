@@ -17,6 +17,7 @@ from cdc.lsn import format_lsn, parse_lsn
 from cdc.topics import table_topic, view_group
 from jobs.state import view_directory
 from jobs.stopped import noted
+from stack.ports import free_port
 from tests.deployment import Deployment
 
 LONG_S = 120
@@ -86,6 +87,13 @@ def test_a_view_is_waited_for_exactly(shop: Deployment, view: str) -> None:
         assert (format_lsn(reached.lsn), reached.parked) == (lsn, {})
     done = shop.run("wait", view)
     assert done.returncode == 0, done.stderr
+    there, away = shop.bootstrap, f"127.0.0.1:{free_port(set())}"
+    shop.bootstrap = away
+    gone = shop.run("wait", view, "--timeout", "1.5", "--json")
+    shop.bootstrap = there
+    assert (gone.returncode, json.loads(gone.stdout)["reached"]) == (3, False)
+    line = f"cannot connect to Kafka at {away}: Connection refused; waiting for it"
+    assert gone.stderr.count(line) == 1, gone.stderr
     assert f"{view}: holds what was committed below " in done.stdout
 
 

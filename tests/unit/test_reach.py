@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from cdc.errors import RetryableError
 from cdc.events.marks import Mark
 from cdc.kafka.broker import Broker, Offsets, Record
 from verification.reach import NotReachedError, applied_below, wait_until_applied
@@ -22,6 +23,16 @@ class LogInMemory(Broker):
         self.records: dict[str, list[bytes | None]] = {PROGRESS: [], TABLE: []}
         self.groups: dict[str, Offsets] = {}
         self.gone = 0
+        self.away = 0
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _answer(self) -> None:
+        """Kafka is away for so many questions."""
+        if self.away:
+            self.away -= 1
+            raise RetryableError("Kafka does not answer", "is it running?")
 
     def mark(self, confirmed: int) -> None:
         """Capture has come so far."""
@@ -36,9 +47,11 @@ class LogInMemory(Broker):
         self.groups[f"headwater.{view}"] = {TABLE: {0: upto}}
 
     def committed(self, group: str, topics: Sequence[str]) -> Offsets:
+        self._answer()
         return {t: at for t, at in self.groups.get(group, {}).items() if t in topics}
 
     def end_offsets(self, topics: Sequence[str]) -> Offsets:
+        self._answer()
         return {topic: {0: len(self.records[topic])} for topic in topics}
 
     def beginning_offsets(self, topics: Sequence[str]) -> Offsets:
@@ -112,6 +125,23 @@ def test_capture_that_never_comes_so_far_is_named() -> None:
         wait_until_applied(log, "s", {"v": [TABLE]}, 5, time.monotonic())
     assert late.value.lacking == {}
     assert applied_below(log, "s", "v", [TABLE]) is None
+
+
+def test_kafka_that_is_away_is_waited_for_as_long_as_for_the_view() -> None:
+    log, away = LogInMemory(), list[str]()
+
+    def wait_for(timeout_s: float) -> None:
+        topics, deadline = {"v": [TABLE]}, time.monotonic() + timeout_s
+        wait_until_applied(log, "s", topics, 5, deadline, on_away=away.append)
+
+    log.mark(10)
+    log.away = 2
+    wait_for(60)
+    assert away == ["Kafka does not answer; waiting for it"]
+    log.away = 1_000
+    with pytest.raises(NotReachedError, match="waited for Kafka: Kafka does not") as late:
+        wait_for(0)
+    assert late.value.lacking == {}
 
 
 def test_nobody_can_say_where_a_view_is_whose_records_are_gone() -> None:
