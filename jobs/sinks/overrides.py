@@ -28,23 +28,24 @@ _OURS: Final = {
     "blocks": "the index has to be written",
     "soft_deletes": "OpenSearch needs them for versions",
     "gc_deletes": "deleted rows are kept as tombstones",
+    "translog.durability": "what OpenSearch has acknowledged has to be there after a crash",
     "hidden": "people read the index by an alias",
 }
 _SERVING: Final[dict[str, Any]] = {
     "number_of_shards": 1,
     "auto_expand_replicas": "0-1",
     "refresh_interval": "-1",
+    "translog.durability": "request",
 }
-"""Refreshing is left to the sink, after each batch."""
+"""Refreshing is left to the sink, after each batch. A template of the cluster's may say otherwise
+of the translog: what a server has acknowledged nobody sends again."""
 _FILLING: Final[dict[str, Any]] = {
     "auto_expand_replicas": "false",
     "number_of_replicas": 0,
     "refresh_interval": "-1",
-    "translog.durability": "request",
     "translog.flush_threshold_size": "1gb",
 }
-"""While an index is filled nobody reads it, and a crash of ours fills it anew. One of the server
-does not: what it has acknowledged has to be there."""
+"""While an index is filled nobody reads it, and a crash of ours fills it anew."""
 
 
 def unknown_columns(mapping: Iterable[str], columns: Iterable[str]) -> list[str]:

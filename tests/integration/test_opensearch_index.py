@@ -71,7 +71,7 @@ def test_a_generation_is_filled_fast_and_then_has_the_declared_settings(
     spark: SparkSession, search: OpenSearch, source_name: str, client: opensearchpy.OpenSearch
 ) -> None:
     view = declared(
-        settings={**FOLDED, "number_of_replicas": 0, "translog": {"durability": "async"}}
+        settings={**FOLDED, "number_of_replicas": 0, "translog": {"sync_interval": "9s"}}
     )
     generations = open_generations(search, source_name, spark, 30, view)
     rows = batch_rows(spark, ITEMS, [upsert(LSN, 0, id=i, name="a") for i in range(50)])
@@ -79,7 +79,7 @@ def test_a_generation_is_filled_fast_and_then_has_the_declared_settings(
     generations.switch(1)
     held = client.indices.get_settings(index=source_name)[f"{source_name}-1"]["settings"]["index"]
     assert held["refresh_interval"] == "30s"
-    assert held["translog"] == {"durability": "async"}
+    assert held["translog"] == {"durability": "request", "sync_interval": "9s"}
     assert held["auto_expand_replicas"] == "false"
     assert client.count(index=source_name)["count"] == 50
     generations.drop(1)

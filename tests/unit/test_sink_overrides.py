@@ -60,6 +60,10 @@ def test_another_type_replaces_the_derived_one_and_takes_any_value() -> None:
         ({"mapping": {"name": {"copy_to": ["id", "all"]}}}, "copy_to names all, which is no"),
         ({"settings": {"index": {"blocks": {"write": True}}}}, r"blocks\.write may not be set"),
         ({"settings": {"final_pipeline": "p"}}, "a pipeline changes documents"),
+        (
+            {"settings": {"index": {"translog": {"durability": "async"}}}},
+            r"translog\.durability may not be set: what OpenSearch has acknowledged has to be",
+        ),
     ],
 )
 def test_what_does_not_fit_the_view_or_headwater_is_refused(
@@ -72,7 +76,7 @@ def test_what_does_not_fit_the_view_or_headwater_is_refused(
 def test_settings_are_those_of_people_and_those_of_the_load_are_put_back() -> None:
     analysis = {"normalizer": {"low": {"type": "custom", "filter": ["lowercase"]}}}
     wanted = {
-        "index": {"number_of_shards": 3, "refresh_interval": "1s", "translog.durability": "async"},
+        "index": {"number_of_shards": 3, "refresh_interval": "1s", "translog.sync_interval": "9s"},
         "number_of_replicas": 1,
         "analysis": analysis,
     }
@@ -80,7 +84,8 @@ def test_settings_are_those_of_people_and_those_of_the_load_are_put_back() -> No
     assert settings == {
         "number_of_shards": 3,
         "refresh_interval": "1s",
-        "translog.durability": "async",
+        "translog.durability": "request",
+        "translog.sync_interval": "9s",
         "number_of_replicas": 1,
         "auto_expand_replicas": "false",
         "analysis": analysis,
@@ -93,7 +98,6 @@ def test_settings_are_those_of_people_and_those_of_the_load_are_put_back() -> No
         "auto_expand_replicas": "false",
         "number_of_replicas": 1,
         "refresh_interval": "1s",
-        "translog.durability": "async",
         "translog.flush_threshold_size": None,
     }
 
