@@ -14,6 +14,8 @@ from cdc.errors import SinkError
 from cdc.lsn import Position
 from jobs.sinks import open_sink
 from jobs.sinks.generations import open_generations
+from jobs.sinks.keyspace import Address, Keyspace
+from stack import servers
 from tests.batches import Feed, batch_rows, delete, upsert
 from tests.redis_cluster import SLOTS, Cluster, cluster_in
 from tests.stores import LSN, items
@@ -91,6 +93,23 @@ def test_a_node_that_is_taken_for_a_server_is_an_error(
     alone = open_sink(Redis(kind="redis", url=redis_server, cluster=True), "v", spark, 5)
     with pytest.raises(SinkError, match="is no cluster: set cluster = false"):
         alone.prepare(ITEMS, ("id",))
+
+
+def test_a_node_that_was_killed_between_two_pages_leaves_no_key_out(
+    cluster: Cluster, source_name: str
+) -> None:
+    keys = {f"{source_name}@1:{number}".encode() for number in range(6_000)}
+    keyspace = Keyspace(Address(cluster.url, True, 60))
+    keyspace.each([("SET", key, b"") for key in keys])
+    cluster.nodes[0].config_set("appendfsync", "always")  # all of them are in its file
+    pages = keyspace.pages(f"{source_name}@1:*", 100)
+    found = {key for _ in range(5) for key in next(pages)}
+    assert len(found) < 1_000, "the first node has been read"
+    servers.kill(cluster.homes[0], "redis")
+    servers.start(cluster.homes[0], ["redis"])
+    found.update(key for page in pages for key in page)
+    keyspace.close()
+    assert found == keys
 
 
 def test_a_replica_that_is_promoted_is_written_to(

@@ -55,13 +55,26 @@ def test_redis_without_memory_is_an_error(cache: Feed, redis_client: redis.Redis
     assert cache.values("name") == {1: "a"}
 
 
-def test_a_replica_of_redis_is_an_error(cache: Feed, redis_client: redis.Redis) -> None:
+@pytest.mark.parametrize(
+    ("serves_stale", "said"),
+    [
+        ("yes", "READONLY: point the store's url at the primary"),
+        ("no", "MASTERDOWN: see why the replica lost its primary"),
+    ],
+)
+def test_a_replica_of_redis_is_waited_for_and_then_an_error(
+    cache: Feed, redis_client: redis.Redis, serves_stale: str, said: str
+) -> None:
+    redis_client.config_set("replica-serve-stale-data", serves_stale)
     redis_client.replicaof("127.0.0.1", "1")
     try:
-        with pytest.raises(SinkError, match=r"READONLY: point the store's url at the primary"):
+        with pytest.raises(SinkError, match=said):
             cache.apply(upsert(8, id=1, name="a"))
     finally:
         redis_client.replicaof("NO", "ONE")
+        redis_client.config_set("replica-serve-stale-data", "yes")
+    cache.replay(1, upsert(8, id=1, name="a"))
+    assert cache.values("name") == {1: "a"}
 
 
 def test_a_script_that_redis_forgot_is_sent_again(cache: Feed, redis_client: redis.Redis) -> None:
