@@ -1,4 +1,4 @@
-"""The attnums of columns that Kafka was told once.
+"""The attnums of columns that Kafka was told once, and the names of tables.
 
 Behind DDL, capture meets a version of a table again of which the catalog does not tell any more: at
 each start it goes over what was not confirmed. The topic of schemas keeps the last description of a
@@ -6,7 +6,8 @@ version, so one that says less must not follow one that says more.
 
 One that says otherwise is another table's shape under one ``schema_id``: a column was dropped, and
 one of its name and type has its place. It is published, and told: who reads events by the
-``schema_id`` alone cannot tell the two apart.
+``schema_id`` alone cannot tell the two apart. A table that has another name has another topic, and
+nobody who reads the first one learns that from there: it is told, too.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ class Attnums:
         self._broker, self._topic = broker, schemas_topic(source)
         self._told: dict[tuple[str, int], list[int | None]] | None = None
         self._seen: dict[tuple[str, int], list[int | None]] = {}
+        self._names: dict[int, str] = {}
 
     def completed(self, relation: Relation) -> Relation:
         """With the attnums that this version of this table was described with before, where they
         are not certain now."""
+        self._compare_names(relation)
         id_ = relation.schema_id(), relation.oid
         attnums = [column.attnum for column in relation.columns]
         if None not in attnums:
@@ -47,6 +50,20 @@ class Attnums:
             return relation
         columns = zip(relation.columns, told, strict=True)
         return replace(relation, columns=tuple(one._replace(attnum=at) for one, at in columns))
+
+    def _compare_names(self, relation: Relation) -> None:
+        if relation.oid not in self._names:
+            self._in_kafka()
+        was = self._names.get(relation.oid, relation.name)
+        if was != relation.name:
+            log.error(
+                "a table has another name, and another topic: views of the old name get nothing",
+                table=relation.name,
+                was=was,
+                way_out=f"rename it back and run `headwater verify --repair`; or `headwater table "
+                f"add {relation.name}`, write that name in the views' SQL, and rebuild them",
+            )
+        self._names[relation.oid] = relation.name
 
     def _compare(
         self, relation: Relation, told: list[int | None] | None, attnums: list[int | None]
@@ -64,7 +81,10 @@ class Attnums:
 
     def _in_kafka(self) -> dict[tuple[str, int], list[int | None]]:
         if self._told is None:
-            records = map(json.loads, read_compacted(self._broker, self._topic).values())
+            records = [*map(json.loads, read_compacted(self._broker, self._topic).values())]
+            for record in records:
+                name = f"{record['schema']}.{record['table']}"
+                self._names[record.get("table_oid", 0)] = name
             self._told = {
                 (record["schema_id"], record.get("table_oid", 0)): [
                     column.get("attnum") for column in record["columns"]

@@ -113,6 +113,27 @@ def test_a_snapshot_says_the_same(shop: Deployment) -> None:
     assert attnums(shop, "older") == {("id", "a"): [2, 3]}
 
 
+def test_a_table_that_is_renamed_is_told(shop: Deployment) -> None:
+    """Also one that takes the name of another, and also by a capture that starts then."""
+    said = "views of the old name get nothing"
+    shop.execute("insert into item values (1, 1, 1)", "insert into older values (1, 1)")
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+        assert said not in shop.log("capture")
+    shop.execute(
+        "alter table item rename to tmp; alter table older rename to item",
+        "insert into item values (2, 2)",
+    )
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+        (told,) = [line for line in shop.log("capture").splitlines() if said in line]
+        assert "public.older" in told
+        shop.execute("alter table item rename to older", "insert into older values (3, 3)")
+        shop.captured(capture)
+        told = [line for line in shop.log("capture").splitlines() if said in line][-1]
+        assert "add public.older" in told
+
+
 def test_other_columns_under_the_same_names_are_told(shop: Deployment) -> None:
     """One ``schema_id``, and who reads events by it cannot tell which columns they have."""
     with shop.running("capture") as capture:
