@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,6 +36,7 @@ from jobs.columns import columns_of
 from jobs.fold import EVENT
 from jobs.holding import live_held
 from jobs.offsets import planned_offsets
+from jobs.schema import widens
 from jobs.sinks import (
     COMMIT_LSN,
     COMMITTED_AT,
@@ -101,7 +103,8 @@ class LiveView:
         key columns of rows that the source did not have, as ``Sink.scan`` gave them.
         """
         view = self._view
-        model = Model(view, {version.schema_id: version})
+        known = _as_known(version, view.table)
+        model = Model(view, {version.schema_id: known})
         if events:
             records = [
                 (bytearray(key), bytearray(value), "source", 0, number)
@@ -123,6 +126,17 @@ class LiveView:
     def _apply(self, rows: DataFrame, keys: int) -> None:
         self._writes += 1
         self._sink.apply(rows, Batch(self._view.name, self._id, self._writes, keys))
+
+
+def _as_known(version: TableVersion, table: TableVersion) -> TableVersion:
+    """With the types that the view knows, where they were made wider since: it has met no event of
+    the new ones, and its store no room for others. A value that does not fit is a fault."""
+    columns = []
+    for column in version.columns:
+        held = table.column(column.name)
+        kept = held is not None and widens(held.type, column.type)
+        columns.append(column._replace(type=held.type) if held and kept else column)
+    return replace(version, columns=tuple(columns))
 
 
 def writable(view: View, key: Mapping[str, object]) -> bool:

@@ -77,6 +77,30 @@ def test_columns_that_were_renamed_since_are_read_under_the_views_names(
 
 
 @pytest.mark.timeout(600)
+def test_rows_of_types_that_became_wider_since_are_those_of_the_types_it_has(
+    deployment: Deployment, spark: SparkSession, store: Store, tmp_path: Path
+) -> None:
+    """The view has met no event of the wider types yet."""
+    deployment.execute(
+        "create table wide (id int primary key, n int, d numeric(8,2), v varchar(10), s int[])",
+        "insert into wide select i, i, i * 1.5, 'v' || i, array[i, i] from generate_series(1, 9) i",
+    )
+    deployment.init()
+    with deployment.running("capture") as capture, Broker(deployment.bootstrap) as broker:
+        deployment.captured(capture)
+        live = opened(
+            spark, deployment, store, resolved(deployment, broker, "wide", ["id"]), tmp_path
+        )
+        with live.sink_closed():
+            deployment.execute(
+                """alter table wide alter id type bigint, alter n type bigint,
+                   alter d type numeric(12,2), alter v type text, alter s type bigint[]"""
+            )
+            report = live.verification(broker)(True)
+            assert (report.missing, report.repaired, report.equal) == (9, 9, True)
+
+
+@pytest.mark.timeout(600)
 def test_a_row_missing_one_bent_and_one_too_many_are_set_right_in_every_store(
     deployment: Deployment, spark: SparkSession, store: Store, tmp_path: Path
 ) -> None:
