@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from bootstrap.keep import discard, remove
-from bootstrap.kit import Kit
+from bootstrap.kit import Kit, Tables
 from bootstrap.switch import Follower, settle_left, stopped, switch
 from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
@@ -30,7 +30,7 @@ from jobs.described import NotDescribedError, described, newest, no_topic
 from jobs.generations import Generation
 from jobs.loading import loaded_rows, read_topics
 from jobs.mirrors.filling import filled
-from jobs.naming import Names, live_state
+from jobs.naming import Names, live_state, namings_of
 from jobs.sinks.generations import Live
 from jobs.sinks.schema import check_names
 from jobs.state import Declaration, ViewState, declared, open_state, state_directory
@@ -38,7 +38,7 @@ from jobs.turn import BUSY_S, taken_over, turn
 from jobs.versions import Versions
 from views.definition import ViewDefinition
 from views.maintained import MaintainedView, resolve_view
-from views.naming import called_now
+from views.naming import called_now, seen
 
 
 @dataclass(slots=True)
@@ -235,21 +235,27 @@ def _rows(
 def _check(kit: Kit, definition: ViewDefinition) -> None:
     """Raises ``ViewError`` for a view that does not fit its store or its tables, and names the
     columns that it calls otherwise than they are called now."""
-    versions = _versions(kit, definition)
-    tables = kit.labelled(newest(versions))
+    tables = kit.present(newest(_versions(kit, definition)))
     try:
         view = resolve_view(definition, tables)
     except ViewError as error:
-        live = live_state(kit.directory)
-        followed = newest(
-            Names(kit.broker, kit.config.source.name, definition, live).under(versions)
-        )
-        called = [pair for table in followed.values() for pair in called_now(table).items()]
+        called = _called_now(kit, definition, tables)
         if not called:
             raise
-        said = ", ".join(f"{name!r} is called {now!r} now" for name, now in called)
-        raise ViewError(error.message, f"{said}: write so in the view's SQL") from None
+        said = ", ".join(f"{name!r} is called {now!r} now" for name, now in called.items())
+        also = f"; else {error.hint}" if error.hint else ""
+        raise ViewError(error.message, f"{said}: write so in the view's SQL{also}") from None
     check_names(kit.name, kit.config.store(definition.store).kind, columns_of(view))
+
+
+def _called_now(kit: Kit, definition: ViewDefinition, tables: Tables) -> dict[str, str]:
+    """Columns that the SQL names as the live generation does, and what the source calls them."""
+    versions = {name: {table.schema_id: table} for name, table in tables.items()}
+    namings = namings_of(live_state(kit.directory), definition, versions)
+    followed = [seen(table, namings[name]) for name, table in tables.items()]
+    called = {name: now for table in followed for name, now in called_now(table).items()}
+    named = definition.columns_named
+    return {name: now for name, now in called.items() if named is None or name in named}
 
 
 def _versions(kit: Kit, definition: ViewDefinition) -> dict[str, Versions]:

@@ -62,9 +62,9 @@ class Kit:
     """For one view. ``step`` hears what is being done, ``now_s`` is the clock (since 1970).
 
     ``stopping`` ends a build between two steps; the next one goes on from there. ``spark`` None
-    is enough to switch, keep and drop in other stores than Delta. ``labelled`` gives tables the
-    labels of their enums. ``new_history``: a generation may take the place of one that keeps what
-    rows were. ``sharing``: so many views share the session, and its memory.
+    is enough to switch, keep and drop in other stores than Delta. ``present`` says what the source
+    has made of tables by now. ``new_history``: a generation may take the place of one that keeps
+    what rows were. ``sharing``: so many views share the session, and its memory.
     """
 
     config: Config
@@ -75,7 +75,7 @@ class Kit:
     stopping: threading.Event
     step: Callable[[str], None]
     now_s: Callable[[], float]
-    labelled: Callable[[Tables], Tables]
+    present: Callable[[Tables], Tables]
     new_history: bool = False
     sharing: int = 1
 

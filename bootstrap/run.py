@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from bootstrap.build import Built, build
 from bootstrap.keep import clear, remove
 from bootstrap.kit import Kit
-from bootstrap.labels import labels_asked
+from bootstrap.present import present
 from bootstrap.switch import settle_left, stopped, switch
 from bootstrap.taken import TableSnapshots
 from cdc.config import Config
@@ -180,8 +180,8 @@ def _kit(
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         step = partial(teller.step, name)
         snapshots = TableSnapshots(config, broker, name, step, partial(teller.reading, name))
-        labelled = partial(labels_asked, config.source)
-        yield Kit(config, name, spark, broker, snapshots, stopping, step, time.time, labelled)
+        now = partial(present, config.source)
+        yield Kit(config, name, spark, broker, snapshots, stopping, step, time.time, now)
 
 
 @contextmanager

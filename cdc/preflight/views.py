@@ -9,7 +9,6 @@ from cdc.config import Config, View
 from cdc.errors import HeadwaterError, ViewError
 from cdc.preflight.finding import Finding
 from cdc.preflight.source import Source
-from cdc.source.catalog import enum_labels, relation
 from cdc.source.postgres import Connection, plan_fault
 from cdc.source.types import load_types
 
@@ -87,20 +86,11 @@ class _Tables:
         return {name: self._version(name) for name in definition.table_names}
 
     def _version(self, table: str) -> TableVersion:
-        from views.labels import labelled
-        from views.tables import parse_version
+        from bootstrap.present import version_now
 
         if table not in self._found:
-            source = self._source.config.source
-            shape = relation(
-                self._source.conn,
-                self._oids[table],
-                self._types,
-                source.publication_name,
-                source.keys,
-            )
-            labels = enum_labels(self._source.conn, self._oids[table])
-            self._found[table] = labelled(parse_version(shape.describe()), labels)
+            conn, settings = self._source.conn, self._source.config.source
+            self._found[table] = version_now(conn, self._oids[table], self._types, settings)
         return self._found[table]
 
 

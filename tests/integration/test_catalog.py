@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bootstrap.labels import labels_asked
+from bootstrap.present import present
 from cdc.config import Source
 from cdc.errors import SourceError
 from cdc.source.catalog import captured_tables, enum_labels, published, relation, table_facts
@@ -141,7 +141,7 @@ def test_the_labels_of_enums_are_told_by_attnum_through_domains_and_arrays(
     assert enum_labels(conn, oid) == dict.fromkeys((3, 4, 6, 7, 9), labels)
     table = parse_version(relation(conn, oid, load_types(conn)).describe())
     here = Source(name="shop", dsn=database, tables=("public.t",))
-    (asked,) = labels_asked(here, {"public.t": table}).values()
+    (asked,) = present(here, {"public.t": table}).values()
     assert [len(column.labels) for column in asked.columns] == [0, 3, 3, 0, 3, 3, 0, 3]
 
 

@@ -65,7 +65,7 @@ def kit(state: Path) -> Kit:
         stopping=stopping,
         step=lambda _said: None,
         now_s=lambda: 1.0,
-        labelled=lambda tables: tables,
+        present=lambda tables: tables,
     )
 
 

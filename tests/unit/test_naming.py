@@ -163,6 +163,10 @@ def test_names_alone_are_certain_behind_a_version_that_they_continue(
         ("id c:text a", "id c:text a x:text", "a", True),
         ("id a c:text", "id c:text a x:text", "a", False),
         ("id x:text a", "id a x:text", "a", False),
+        ("id a b:text", "id a b:text x", "a", True),  # then b would have to be another, too
+        ("id a b:text", "id a b:text x y:text", "a", False),
+        ("id a b:text c", "id a b:text c x y:text", "a", False),
+        ("id a b:text z:int8", "id a b:text x", "a", True),
         ("id z", "id a x:text", "a", False),  # renamed, or dropped
         ("id y:text", "id x:text", "", True),  # a count of rows, by key
     ],
