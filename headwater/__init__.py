@@ -8,8 +8,8 @@
         views.wait("open_orders", lsn=headwater.current_lsn(conn), timeout_s=5)
 
 When ``wait`` returns, the view holds everything that was committed before ``current_lsn`` was
-asked; ``NotReachedError`` says what it lacks after ``timeout_s``, or at once, as ``StoppedError``,
-that a fault has ended it.
+asked. ``NotReachedError`` says what it lacks after ``timeout_s``, ``StoppedError`` at once that a
+fault has ended it.
 """
 
 from cdc.errors import HeadwaterError, UsageError

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from itertools import takewhile
 from typing import NamedTuple
 
-from views.tables import TableColumn, TableVersion
+from views.tables import TableVersion
 
 
 class Naming(NamedTuple):
@@ -126,10 +125,11 @@ def is_unproven(
     has none of those behind. Else a name may be another column's: one that was renamed is read as
     NULL, two that were swapped have each other's values.
     """
-    if version.numbered or not naming.oid or version.oid != naming.oid:
+    own = naming.names if version.oid == naming.oid else naming.later.get(version.oid)
+    if version.numbered or not naming.oid or own is None:
         return False
-    wanted = set(naming.names.values()) if read is None else {*read, *version.key}
-    known = (one for one in versions if one.numbered and one.oid == naming.oid)
+    wanted = set(own.values()) if read is None else {*read, *version.key}
+    known = (one for one in versions if one.numbered and one.oid == version.oid)
     as_named = (one for one in known if seen(one, naming) is one)
     return not any(_begins_as(one, version, wanted, read is None) for one in as_named)
 
@@ -140,28 +140,17 @@ def _begins_as(
     """Whether a version has the columns of another up to the last wanted one, or the ``whole`` of
     them, and behind them none that is wanted.
 
-    Were one of them gone, all that follow as they were would be columns from behind, under the
-    names and with the types of those. So it is enough that one of them cannot be.
+    Were one of them gone, a column from behind would have the last one's place, name and type.
     """
     places = [i for i, column in enumerate(known.columns) if whole or column.name in wanted]
     count = max(places, default=-1) + 1
-    pairs = zip(version.columns, known.columns, strict=False)
-    same = sum(1 for _ in takewhile(lambda pair: _is_called_as(*pair), pairs))
-    if same < count or {one.name for one in version.columns[count:]} & set(wanted):
-        return False
-    return any(_cannot_be_another(known, version, place) for place in range(count, same + 1))
-
-
-def _is_called_as(one: TableColumn, other: TableColumn) -> bool:
-    return (one.name, one.type) == (other.name, other.type)
-
-
-def _cannot_be_another(known: TableVersion, version: TableVersion, count: int) -> bool:
-    """Whether none from behind could have the place of the last of ``count`` columns: of those that
-    are gone from there none is of its type."""
-    names = {one.name for one in version.columns[count:]}
+    first, others = version.columns[:count], version.columns[count:]
+    same = [(one.name, one.type) for one in first] == [
+        (one.name, one.type) for one in known.columns[:count]
+    ]
+    names = {one.name for one in others}
     gone = {one.type for one in known.columns[count:] if one.name not in names}
-    return not count or version.columns[count - 1].type not in gone
+    return same and not names & set(wanted) and not (first and first[-1].type in gone)
 
 
 def keys_as_sent(versions: Collection[TableVersion]) -> set[tuple[str, ...]]:

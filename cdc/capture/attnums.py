@@ -13,7 +13,9 @@ nobody who reads the first one learns that from there: it is told, too.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import structlog
 
@@ -25,13 +27,17 @@ log = structlog.get_logger("capture")
 
 
 class Attnums:
-    """Of one run of capture; Kafka is asked when there is need."""
+    """Of one run of capture. Kafka is asked for names at the start, while nothing waits for it, and
+    for attnums when there is need."""
 
     def __init__(self, broker: Broker, source: str) -> None:
         self._broker, self._topic = broker, schemas_topic(source)
         self._told: dict[tuple[str, int], list[int | None]] | None = None
         self._seen: dict[tuple[str, int], list[int | None]] = {}
-        self._names: dict[int, str] = {}
+        self._names: dict[int, list[str]] = {}
+        for record in self._records():
+            name = f"{record['schema']}.{record['table']}"
+            self._names.setdefault(record.get("table_oid", 0), []).append(name)
 
     def completed(self, relation: Relation) -> Relation:
         """With the attnums that this version of this table was described with before, where they
@@ -52,18 +58,17 @@ class Attnums:
         return replace(relation, columns=tuple(one._replace(attnum=at) for one, at in columns))
 
     def _compare_names(self, relation: Relation) -> None:
-        if relation.oid not in self._names:
-            self._in_kafka()
-        was = self._names.get(relation.oid, relation.name)
-        if was != relation.name:
+        names = self._names.setdefault(relation.oid, [])
+        if names and relation.name not in names:  # at a start it goes over older names again
             log.error(
                 "a table has another name, and another topic: views of the old name get nothing",
                 table=relation.name,
-                was=was,
+                was=names[-1],
                 way_out=f"rename it back and run `headwater verify --repair`; or `headwater table "
                 f"add {relation.name}`, write that name in the views' SQL, and rebuild them",
             )
-        self._names[relation.oid] = relation.name
+        if relation.name not in names:
+            names.append(relation.name)
 
     def _compare(
         self, relation: Relation, told: list[int | None] | None, attnums: list[int | None]
@@ -81,14 +86,13 @@ class Attnums:
 
     def _in_kafka(self) -> dict[tuple[str, int], list[int | None]]:
         if self._told is None:
-            records = [*map(json.loads, read_compacted(self._broker, self._topic).values())]
-            for record in records:
-                name = f"{record['schema']}.{record['table']}"
-                self._names[record.get("table_oid", 0)] = name
             self._told = {
                 (record["schema_id"], record.get("table_oid", 0)): [
                     column.get("attnum") for column in record["columns"]
                 ]
-                for record in records
+                for record in self._records()
             }
         return self._told
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        return map(json.loads, read_compacted(self._broker, self._topic).values())

@@ -49,7 +49,8 @@ def _as_sent(
     configured: Sequence[str],
 ) -> tuple[TableFacts, Sequence[str]]:
     """What the catalog says of columns, and the configuration, under the names of the message: they
-    may have been renamed since. A key of a column that came later was none then."""
+    may have been renamed since. A key of a column that came later was none then. One whose name
+    another column had then (``id`` makes way for ``new_id``) was that other one: of the name."""
     if None in numbers:
         return facts, configured
     sent = dict(zip(numbers, (column.name for column in message.columns), strict=True))
@@ -57,6 +58,11 @@ def _as_sent(
 
     def of_then(key: Sequence[str]) -> tuple[str, ...]:
         found = [called.get(name, name) for name in key]
+        taken = any(
+            one != name and name in sent.values() for one, name in zip(found, key, strict=True)
+        )
+        if taken and message.replica_identity == "f":  # else the message flags it
+            return tuple(key)
         return tuple(name for name in found if name) if None not in found else ()
 
     nullable = {

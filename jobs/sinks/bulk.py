@@ -45,6 +45,8 @@ class Answer(NamedTuple):
     refused: list[Refused]
     fault: str
     """Why none of them could be written: it is about the index, or the server."""
+    why: str = ""
+    """What it says of those that it wants again."""
     full: bool = False
     """It wants them later, as its disk is full: it has locked the index until there is room."""
 
@@ -99,7 +101,8 @@ def read_answer(request: Request, response: dict[str, Any]) -> Answer:
                 answer.ties.append(document)
         elif is_passing(status):
             answer.busy.append(document)
-            answer = answer._replace(full=answer.full or error.get("type") == _LOCKED)
+            full = answer.full or error.get("type") == _LOCKED
+            answer = answer._replace(full=full, why=f"HTTP {status} {reason(error)}")
         elif status in _OF_DOCUMENTS:
             answer.refused.extend(refusals([document], status, reason(error)))
         elif status >= 300:

@@ -115,8 +115,6 @@ class Server:
         status = _status(error)
         if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
             return TooLargeError(f"{self.place} takes no request as large (HTTP 413)")
-        if is_passing(status):
-            return BusyError(f"{self.place} is busy (HTTP {status})")
         if status in (401, 403):
             return SinkError(
                 f"{self.place} refused the login or a right (HTTP {status})",
@@ -124,6 +122,8 @@ class Server:
             )
         cause = error.info.get("error") if isinstance(error.info, dict) else None
         detail = reason(cause) if isinstance(cause, dict) else str(error.error)[:200]
+        if is_passing(status):
+            return BusyError(f"{self.place} is busy (HTTP {status}): {detail}")
         return SinkError(f"{self.place} refused a request (HTTP {status}): {detail}")
 
 

@@ -214,7 +214,7 @@ def _scanned(node: Client, cursor: int, pattern: str, count: int) -> _Page:
     pipeline.info("server")
     pipeline.scan(cursor, pattern, count)
     server, (after, keys) = _answers(pipeline)
-    return _Page(server["run_id"], after, keys)
+    return _Page(str(server.get("run_id") or "nobody says"), after, keys)
 
 
 def _scripted(

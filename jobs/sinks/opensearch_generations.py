@@ -66,7 +66,7 @@ class OpenSearchGenerations:
 
     def drop(self, number: int) -> None:
         there = partial(owned, view=self._view, name=index_of(self._view, number))
-        while found := self._call(there):  # a node that is just starting says that none is
+        while found := self._call(there):  # a node that is just starting has none to delete
             for index in found:
                 self._call(partial(_delete, index))
 

@@ -18,6 +18,12 @@ from jobs.sinks.sending import Sending
 from jobs.sinks.writing import with_keys
 
 READ_DOCUMENTS: Final = 500
+_STATUS: Final = {
+    "index_not_found_exception": HTTPStatus.NOT_FOUND,
+    "illegal_argument_exception": HTTPStatus.BAD_REQUEST,
+    "security_exception": HTTPStatus.FORBIDDEN,
+}
+"""Of items that were not looked for; what else there is passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,6 @@ def read_items(alias: str, ids: Sequence[str], fields: str, client: Client) -> A
     answer = client.mget(index=alias, body={"ids": ids}, params={"_source_includes": fields})
     for item in answer["docs"]:
         if error := item.get("error"):
-            gone = error["type"] == "index_not_found_exception"
-            status = HTTPStatus.NOT_FOUND if gone else HTTPStatus.SERVICE_UNAVAILABLE
+            status = _STATUS.get(error["type"], HTTPStatus.SERVICE_UNAVAILABLE)
             raise Refusal(status, error["type"], {"error": error})
     return answer["docs"]

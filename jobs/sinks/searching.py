@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final
 
-from cdc.errors import HeadwaterError, RetryableError
+from cdc.errors import HeadwaterError, RetryableError, SinkError
 from jobs.sinks.cluster import Client, Server
 
 SCAN_DOCUMENTS: Final = 2_000
@@ -20,7 +21,8 @@ def pages(server: Server, alias: str, what: dict[str, Any]) -> Iterator[list[dic
     """What a search of an alias finds, as it was when it began.
 
     Raises ``RetryableError`` when a page does not come: each is given out once, so that nobody can
-    ask for it again. A node that was started anew has forgotten the search.
+    ask for it again. A node that was started anew has forgotten the search. ``SinkError`` when the
+    server refuses to give it.
     """
     page = server.call_on(alias, partial(_begun, alias, what))
     cursor = {"scroll": _KEEP, "scroll_id": page["_scroll_id"]}
@@ -44,19 +46,20 @@ def _begun(alias: str, what: dict[str, Any], client: Client) -> Any:
 def _next(server: Server, alias: str, cursor: dict[str, str]) -> Any:
     try:
         return server.attempt(lambda client: client.scroll(body=cursor))
-    except HeadwaterError as error:
-        raise _forgotten(server, alias) from error
+    except RetryableError as error:
+        raise _lost(error.message) from error
+    except SinkError as error:
+        if getattr(error.__cause__, "status_code", 0) != HTTPStatus.NOT_FOUND:
+            raise
+        raise _lost(f"{server.place} forgot what was searched in {alias}") from error
 
 
 def _hits(server: Server, alias: str, page: dict[str, Any]) -> Any:
     shards = page["_shards"]
     if page["timed_out"] or shards["failed"] or shards["successful"] < shards["total"]:
-        raise _forgotten(server, alias)
+        raise _lost(f"{server.place} lacked shards of {alias} as it was searched")
     return page["hits"]["hits"]
 
 
-def _forgotten(server: Server, alias: str) -> RetryableError:
-    return RetryableError(
-        f"{server.place} forgot what was searched in {alias}",
-        "it was started anew: the search begins again with the batch, or the command",
-    )
+def _lost(why: str) -> RetryableError:
+    return RetryableError(why, "the search begins again with the batch, or the command")

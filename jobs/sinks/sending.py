@@ -97,7 +97,7 @@ class Sending:
                 "make room: it unlocks the index by itself",
             )
         if len(answer.busy) == len(one.documents):
-            raise RetryableError(f"{self.server.place} is busy (HTTP 429)")
+            raise RetryableError(f"{self.server.place} is busy: {answer.why}")
         self._busy += 1
         longest = min(_PAUSE_S * 2**self._busy, _LONGEST_PAUSE_S)
         time.sleep(random.uniform(0, longest))

@@ -128,10 +128,10 @@ def test_a_table_that_is_renamed_is_told(shop: Deployment) -> None:
         shop.captured(capture)
         (told,) = [line for line in shop.log("capture").splitlines() if said in line]
         assert "public.older" in told
-        shop.execute("alter table item rename to older", "insert into older values (3, 3)")
+        shop.execute("alter table item rename to third", "insert into third values (3, 3)")
         shop.captured(capture)
         told = [line for line in shop.log("capture").splitlines() if said in line][-1]
-        assert "add public.older" in told
+        assert "add public.third" in told
 
 
 def test_other_columns_under_the_same_names_are_told(shop: Deployment) -> None:

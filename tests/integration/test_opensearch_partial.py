@@ -93,9 +93,25 @@ def test_a_page_that_does_not_come_is_not_the_last_one(
 
     monkeypatch.setattr(opensearchpy.OpenSearch, "scroll", scroll)
     monkeypatch.setattr("jobs.sinks.searching.SCAN_DOCUMENTS", 1)
-    with pytest.raises(RetryableError, match="forgot what was searched"):
+    with pytest.raises(RetryableError, match=r"does not answer .* the search begins again"):
         list(pages(server, alias_of(index), {}))
     assert len(lost) == 1
+
+
+def test_a_right_that_lacks_is_not_waited_for(
+    server: Server, source_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = index_of(source_name, 1)
+    create(server, source_name, index, body_of(source_name))
+    OpenSearchWriter(server, source_name, alias_of(index))([document(1)])
+    server.call(lambda client: client.indices.refresh(index=index))
+
+    def scroll(*_: Any, **__: Any) -> Any:
+        raise opensearchpy.AuthorizationException(403, "security_exception", {})
+
+    monkeypatch.setattr(opensearchpy.OpenSearch, "scroll", scroll)
+    with pytest.raises(SinkError, match="refused the login or a right"):
+        list(pages(server, alias_of(index), {}))
 
 
 def test_an_index_whose_answer_was_lost_is_ours(

@@ -61,8 +61,12 @@ def test_a_key_that_was_renamed_since_is_the_messages_own() -> None:
     assert [column.nullable for column in full.columns] == [False, True]
     ordered = described("a b", "d", now("b x", "x b", 2), "a b")
     assert ordered.key == ("b", "a")
-    swapped = described("a b", "f", now("b a", "a", 2), "a b")
-    assert swapped.key == ("b",)
+
+
+def test_a_key_that_took_the_place_of_another_was_the_other_one() -> None:
+    """``id`` that makes way for a wider ``new_id``, and capture comes later to what was before."""
+    moved = described("id a new_id", "f", now("old_id a id", "id", 3), "id a new_id")
+    assert moved.key == ("id",)
 
 
 def test_a_key_of_a_column_that_came_since_was_none() -> None:

@@ -61,7 +61,7 @@ def _refuse_factor(connection: Connection, factor: int, error: RetryableError) -
             error.message,
             f"the cluster has {brokers} broker{'s' * (brokers != 1)}: lower "
             "kafka.replication_factor, or start more",
-        ) from error
+        ) from error.__cause__
 
 
 def delete(connection: Connection, topics: Sequence[str]) -> None:
