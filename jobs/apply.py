@@ -177,7 +177,7 @@ class ViewRun:
         was to be let go."""
         try:
             asked = self._start(query)
-            self._commit(broker, query)  # a kill may have left the group behind
+            self._commit_if_possible(broker, query)  # a kill may have left the group behind
             while query.active and not self._stopping.wait(_POLL_S):
                 if asked := self._let_go.asked():
                     break
@@ -186,7 +186,10 @@ class ViewRun:
             query.stop()
         if (error := query.error()) is not None:
             raise error
-        self._commit(broker, query)
+        if self._available_now and not self._stopping.is_set():
+            self._commit(broker, query)
+        else:
+            self._commit_if_possible(broker, query)
         return asked
 
     def _start(self, query: ViewQuery) -> bool:
@@ -216,7 +219,7 @@ class ViewRun:
         return False
 
     def _commit_if_possible(self, broker: Broker, query: ViewQuery) -> None:
-        """While running, a group that cannot be committed now is committed with the next batch."""
+        """A group that cannot be committed now is with the next batch, or when the view starts."""
         try:
             self._commit(broker, query)
         except RetryableError as error:

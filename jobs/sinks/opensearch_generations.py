@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from cdc.config import OpenSearch, View
-from jobs.sinks.cluster import Action, Client, Server
+from jobs.sinks.cluster import Action, BusyError, Client, Server
 from jobs.sinks.documents import Documents
 from jobs.sinks.generations import Live
 from jobs.sinks.indexes import alias_of, create, index_of, live_generation, owned, readers_alias
@@ -65,17 +65,18 @@ class OpenSearchGenerations:
         self._call(lambda client: client.indices.update_aliases(body={"actions": actions}))
 
     def drop(self, number: int) -> None:
-        there = partial(owned, view=self._view, name=index_of(self._view, number))
-        while found := self._call(there):  # a node that is just starting has none to delete
-            for index in found:
-                self._call(partial(_delete, index))
+        name = index_of(self._view, number)
+
+        def dropped(client: Client) -> None:
+            for index in owned(client, self._view, name):
+                client.indices.delete(index=index, ignore=404)
+            if owned(client, self._view, name):  # a node that is just starting has none to delete
+                raise BusyError(f"{self._server.place} does not know {name} yet")
+
+        self._call(dropped)
 
     def close(self) -> None:
         """Nothing to let go: the process has one client, and other views write through it."""
 
     def _call(self, action: Action[_T]) -> _T:
         return self._server.call(action)
-
-
-def _delete(index: str, client: Client) -> None:
-    client.indices.delete(index=index, ignore=404)

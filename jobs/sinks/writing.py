@@ -41,7 +41,7 @@ _FAULTS: dict[str, type[HeadwaterError]] = {
 _OF_ROWS: dict[str, type[RowsError]] = {
     error.__name__: error for error in (RowsRefusedError, RowsUnfitError)
 }
-_OUTCOME_FIELDS = ("fault", "message", "hint", "rows")
+_OUTCOME_FIELDS = ("fault", "message", "hint", "rows", "cause")
 _OUTCOME = pa.schema([(name, pa.string()) for name in _OUTCOME_FIELDS])
 _OUTCOME_DDL = ", ".join(f"{name} string" for name in _OUTCOME_FIELDS)
 
@@ -87,7 +87,9 @@ def write_rows(
     for outcome in rows.mapInArrow(_partition(decode, write), _OUTCOME_DDL).collect():
         kind = _OF_ROWS.get(outcome.fault)
         if kind is None:
-            raise _FAULTS.get(outcome.fault, FatalError)(outcome.message, outcome.hint)
+            fault = _FAULTS.get(outcome.fault, FatalError)(outcome.message, outcome.hint)
+            cause = _FAULTS.get(outcome.cause)
+            raise fault from (cause(outcome.message) if cause else None)
         of_rows.append(kind(outcome.message, outcome.hint, unpacked_rows(outcome.rows)))
     raise_together(of_rows)
 
@@ -109,13 +111,15 @@ def _partition(
         except HeadwaterError as error:
             fault = {"fault": _kind(error), "message": error.message, "hint": error.hint}
             fault["rows"] = packed_rows(getattr(error, "rows", ()))
+            fault["cause"] = _kind(error.__cause__)
             yield pa.RecordBatch.from_pylist([fault], schema=_OUTCOME)
 
     return run
 
 
-def _kind(error: HeadwaterError) -> str:
-    """The name of its class, or of the nearest that the driver knows: what passes has to pass."""
+def _kind(error: BaseException | None) -> str:
+    """The name of its class, or of the nearest that the driver knows: what passes has to pass, also
+    where it was waited for in vain."""
     names = (kind.__name__ for kind in type(error).__mro__)
     return next((name for name in names if name in _OF_ROWS or name in _FAULTS), "")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka import KafkaConsumer
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from cdc.config import load_config
@@ -140,6 +141,32 @@ def test_killed_and_started_again_it_goes_on_and_sigterm_ends_it(setting: Settin
     assert third.wait(120) == 0, setting.output()
     of_second, of_third = setting.logged("view_ended")
     assert (of_second["rows"] > 0, of_third["rows"]) == (True, 0)
+
+
+def test_a_consumer_in_the_views_group_keeps_it_from_nothing(setting: Setting) -> None:
+    """Also where it was there before the view."""
+    group = view_group(setting.good)
+    first = setting.apply("--available-now", setting.good)
+    assert first.wait(300) == 0, setting.output()
+    setting.log.write(v1(1, 1, row(1, "a")))
+    joined = KafkaConsumer(
+        setting.log.topic,
+        bootstrap_servers=setting.log.bootstrap,
+        group_id=group,
+        enable_auto_commit=False,
+    )
+    try:
+        wait_until(lambda: joined.poll(100) or joined.assignment(), "a member of the group")
+        process = setting.apply(setting.good)
+        wait_until(lambda: setting.logged("offsets_not_committed"), "the group to be refused")
+        wait_until(lambda: setting.stored() == {1: {"id": 1, "body": "a"}}, "the row")
+        os.killpg(process.pid, signal.SIGTERM)
+        assert process.wait(120) == 0, setting.output()
+    finally:
+        joined.close()
+    last = setting.apply("--available-now", setting.good)
+    assert last.wait(300) == 0, setting.output()
+    assert setting.group_is_at_the_end()
 
 
 def test_failing_views_are_a_line_each_and_exit_code_1_and_others_are_applied(

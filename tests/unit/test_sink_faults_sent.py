@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from redis.exceptions import MasterDownError
 
-from cdc.errors import FatalError, HeadwaterError, RetryableError
+from cdc.errors import FatalError, HeadwaterError, RetryableError, SinkError
 from jobs.sinks import cluster, database_faults, keyspace_faults
 from jobs.sinks.keyspace_faults import RefusingError, translated
 from jobs.sinks.writing import write_rows
@@ -42,6 +42,17 @@ def test_what_passes_on_an_executor_passes_on_the_driver(fault: type[HeadwaterEr
     kind = RetryableError if issubclass(fault, RetryableError) else FatalError
     with pytest.raises(kind, match="busy: wait"):
         write_rows(Executors(), 1_000_000, list, write)  # type: ignore[arg-type]
+
+
+def test_what_was_waited_for_in_vain_may_still_pass() -> None:
+    """So it is no reason, on either side, that keeps the view from being started again."""
+
+    def write(_rows: list[Any]) -> None:
+        raise SinkError("full", "make room") from RefusingError("full")
+
+    with pytest.raises(SinkError, match="full: make room") as raised:
+        write_rows(Executors(), 1_000_000, list, write)  # type: ignore[arg-type]
+    assert isinstance(raised.value.__cause__, RetryableError)
 
 
 def test_a_replica_without_its_primary_is_waited_for() -> None:
