@@ -39,6 +39,17 @@ def views(source: Source) -> Iterator[Finding]:
             yield Finding("error", check, error.message, error.hint)
         else:
             yield Finding("ok", check, f"in {view.store}: {resolved.describe()}")
+        yield from _stopped(config, name)
+
+
+def _stopped(config: Config, name: str) -> Iterator[Finding]:
+    """A view whose stream a fault has ended, and that nobody has started again."""
+    from jobs.state import view_directory
+    from jobs.stopped import stopped
+
+    if note := stopped(view_directory(config.apply.state, config.source.name, name)):
+        hint = note.hint or f"mend that, then `headwater apply {name}`"
+        yield Finding("warning", f"view {name}", f"stopped at {note.at}: {note.fault}", hint)
 
 
 def _as_followed(

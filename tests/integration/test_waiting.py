@@ -130,6 +130,13 @@ def test_a_view_that_a_fault_has_ended_is_told_at_once(shop: Deployment, view: s
         assert done.returncode == 1
         assert f"nobody applies it now: view {view}: the disk is on fire" in done.stderr
     assert time.monotonic() - began < 300
+    shown = json.loads(shop.run("view", "show", view, "--json").stdout)
+    assert shown["stopped"]["fault"] == f"view {view}: the disk is on fire"
+    assert "the disk is on fire: mend that, then" in shop.run("view", "show", view).stdout
+    checked = json.loads(shop.run("check", "--json").stdout)["findings"]
+    told = [(one["level"], one["message"]) for one in checked if one["check"] == f"view {view}"]
+    assert [level for level, _ in told] == ["ok", "warning"]
+    assert told[1][1].endswith(f"Z: view {view}: the disk is on fire")
 
 
 def test_what_cannot_be_waited_for_is_told_at_once(shop: Deployment, view: str) -> None:
