@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cdc.errors import RetryableError, ViewError
-from cdc.kafka.broker import Broker
+from cdc.kafka.broker import Broker, Offsets
+from cdc.topics import schemas_topic
 from jobs.versions import Versions, read_versions, tables_described
 from views.captured import uncaptured
 from views.definition import ViewDefinition
@@ -33,6 +34,36 @@ def described(broker: Broker, source: str, definition: ViewDefinition) -> dict[s
             )
         found[one.table_name] = versions
     return found
+
+
+class Descriptions:
+    """The versions of a view's tables, as they were last read."""
+
+    def __init__(self, broker: Broker, source: str, definition: ViewDefinition) -> None:
+        self._broker, self._source, self._definition = broker, source, definition
+        self._topic = schemas_topic(source)
+        self._end: Offsets = {}
+        self._found: Mapping[str, Versions] = {}
+
+    def read(self) -> dict[str, Versions]:
+        """By ``schema.table``. Raises ``NotDescribedError``."""
+        self._end = self._broker.end_offsets([self._topic])  # first: what comes meanwhile is news
+        found = described(self._broker, self._source, self._definition)
+        self._found = found
+        return found
+
+    def changed(self) -> bool:
+        """Whether capture has described a version otherwise since: others of its columns may be
+        NULL, or be other columns. Events do not tell, as they do of a new version."""
+        if (end := self._broker.end_offsets([self._topic])) == self._end:
+            return False
+        found = described(self._broker, self._source, self._definition)
+        self._end = end
+        return any(
+            found[table].get(id_, version) != version
+            for table, versions in self._found.items()
+            for id_, version in versions.items()
+        )
 
 
 def no_topic(

@@ -19,7 +19,7 @@ from cdc.topics import table_topic
 from jobs.account import Account
 from jobs.applying import Applier, Model, evaluate, evaluate_newest, released
 from jobs.changed import no_longer
-from jobs.described import described
+from jobs.described import Descriptions
 from jobs.faults import POISON, UnknownSchemaError, translate
 from jobs.isolating import Poison, isolate
 from jobs.letters import LetterBox
@@ -71,6 +71,7 @@ class FoldedKeeper:
         self._model: Model | None = None
         self._applier: Applier | None = None
         self._small = SmallBatches(spark, config.kafka)
+        self._descriptions = Descriptions(broker, config.source.name, definition)
         self._names = Names(broker, config.source.name, definition, state)
         limit = config.apply.dlq_limit
         self._parking = Parking(
@@ -93,7 +94,8 @@ class FoldedKeeper:
     def apply(self, records: DataFrame, number: int, end: Offsets) -> tuple[Batch, Account]:
         applier = self._applier
         assert applier is not None, "open comes first"
-
+        if self._descriptions.changed():
+            self._learn()
         begin = self._state.batch_begin(number)
 
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
@@ -133,8 +135,7 @@ class FoldedKeeper:
 
     def _read_model(self) -> Model:
         definition = self._definition
-        found = described(self._broker, self._config.source.name, definition)
-        (versions,) = self._names.under(found).values()
+        (versions,) = self._names.under(self._descriptions.read()).values()
         newest = list(versions.values())[-1]
         try:
             model = Model(resolve(definition, newest), versions, self._every)

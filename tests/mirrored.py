@@ -66,6 +66,7 @@ class MirroredView:
         self._definition = parse_view("v", "s", key, sql)
         self._state = open_state(root / "v", declared(self._definition))
         self.versions: dict[str, Versions] = {}
+        self.described = 0
         for table in tables:
             self.describe(table)
         self.sink, self.box = RecordingSink(), MemoryBox()
@@ -73,7 +74,7 @@ class MirroredView:
         self.ends: list[Offsets] = []
         self.group: Offsets = {}
         self.limit = 10
-        patched.setattr("jobs.mirrors.keeper.described", lambda *_: deepcopy(self.versions))
+        patched.setattr("jobs.described.described", lambda *_: deepcopy(self.versions))
         patched.setattr("jobs.mirrors.keeper.LetterBox", lambda *_: self.box)
         patched.setattr("jobs.mirrors.folding.read_topics", self._read)
         patched.setattr("jobs.small.prepared.Broker", lambda *_: self)
@@ -83,6 +84,11 @@ class MirroredView:
         of_table = self.versions.setdefault(table.name, {})
         of_table.pop(table.schema_id, None)
         of_table[table.schema_id] = table
+        self.described += 1
+
+    def end_offsets(self, topics: list[str]) -> Offsets:
+        """As ``Broker.end_offsets``, of the topic of schemas."""
+        return {topic: {0: self.described} for topic in topics}
 
     def partitions(self, topics: list[str]) -> dict[str, int]:
         """As ``Broker.partitions``."""

@@ -19,7 +19,7 @@ from cdc.topics import table_topic
 from jobs.account import Account
 from jobs.changed import no_longer
 from jobs.columns import columns_of
-from jobs.described import described, newest
+from jobs.described import Descriptions, newest
 from jobs.faults import POISON, translate
 from jobs.isolating import Poison, last_events
 from jobs.letters import LetterBox
@@ -78,13 +78,13 @@ class MirroredKeeper:
             for one in definition.occurrences
         }
         self._small = SmallBatches(self._spark, config.kafka)
+        self._descriptions = Descriptions(broker, config.source.name, definition)
         self._names = Names(broker, config.source.name, definition, state)
         self._box = LetterBox(config, definition.name, state)
         self._parking = Parking(definition.name, self._box, config.apply.dlq_limit)
 
     def read(self) -> StructType:
-        found = described(self._broker, self._config.source.name, self._definition)
-        versions = self._names.under(found)
+        versions = self._names.under(self._descriptions.read())
         tables, were = newest(versions), remembered(self._state.mirrors, versions)
         try:
             self._view = resolve_maintained(self._definition, tables)
@@ -129,6 +129,8 @@ class MirroredKeeper:
         )
 
     def apply(self, records: DataFrame, number: int, end: Offsets) -> tuple[Batch, Account]:
+        if self._descriptions.changed():
+            self._learn()
         begin, generation = self._state.batch_begin(number), self._state.generation
 
         def folded_of(flowing: DataFrame, read: Sequence[FewRecord] | None) -> dict[str, pa.Table]:

@@ -88,6 +88,29 @@ def test_what_leaves_no_truth_stops_the_view_and_shows_both_schemas(view: Mirror
         view.restart()
 
 
+def test_a_key_that_may_be_null_since_stops_the_view(
+    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After DROP NOT NULL, which leaves the ``schema_id``: there would be a group without a key."""
+    columns = (column._replace(nullable=False) for column in ORDERS.columns)
+    never_null = replace(ORDERS, columns=tuple(columns))
+    sql = "select total, count(*) as orders from orders group by total"
+    view = MirroredView(quickly, tmp_path, monkeypatch, sql, ("total",), (never_null,))
+    view.restart()
+    view.put(never_null, 1, id=1, customer_id=1, total=7, note="")
+    view.apply()
+    view.describe(never_null)  # again, as capture does
+    view.put(never_null, 2, id=2, customer_id=1, total=8, note="")
+    view.apply()
+    before = view.sink.rows.copy()
+    view.describe(ORDERS)
+    view.put(ORDERS, 3, id=3, customer_id=1, total=None, note="")
+    for going_on in (view.apply, view.restart):
+        with pytest.raises(ViewError, match="'total'.* can be NULL, and a row without"):
+            going_on()
+    assert view.sink.rows == before
+
+
 def test_digits_may_be_added_to_a_numeric(
     quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
