@@ -70,9 +70,8 @@ class Names:
 
     def _seen(self, naming: Naming, versions: Versions) -> Versions:
         found = {id_: seen(version, naming) for id_, version in versions.items()}
-        read = self._definition.columns_named
         for id_, version in versions.items():
-            if is_unproven(version, naming, versions.values(), read):
+            if is_unproven(version, naming):
                 found[id_] = replace(version, refused=self._unproven(version))
         renamed = [id_ for id_, one in found.items() if one.key != versions[id_].key]
         if renamed and not self._in_order(versions[renamed[0]]):

@@ -16,17 +16,19 @@ Versions = dict[str, TableVersion]
 
 
 def read_versions(broker: Broker, source: str, schema: str, table: str) -> Versions:
-    """Every version of one table in the order in which capture last wrote them.
+    """Every version of one table in the order of the positions at which it last had them, those
+    that an older Headwater described first.
 
     Empty when capture has not seen the table yet. Raises ``LogError`` for a record that is not
     one of capture's.
     """
-    versions: Versions = {}
-    for record in _records(broker, source):
-        if record.get("schema") == schema and record.get("table") == table:
-            version = parse_version(record)
-            versions[version.schema_id] = version
-    return versions
+    of_table = [
+        record
+        for record in _records(broker, source)
+        if record.get("schema") == schema and record.get("table") == table
+    ]
+    of_table.sort(key=lambda record: record.get("lsn", 0))
+    return {version.schema_id: version for version in map(parse_version, of_table)}
 
 
 def tables_described(broker: Broker, source: str) -> set[str]:

@@ -74,7 +74,7 @@ class SnapshotPublisher:
 
     def describe(self, relation: Relation, now_us: int) -> None:
         """Publish the table's description alone."""
-        record = schema_record(relation, now_us)
+        record = schema_record(relation, self._lsn, now_us)
         self._producer.send(
             schemas_topic(self._context.name), [record["key"]], [record["value"]], now_us // 1000
         )

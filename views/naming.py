@@ -5,8 +5,7 @@ PostgreSQL. So a generation keeps the names that its SQL was resolved with, and 
 of the table under these. Of another table of the same name, made when the first was dropped, it
 keeps those that it met that one with. Where attnums are not known (an older Headwater described the
 version, or the generation began with a version that has none) names are all there is. A version
-that has none since the catalog was ahead of the stream is read by its names where they are certain,
-and else not at all.
+that has none since the catalog was ahead of the stream is not read at all.
 """
 
 from __future__ import annotations
@@ -112,45 +111,15 @@ def seen(version: TableVersion, naming: Naming) -> TableVersion:
     return replace(version, columns=columns, key=key, as_sent=version)
 
 
-def is_unproven(
-    version: TableVersion,
-    naming: Naming,
-    versions: Collection[TableVersion],
-    read: Collection[str] | None,
-) -> bool:
-    """Whether it is not certain what the columns of a version of the generation's table are.
+def is_unproven(version: TableVersion, naming: Naming) -> bool:
+    """Whether it is not certain what the columns of a version are, of a table whose columns the
+    generation knows by attnum.
 
-    It has no attnums. Its names tell only where it begins as a version that has them, called as the
-    generation calls them, up to the last one that the view has ``read`` (None: all of them), and
-    has none of those behind. Else a name may be another column's: one that was renamed is read as
-    NULL, two that were swapped have each other's values.
+    Its names may be other columns' by now: one that was renamed would be read as NULL, two that
+    were swapped as each other.
     """
-    own = naming.names if version.oid == naming.oid else naming.later.get(version.oid)
-    if version.numbered or not naming.oid or own is None:
-        return False
-    wanted = set(own.values()) if read is None else {*read, *version.key}
-    known = (one for one in versions if one.numbered and one.oid == version.oid)
-    as_named = (one for one in known if seen(one, naming) is one)
-    return not any(_begins_as(one, version, wanted, read is None) for one in as_named)
-
-
-def _begins_as(
-    known: TableVersion, version: TableVersion, wanted: Collection[str], whole: bool
-) -> bool:
-    """Whether a version has the columns of another up to the last wanted one, or the ``whole`` of
-    them, and behind them none that is wanted.
-
-    Were one of them gone, a column from behind would have the last one's place, name and type.
-    """
-    places = [i for i, column in enumerate(known.columns) if whole or column.name in wanted]
-    count = max(places, default=-1) + 1
-    first, others = version.columns[:count], version.columns[count:]
-    same = [(one.name, one.type) for one in first] == [
-        (one.name, one.type) for one in known.columns[:count]
-    ]
-    names = {one.name for one in others}
-    gone = {one.type for one in known.columns[count:] if one.name not in names}
-    return same and not names & set(wanted) and not (first and first[-1].type in gone)
+    is_followed = version.oid == naming.oid or version.oid in naming.later
+    return bool(naming.oid) and is_followed and not version.numbered
 
 
 def keys_as_sent(versions: Collection[TableVersion]) -> set[tuple[str, ...]]:

@@ -216,10 +216,12 @@ class Capture:
         if self._open is not None:
             self._open.feedback_if_due()
 
-    def _resolve(self, message: RelationMessage, xid: int) -> Relation:
+    def _resolve(self, message: RelationMessage, xid: int, commit_lsn: int) -> Relation:
         """The table, as transaction ``xid`` or a later one left it."""
         self._await_visible(xid)
-        relation = self._attnums.completed(self._describer.resolve(message))
+        before = self._attnums.before(message.oid, commit_lsn)
+        described = self._describer.resolve(message, before)
+        relation = self._attnums.completed(described, commit_lsn)
         self._kept_alive()
         return relation
 

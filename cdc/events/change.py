@@ -32,18 +32,14 @@ from cdc.events.outbox import Outbox
 from cdc.events.outgoing import Outgoing
 from cdc.events.records import Batch, Block, Record, Replay, schema_record, truncate_records
 from cdc.events.standing import Standing
-from cdc.events.table import Table, Tables
+from cdc.events.table import Lookup, Resolver, Table, Tables
 from cdc.events.transactions import NO_BLOCK, Ledger
 from cdc.events.values import UNAVAILABLE
 from cdc.lsn import Position, format_lsn
 from cdc.protocol import messages
 from cdc.protocol.messages import UNCHANGED, Image, Values, filled
 from cdc.protocol.pgoutput import decode
-from cdc.protocol.relation import Relation
 from cdc.topics import schemas_topic
-
-Resolver = Callable[[messages.RelationMessage, int], Relation]
-Lookup = Callable[[Relation, Values, int], Values | None]
 
 _WAL_START: Final = Struct(">Q")
 _HEADER: Final = 25  # bytes of an XLogData frame: kind, WAL start, WAL end, clock
@@ -167,7 +163,7 @@ class Transcriber:
                 key = table.encoder.rows.key(message.old)
                 self._delete(table, key, message.old, lsn, None)
             case messages.RelationMessage():
-                self._relation(self._resolve(message, self._xid), message.oid)
+                self._relation(message)
             case messages.Truncate():
                 self._truncate(message, lsn)
             case messages.LogicalMessage():
@@ -177,10 +173,12 @@ class Transcriber:
             case _:
                 pass  # Type messages: types are taken from the catalog, with their structure
 
-    def _relation(self, relation: Relation, oid: int) -> None:
+    def _relation(self, message: messages.RelationMessage) -> None:
         """A table's description goes to ``__schemas`` ahead of the rows that name it."""
-        self._tables.describe(relation, oid)
-        self._out.add(schemas_topic(self._context.name), schema_record(relation, self._now_us))
+        relation = self._resolve(message, self._xid, self._commit_lsn)
+        self._tables.describe(relation, message.oid)
+        record = schema_record(relation, self._commit_lsn, self._now_us)
+        self._out.add(schemas_topic(self._context.name), record)
 
     def _begin(self, begin: messages.Begin) -> None:
         if self._transaction is not None:

@@ -92,9 +92,10 @@ class Replay(Protocol):
         """Whether no position from here on can be held."""
 
 
-def schema_record(relation: Relation, now_us: int) -> Record:
-    """What ``__schemas`` holds for a version of a table."""
-    value = json.dumps(relation.describe(), ensure_ascii=False, separators=(",", ":")).encode()
+def schema_record(relation: Relation, lsn: int, now_us: int) -> Record:
+    """What ``__schemas`` holds for a version of a table, which it had at the commit LSN ``lsn``."""
+    document = {**relation.describe(), "lsn": lsn}
+    value = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
     return {"key": relation.schema_id().encode(), "value": value, "timestamp": now_us // 1000}
 
 

@@ -6,9 +6,14 @@ from collections.abc import Callable
 
 from cdc.errors import ProtocolError
 from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction
-from cdc.protocol.messages import Values
+from cdc.protocol.messages import RelationMessage, Values
 from cdc.protocol.relation import Relation
 from cdc.topics import table_topic
+
+Resolver = Callable[[RelationMessage, int, int], Relation]
+"""What a relation is, with xid and commit LSN of the transaction that it is described in."""
+Lookup = Callable[[Relation, Values, int], Values | None]
+"""What a row holds now, by its key, for the transaction with this xid."""
 
 
 class Table:

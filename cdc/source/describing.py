@@ -15,6 +15,7 @@ from cdc.protocol.messages import UNCHANGED, RelationMessage, Value, Values
 from cdc.protocol.relation import Relation, TypeInfo
 from cdc.source.asking import answered, asking
 from cdc.source.catalog import table_facts
+from cdc.source.numbering import Before
 from cdc.source.postgres import Connection, connect, identifier, sqlstate, translated
 from cdc.source.relations import describe
 from cdc.source.types import load_types
@@ -98,14 +99,15 @@ class Describer:
         self._seen = 0
         self._tables: dict[int, _Now] = {}
 
-    def resolve(self, message: RelationMessage) -> Relation:
-        """The relation with type names, nullability, attnums and its key in order."""
+    def resolve(self, message: RelationMessage, before: Before | None = None) -> Relation:
+        """The relation with type names, nullability, attnums and its key in order. ``before`` is
+        the table at an earlier position."""
         with asking(self._dsn) as conn:
             if any(column.type_oid not in self._types for column in message.columns):
                 self._types = load_types(conn)
             facts = table_facts(conn, message.oid, self._publication)
         configured = self._keys.get(f"{message.schema}.{message.table}", ())
-        relation = describe(message, facts, self._types, configured)
+        relation = describe(message, facts, self._types, configured, before)
         self._described(relation)
         return relation
 

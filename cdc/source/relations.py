@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from cdc.protocol.messages import RelationMessage
 from cdc.protocol.relation import Column, Relation, TypeInfo
 from cdc.source.catalog import TableFacts, key_columns
+from cdc.source.numbering import Before, attnums
 
 
 def describe(
@@ -18,10 +19,12 @@ def describe(
     facts: TableFacts,
     types: Mapping[int, TypeInfo],
     configured: Sequence[str] = (),
+    before: Before | None = None,
 ) -> Relation:
     """The relation. The message speaks for the WAL position, the catalog for now; so the catalog
-    only orders the key columns that the message flags, and only when they agree."""
-    numbers = attnums(message, facts)
+    only orders the key columns that the message flags, and only when they agree. ``before`` is the
+    table at an earlier position, None where nothing is known of it."""
+    numbers = attnums(message, facts, before)
     facts, configured = _as_sent(message, numbers, facts, configured)
     flagged = tuple(column.name for column in message.columns if column.key)
     key = key_columns(message.replica_identity, facts, configured)
@@ -74,23 +77,6 @@ def _as_sent(
         identity_index=of_then(facts.identity_index),
     )
     return then, of_then(configured)
-
-
-def attnums(message: RelationMessage, facts: TableFacts) -> Sequence[int | None]:
-    """The attnum of each column, all None where they are not certain: the catalog may be ahead.
-
-    pgoutput sends columns in the order of their attnums. So as many columns as the table ever had
-    are all of them, whatever they are called by now. Else the catalog has to show the same columns,
-    by name, type and typmod, and behind them only such as may have come since.
-    """
-    count = len(message.columns)
-    if count == facts.highest:
-        return range(1, count + 1)
-    first = facts.columns[:count]
-    sent = [(column.name, column.type_oid, column.typmod) for column in message.columns]
-    if sent == [column[:3] for column in first]:
-        return [attnum for *_, attnum in first]
-    return [None] * count
 
 
 def _unknown(oid: int) -> TypeInfo:

@@ -84,23 +84,49 @@ def test_a_key_that_is_renamed_behind_it_is_the_key_of_an_event(shop: Deployment
     assert keys == [{"id": 1}, {"no": 1}, {"no": 1}]  # the tombstone last
 
 
-def test_others_are_not_guessed_and_never_forgotten(shop: Deployment) -> None:
+def test_they_are_followed_from_what_was_told_before(shop: Deployment) -> None:
+    """One is dropped, and another takes its name, place and type, while capture is away."""
     with shop.running("capture") as capture:
-        shop.execute("insert into older values (1, 1)")
+        shop.execute("alter table older add b int", "insert into older values (1, 1, 1)")
         shop.captured(capture)
     shop.execute(
-        "insert into older values (2, 2)",  # a version that was told before
-        "alter table older rename a to b",
-        "insert into older values (3, 3)",  # one that was not
-        "alter table older rename b to c; alter table older add b int",
+        "alter table older add c text",
+        "insert into older values (2, 2, 2, 'x')",
+        "alter table older drop column a; alter table older rename b to a",
+        "insert into older values (3, 3, 'x')",
+        "alter table older add d int",
+        "insert into older values (4, 4, 'x', 4)",
+    )
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+    assert attnums(shop, "older") == {
+        ("id", "a"): [2, 3],
+        ("id", "a", "b"): [2, 3, 4],
+        ("id", "a", "b", "c"): [2, 3, 4, 5],
+        ("id", "a", "c"): [2, 4, 5],
+        ("id", "a", "c", "d"): [2, 4, 5, 6],
+    }
+
+
+def test_others_are_not_guessed_and_never_forgotten(shop: Deployment) -> None:
+    with shop.running("capture") as capture:
+        shop.execute("alter table older add b int", "insert into older values (1, 1, 1)")
+        shop.captured(capture)
+    shop.execute(
+        "insert into older values (2, 2, 2)",  # a version that was told before
+        "alter table older rename a to x; alter table older rename b to y",
+        "insert into older values (3, 3, 3)",  # one that was not
+        "alter table older drop column x; alter table older rename y to z",
+        "alter table older add x int",
         "insert into older values (4, 4, 4)",
     )
     with shop.running("capture") as capture:
         shop.captured(capture)
     assert attnums(shop, "older") == {
         ("id", "a"): [2, 3],
-        ("id", "b"): [None, None],
-        ("id", "c", "b"): [2, 3, 4],
+        ("id", "a", "b"): [2, 3, 4],
+        ("id", "x", "y"): [None, None, None],
+        ("id", "z", "x"): [2, 4, 5],
     }
 
 

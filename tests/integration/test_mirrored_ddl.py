@@ -106,7 +106,7 @@ def test_a_key_that_may_be_null_since_stops_the_view(
     view.describe(ORDERS)
     view.put(ORDERS, 3, id=3, customer_id=1, total=None, note="")
     for going_on in (view.apply, view.restart):
-        with pytest.raises(ViewError, match="'total'.* can be NULL, and a row without"):
+        with pytest.raises(ViewError, match=r"'total'.* can be NULL, and a row without"):
             going_on()
     assert view.sink.rows == before
 

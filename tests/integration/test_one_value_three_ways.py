@@ -112,7 +112,7 @@ class Wide:
             for lsn, data in rows
         ]
 
-    def resolve(self, message: RelationMessage, _xid: int) -> Relation:
+    def resolve(self, message: RelationMessage, _xid: int, _lsn: int) -> Relation:
         return describe(message, table_facts(self.connection, message.oid), self.types)
 
     def streamed(self, frames: list[bytes], by_column: bool) -> list[bytes]:

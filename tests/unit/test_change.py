@@ -21,7 +21,7 @@ TOPIC = "s.public.t"
 NOW_US = 1_700_000_000_000_000
 
 
-def relation(message: RelationMessage, _xid: int = 0) -> Relation:
+def relation(message: RelationMessage, _xid: int = 0, _lsn: int = 0) -> Relation:
     columns = tuple(
         Column(c.name, INT if c.type_oid == 23 else TEXT, c.typmod, c.name == "id")
         for c in message.columns

@@ -33,7 +33,7 @@ NOW_US = 1_700_000_000_000_000
 
 
 def transcriber(types: Sequence[str], row_now: Values | None = None) -> Transcriber:
-    def resolve(message: RelationMessage, _xid: int) -> Relation:
+    def resolve(message: RelationMessage, _xid: int, _lsn: int) -> Relation:
         return relation(message.oid, types)
 
     made = Transcriber(CONTEXT, resolve, lambda _r, _k, _x: row_now, lambda _topic: PARTITIONS, 50)

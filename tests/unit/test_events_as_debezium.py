@@ -39,7 +39,7 @@ class Emitted(NamedTuple):
     headers: dict[str, str]
 
 
-def resolve(message: RelationMessage, _xid: int = 0) -> Relation:
+def resolve(message: RelationMessage, _xid: int = 0, _lsn: int = 0) -> Relation:
     """What the catalog says of a table of the story."""
     key = tuple(RECORDED["keys"][message.table])
     types = {int(oid): type_info(structure) for oid, structure in RECORDED["types"].items()}

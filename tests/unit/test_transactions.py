@@ -24,7 +24,7 @@ RECORDED = json.loads(Path(TRANSACTIONS).read_text(encoding="utf-8"))
 NAME = "oracle_transactions"
 
 
-def resolve(message: Any, _xid: int = 0) -> Relation:
+def resolve(message: Any, _xid: int = 0, _lsn: int = 0) -> Relation:
     oracle_types = oracle.RECORDED
     oracle.RECORDED = RECORDED  # the types' OIDs are this recording's
     try:
