@@ -34,7 +34,7 @@ from jobs.naming import Names, live_state, namings_of
 from jobs.sinks.generations import Live
 from jobs.sinks.schema import check_names
 from jobs.state import Declaration, ViewState, declared, open_state, state_directory
-from jobs.turn import BUSY_S, taken_over, turn
+from jobs.turn import BUSY_S, is_free, taken_over, turn
 from jobs.versions import Versions
 from views.definition import ViewDefinition
 from views.maintained import MaintainedView, resolve_view
@@ -44,7 +44,8 @@ from views.naming import called_now, seen
 @dataclass(slots=True)
 class Built:
     """What came of a build. ``seconds`` of the steps that this run took. ``dead_letters`` rows of
-    the table are missing: they were too large for Kafka."""
+    the table are missing: they were too large for Kafka. ``applied``: somebody had the stream of
+    the generation that it took the place of, and keeps this one; None if there was none."""
 
     view: str
     generation: int
@@ -52,6 +53,7 @@ class Built:
     live: bool
     seconds: dict[str, float] = field(default_factory=dict)
     dead_letters: int = 0
+    applied: bool | None = None
 
 
 def build(kit: Kit, hold: bool = False) -> Built:
@@ -200,6 +202,8 @@ def _follow(kit: Kit, one: Generation, built: Built, hold: bool) -> None:
             return
         _go_on(kit)
         began = time.monotonic()
+        if kit.read().live is not None:
+            built.applied = not is_free(kit.directory, "stream")
         switch(kit, one.number, follower)
     built.live = True
     built.seconds["switch"] = time.monotonic() - began

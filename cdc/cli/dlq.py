@@ -120,10 +120,11 @@ def discard(
 ) -> None:
     """Give up the events of parked keys: each row stays as it is until its next event.
 
-    What they held is then missing from the view; `headwater verify VIEW --repair` sets the rows
-    right. A running `headwater apply` lets go of the view for that moment.
+    What they held is then missing from the view: `headwater verify VIEW --repair` sets the rows
+    right, of a view over several tables `headwater view rebuild VIEW`. A running `headwater apply`
+    lets go of the view for that moment.
     """
-    from cdc.cli.dlq_display import outcome
+    from cdc.cli.dlq_display import outcome, way_back
     from jobs.retrying import discard as give_up
 
     if bool(key) == everything:
@@ -138,7 +139,7 @@ def discard(
     if done.settled and not as_json:
         err().print(
             f"{view}: what these events held is missing until their rows change again: "
-            f"headwater verify {view} --repair sets them right",
+            f"{way_back(config, view)} sets them right",
             style="yellow",
             soft_wrap=True,
         )

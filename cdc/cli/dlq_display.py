@@ -14,6 +14,7 @@ from cdc.events.parked import BEHIND
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from cdc.config import Config
     from cdc.events.parked import Letter, Letters
     from jobs.retrying import Outcome
 
@@ -123,6 +124,16 @@ def outcome(view: str, verb: str, done: Outcome) -> list[str]:
     for key, cause in done.left.items():
         lines.append(f"{view}: {plain(key_text(key.encode()))} stays parked: {cause}")
     return lines
+
+
+def way_back(config: Config, view: str) -> str:
+    """The command that gives a view what discarded events held. A mirror of its tables has their
+    rows as they were before, and so has whatever is made from it."""
+    from verification.waiting import kept
+
+    if kept(config, view).maintained:
+        return f"headwater view rebuild {view}"
+    return f"headwater verify {view} --repair"
 
 
 def age(seconds: float) -> str:

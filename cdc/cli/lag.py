@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 Parked = Mapping[tuple[str, str, int], int]
 """Keys that wait, by view, topic and partition: of rows of the view its own name and -1."""
+Stopped = Mapping[str, Mapping[str, str]]
+"""Views that a fault has ended: when, by what, and the way out."""
 _EVERY_S = 1.0
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -42,6 +44,7 @@ def lag(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
     """Show how far capture and the views are behind: records, bytes of WAL and seconds."""
+    from cdc.cli.view_display import stopped_by
     from cdc.kafka.broker import Broker
     from cdc.lag import measure
     from cdc.source.postgres import connect
@@ -60,12 +63,16 @@ def lag(
             source = config.source
             return measure(conn, broker, source.name, source.slot_name, topics, time.time())
 
+        def stopped() -> Stopped:
+            found = {view: stopped_by(config, view) for view in topics}
+            return {view: fault for view, fault in found.items() if fault}
+
         if as_json:
-            print_json(document(now(), parked.now()))
+            print_json(document(now(), parked.now(), stopped()))
         elif watch:
-            _watch(lambda: table(now(), parked.now()))
+            _watch(lambda: table(now(), parked.now(), stopped()))
         else:
-            out().print(table(now(), parked.now()))
+            out().print(table(now(), parked.now(), stopped()))
 
 
 def view_topics(config: Config, names: Sequence[str]) -> dict[str, list[str]]:
@@ -127,7 +134,9 @@ def waiting_keys(views: Sequence[PartitionLag], parked: Parked) -> list[int]:
     return counts
 
 
-def document(lag: Lag, parked: Parked = MappingProxyType({})) -> Document:
+def document(
+    lag: Lag, parked: Parked = MappingProxyType({}), stopped: Stopped = MappingProxyType({})
+) -> Document:
     """The same as JSON: LSNs as PostgreSQL writes them, sizes in bytes."""
     progress = None if lag.progress_lsn is None else format_lsn(lag.progress_lsn)
     return {
@@ -155,14 +164,18 @@ def document(lag: Lag, parked: Parked = MappingProxyType({})) -> Document:
             }
             for item, waiting in zip(lag.views, waiting_keys(lag.views, parked), strict=True)
         ],
+        "stopped": [{"view": view, **fault} for view, fault in stopped.items()],
     }
 
 
-def table(lag: Lag, parked: Parked = MappingProxyType({})) -> Table:
-    """Capture first, then a line for every view and partition."""
+def table(
+    lag: Lag, parked: Parked = MappingProxyType({}), stopped: Stopped = MappingProxyType({})
+) -> Table:
+    """Capture first, then a line for every view and partition; below, why views have stopped."""
     from rich.table import Table
+    from rich.text import Text
 
-    grid = Table()
+    grid = Table(caption_justify="left")
     grid.add_column("")
     grid.add_column("reads", overflow="fold")  # a partition's number stands at the end
     for title in ("records", "WAL", "seconds"):
@@ -185,9 +198,15 @@ def table(lag: Lag, parked: Parked = MappingProxyType({})) -> Table:
             f"{item.behind_records:,}",
             size(item.behind_bytes),
             f"{item.behind_s:,.1f}",
-            _styled(item, waiting),
+            _styled(item, waiting, item.view in stopped),
         )
         shown = item.view
+    if stopped:
+        said = (
+            f"{view} stopped at {one['at']}: {one['fault']}: {one['hint']}"
+            for view, one in stopped.items()
+        )
+        grid.caption = Text("\n".join(said), style="red")
     return grid
 
 
@@ -202,12 +221,14 @@ def _state(item: PartitionLag) -> str:
 _STYLES: Mapping[str, str] = {"not started": "yellow", "lost": "bold red", "up to date": "green"}
 
 
-def _styled(item: PartitionLag, parked: int) -> Text:
+def _styled(item: PartitionLag, parked: int, stopped: bool) -> Text:
     from rich.text import Text
 
     state = _state(item)
     said = f"{item.lost_records:,} records lost to retention" if state == "lost" else state
     text = Text(said, style=_STYLES.get(state, ""))
+    if stopped:
+        text.append(", stopped", "red")
     if parked:
         text.append(f", {parked:,} key{'s' * (parked > 1)} parked: headwater dlq list", "red")
     return text

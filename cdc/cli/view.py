@@ -214,9 +214,12 @@ def said(built: Built) -> str:
     took = ", ".join(f"{name} {seconds:.1f}" for name, seconds in built.seconds.items())
     state = "is live" if built.live else "is held beside what is live"
     seconds = sum(built.seconds.values())
+    then = ""
+    if built.live and built.applied is False:
+        then = f"; nobody applies it now: `headwater apply {built.view}` keeps it"
     return (
         f"{built.view}: generation {built.generation} {state}: {built.rows:,} rows read, "
-        f"in {seconds:.1f} s ({took})"
+        f"in {seconds:.1f} s ({took}){then}"
     )
 
 
@@ -237,5 +240,6 @@ def document(built: Built) -> dict[str, object]:
         "live": built.live,
         "rows": built.rows,
         "dead_letters": built.dead_letters,
+        "applied": built.applied,
         "seconds": {name: round(seconds, 3) for name, seconds in built.seconds.items()},
     }

@@ -28,12 +28,25 @@ def described(config: Config, name: str) -> dict[str, Any]:
     return {
         "view": name,
         "store": config.views[name].store,
+        "stopped": stopped_by(config, name),
         "live": live.number if live else None,
         "building": building.number if building else None,
         "switching": found.switching,
         "kept": [one.number for one in found.kept],
         "generations": [_generation(one, directory) for one in found.of.values()],
     }
+
+
+def stopped_by(config: Config, name: str) -> dict[str, str] | None:
+    """The fault that ended a view's stream, None if somebody applies it or nothing ended it."""
+    from jobs.state import view_directory
+    from jobs.stopped import stopped
+
+    note = stopped(view_directory(config.apply.state, config.source.name, name))
+    if note is None:
+        return None
+    hint = note.hint or f"mend that, then `headwater apply {name}`"
+    return {"at": note.at, "fault": note.fault, "hint": hint}
 
 
 def _generation(one: Generation, directory: Path) -> dict[str, Any]:
@@ -122,7 +135,8 @@ def gone_back(view: str, done: RolledBack, now_s: float) -> str:
 def _live(one: dict[str, Any]) -> str:
     """The live generation, and what it does not hold."""
     live = next((of for of in one["generations"] if of["generation"] == one["live"]), None)
-    return "-" if live is None else f"{one['live']}{_parked(live)}"
+    stopped = ", stopped" if one["stopped"] else ""
+    return f"-{stopped}" if live is None else f"{one['live']}{stopped}{_parked(live)}"
 
 
 def _parked(generation: dict[str, Any]) -> str:

@@ -36,7 +36,6 @@ def gathered(config: Config, name: str) -> Document:
         "sql": dedent((definition if changed else declared).sql).strip(),
         "key": list(definition.key),
         "declared_otherwise": changed,
-        "stopped": _stopped(config, name),
         "tables": [{"table": table} for table in definition.table_names],
         **dict.fromkeys(("plan", "below_lsn", "lag", "replay")),
         "problems": [],
@@ -61,15 +60,6 @@ def _changed(config: Config, name: str) -> str:
     live = read_generations(view_directory(config.apply.state, config.source.name, name)).live
     wanted = parse_view(name, view.store, view.key, view.sql, view.history)
     return "" if live is None else differing(live.declared, declared(wanted))
-
-
-def _stopped(config: Config, name: str) -> Document | None:
-    """The fault that ended the view's stream, None if somebody applies it or nothing ended it."""
-    from jobs.state import view_directory
-    from jobs.stopped import stopped
-
-    note = stopped(view_directory(config.apply.state, config.source.name, name))
-    return None if note is None else {"at": note.at, "fault": note.fault, "hint": note.hint}
 
 
 def _plan(config: Config, name: str, definition: ViewDefinition, broker: Broker) -> Document:
@@ -173,8 +163,7 @@ def shown(found: Document, console: Console, with_plan: bool) -> None:
 
 def _facts(found: Document) -> Iterator[tuple[str, str]]:
     if stopped := found["stopped"]:
-        hint = stopped["hint"] or f"mend that, then `headwater apply {found['view']}`"
-        yield "stopped", f"at {stopped['at']}: {stopped['fault']}: {hint}"
+        yield "stopped", f"at {stopped['at']}: {stopped['fault']}: {stopped['hint']}"
     if changed := found["declared_otherwise"]:
         yield "declared", f"{changed} changed since: headwater view rebuild {found['view']}"
     yield "key", ", ".join(found["key"])

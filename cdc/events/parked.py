@@ -23,7 +23,7 @@ from cdc.errors import LogError
 from cdc.events.records import POSITION_HEADER, Record
 from cdc.lsn import Position, parse_position
 
-BEHIND: Final = "waits behind an earlier one of its key"
+BEHIND: Final = "another event of its key could not be applied"
 """What is said of a letter without a cause of its own."""
 _OF_A_ROW: Final = -1
 

@@ -133,6 +133,14 @@ def test_a_view_that_a_fault_has_ended_is_told_at_once(shop: Deployment, view: s
     shown = json.loads(shop.run("view", "show", view, "--json").stdout)
     assert shown["stopped"]["fault"] == f"view {view}: the disk is on fire"
     assert "the disk is on fire: mend that, then" in shop.run("view", "show", view).stdout
+    behind = shop.run("lag", view, "--json")
+    assert behind.returncode == 0, behind.stderr
+    lag = json.loads(behind.stdout)
+    assert [(one["view"], one["fault"]) for one in lag["stopped"]] == [
+        (view, f"view {view}: the disk is on fire")
+    ]
+    assert ", stopped" in shop.run("lag", view).stdout
+    assert ", stopped" in shop.run("view", "list").stdout
     checked = json.loads(shop.run("check", "--json").stdout)["findings"]
     told = [(one["level"], one["message"]) for one in checked if one["check"] == f"view {view}"]
     assert [level for level, _ in told] == ["ok", "warning"]

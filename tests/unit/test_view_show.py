@@ -78,7 +78,8 @@ def document(sql: str, found: Plan, **more: Any) -> dict[str, Any]:
     return {
         "view": "open_orders", "store": "search", "store_kind": "opensearch", "live": 2,
         "settings": {"settings": {"number_of_shards": 3}}, "sql": sql, "key": ["id"],
-        "declared_otherwise": "", "tables": [table._asdict() for table in found.tables],
+        "declared_otherwise": "", "stopped": None,
+        "tables": [table._asdict() for table in found.tables],
         "plan": {
             "kept": found.kept, "changes": [step._asdict() for step in found.steps],
             "rows": found.rows, "rows_sql": found.rows_sql,
@@ -111,6 +112,16 @@ def test_all_of_it_fits_80_columns() -> None:
     ):
         assert line in text, text
     assert "changed_c" not in text
+
+
+def test_the_fault_that_has_ended_it_is_said_first() -> None:
+    stopped = {
+        "at": "2026-11-22T08:30:11Z",
+        "fault": "view open_orders: refused",
+        "hint": "mend it",
+    }
+    text = " ".join(text_of(document(JOINED, plan_of(JOINED), stopped=stopped)).split())
+    assert "stopped at 2026-11-22T08:30:11Z: view open_orders: refused: mend it key id" in text
 
 
 def test_what_is_not_as_it_was_declared_is_said() -> None:
