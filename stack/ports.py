@@ -25,10 +25,11 @@ def is_free(port: int) -> bool:
         return True
 
 
-def free_port(taken: set[int]) -> int:
-    """A port nobody listens on, and not one of ``taken``."""
+def free_port(taken: set[int], beside: int = 0) -> int:
+    """A port nobody listens on, and not one of ``taken``; nor is the one that is ``beside`` above
+    it, where a server takes a second port by itself."""
     for _ in range(_TRIES):
-        port = random.randint(_LOWEST, _HIGHEST)
-        if port not in taken and is_free(port):
+        port = random.randint(_LOWEST, _HIGHEST - beside)
+        if all(one not in taken and is_free(one) for one in {port, port + beside}):
             return port
     raise StackError(f"no free port between {_LOWEST} and {_HIGHEST} on {HOST}")

@@ -24,7 +24,8 @@ SETTINGS = {
 class Redis:
     """The cache."""
 
-    traits = Traits(name="redis", start_timeout_s=30, stop_timeout_s=15)
+    # A node of a cluster talks to the others 10,000 above its port.
+    traits = Traits(name="redis", second_port=10_000, start_timeout_s=30, stop_timeout_s=15)
 
     def directory(self, home: Path) -> Path:
         return home / self.traits.name

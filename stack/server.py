@@ -45,6 +45,8 @@ class Traits:
 
     name: str
     ports: tuple[str, ...] = ("main",)
+    second_port: int = 0
+    """How far above each port the server may take another by itself; 0: it does not."""
     stop_signal: signal.Signals = signal.SIGTERM
     start_timeout_s: float = 60
     stop_timeout_s: float = 30

@@ -202,8 +202,9 @@ def _launch(home: Path, known: state.State, name: str, settings: Mapping[str, st
 def _new(home: Path, known: state.State, name: str) -> ServerState:
     taken = {port for server in known.values() for port in server.ports.values()}
     ports: dict[str, int] = {}
-    for port_name in SERVERS[name].traits.ports:
-        ports[port_name] = free_port(taken | set(ports.values()))
+    traits = SERVERS[name].traits
+    for port_name in traits.ports:
+        ports[port_name] = free_port(taken | set(ports.values()), traits.second_port)
     return ServerState(name=name, ports=ports, data=str(SERVERS[name].directory(home)))
 
 

@@ -12,6 +12,8 @@ from cdc.lsn import format_lsn
 from cdc.protocol.messages import RelationMessage, Values
 from cdc.protocol.relation import Relation
 from cdc.protocol.wire import Arrived
+from cdc.source import describing
+from cdc.source.numbering import Before
 from cdc.source.slot import PLUGIN, SlotState, SourceIdentity
 from tests.simulation.faults import Chance
 from tests.simulation.wal import FIRST_LSN, TABLES, Entry
@@ -116,15 +118,16 @@ class Stream:
         yield _keepalive(at)
 
 
-class Describer:
-    """In place of ``cdc.source.describing.Describer``: the row that is looked up is always gone."""
+class Describer(describing.Describer):
+    """In place of the real one, whose signatures it has: the row that is looked up is always
+    gone."""
 
     def __init__(
         self, _dsn: str, _keys: object, described: Callable[[Relation], None], _publication: str
     ) -> None:
         self._described = described
 
-    def resolve(self, message: RelationMessage) -> Relation:
+    def resolve(self, message: RelationMessage, before: Before | None = None) -> Relation:  # noqa: ARG002
         found = relation(message)
         self._described(found)
         return found
