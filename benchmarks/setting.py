@@ -69,13 +69,20 @@ def servers_home(home: Path) -> Path:
     return home / "servers"
 
 
+def clear(home: Path) -> None:
+    """Delete what a run left that was cut off: its servers, and what it noted of views, which is
+    not true of new stores."""
+    servers.purge(servers_home(home))
+    for name in ("logs", "views", "lake"):
+        shutil.rmtree(home / name, ignore_errors=True)
+    (home / "logs").mkdir(parents=True)
+
+
 def open_setting(home: Path, rows: int, watch: Watch, guardian: Guardian) -> Setting:
     """New servers and an empty database. What the last run left is deleted."""
     watch("starting servers", 0)
     home = home.resolve()
-    servers.purge(servers_home(home))
-    shutil.rmtree(home / "logs", ignore_errors=True)
-    (home / "logs").mkdir(parents=True)
+    clear(home)
     guardian.stop(servers_home(home))
     found = servers.start(servers_home(home), ["postgres", "kafka"], SETTINGS)
     with connect(found.postgres_dsn) as conn, translated("creating the database"):

@@ -17,6 +17,7 @@ from benchmarks.metrics import APPLY, GROWTH_ROWS, VISIBLE
 from benchmarks.page import render
 from benchmarks.plain import Spans
 from benchmarks.plainmerge import COLUMNS
+from benchmarks.setting import clear
 from benchmarks.shapes import CUSTOMERS, USUAL, orders_of
 from benchmarks.viewing import applied
 from benchmarks.visible import RATE_PER_S, SECONDS, WARM_UP_S, row_of
@@ -148,3 +149,15 @@ def _write(table: Path, rows: dict[int, str]) -> None:
         "total": pa.array([Decimal(total) for total in rows.values()], pa.decimal128(12, 2)),
     }
     write_deltalake(table, pa.table(columns), mode="append")
+
+
+def test_what_a_run_left_that_was_cut_off_is_not_taken_for_the_next_one_s(tmp_path: Path) -> None:
+    for name in ("logs", "views", "lake", "chaos"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "left").touch()
+    clear(tmp_path)
+    assert sorted(str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*")) == [
+        "chaos",
+        "chaos/left",
+        "logs",
+    ]
