@@ -32,7 +32,8 @@ from views.definition import ViewDefinition
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-# The Kafka source's consumers would else wait 500 ms at the end of a partition.
+# The Kafka source's consumers would else wait 500 ms at the end of a partition: twice what a change
+# may take to be seen in Redis.
 _FETCH_MAX_WAIT_MS = "20"
 _DRAIN_S = 30.0
 _COMMIT_S = 2.0
