@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -259,14 +259,14 @@ def report(applied: Applied) -> None:
 class Patience:
     """How long a view may go without a new batch before a fault that may pass ends it."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds, self._clock = seconds, clock
         self._batch: int | None = None
         self._since = 0.0
 
     def left(self, batch: int) -> bool:
         """Whether to go on after a fault. ``batch`` is the last one applied."""
-        now = time.monotonic()
+        now = self._clock()
         if batch != self._batch:
             self._batch, self._since = batch, now
         return now - self._since < self._seconds
