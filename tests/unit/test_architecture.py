@@ -134,3 +134,15 @@ def test_files_and_functions_stay_small() -> None:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or 0) - node.lineno + 1
                 assert lines <= 70, f"{name}.{node.name} has {lines} lines"
+
+
+def test_a_protocol_has_at_most_five_methods() -> None:
+    """``Sink`` among them: what a store has to do is told in one look."""
+    found = {}
+    for name, path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and "Protocol" in map(ast.unparse, node.bases):
+                methods = [one.name for one in node.body if isinstance(one, ast.FunctionDef)]
+                found[f"{name}.{node.name}"] = methods
+    assert found["jobs.sinks.Sink"] == ["prepare", "apply", "truncate", "scan", "close"]
+    assert not {name: methods for name, methods in found.items() if len(methods) > 5}
