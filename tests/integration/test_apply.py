@@ -81,8 +81,11 @@ def test_memory_is_shared_by_the_views_that_are_applied(
     monkeypatch.setattr("jobs.query.records_at_most", records_at_most)
     config = configured(log, tmp_path, v="select * from t", idle="select id from t")
     log.write(v1(1, 1, row(1, "a")))
-    assert apply_now(spark, config, v=RecordingSink()) == {}
+    sink = RecordingSink()
+    assert apply_now(spark, config, v=sink) == {}
     assert asked == [1]
+    assert apply_now(spark, config, v=sink, idle=RecordingSink()) == {}
+    assert asked[1:] == [2, 2]
 
 
 def test_changes_reach_a_running_view_and_its_offsets_the_group(
