@@ -175,6 +175,12 @@ class MirroredView:
         """The mirrors are lost."""
         shutil.rmtree(self._state.mirrors)
 
+    def forget_all(self) -> None:
+        """The whole state of the view is lost."""
+        shutil.rmtree(self._state.directory)
+        self._state = open_state(self._state.directory, declared(self._definition))
+        self.ends.clear()
+
     def shown(self, *names: str) -> dict[Any, tuple[Any, ...]]:
         return {id_: tuple(row[name] for name in names) for id_, row in self.sink.values().items()}
 

@@ -30,7 +30,13 @@ from jobs.mirrors.mirror import Mirror
 from jobs.mirrors.models import account_of, folded, models_of, open_mirrors
 from jobs.mirrors.poisoned import poison_of
 from jobs.mirrors.queries import forget_relations
-from jobs.mirrors.reached import left_to_do, refuse_lost, refuse_older, replayed
+from jobs.mirrors.reached import (
+    left_to_do,
+    refuse_lost,
+    refuse_older,
+    refuse_unknown,
+    replayed,
+)
 from jobs.mirrors.reading import apart, is_large
 from jobs.mirrors.replayed import Reach, Reached
 from jobs.mirrors.rows import ParkedRows, keys_at_hand, typed_keys
@@ -100,6 +106,7 @@ class MirroredKeeper:
 
     def open(self, created: bool, begin: Offsets) -> None:
         refuse_lost(self._definition, self._state, created)
+        refuse_unknown(self._definition, self._state, self._sink, created)
         refuse_older(self._definition, self._state, self._broker, list(self._topics.values()))
         self._parking.open(begin)
         self._open()

@@ -16,6 +16,7 @@ from cdc.topics import view_group
 from jobs.loading import ahead, below
 from jobs.mirrors.attempts import is_begun, read_attempts
 from jobs.offsets import committed_batch
+from jobs.sinks import Sink
 from jobs.state import ViewState
 from views.definition import ViewDefinition
 
@@ -29,6 +30,22 @@ def refuse_lost(view: ViewDefinition, state: ViewState, created: bool) -> None:
         raise ViewError(
             f"view {view.name}: {state.mirrors}, what it is made from, is gone", _hint(view.name)
         )
+
+
+def refuse_unknown(view: ViewDefinition, state: ViewState, sink: Sink, created: bool) -> None:
+    """Raises ``ViewError`` for a store with rows where there is no state: that was lost, or is
+    another host's.
+
+    What comes again makes the view anew as if there were no rows. One of them that is gone by the
+    end of a batch would have changed nothing, and stay.
+    """
+    if created or is_begun(state.mirrors) or next(sink.scan(), None) is None:
+        return
+    raise ViewError(
+        f"view {view.name}: store {view.store} holds rows of it, and {state.directory} does not"
+        " know how they were made: it was lost, or is another",
+        f"`headwater view create {view.name}` builds it beside them, from a snapshot",
+    )
 
 
 def refuse_older(
