@@ -20,7 +20,7 @@ from cdc.lsn import Position, format_lsn
 from cdc.protocol.relation import Relation
 from cdc.source.asking import asking
 from cdc.source.postgres import translated
-from cdc.topics import ddl_topic, outbox_topic, table_topic
+from cdc.topics import ddl_topic, outbox_topic, schemas_topic, table_topic
 
 log = structlog.get_logger("capture")
 
@@ -44,6 +44,8 @@ class Topics:
         self._outbox: dict[str, str | None] = {}
         self._tables: set[str] | None = None
         self._described: dict[str, str] = {}
+        # Who reads a row before Kafka shows its version would take it for no event of ours.
+        producer.leading.add(schemas_topic(config.source.name))
 
     def open(
         self, topic: str, partitions: int = 0, settings: Mapping[str, str] | None = None
@@ -122,7 +124,7 @@ class Topics:
         limit = self._producer.largest_record
         letters = DeadLetters(self._config.source.name, limit, _report)
         self.open(letters.topic, 1, UNTIL_DELETED)
-        self._producer.leading = letters.topic
+        self._producer.leading.add(letters.topic)
         return letters
 
     def _table_topics(self) -> set[str]:

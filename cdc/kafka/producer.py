@@ -70,11 +70,11 @@ class Producer:
         self.last_trouble = ""
         self.next_offsets: dict[str, dict[int, int]] = {}
         """By topic and partition, of the topics that the owner puts here with all partitions."""
-        self.leading = ""
-        """A topic whose records have to be in Kafka before what is sent with and after them."""
+        self.leading: set[str] = set()
+        """Topics whose records have to be in Kafka before what is sent with and after them."""
         self._behind: deque[_Parcel] = deque()
         self._leading = 0
-        """Records of that topic that are not acknowledged yet."""
+        """Records of these topics that are not acknowledged yet."""
 
     @property
     def largest_record(self) -> int:
@@ -94,7 +94,7 @@ class Producer:
         them are acknowledged."""
         self._bytes += size
         try:
-            if self._behind or self.leading in records:
+            if self._behind or not self.leading.isdisjoint(records):
                 self._behind.append(_Parcel(records, size, flight))
                 self._hand_over()
             else:
@@ -106,12 +106,12 @@ class Producer:
         """What waits behind leading records, up to the next ones."""
         while self._behind and not self._leading:
             records, size, flight = self._behind.popleft()
-            others = {topic: batch for topic, batch in records.items() if topic != self.leading}
-            if len(others) == len(records):
+            leading = {topic: records[topic] for topic in records if topic in self.leading}
+            if not leading:
                 self._send(records, size, flight)
                 continue
-            leading = {self.leading: records[self.leading]}
-            self._leading = len(records[self.leading])
+            others = {topic: records[topic] for topic in records if topic not in leading}
+            self._leading = sum(map(len, leading.values()))
             self._behind.appendleft(_Parcel(others, size, flight))
             self._send(leading, size, flight)
 
@@ -198,7 +198,7 @@ class Producer:
                     self._misplaced(topic, partition, offset)
                     return
                 offsets[partition] = offset + 1
-            if topic == self.leading:
+            if topic in self.leading:
                 self._leading -= 1
             flight.pending -= 1
             if not flight.pending:
