@@ -183,7 +183,8 @@ class ViewRun:
                     break
                 self._commit_if_possible(broker, query)
         finally:
-            query.stop()
+            # Whoever asks for the view has it when nobody writes it any more.
+            query.stop(self._stopping.is_set)
         if (error := query.error()) is not None:
             raise error
         if self._available_now and not self._stopping.is_set():

@@ -207,11 +207,12 @@ class ViewQuery:
                 self._error = RetryableError(f"view {name}: something else ended its stream")
         return self._error
 
-    def stop(self) -> None:
-        """End the stream after the batch it is in, committed if that takes but a moment. A batch
-        that does not end in time is abandoned; what it holds is released when it ends."""
+    def stop(self, hurries: Callable[[], bool] = lambda: True) -> None:
+        """End the stream after the batch it is in, committed if that takes but a moment. Of whoever
+        ``hurries`` a batch that does not end in time is abandoned; what it holds is released when
+        it ends."""
         try:
-            self._stop()
+            self._stop(hurries)
         finally:
             self._release()
 
@@ -226,12 +227,16 @@ class ViewQuery:
         finally:
             self._in_batch.release()
 
-    def _stop(self) -> None:
+    def _stop(self, hurries: Callable[[], bool]) -> None:
         self.error()  # one that has ended says why; of ours it would say an interruption
         self._stopping = True
         if self._query is None:
             return
-        if self._in_batch.acquire(timeout=_DRAIN_S):
+        began = time.monotonic()
+        while not (ended := self._in_batch.acquire(timeout=_POLL_S)):
+            if hurries() and time.monotonic() - began > _DRAIN_S:
+                break
+        if ended:
             self._in_batch.release()
         else:
             self._abandoned = True
