@@ -54,16 +54,20 @@ class Descriptions:
 
     def changed(self) -> bool:
         """Whether capture has described a version otherwise since: others of its columns may be
-        NULL, or be other columns. Events do not tell, as they do of a new version."""
+        NULL, or be other columns. Or the table is again what it was before the newest one that was
+        read: a column was added, and dropped. Events do not tell, as they do of a new version."""
         if (end := self._broker.end_offsets([self._topic])) == self._end:
             return False
         found = described(self._broker, self._source, self._definition)
         self._end = end
-        return any(
-            found[table].get(id_, version) != version
-            for table, versions in self._found.items()
-            for id_, version in versions.items()
-        )
+        return any(_is_other(versions, found[table]) for table, versions in self._found.items())
+
+
+def _is_other(were: Versions, are: Versions) -> bool:
+    """Whether known versions are others, or another one of them is the newest."""
+    known = [id_ for id_ in are if id_ in were]
+    newest = list(were)[-1]
+    return known[-1:] != [newest] or any(are[id_] != were[id_] for id_ in known)
 
 
 def no_topic(
