@@ -31,7 +31,7 @@ def prepare(
 ) -> dict[str, TablePlan]:
     """Bring the ledger in step with the tables; their plans, by label.
 
-    ``pin`` is in the snapshot of ``lsn``. Truncates are in Kafka when it returns.
+    ``pin`` is in the snapshot of ``lsn``. Descriptions and truncates are in Kafka when it returns.
     """
     with pin.transaction(force_rollback=True):  # a savepoint: no lock on a table outlives it
         types = load_types(pin)
@@ -72,11 +72,11 @@ def _begin(
     job: Job, ledger: Ledger, publisher: SnapshotPublisher, plan: TablePlan, used: bool
 ) -> None:
     now_us = time.time_ns() // 1000
+    publisher.describe(plan.relation, now_us)
+    publisher.flush()  # a view may read the topic, and take events of no known version for poison
     if used:
         publisher.clear(plan.relation, plan.topic, job.partitions[plan.topic], now_us)
     chunks = plan.chunks(blocks_of(job, plan))
-    if used or not chunks:
-        publisher.describe(plan.relation, now_us)
     publisher.flush()
     relation, rows = plan.relation, estimated_rows(plan.leaves)
     record = TableRecord(relation.schema, relation.table, plan.shape, rows, plan.topic, 0, False)
