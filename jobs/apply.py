@@ -168,6 +168,8 @@ class ViewRun:
                     if self._stopping.is_set() or not patience.left(self._committed):
                         raise
                     log.warning("view_interrupted", view=self.name, error=str(error))
+                if self._let_go.asked():  # who asks may build it in another store
+                    return True
                 self._stopping.wait(_RESTART_S)
         finally:
             sink.close()
