@@ -112,14 +112,25 @@ def pipes(node: exp.Expr, scope: Scope) -> Term:
     return Term(f"({' || '.join(side.sql for side in sides)})", TEXT)
 
 
+def _shown(node: exp.Expr, scope: Scope, part: exp.Expr) -> str:
+    """An argument of any type, as ``concat`` and ``concat_ws`` show it: not by a cast to text."""
+    term = scope.compile(part)
+    if term.type.name == "bpchar":
+        return term.sql  # with its blanks
+    if term.type == BOOL:
+        return f"(CASE WHEN {term.sql} THEN 't' WHEN NOT {term.sql} THEN 'f' END)"
+    return _as_text(node, scope, part).sql
+
+
 def concat(node: exp.Expr, scope: Scope) -> Term:
     """``concat`` skips NULLs in PostgreSQL."""
-    parts = [_as_text(node, scope, part).sql for part in node.expressions]
+    parts = [_shown(node, scope, part) for part in node.expressions]
     return Term(f"concat_ws('', {', '.join(parts)})", TEXT)
 
 
 def concat_ws(node: exp.Expr, scope: Scope) -> Term:
-    parts = [_as_text(node, scope, part).sql for part in node.expressions]
+    separator, *rest = node.expressions
+    parts = [_as_text(node, scope, separator).sql, *(_shown(node, scope, part) for part in rest)]
     return Term(f"concat_ws({', '.join(parts)})", TEXT)
 
 

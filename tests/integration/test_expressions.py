@@ -57,6 +57,11 @@ _COLUMNS: list[tuple[str, str, str, int, str | None, list[Any]]] = [
     ("tz", "timestamptz", "timestamptz", -1, None,
      ["2024-02-29 12:34:56.789012+00", "1969-12-31 23:59:59+00", "2021-01-03 00:00:00+00", None,
       "2013-01-01 05:17:00.5+00", "2020-12-31 23:59:59.999999+00"]),
+    ("y", "date", "date", -1, None,
+     ["2024-02-29", "0044-03-15 BC", "12345-06-07", None, "0001-01-01", "0001-12-31 BC"]),
+    ("w", "numeric(38,8)", "numeric", (38 << 16 | 8) + 4, None,
+     ["123456789012345678901234567890.12345678", "-123456789012345678901234567890.12345678",
+      "999999999999999999999999999999.99999999", None, "-0.00000001", "0.00000000"]),
     ("a", "int4[]", "array", -1, "int4", [[1, 2, 3], [], [None, 5], None, [9], [7, 8]]),
     ("g", "uuid", "uuid", -1, None,
      ["6f7b1a7e-3f34-4b62-9c52-0d8a2a6f0f01", "00000000-0000-0000-0000-000000000000",
@@ -74,6 +79,7 @@ _COLUMNS: list[tuple[str, str, str, int, str | None, list[Any]]] = [
       ' "a.b": {"é": []}}', None, "null", "[]"]),
 ]  # fmt: skip
 _ROWS = 6
+_BEFORE_ONE = {"0044-03-15 BC": "-0043-03-15", "0001-12-31 BC": "0000-12-31"}
 
 EXPRESSIONS = [
     # arithmetic
@@ -128,6 +134,7 @@ EXPRESSIONS = [
     "concat_ws('/', t, u, i)", "t like 'H%'", "t not like 'H%'", "t not ilike 'h%'",
     "not t like 'H%'", "t like '_-b%'", "t ilike '%WORLD'", "t like '100\\%'", "u like 'x_x'",
     "t ilike '%ÜNÏ%'", "'it''s \\ ' || t", "t like '%'",
+    "concat(o, t)", "concat(c, t)", "concat_ws('-', o, c, t)", "concat_ws(c, t, o)", "concat(not o)",
     # time
     "extract(year from d)", "extract(month from ts)", "extract(day from d)",
     "extract(dow from d)", "extract(isodow from d)", "extract(doy from d)",
@@ -168,7 +175,7 @@ def _form(base: str, value: Any) -> Any:
     if value is None:
         return None
     if base == "date":
-        return f"{value}Z"
+        return f"{_BEFORE_ONE.get(value, '+' * (len(value) == 11) + value)}Z"
     if base in ("timestamp", "timestamptz"):
         return value.replace("+00", "").replace(" ", "T") + "Z"
     return value
