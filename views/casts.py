@@ -163,7 +163,21 @@ def to_text(node: exp.Expr, scope: Scope, term: Term, target: PgType) -> Term:
         return Term(f"rtrim({term.sql})", target)
     if term.type.name not in _TEXT_FROM and not term.type.exact:
         _refuse(node, scope, term.type, target)
+    if term.type in (DATE, TIMESTAMP):
+        return Term(_dated(term.sql), target)
     return cast(term, target)
+
+
+def _dated(sql: str) -> str:
+    """The text of a date or timestamp. PostgreSQL counts years before 1 as BC, and has no sign
+    before those after 9999."""
+    text, year = f"CAST({sql} AS string)", f"year({sql})"
+    rest = f"regexp_extract({text}, '^-?[0-9]+(-.*)$', 1)"
+    before = f"concat(lpad(CAST(1 - {year} AS string), 4, '0'), {rest}, ' BC')"
+    return (
+        f"(CASE WHEN {year} BETWEEN 1 AND 9999 THEN {text} "
+        f"WHEN {year} > 9999 THEN substring({text}, 2) ELSE {before} END)"
+    )
 
 
 def _to_numeric(node: exp.Expr, scope: Scope, term: Term, target: PgType) -> Term:

@@ -229,7 +229,10 @@ def extract(node: exp.Expr, scope: Scope) -> Term:
     if unit not in _FIELDS:
         scope.refuse(node, f"the field {unit.lower()} is not known to agree")
     kind = numeric(8, 6) if unit == "SECOND" else numeric(10, 0)
-    return cast(Term(f"EXTRACT({_FIELDS[unit]} FROM {term.sql})", kind), kind)
+    sql = f"EXTRACT({_FIELDS[unit]} FROM {term.sql})"
+    if unit in ("YEAR", "ISOYEAR"):  # PostgreSQL has no year 0: the one before 1 is -1
+        sql = f"({sql} - CASE WHEN {sql} > 0 THEN 0 ELSE 1 END)"
+    return cast(Term(sql, kind), kind)
 
 
 _UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")

@@ -135,6 +135,8 @@ EXPRESSIONS = [
     "not t like 'H%'", "t like '_-b%'", "t ilike '%WORLD'", "t like '100\\%'", "u like 'x_x'",
     "t ilike '%ÜNÏ%'", "'it''s \\ ' || t", "t like '%'",
     "concat(o, t)", "concat(c, t)", "concat_ws('-', o, c, t)", "concat_ws(c, t, o)", "concat(not o)",
+    "y::text", "t || y", "concat(y)", "(y::timestamp)::text", "extract(year from y)",
+    "extract(isoyear from y)", "extract(year from y::timestamp)",
     # time
     "extract(year from d)", "extract(month from ts)", "extract(day from d)",
     "extract(dow from d)", "extract(isodow from d)", "extract(doy from d)",
