@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from views.operators import as_numeric, common, limited
 from views.terms import Scope, Term, cast, family, number, readable
-from views.types import DATE, FLOAT8, FLOATS, INTEGERS, PgType
+from views.types import DATE, FLOAT8, FLOATS, INTEGERS, TEXT, PgType
 
 _TIMES = ("timestamp", "timestamptz", "time", "timetz", "interval")
 
@@ -16,7 +16,22 @@ def sign_of(node: exp.Expr, scope: Scope) -> Term:
     if term.text is not None:  # so that the smallest integer can be written
         negated = term.text[1:] if term.text.startswith("-") else f"-{term.text}"
         return number(negated, node, scope)
+    if term.type.precision > _SIGNED:
+        text = f"CAST({term.sql} AS string)"
+        other = f"CASE WHEN {text} LIKE '-%' THEN substring({text}, 2) ELSE '-' || {text} END"
+        return cast(Term(f"({other})", TEXT), term.type)
     return Term(f"(- {term.sql})", term.type)
+
+
+_SIGNED = 34
+"""Digits to which Spark rounds a decimal whose sign it changes (``BigDecimal``'s DECIMAL128)."""
+
+
+def absolute(term: Term) -> Term:
+    """``abs`` of a numeric."""
+    if term.type.precision > _SIGNED:
+        return cast(Term(f"replace(CAST({term.sql} AS string), '-', '')", TEXT), term.type)
+    return Term(f"abs({term.sql})", term.type)
 
 
 def _number(node: exp.Expr, scope: Scope, part: exp.Expr) -> Term:

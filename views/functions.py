@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from views.arithmetic import absolute
 from views.casts import to_text
 from views.operators import operands
 from views.terms import Scope, Term, adopt, cast, family, quote, readable
@@ -170,7 +171,7 @@ def exact_number(name: str) -> Handler:
         if kind.name != "numeric":
             scope.refuse(node, f"{name} of {kind} is not known to be exact")
         if name == "abs":
-            return Term(f"abs({term.sql})", kind)
+            return absolute(term)
         whole = numeric(min(kind.precision - kind.scale + 1, 38), 0)
         return cast(Term(f"{name}({term.sql})", whole), whole)
 

@@ -137,6 +137,7 @@ EXPRESSIONS = [
     "concat(o, t)", "concat(c, t)", "concat_ws('-', o, c, t)", "concat_ws(c, t, o)", "concat(not o)",
     "y::text", "t || y", "concat(y)", "(y::timestamp)::text", "extract(year from y)",
     "extract(isoyear from y)", "extract(year from y::timestamp)",
+    "-w", "abs(w)", "- (-w)", "abs(-w)", "w",
     # time
     "extract(year from d)", "extract(month from ts)", "extract(day from d)",
     "extract(dow from d)", "extract(isodow from d)", "extract(doy from d)",
