@@ -8,6 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from views.documents import numeric_of, refusing
+from views.shapes import is_aggregate, unwrapped
 from views.terms import Scope, Term, adopt, cast, quote, readable
 from views.types import (
     BOOL,
@@ -52,6 +53,8 @@ def explicit(node: exp.Expr, scope: Scope) -> Term:
     term = scope.compile(node.this)
     if term.type == UNKNOWN:
         term = adopt(term, target, node, scope)
+    if target.name in STRINGS:
+        check_digits(node.this, scope)
     return _truncated(_convert(node, scope, term, target), length)
 
 
@@ -166,6 +169,36 @@ def to_text(node: exp.Expr, scope: Scope, term: Term, target: PgType) -> Term:
     if term.type in (DATE, TIMESTAMP):
         return Term(_dated(term.sql), target)
     return cast(term, target)
+
+
+def check_digits(node: exp.Expr, scope: Scope) -> None:
+    """Refuse a numeric whose digits behind the point PostgreSQL chooses value by value, where they
+    become text: ``coalesce(n, 0)`` is 0 there, or 2.50."""
+    if scope.compile(node).type.name == "numeric" and (part := _uneven(node, scope)) is not None:
+        reason = "as text it has other digits behind the point value by value"
+        scope.refuse(part, reason, "cast it to numeric(p,s) before")
+
+
+def _uneven(node: exp.Expr, scope: Scope) -> exp.Expr | None:
+    """The part of a numeric expression that has one scale or another, if there is one."""
+    node = unwrapped(node)
+    if isinstance(node, exp.Case):
+        branches = [branch.args["true"] for branch in node.args["ifs"]]
+        values = [*branches, *([node.args["default"]] if node.args.get("default") else [])]
+    elif isinstance(node, exp.Coalesce | exp.Greatest | exp.Least):
+        values = [node.this, *node.expressions]
+    elif isinstance(node, exp.Round):
+        kind, places = scope.compile(node.this).type, node.args.get("decimals")
+        return node if kind.exact and places is not None and int(places.this) > kind.scale else None
+    elif isinstance(node, exp.Cast | exp.Ceil | exp.Floor | exp.Extract) or is_aggregate(node):
+        return None
+    else:
+        below = [part for part in node.iter_expressions() if not isinstance(part, exp.DataType)]
+        return next((found for part in below if (found := _uneven(part, scope))), None)
+    kinds = [scope.compile(value).type for value in values]
+    if len({kind.scale for kind in kinds if kind != UNKNOWN}) > 1:
+        return node
+    return next((found for value in values if (found := _uneven(value, scope))), None)
 
 
 def _dated(sql: str) -> str:

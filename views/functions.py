@@ -13,7 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from views.arithmetic import absolute
-from views.casts import to_text
+from views.casts import check_digits, to_text
 from views.operators import operands
 from views.terms import Scope, Term, adopt, cast, family, quote, readable
 from views.types import BOOL, DATE, FLOATS, INT4, INTEGERS, TEXT, TIMESTAMP, UNKNOWN, numeric
@@ -99,6 +99,7 @@ def position(node: exp.Expr, scope: Scope) -> Term:
 
 def _as_text(node: exp.Expr, scope: Scope, part: exp.Expr) -> Term:
     term = adopt(scope.compile(part), TEXT, part, scope)
+    check_digits(part, scope)
     return term if family(term.type) == "text" else to_text(node, scope, term, TEXT)
 
 
