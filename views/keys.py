@@ -119,14 +119,18 @@ def _check_there(definition: ViewDefinition, name: str, made: Clause, body: Body
     outside = [f"{alias} is missing from some rows" for alias in made.aliases - there]
     why = f": {outside[0]}" if outside else ""
     text = unwrapped(made.node).sql("postgres")
+    hint = f"add WHERE {text} IS NOT NULL"
+    if body.group is not None:  # without groups the value would tell no rows apart
+        hint += f", or make it coalesce({text}, …)"
     raise ViewError(
         f"views.{definition.name}.key: {name!r}{place(made.node)} can be NULL{why}, and a row "
         f"without a key cannot be kept",
-        f"add WHERE {text} IS NOT NULL, or make it coalesce({text}, …)",
+        hint,
     )
 
 
-_MAYBE = (exp.Null, exp.Nullif, exp.Bracket, exp.Anonymous)
+_PARTS = (exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract, exp.JSONBExtractScalar)
+_MAYBE = (exp.Null, exp.Nullif, exp.Bracket, exp.Anonymous, *_PARTS)
 
 
 def _never_null(node: exp.Expr, sure: set[ColumnRef], shapes: set[str]) -> bool:
@@ -148,6 +152,6 @@ def _never_null(node: exp.Expr, sure: set[ColumnRef], shapes: set[str]) -> bool:
         )
     if isinstance(node, _MAYBE):
         return False
-    columns = [ColumnRef(part.table, part.name) for part in node.find_all(exp.Column)]
+    columns = {ColumnRef(part.table, part.name) for part in node.find_all(exp.Column)}
     inner = any(isinstance(part, (*_MAYBE, exp.Case, exp.Coalesce)) for part in node.walk())
-    return bool(columns) and not inner and set(columns) <= sure
+    return not inner and columns <= sure

@@ -8,10 +8,20 @@ from cdc.errors import ViewError
 from tests.shop import TABLES
 from views.definition import parse_view
 from views.maintained import MaintainedView, resolve_maintained
+from views.tables import TableColumn, TableVersion
+from views.types import INT4, PgType
+
+_PARCELS = TableVersion(
+    *("p" * 16, "public", "parcels"),
+    (TableColumn("id", INT4, False), TableColumn("payload", PgType("jsonb"), False)),
+    ("id",),
+)
 
 
 def view(sql: str, *key: str) -> MaintainedView:
-    return resolve_maintained(parse_view("v", "store", key, sql), TABLES)
+    return resolve_maintained(
+        parse_view("v", "store", key, sql), {**TABLES, _PARCELS.name: _PARCELS}
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,6 +56,7 @@ def view(sql: str, *key: str) -> MaintainedView:
         ("id", "select c.id, r.name, count(*) as n from customers c left join regions r "
                "on r.code = c.region group by c.id, r.code"),
         ("day", "select coalesce(day, '2000-01-01') as day, count(*) as n from orders group by 1"),
+        ("n", "select coalesce(customer_id, -1) as n, count(*) as total from orders group by 1"),
         ("big", "select id % 3 as big, count(*) as n from orders group by id % 3"),
         ("kind", "select case when paid then 1 else 2 end as kind, count(*) as n from orders "
                  "group by kind"),
@@ -115,6 +126,12 @@ def test_a_key_that_equalities_and_keys_settle_is_taken(key: str, sql: str) -> N
             "select nullif(id, 3) as a, count(*) as n from orders group by 1",
             "can be NULL",
             "IS NOT NULL",
+        ),
+        (
+            "city",
+            "select upper(payload ->> 'city') as city, count(*) as n from parcels group by 1",
+            "'city', line 1, column 8 can be NULL",
+            "or make it coalesce",
         ),
         ("id id", "select id, count(*) as n from orders group by id", "named twice", "once"),
         (
