@@ -12,6 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from views.average import divided
+from views.casts import way_to_text
 from views.nested import (
     Sort,
     array,
@@ -74,7 +75,8 @@ def _count(node: Any, filtered: str, scope: Scope) -> Term:
     if word:
         term = readable(term, argument, scope)
         if family(term.type) not in EQUAL:
-            scope.refuse(node, f"{term.type} values cannot be told apart here", "write ::text")
+            reason = f"{term.type} values cannot be told apart here"
+            scope.refuse(node, reason, way_to_text(term.type))
     return Term(f"count({word}{term.sql}){filtered}", INT8)
 
 
@@ -190,7 +192,8 @@ def _joined(node: exp.GroupConcat, where: str, scope: Scope, ties: Sequence[Sort
     listed = listing(node, node.this, scope, ties)
     separator = node.args.get("separator")
     if family(listed.value.type) != "text":
-        scope.refuse(node, f"{listed.value.type} is not text", "write ::text")
+        kind = listed.value.type
+        scope.refuse(node, f"{kind} is not text", way_to_text(kind))
     if not isinstance(separator, exp.Literal) or not separator.is_string:
         scope.refuse(node, "the separator has to be a literal")
     there = f"({listed.value.sql} IS NOT NULL)"

@@ -161,10 +161,15 @@ def _refuse(node: exp.Expr, scope: Scope, source: PgType, target: PgType) -> Non
     scope.refuse(node, f"a cast from {source} to {target} is not known to be exact", hint)
 
 
+def way_to_text(kind: PgType) -> str:
+    """What to write instead of a value of a type: a hint, empty where no cast to text is known."""
+    return "write ::text" if kind.name in _TEXT_FROM or kind.exact else ""
+
+
 def to_text(node: exp.Expr, scope: Scope, term: Term, target: PgType) -> Term:
     if term.type.name == "bpchar":
         return Term(f"rtrim({term.sql})", target)
-    if term.type.name not in _TEXT_FROM and not term.type.exact:
+    if not way_to_text(term.type):
         _refuse(node, scope, term.type, target)
     if term.type in (DATE, TIMESTAMP):
         return Term(_dated(term.sql), target)

@@ -13,7 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from views.arithmetic import absolute
-from views.casts import check_digits, to_text
+from views.casts import check_digits, to_text, way_to_text
 from views.operators import operands
 from views.terms import Scope, Term, adopt, cast, family, quote, readable
 from views.types import BOOL, DATE, FLOATS, INT4, INTEGERS, TEXT, TIMESTAMP, UNKNOWN, numeric
@@ -29,7 +29,7 @@ def texts(node: exp.Expr, scope: Scope, *parts: exp.Expr | None) -> list[str]:
             continue
         term = adopt(readable(scope.compile(part), part, scope), TEXT, part, scope)
         if family(term.type) != "text":
-            scope.refuse(node, f"{term.type} is not text", "write ::text")
+            scope.refuse(node, f"{term.type} is not text", way_to_text(term.type))
         found.append(term.sql)
     return found
 

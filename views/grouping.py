@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlglot import exp
 
 from views.aggregates import aggregate, or_empty
+from views.casts import way_to_text
 from views.clauses import Clause, clause, row_scope
 from views.nested import Sort, structure
 from views.operators import EQUAL, condition
@@ -27,7 +28,8 @@ def grouped_by(items: Iterable[exp.Expr], scope: Scope) -> tuple[Clause, ...]:
         if made.type.name != "bpchar":
             readable(Term(made.sql, made.type), item, scope)
             if family(made.type) not in EQUAL:
-                scope.refuse(item, f"{made.type} values are not grouped here", "write ::text")
+                reason = f"{made.type} values are not grouped here"
+                scope.refuse(item, reason, way_to_text(made.type))
         found.setdefault(made.shape, made)
     return tuple(found.values())
 

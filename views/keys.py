@@ -63,7 +63,7 @@ def _key(definition: ViewDefinition, name: str, node: exp.Expr, body: Body) -> C
         )
     made = clause(node.copy(), row_scope(definition.name, body.tables))
     if made.type.name in _NESTED:
-        raise ViewError(f"{where} is {made.type}, which cannot be looked up", "write ::text")
+        raise ViewError(f"{where} is {made.type}, which cannot be looked up", "take another column")
     return made
 
 

@@ -189,5 +189,5 @@ def unless_empty(sql: str) -> str:
 def array_type(node: exp.Expr, item: PgType, scope: Scope) -> PgType:
     """The type of an array of these."""
     if item.name == "array":
-        scope.refuse(node, "arrays of arrays are not known here", "write ::text")
+        scope.refuse(node, "arrays of arrays are not known here")
     return array_of(item)

@@ -162,9 +162,14 @@ def compared(node: exp.Expr, scope: Scope, *parts: exp.Expr) -> list[Term]:
 
 
 def ordered(node: exp.Expr, scope: Scope, term: Term) -> None:
-    if family(term.type) not in _ORDERED:
+    kind = family(term.type)
+    if kind in _ORDERED:
+        return
+    reason = f"the order of {term.type} values is not known here"
+    if kind in ("text", "enum"):
         reason = f"the order of {term.type} values is the database's own (collation, declaration)"
-        scope.refuse(node, reason, "compare with = or <> only")
+    compares = kind in EQUAL and isinstance(node, exp.Binary | exp.Between)
+    scope.refuse(node, reason, "compare with = or <> only" if compares else "")
 
 
 def distinct(prefix: str) -> Callable[[exp.Expr, Scope], Term]:

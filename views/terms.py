@@ -128,6 +128,12 @@ _FORMS = {
     "json": _JSON,
     "jsonb": _JSON,
 }
+_EXAMPLES = {
+    "date": "'2024-02-29'",
+    "timestamp": "'2024-02-29 12:00:00'",
+    "timestamptz": "'2024-02-29T12:00:00Z'",
+    "uuid": "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'",
+}
 
 
 def adopt(term: Term, target: PgType, node: exp.Expr, scope: Scope) -> Term:
@@ -143,8 +149,11 @@ def adopt(term: Term, target: PgType, node: exp.Expr, scope: Scope) -> Term:
     if target.name == "bool" and term.text in _BOOL:
         return Term(_BOOL[term.text], BOOL, term.text)
     form = _FORMS.get(target.name)
-    if form is None or not form.fullmatch(term.text):
-        scope.refuse(node, f"{term.text!r} is not a plain {target} literal")
+    if form is None:
+        scope.refuse(node, f"literals of type {target} are not known here")
+    if not form.fullmatch(term.text):
+        hint = f"write it like {example}" if (example := _EXAMPLES.get(target.name)) else ""
+        scope.refuse(node, f"{term.text!r} is not a plain {target} literal", hint)
     if target.name in ("uuid", "json", "jsonb"):
         return replace_type(term, target)
     if target.name == "numeric":
