@@ -26,13 +26,11 @@ class Standing(NamedTuple):
 
 def said(one: Standing, lsn: int) -> str:
     """What a view lacks, in words."""
-    has = "nobody can say how much it holds"
+    holds = ""
     if one.below is not None:
-        has = f"holds what was committed below {format_lsn(one.below)}"
-    return (
-        f"view {one.view} {has}, not yet all below {format_lsn(lsn)}: it lacks "
-        f"{one.lacks:,} record{'s' * (one.lacks != 1)}"
-    )
+        holds = f"holds what was committed below {format_lsn(one.below)} and "
+    records = f"{one.lacks:,} record{'s' * (one.lacks != 1)}"
+    return f"view {one.view} {holds}lacks {records} of what was committed below {format_lsn(lsn)}"
 
 
 def way_out(found: Sequence[Standing]) -> str:

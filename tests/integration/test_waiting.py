@@ -72,7 +72,7 @@ def test_a_view_is_waited_for_exactly(shop: Deployment, view: str) -> None:
         shop.captured()
         with pytest.raises(headwater.NotReachedError) as late:
             views.wait(view, lsn=lsn, timeout_s=0.5)
-        assert f"not yet all below {lsn}: it lacks 1 record: " in str(late.value)
+        assert f"lacks 1 record of what was committed below {lsn}: " in str(late.value)
         assert "headwater apply" in str(late.value)
 
         done = shop.run("wait", view, "--lsn", lsn, "--timeout", "0.5", "--json")
