@@ -15,6 +15,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
@@ -34,18 +36,20 @@ from jobs.naming import Names, live_state, namings_of
 from jobs.sinks.generations import Live
 from jobs.sinks.schema import check_names
 from jobs.state import Declaration, ViewState, declared, open_state, state_directory
-from jobs.turn import BUSY_S, is_free, taken_over, turn
+from jobs.turn import BUSY_S, is_kept, taken_over, turn
 from jobs.versions import Versions
 from views.definition import ViewDefinition
 from views.maintained import MaintainedView, resolve_view
 from views.naming import called_now, seen
 
+NOTHING_SHOWN: Final = Live(0, "")
+
 
 @dataclass(slots=True)
 class Built:
     """What came of a build. ``seconds`` of the steps that this run took. ``dead_letters`` rows of
-    the table are missing: they were too large for Kafka. ``applied``: somebody had the stream of
-    the generation that it took the place of, and keeps this one; None if there was none."""
+    the table are missing: they were too large for Kafka. ``applied``: somebody applied the
+    generation that it took the place of, or waited for this one; None if it is not live."""
 
     view: str
     generation: int
@@ -115,7 +119,7 @@ def _noted(kit: Kit, wanted: Declaration, offsets: Offsets) -> Generation:
     """A new generation, written down: above those that are known and what the store shows."""
     found, shown = kit.read(), _shown(kit, wanted)
     if not kit.new_history:
-        _refuse_to_forget(kit, found.live, shown)
+        refuse_to_forget(kit.name, kit.directory, found.live, shown)
     if shown.number and shown.number not in found.of:
         number = shown.number
         kit.step(f"what people read, generation {number}, is not known here: it stays as it is")
@@ -124,29 +128,32 @@ def _noted(kit: Kit, wanted: Declaration, offsets: Offsets) -> Generation:
     return begun
 
 
-def _refuse_to_forget(kit: Kit, live: Generation | None, shown: Live) -> None:
-    """A history may be in another store than the one that is declared now."""
+def refuse_to_forget(
+    view: str, directory: Path, live: Generation | None, shown: Live = NOTHING_SHOWN
+) -> None:
+    """Raises ``ViewError`` where history would end. It may be in another store than the one that
+    is declared now."""
     kept = shown.number if shown.history else 0
     if live is not None and live.declared.history:
-        state = open_state(state_directory(kit.directory, live.number), live.declared)
+        state = open_state(state_directory(directory, live.number), live.declared)
         kept = 0 if state.lost() else live.number
     if kept:
         raise ViewError(
-            f"view {kit.name} keeps history since its generation {kept} began, which no snapshot"
+            f"view {view} keeps history since its generation {kept} began, which no snapshot"
             " brings back: a new generation begins with the rows as they are now",
             "copy what has to stay; --new-history then builds it",
         )
 
 
 def _shown(kit: Kit, wanted: Declaration) -> Live:
-    """What the store shows people, number 0 for nothing. It may not be known here: the state was
-    lost, or is another host's. It must not be touched all the same."""
+    """What the store shows people. It may not be known here: the state was lost, or is another
+    host's. It must not be touched all the same."""
     stored = kit.stored(Generation(0, "noted", wanted))
     try:
         live = stored.live()
     finally:
         stored.close()
-    return live or Live(0, "")
+    return live or NOTHING_SHOWN
 
 
 def _start(kit: Kit, one: Generation) -> Generation:
@@ -202,8 +209,7 @@ def _follow(kit: Kit, one: Generation, built: Built, hold: bool) -> None:
             return
         _go_on(kit)
         began = time.monotonic()
-        if kit.read().live is not None:
-            built.applied = not is_free(kit.directory, "stream")
+        built.applied = is_kept(kit.directory)
         switch(kit, one.number, follower)
     built.live = True
     built.seconds["switch"] = time.monotonic() - began

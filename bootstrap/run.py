@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import structlog
 from pyspark.sql import SparkSession
 
-from bootstrap.build import Built, build
+from bootstrap.build import Built, build, refuse_to_forget
 from bootstrap.keep import clear, remove
 from bootstrap.kit import Kit
 from bootstrap.present import present
@@ -27,7 +27,7 @@ from jobs.faults import trace, translate
 from jobs.generations import Generations, read_generations
 from jobs.session import spark_session
 from jobs.state import declared, differing, view_directory
-from jobs.turn import BUSY_S, is_free, turn
+from jobs.turn import BUSY_S, is_kept, turn
 
 _POLL_S = 0.1
 
@@ -57,11 +57,14 @@ def build_views(
 ) -> tuple[list[Built], dict[str, HeadwaterError]]:
     """Build views side by side; what was built, and why the others were not.
 
-    Raises ``UsageError`` for a ``new`` view that is there, or one to build anew that is not.
+    Raises ``UsageError`` for a ``new`` view that is there, or one to build anew that is not, and
+    ``ViewError`` for one whose history would end, unless ``new_history`` is to begin.
     SIGTERM and SIGINT end it between two steps.
     """
     for name in names:
         _check_name(config, name, new)
+        if not new_history:
+            _check_history(config, name)
     stopping = threading.Event()
     built: dict[str, Built] = {}
     failed: dict[str, HeadwaterError] = {}
@@ -124,7 +127,7 @@ def roll_back(config: Config, name: str, to: int | None, teller: Teller) -> Roll
     ):
         with turn(kit.directory, "build", BUSY_S):
             settle_left(kit)
-            left, applied = kit.read().live, not is_free(kit.directory, "stream")
+            left, applied = kit.read().live, is_kept(kit.directory)
             switch(kit, kept[0].number)
         return RolledBack(
             kept[0].number,
@@ -167,6 +170,14 @@ def _check_name(config: Config, name: str, new: bool) -> None:
         raise UsageError(f"view {name} is there", f"`headwater view rebuild {name}` makes it anew")
     if not new and not found.of:
         raise UsageError(f"view {name} is not there yet", f"`headwater view create {name}`")
+
+
+def _check_history(config: Config, name: str) -> None:
+    """Before Spark starts; what a store alone knows of is asked when it has."""
+    directory = view_directory(config.apply.state, config.source.name, name)
+    found = read_generations(directory)
+    if found.building is None:
+        refuse_to_forget(name, directory, found.live)
 
 
 @contextmanager

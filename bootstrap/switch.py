@@ -26,6 +26,7 @@ from jobs.query import ViewQuery
 from jobs.sinks import open_sink
 from jobs.standing import settle
 from jobs.state import open_state, state_directory
+from jobs.stopped import forget
 from jobs.turn import taken_over
 
 _POLL_S: Final = 0.05
@@ -174,6 +175,7 @@ def _switch(kit: Kit, number: int, follower: Follower | None) -> None:
     found = kit.write(found.intending(number, mark))
     _asked(kit, target, lambda stored: stored.switch(number, target.mark))
     kit.write(found.switched(kit.now_s()))
+    forget([kit.directory])  # what ended the stream to another generation, or to none yet
     if at:
         with suppress(RetryableError):  # whoever applies it commits them first of all
             kit.broker.commit_group(view_group(kit.name), at)

@@ -134,7 +134,8 @@ class ViewRun:
                     f"view {self.name} is being built", f"run `headwater view rebuild {self.name}`"
                 )
             log.info("view_waits_for_its_turn", view=self.name)
-            self._let_go.wait(self._stopping)
+            with turn(self._directory, "waits", math.inf, ends):
+                self._let_go.wait(self._stopping)
 
     def _waits(self, at_most_s: float, holder: Holder | None) -> None:
         line: dict[str, Any] = {} if holder is None else holder._asdict()

@@ -3,6 +3,7 @@
 ``stream``  held by whoever applies the stream to the live generation, and for a switch
 ``build``   held by whoever builds, switches, repairs or drops generations
 ``asked``   held while the live generation is wanted of whoever applies the stream to it
+``waits``   held by whoever is to apply the stream as soon as that is given back, or built
 
 The file of a lock says who took it last, for whoever waits.
 """
@@ -20,7 +21,7 @@ from typing import Literal, NamedTuple
 
 from cdc.errors import ViewError
 
-Turn = Literal["stream", "build", "asked"]
+Turn = Literal["stream", "build", "asked", "waits"]
 BUSY_S = 5.0
 """How long another command of the same view is waited for."""
 _LET_GO_S = 100.0
@@ -87,6 +88,11 @@ def taken_over(directory: Path, wait_s: float) -> Iterator[None]:
     """
     with turn(directory, "asked", BUSY_S), turn(directory, "stream", max(wait_s, _LET_GO_S)):
         yield
+
+
+def is_kept(directory: Path) -> bool:
+    """Whether somebody applies the stream to the view, or is to as soon as it may."""
+    return not (is_free(directory, "stream") and is_free(directory, "waits"))
 
 
 def is_free(directory: Path, which: Turn) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,12 +14,13 @@ from bootstrap import switch as switching
 from bootstrap.build import build
 from bootstrap.kit import Kit
 from bootstrap.switch import switch
-from cdc.errors import HeadwaterError, RetryableError
+from cdc.errors import HeadwaterError, RetryableError, ViewError
 from cdc.topics import view_group
 from jobs.apply import apply_views
 from jobs.columns import columns_of
 from jobs.generations import Generations
 from jobs.sinks import open_sink
+from jobs.stopped import noted, stopped
 from jobs.turn import turn
 from jobs.versions import read_versions
 from tests.bootstraps import ALL, Setting
@@ -54,6 +56,20 @@ def test_a_view_is_built_from_a_snapshot_though_kafka_has_no_history(setting: Se
     table.delete(6)
     setting.apply_now()
     assert setting.shown() == setting.expected()
+
+
+def test_what_had_ended_a_view_before_it_was_built_is_told_no_more(cached: Setting) -> None:
+    cached.table.write(*rows(3, "a"))
+    directory = cached.kit().directory
+    stream = turn(directory, "stream", 0)
+    with suppress(ViewError), stream, noted(directory, cached.view, lambda: False):
+        raise ViewError("its SQL was refused")
+    assert stopped(directory) is not None
+    built = build(cached.kit())
+    assert stopped(directory) is None
+    assert built.applied is False  # and this is told
+    with turn(directory, "waits", 0):
+        assert build(cached.kit()).applied
 
 
 def test_a_rebuilt_view_is_another_and_the_old_one_can_come_back(setting: Setting) -> None:

@@ -27,7 +27,7 @@ class Away:
     def __init__(self, *_: object) -> None:
         Away.tries += 1
 
-    def start(self, available_now: bool) -> None:
+    def start(self, *_: object) -> None:
         raise RetryableError("the store is away")
 
     def stop(self, hurries: object) -> None:
