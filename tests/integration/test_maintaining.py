@@ -1,16 +1,26 @@
-"""Views over mirrors, batch by batch, are equal to their SQL over the tables.
+"""Views, batch by batch, are equal to their SQL in PostgreSQL over tables of the same rows.
 
 A few random seeds; ``python -m tests.maintenance --spark`` runs as many as one likes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
-from tests.maintenance.mirrored import Mirrored, broken_history, plain_history, set_back_history
+from tests.maintenance.histories import (
+    Keeping,
+    broken_history,
+    plain_history,
+    set_back_history,
+)
+from tests.maintenance.kept import Connection
+from tests.maintenance.mirrored import Mirrored
+from tests.maintenance.projected import Projected
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,21 +29,34 @@ _SEEDS = 3
 _BATCHES = 3
 
 
-@pytest.fixture(params=range(_SEEDS))
-def kept(request: pytest.FixtureRequest, quickly: SparkSession, tmp_path: Path) -> Mirrored:
-    print(f"seed {request.param}")
-    return Mirrored(quickly, tmp_path, request.param)
+@pytest.fixture(scope="module")
+def connection(postgres: str) -> Iterator[Connection]:
+    with psycopg.connect(postgres) as conn:
+        yield conn
+        conn.rollback()
 
 
-def test_a_view_is_what_its_sql_says_after_every_batch(kept: Mirrored) -> None:
+@pytest.fixture(params=[(kind, n) for n in range(_SEEDS) for kind in (Projected, Mirrored)],
+                ids=lambda of: f"{of[0].__name__}-{of[1]}")  # fmt: skip
+def kept(
+    request: pytest.FixtureRequest, quickly: SparkSession, tmp_path: Path, connection: Connection
+) -> Keeping:
+    kind, seed = request.param
+    print(f"seed {seed}")
+    if kind is Projected:
+        return Projected(quickly, seed, connection)
+    return Mirrored(quickly, tmp_path, seed, connection)
+
+
+def test_a_view_is_what_its_sql_says_after_every_batch(kept: Keeping) -> None:
     plain_history(kept, _BATCHES)
 
 
-def test_whatever_was_killed_or_comes_again_the_view_is_what_its_sql_says(kept: Mirrored) -> None:
+def test_whatever_was_killed_or_comes_again_the_view_is_what_its_sql_says(kept: Keeping) -> None:
     broken_history(kept, _BATCHES)
 
 
 def test_a_store_that_was_set_back_is_as_before_when_all_since_has_come_again(
-    kept: Mirrored,
+    kept: Keeping,
 ) -> None:
     set_back_history(kept, _BATCHES)

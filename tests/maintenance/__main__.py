@@ -1,7 +1,8 @@
 """``python -m tests.maintenance``: seeds of views and histories.
 
 The rule alone, on a PostgreSQL of its own; with ``--spark`` what applies it: mirrors, Spark, kills,
-batches that come again, and stores that were set back.
+batches that come again, and stores that were set back, for a view of several tables and one of one
+table each, beside what their SQL gives in that PostgreSQL. One seed: ``--first N --seeds 1``.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -24,8 +27,11 @@ from jobs.session import open_session
 from stack import servers
 from stack.jars import jars
 from stack.java import find_java
-from tests.maintenance.kept import Kept, history
-from tests.maintenance.mirrored import Mirrored, broken_history, plain_history, set_back_history
+from tests.maintenance.declared import REFUSED
+from tests.maintenance.histories import broken_history, plain_history, set_back_history
+from tests.maintenance.kept import Connection, Kept, history
+from tests.maintenance.mirrored import Mirrored
+from tests.maintenance.projected import Projected
 from tests.spark import quick
 from views.maintenance import key_queries
 
@@ -61,24 +67,49 @@ def _options() -> argparse.ArgumentParser:
 
 def _run(home: Path, seeds: range, said: TextIO) -> tuple[list[int], str]:
     """Failed seeds, and what was seen."""
-    failures: list[int] = []
     seen: Counter[str] = Counter()
+    with _postgres(home) as conn:
+
+        def one(seed: int) -> None:
+            _count(seen, history(conn, seed))
+            conn.rollback()
+
+        failures = _failures(seeds, one, said)
+    return failures, f"{_sorted(seen)}, {_drawn_again()}"
+
+
+def _failures(seeds: range, one: Callable[[int], None], said: TextIO) -> list[int]:
+    found: list[int] = []
+    for seed in seeds:
+        try:
+            one(seed)
+        except Exception as error:
+            found.append(seed)
+            told = str(error) if isinstance(error, AssertionError) else ""
+            told = told or traceback.format_exc()
+            print(f"seed {seed}: {told}", file=said, flush=True)
+        else:
+            print(f"seed {seed}: equal", file=said, flush=True)
+    return found
+
+
+def _drawn_again() -> str:
+    return f"refused and drawn again: {_sorted(REFUSED)}"
+
+
+def _sorted(counter: Counter[str]) -> str:
+    return str(dict(sorted(counter.items())))
+
+
+@contextmanager
+def _postgres(home: Path) -> Iterator[Connection]:
     try:
         dsn = servers.start(home / "stack", ["postgres"]).postgres_dsn
         with psycopg.connect(dsn) as conn:
-            for seed in seeds:
-                try:
-                    kept = history(conn, seed)
-                except (AssertionError, psycopg.Error) as error:
-                    failures.append(seed)
-                    print(f"seed {seed}: {error}", file=said, flush=True)
-                else:
-                    _count(seen, kept)
-                    print(f"seed {seed}: equal", file=said, flush=True)
-                conn.rollback()
+            yield conn
+            conn.rollback()
     finally:
         servers.purge(home / "stack")
-    return failures, str(dict(sorted(seen.items())))
 
 
 def _count(seen: Counter[str], kept: Kept) -> None:
@@ -86,12 +117,11 @@ def _count(seen: Counter[str], kept: Kept) -> None:
     seen[f"{len(body.tables)} tables"] += 1
     seen["groups"] += body.group is not None
     seen["beside"] += any(query.beside for query in key_queries(kept.view))
-    seen["with rows at the end"] += bool(kept.held())
+    seen["with rows at the end"] += bool(kept.rows_at_the_end())
 
 
 def _run_spark(home: Path, seeds: range, said: TextIO) -> tuple[list[int], str]:
     """Failed seeds, and how long one took."""
-    failures: list[int] = []
     began = time.monotonic()
     settings = {
         "spark.sql.warehouse.dir": f"{home}/warehouse",
@@ -100,21 +130,21 @@ def _run_spark(home: Path, seeds: range, said: TextIO) -> tuple[list[int], str]:
     }
     find_java()
     spark = open_session("local[2]", settings, jars("spark"), "headwater-maintenance")
-    with quick(spark):
-        for seed in seeds:
+    with quick(spark), _postgres(home) as conn:
+
+        def one(seed: int) -> None:
             of_seed = home / str(seed)
             try:
-                plain_history(Mirrored(spark, of_seed / "plain", seed), _BATCHES)
-                broken_history(Mirrored(spark, of_seed / "broken", seed), _BATCHES)
-                set_back_history(Mirrored(spark, of_seed / "set-back", seed), _BATCHES)
-            except Exception as error:
-                failures.append(seed)
-                print(f"seed {seed}: {error!r}", file=said, flush=True)
-            else:
-                print(f"seed {seed}: equal", file=said, flush=True)
-            shutil.rmtree(of_seed, ignore_errors=True)
+                for run in (plain_history, broken_history, set_back_history):
+                    run(Projected(spark, seed, conn), _BATCHES)
+                    run(Mirrored(spark, of_seed / run.__name__, seed, conn), _BATCHES)
+            finally:
+                shutil.rmtree(of_seed, ignore_errors=True)
+
+        failures = _failures(seeds, one, said)
     spark.stop()
-    return failures, f"{(time.monotonic() - began) / max(len(seeds), 1):.1f} s a seed"
+    took = (time.monotonic() - began) / max(len(seeds), 1)
+    return failures, f"{took:.1f} s a seed, {_drawn_again()}"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,46 @@
+"""Processes that end before or behind one of the writes of an attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from jobs.mirrors import maintainer
+from jobs.mirrors.attempts import write_attempts
+from jobs.mirrors.mirror import Mirror
+from jobs.mirrors.touched import TouchedKeys
+from tests.recording import RecordingSink
+
+
+class KilledError(BaseException):
+    """The process is gone."""
+
+
+@contextmanager
+def dying(random: Random, sink: RecordingSink, at_most: int = 6) -> Iterator[None]:
+    """At one of the first writes; raises ``KilledError`` there."""
+    left, behind = random.randint(1, at_most), random.random() < 0.5
+
+    def fatal(real: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **more: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left == 0 and not behind:
+                raise KilledError
+            answer = real(*args, **more)
+            if left == 0:
+                raise KilledError
+            return answer
+
+        return run
+
+    with (
+        patch.object(Mirror, "append", fatal(Mirror.append)),
+        patch.object(TouchedKeys, "keep", fatal(TouchedKeys.keep)),
+        patch.object(sink, "apply", fatal(sink.apply)),
+        patch.object(maintainer, "write_attempts", fatal(write_attempts)),
+    ):
+        yield
