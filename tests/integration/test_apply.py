@@ -6,7 +6,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +17,7 @@ from cdc.protocol.relation import Relation
 from cdc.topics import view_group
 from jobs.apply import apply_views
 from jobs.schema import PLACEHOLDER
+from jobs.sinks import Batch
 from tests.events import delete, event, snapshot, truncate
 from tests.recording import RecordingSink, apply_now, configured
 from tests.waiting import wait_until
@@ -86,6 +87,31 @@ def test_memory_is_shared_by_the_views_that_are_applied(
     assert asked == [1]
     assert apply_now(spark, config, v=sink, idle=RecordingSink()) == {}
     assert asked[1:] == [2, 2]
+
+
+def test_each_view_has_a_pool_of_its_own_in_a_fair_session(
+    spark: SparkSession, log: Log, tmp_path: Path
+) -> None:
+    """So the many tasks of one do not keep those of another waiting until the last is done."""
+    context: Any = spark.sparkContext
+    scheduler = context._jsc.sc()
+    assert scheduler.getSchedulingMode().toString() == "FAIR"
+    views = [f"{log.source}_{name}" for name in ("first", "second", "third")]
+    config = configured(log, tmp_path, **dict.fromkeys(views, "select * from t"))
+    pools: dict[str, str | None] = {}
+
+    def note(batch: Batch) -> None:
+        pools[batch.view] = context.getLocalProperty("spark.scheduler.pool")
+
+    assert not any(scheduler.getPoolForName(view).isDefined() for view in views)
+    log.write(*(v1(1, i, row(i, "a")) for i in range(1, 9)))
+    sinks = {view: RecordingSink(before_apply=note) for view in views}
+    assert apply_now(spark, config, **sinks) == {}
+    assert pools == {view: view for view in views}
+    for view in views:  # it is there when tasks were put into it
+        pool = scheduler.getPoolForName(view).get()
+        assert pool.parent().schedulingMode().toString() == "FAIR"
+        assert len(sinks[view].values()) == 8
 
 
 def test_changes_reach_a_running_view_and_its_offsets_the_group(
