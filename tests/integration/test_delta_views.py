@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaProtocolError
 
 from bootstrap.build import build
 from bootstrap.switch import switch
@@ -17,9 +19,10 @@ from cdc.protocol.relation import Column, Relation
 from jobs.apply import apply_views
 from jobs.retrying import names, retry
 from jobs.schema import PLACEHOLDER
+from jobs.sinks.writing import DRIVER_ROWS
 from tests.bootstraps import Setting
 from tests.events import Record, delete, event, snapshot, truncate
-from tests.written import INT4, INT8, V2, Log, row, v2
+from tests.written import INT4, INT8, V1, V2, Log, row, v1, v2
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -182,3 +185,30 @@ def test_wider_types_and_more_columns_are_applied_and_others_stop_that_view_alon
     assert sorted(failed) == ["kept", "v"]
     assert "id bigint, n bigint, more int; view: id bigint, n int, more int" in str(failed["v"])
     assert held(quickly, tmp_path, "other", "id") == [(1,), (2,), (9,), (1 << 41,)]
+
+
+def test_a_table_without_deletion_vectors_is_read_by_whoever_does_not_know_them(
+    quickly: SparkSession, log: Log, tmp_path: Path
+) -> None:
+    """Also behind updates and deletes: of few rows, and of more than the driver merges."""
+    sql = {"sql": "select id, body from t"}
+    config = configured(log, tmp_path, v={**sql, "deletion_vectors": False}, marked=sql)
+    log.describe(V1)
+    log.write(*(v1(1, i, row(i, "first")) for i in range(DRIVER_ROWS + 100)))
+    assert apply_now(quickly, config) == {}
+    log.write(v1(2, 1, row(1, "few"), "u"), *delete(2, 2, row(2, None), V1.schema_id()))
+    assert apply_now(quickly, config) == {}
+    log.write(*(v1(3, i, row(i, "many"), "u") for i in range(100, DRIVER_ROWS + 100)))
+    log.write(*delete(4, 1, row(3, None), V1.schema_id()))
+    assert apply_now(quickly, config) == {}
+    expected = {i: "first" if i < 100 else "many" for i in range(DRIVER_ROWS + 100)} | {1: "few"}
+    del expected[2], expected[3]
+    assert dict(held(quickly, tmp_path, "v", "id", "body")) == expected
+    plain, marked = (DeltaTable(str(tmp_path / "lake" / view)) for view in ("v", "marked"))
+    features = plain.protocol().reader_features or []
+    assert "deletionVectors" not in features
+    assert plain.metadata().configuration["delta.enableDeletionVectors"] == "false"
+    read = plain.to_pyarrow_table(columns=["id", "body"]).to_pylist()
+    assert {one["id"]: one["body"] for one in read} == expected
+    with pytest.raises(DeltaProtocolError, match="deletionVectors"):
+        marked.to_pyarrow_table()  # it is those that it does not know
