@@ -141,6 +141,9 @@ def test_views_go_on_or_stop_alone_with_the_reason_and_a_rebuild_makes_them_equa
             shop.execute(MADE_ANEW, ANOTHER_TYPE)
             done(shop, "table", "add", "public.anew")
             done(shop, "table", "add", "public.typed")
+            # Marks, and so `wait`, count what capture has sent: this stands behind the rows that
+            # `table add` sent, in each partition.
+            shop.execute("update anew set a = a + 1")
             ended |= _stopped(shop, apply, SCHEMAS)
             _equal(shop, *(VIEWS.keys() - ended.keys()))
             _told(ended)
