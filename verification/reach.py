@@ -96,6 +96,8 @@ def wait_until_applied(
         return lacking
 
     ends = _published(mark, lsn, deadline, on_wait, on_pause)
+    topics = list({topic: None for of_view in views.values() for topic in of_view})
+    ends = asked(partial(_with_added, broker, ends, topics))
     left = dict(views)
     while True:
         lacking = asked(partial(lacked, left))
@@ -104,6 +106,13 @@ def wait_until_applied(
         on_lacking(lacking)
         left = {view: left[view] for view in lacking}
         _wait(*_said(lacking), deadline, on_wait, lacking)
+
+
+def _with_added(broker: Broker, ends: Offsets, topics: Sequence[str]) -> Offsets:
+    """Where topics end, also those that capture has sent nothing to: they hold the rows that
+    ``table add`` brought, which no mark tells of."""
+    added = broker.partitions([topic for topic in topics if topic not in ends])
+    return {**ends, **broker.end_offsets(list(added))} if added else ends
 
 
 def _answered(
@@ -189,7 +198,8 @@ def applied_below(broker: Broker, source: str, view: str, topics: Sequence[str])
     if mark is None:
         return None
     oldest, reached = broker.beginning_offsets(topics), mark.confirmed
-    for one in unapplied({topic: mark.offsets.get(topic, {}) for topic in topics}, committed):
+    ends = _with_added(broker, mark.offsets, topics)
+    for one in unapplied({topic: ends.get(topic, {}) for topic in topics}, committed):
         start = oldest[one.topic][one.partition]
         if one.at is None or one.at < start:
             return None

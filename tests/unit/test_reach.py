@@ -50,6 +50,9 @@ class LogInMemory(Broker):
         self._answer()
         return {t: at for t, at in self.groups.get(group, {}).items() if t in topics}
 
+    def partitions(self, topics: Sequence[str]) -> dict[str, int]:
+        return {topic: 1 for topic in topics if topic in self.records}
+
     def end_offsets(self, topics: Sequence[str]) -> Offsets:
         self._answer()
         return {topic: {0: len(self.records[topic])} for topic in topics}
@@ -79,6 +82,18 @@ def wait(log: LogInMemory, lsn: int, *views: str, timeout_s: float = 0.0) -> lis
 def test_a_view_without_a_change_is_there_with_the_mark() -> None:
     log = LogInMemory()
     log.mark(100)
+    assert wait(log, 100) == []
+    assert applied_below(log, "s", "v", [TABLE]) == 100
+
+
+def test_rows_of_a_table_that_was_added_have_to_be_applied_though_no_mark_tells_of_them() -> None:
+    log = LogInMemory()
+    log.records[PROGRESS].append(Mark(100, {}, "1", 1, "db", "slot").encode(0))
+    log.change(50)
+    with pytest.raises(NotReachedError, match=r"view v to apply s.public.t-0: .* nothing"):
+        wait(log, 100)
+    assert applied_below(log, "s", "v", [TABLE]) is None
+    log.apply("v", 1)
     assert wait(log, 100) == []
     assert applied_below(log, "s", "v", [TABLE]) == 100
 
