@@ -155,7 +155,7 @@ class Expressions:
 
     def _cast(self, depth: int) -> str:
         kind = self._one("int", "number", "bool", "date", "timestamp", "uuid")
-        # Known to differ: coalesce(n, 0)::text is '0' in PostgreSQL, '0.00' in the store.
+        # Of what is computed it is refused where values have digits of their own: coalesce(n, 0).
         return f"({self._leaf(kind) if kind == 'number' else self.of(kind, depth)})::text"
 
     def _parts(self) -> list[str]:

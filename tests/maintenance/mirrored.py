@@ -136,7 +136,7 @@ def _folded(table: TableVersion, mirror: Mirror, changes: list[dict[str, Any]]) 
         for name, value in zip(names, values, strict=True):
             keep = not change["gone"] or name in table.key
             columns[name].append(value if keep else None)
-    schema = to_arrow_schema(mirror.columns)
+    schema = to_arrow_schema(mirror.columns, timezone="UTC")
     arrays = [pa.array(columns[field.name], field.type) for field in schema]
     made = pa.table(arrays, schema=schema)
     gone = [change["gone"] for change in changes]
