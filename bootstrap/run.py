@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ from bootstrap.taken import TableSnapshots
 from cdc.config import Config
 from cdc.errors import HeadwaterError, UsageError
 from cdc.kafka.broker import Broker
+from cdc.stopping import told_to_stop
 from jobs.faults import trace, translate
 from jobs.generations import Generations, read_generations
 from jobs.session import spark_session
@@ -65,10 +65,10 @@ def build_views(
         _check_name(config, name, new)
         if not new_history:
             _check_history(config, name)
-    stopping = threading.Event()
     built: dict[str, Built] = {}
     failed: dict[str, HeadwaterError] = {}
     with spark_session(config) as spark:
+        stopping = told_to_stop()  # after Spark, which takes SIGINT for itself
 
         def run(name: str) -> None:
             try:
@@ -83,8 +83,6 @@ def build_views(
             finally:
                 teller.done(name)
 
-        for number in (signal.SIGTERM, signal.SIGINT):  # after Spark, which takes SIGINT for itself
-            signal.signal(number, lambda *_: stopping.set())
         threads = [threading.Thread(target=partial(run, name), name=name) for name in names]
         for thread in threads:
             thread.start()

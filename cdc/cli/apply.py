@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from typing import Annotated
 
 import typer
@@ -48,6 +46,7 @@ def apply(
       headwater apply --master spark://host:7077
     """
     from cdc.logs import configure
+    from cdc.stopping import told_to_stop
     from jobs.apply import apply_views, chosen
     from jobs.session import spark_session
     from jobs.state import view_directory
@@ -57,11 +56,9 @@ def apply(
     names = chosen(config, views or [])
     json_lines = json_logs or not sys.stderr.isatty()
     configure(json_lines)
-    stopping = threading.Event()
     forget(view_directory(config.apply.state, config.source.name, name) for name in names)
     with spark_session(config) as spark:
-        for number in (signal.SIGTERM, signal.SIGINT):  # after Spark, which takes SIGINT for itself
-            signal.signal(number, lambda *_: stopping.set())
+        stopping = told_to_stop()  # after Spark, which takes SIGINT for itself
         failed = apply_views(spark, config, names, stopping, available_now)
     for fault in dict.fromkeys(str(error) for error in failed.values()):
         print_error(fault)  # once, though it ended several views

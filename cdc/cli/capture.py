@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,20 +46,11 @@ def capture(
     from cdc.capture.memory import keep_freed_memory
     from cdc.cli.signals import Listener
     from cdc.logs import configure
+    from cdc.stopping import told_to_stop
 
     config = configured(ctx)
     configure(json_lines=json_logs)
-    stopping = threading.Event()
-
-    def stop(*_: object) -> None:
-        if not stopping.is_set():
-            stopping.set()
-            forced = threading.Timer(_STOP_S, _end)
-            forced.daemon = True
-            forced.start()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+    stopping = told_to_stop(_force)
     keep_freed_memory()
     run = Capture(config, version("headwater"))
     listener = Listener(config, config_path(ctx)) if config.capture.signals else None
@@ -78,6 +68,12 @@ def capture(
         if listener is not None:
             listener.close()
         run.close()
+
+
+def _force() -> None:
+    forced = threading.Timer(_STOP_S, _end)
+    forced.daemon = True
+    forced.start()
 
 
 def _end() -> None:
