@@ -56,6 +56,8 @@ _LOCAL = {
     # It waits for each stage to plan the next one, which pays for large ones: without it, and
     # without a copy of the source (jobs/sinks/transactions.py), 1.8 s became 1.4.
     "spark.sql.adaptive.enabled": "false",
+    # A busy machine ends no view: slow is no fault.
+    "spark.sql.broadcastTimeout": "-1",
     # Delta reads a table's state in so many tasks, at every version: with its own 50 3.5 s, so 1.8.
     "spark.databricks.delta.snapshotPartitions": "2",
 }
