@@ -24,6 +24,12 @@ _TEXT = ("text", "varchar")
 # Types whose events carry what a cast to text gives: not bpchar, inet, interval or time.
 _AS_TEXT = {*STRINGS, *INTEGERS, "oid", "uuid", "enum", "json", "jsonb"}
 _SAME = {("float4", "float8"), ("oid", "int8"), ("text", "json"), ("varchar", "json")}
+# The last day that Arrow writes as text; delta-rs ends at 262142. PostgreSQL has later ones.
+_LAST_DAY = "+32767-12-31"
+_LAST = {
+    "date": _LAST_DAY,
+    **dict.fromkeys(("timestamp", "timestamp_ntz"), f"{_LAST_DAY}T23:59:59.999999"),
+}
 # Types whose values never leave the row: TOAST cannot leave them out.
 _INLINE = {*INTEGERS, "oid", "float4", "float8", "bool", "date", "timestamp", "timestamptz", "uuid"}
 
@@ -40,9 +46,12 @@ def parsed(text: Column, kind: PgType) -> Column:
         return text
     if kind.name == "bytea":
         return F.unbase64(text)
-    if kind.name in ("date", "timestamp"):
+    if target not in _LAST:
+        return text.try_cast(target)
+    if target != "timestamp":
         text = F.rtrim(text, F.lit("Z"))
-    return text.try_cast(target)
+    value, usual = text.try_cast(target), text.substr(5, 1) == "-"
+    return F.when(usual | (value <= F.lit(_LAST[target]).cast(target)), value)
 
 
 def checked(text: Column, kind: PgType, otherwise: Column) -> Column:

@@ -211,10 +211,14 @@ def test_times_outside_of_pythons_years_are_text(store: Store, open_feed: OpenFe
     columns = columns.add("at", TimestampType()).add("on", DateType())
     feed = open_feed(store, columns)
     rows = feed.spark.sql(
-        "select 1L as id, timestamp'12024-02-29 12:00:00.5Z' as at, date'-0044-03-15' as on,"
-        f" false as __deleted, {LSN}L as __commit_lsn, 1L as __ordinal,"
+        f"select *, false as __deleted, {LSN}L as __commit_lsn, 1L as __ordinal,"
         " cast(array() as array<string>) as __unchanged, current_timestamp() as __committed_at"
+        " from values"
+        " (1L, timestamp'12024-02-29 12:00:00.5Z', date'-0044-03-15'),"
+        " (2L, timestamp'+32767-12-31 23:59:59.999999Z', date'+32767-12-31') as t(id, at, on)"
     )
-    feed.sink.apply(rows, feed.batch(1, 1))
-    expected = {"id": 1, "at": "+12024-02-29T12:00:00.500000Z", "on": "-0044-03-15"}
-    assert feed.rows()[(1,)].values == expected
+    feed.sink.apply(rows, feed.batch(2, 1))
+    odd = {"id": 1, "at": "+12024-02-29T12:00:00.500000Z", "on": "-0044-03-15"}
+    last = {"id": 2, "at": "+32767-12-31T23:59:59.999999Z", "on": "+32767-12-31"}
+    found = {key: of.values for key, of in feed.rows().items()}
+    assert found == {(1,): odd, (2,): last}

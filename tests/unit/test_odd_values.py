@@ -45,6 +45,8 @@ class TextSink(RecordingSink):
         (PgType("timestamp"), "-0043-03-15T12:00:00"),
         (DATE, "-0043-03-15"),
         (DATE, "+12000-01-01"),
+        (TIMESTAMPTZ, "+32767-12-31T23:59:59.999999Z"),  # the last ones that are held
+        (DATE, "+32767-12-31"),
     ],
     ids=str,
 )

@@ -260,8 +260,13 @@ def test_timestamptz_is_an_instant(spark: SparkSession) -> None:
     ("base", "typmod", "element", "form"),
     [
         ("date", -1, None, "infinity"),
+        ("date", -1, None, "+32768-01-01Z"),
+        ("date", -1, None, "+5874897-12-31Z"),
+        ("timestamp", -1, None, "+32768-01-01T00:00:00Z"),
+        ("timestamptz", -1, None, "+294276-12-31T23:59:59.999999Z"),
         ("numeric", (10 << 16 | 2) + 4, None, "NAN"),
         ("array", -1, "date", ["infinity"]),
+        ("array", -1, "date", ["2024-02-29Z", "+32768-01-01Z"]),
         ("array", -1, "text", [["a", "b"], ["c", "d"]]),
         ("array", -1, "text", [[["a"]]]),
         ("array", -1, "int4", [[1, 2]]),
