@@ -18,7 +18,7 @@ NOTE = "stopped.json"
 
 
 class Stopped(NamedTuple):
-    """The fault that ended the stream to a generation; ``at`` is UTC."""
+    """The fault that ended the stream to a generation, and what to do; ``at`` is UTC."""
 
     generation: int
     at: str
@@ -39,7 +39,7 @@ def noted(directory: Path, view: str, unless: Callable[[], bool]) -> Iterator[No
         passes = any(isinstance(one, RetryableError) for one in (fault, error.__cause__))
         if not (unless() or passes):
             with suppress(OSError, HeadwaterError):  # of the note, which is not what is told here
-                _keep(directory, fault)
+                _keep(directory, view, fault)
         raise
 
 
@@ -49,10 +49,11 @@ def forget(directories: Iterable[Path]) -> None:
         (directory / NOTE).unlink(missing_ok=True)
 
 
-def _keep(directory: Path, fault: HeadwaterError) -> None:
+def _keep(directory: Path, view: str, fault: HeadwaterError) -> None:
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     number = read_generations(directory).live_number
-    note = Stopped(number, now, fault.message, fault.hint)
+    hint = fault.hint or f"mend that, then `headwater apply {view}`"
+    note = Stopped(number, now, fault.message, hint)
     write_document(directory / NOTE, note._asdict())
 
 

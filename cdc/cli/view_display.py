@@ -45,8 +45,7 @@ def stopped_by(config: Config, name: str) -> dict[str, str] | None:
     note = stopped(view_directory(config.apply.state, config.source.name, name))
     if note is None:
         return None
-    hint = note.hint or f"mend that, then `headwater apply {name}`"
-    return {"at": note.at, "fault": note.fault, "hint": hint}
+    return {"at": note.at, "fault": note.fault, "hint": note.hint}
 
 
 def _generation(one: Generation, directory: Path) -> dict[str, Any]:

@@ -48,8 +48,7 @@ def _stopped(config: Config, name: str) -> Iterator[Finding]:
     from jobs.stopped import stopped
 
     if note := stopped(view_directory(config.apply.state, config.source.name, name)):
-        hint = note.hint or f"mend that, then `headwater apply {name}`"
-        yield Finding("warning", f"view {name}", f"stopped at {note.at}: {note.fault}", hint)
+        yield Finding("warning", f"view {name}", f"stopped at {note.at}: {note.fault}", note.hint)
 
 
 def _as_followed(
