@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import json
+import signal
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import pyarrow as pa
-import redis
-from deltalake import DeltaTable, QueryBuilder
 
 from jobs.offsets import MANY_RECORDS
 from stack.guardian import Guardian
 from stack.jars import jars
-from stack.process import kill
+from stack.process import descendants, kill, send
+from stack.servers import Endpoints
+from tests.executed import Kept, Work, every_store
 from tests.proxy import Proxy, proxied
 from tests.spark_cluster import HOME, LOCAL, ROOT, Cluster, standalone
 from tests.waiting import wait_until
-from tests.written import V1, Log, row, v1
 
 ROWS = MANY_RECORDS + 1_000
 """Of a batch: executors write its rows, from Python."""
+SECOND = "confidential"
+"""The body of rows in the second batch. No log may have it."""
 LIMIT_S = 900.0
 _HEADWATER = (sys.executable, "-c", "from cdc.cli.app import main; main()")
 _SUBMIT = str(HOME / "bin" / "spark-submit")
@@ -34,23 +33,21 @@ _CONFIG = """
 [source]
 name = "{source}"
 dsn = "dbname=unused"
-tables = ["public.t"]
+tables = ["public.of_*"]
 [kafka]
 bootstrap_servers = "{kafka}"
-[stores.cache]
+[stores.redis]
 kind = "redis"
 url = "{redis}"
-[stores.lake]
+[stores.opensearch]
+kind = "opensearch"
+url = "{opensearch}"
+[stores.postgres]
+kind = "postgres"
+dsn = "{postgres}"
+[stores.delta]
 kind = "delta"
 path = "./lake"
-[views.{source}_cache]
-store = "cache"
-key = ["id"]
-sql = "select id, body from t"
-[views.{source}_lake]
-store = "lake"
-key = ["id"]
-sql = "select id, body from t"
 [apply]
 state = "./state"
 [apply.spark]
@@ -63,54 +60,95 @@ state = "./state"
 "spark.ui.enabled" = "false"
 "spark.sql.shuffle.partitions" = "2"
 "spark.sql.adaptive.enabled" = "false"
+"spark.sql.execution.arrow.maxRecordsPerBatch" = "500"   # many writes of each executor
 "spark.databricks.delta.snapshotPartitions" = "2"
 "spark.eventLog.enabled" = "true"
 "spark.eventLog.rolling.enabled" = "false"
 "spark.eventLog.compress" = "false"
 "spark.eventLog.dir" = "{events}"
 """
+_VIEW = """
+[views.{{source}}_{store}]
+store = "{store}"
+key = ["id"]
+sql = "select id, body from of_{store}"
+"""
+
+
+def _config(stores: Iterable[str]) -> str:
+    return _CONFIG + "".join(_VIEW.format(store=store) for store in stores)
+
+
+@contextmanager
+def _slowed(direct: Mapping[str, str]) -> Iterator[tuple[dict[str, str], list[Proxy]]]:
+    """The addresses of servers behind proxies, which can be slowed."""
+    with ExitStack() as opened:
+        behind = {name: opened.enter_context(proxied(at)) for name, at in direct.items()}
+        addresses = {name: address for name, (address, _) in behind.items()}
+        yield addresses, [proxy for _, proxy in behind.values()]
 
 
 def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are_killed(
-    tmp_path: Path, kafka: str, redis_server: str, source_name: str, guardian: Guardian
+    tmp_path: Path, servers: Endpoints, store_database: str, source_name: str, guardian: Guardian
 ) -> None:
-    """Twice a batch that executors write, of both views at once. In the second one executor is
-    killed when part of its rows are in the store, and then the other one, too."""
-    log, events, file = Log(kafka, source_name), tmp_path / "events", tmp_path / "headwater.toml"
+    """Twice a batch that executors write, into every store. In the second one, store by store, all
+    of them are killed when part of what they write is there."""
+    events, file = tmp_path / "events", tmp_path / "headwater.toml"
     events.mkdir()
-    log.describe(V1)
-    log.write(*(v1(1, i, row(i, "first")) for i in range(ROWS)))
-    arguments = ["--config", str(file), "apply", "--available-now"]
-    views = _Views(tmp_path / "lake", redis_server, source_name)
+    arguments = ["--config", str(file), "apply"]
+    direct = {
+        "redis": servers.redis_url,
+        "opensearch": servers.opensearch_url,
+        "postgres": store_database,
+    }
+    stores = every_store(servers.kafka_bootstrap, source_name, direct, tmp_path / "lake")
+    for store in stores.values():
+        store.write(1, range(ROWS), "first")
 
-    with standalone(tmp_path, guardian) as cluster, proxied(redis_server) as (url, proxy):
-        settings = {"source": source_name, "kafka": kafka, "redis": url}
-        file.write_text(_CONFIG.format(**settings, events=events.as_uri()))
-        with _running(tmp_path, *_HEADWATER, *arguments, "--master", cluster.url):
+    with standalone(tmp_path, guardian) as cluster, _slowed(direct) as (addresses, proxies):
+        settings = {"source": source_name, "kafka": servers.kafka_bootstrap, **addresses}
+        file.write_text(_config(stores).format(**settings, events=events.as_uri()))
+        once = ("--available-now", "--master", cluster.url)
+        with _running(tmp_path, *_HEADWATER, *arguments, *once):
             pass
         expected = dict.fromkeys(range(ROWS), "first")
-        assert views.cached() == views.in_lake() == expected
-        work = _Work.read(events)
+        for name, store in stores.items():
+            assert store.rows() == expected, name
+        work = Work.read(events)
         assert work.ended.keys() == work.python.keys() == {"0", "1"}, work
         assert work.failed == 0, work
 
-        log.write(*(v1(2, i, row(i, "confidential"), "u") for i in range(1, ROWS)))
+        expected |= dict.fromkeys(range(1, ROWS), SECOND)
         given = ("--master", cluster.url, "--jars", ",".join(map(str, jars("spark"))))
         with _running(tmp_path, _SUBMIT, *given, _SCRIPT, *arguments) as process:
-            _kill_while_they_write(process, cluster, proxy, views)
-        expected |= dict.fromkeys(range(1, ROWS), "confidential")
-        assert views.cached() == views.in_lake() == expected
-        work = _Work.read(events)
-        assert work.ended.keys() >= {"0", "1"}, work
+            for store in stores.values():
+                for proxy in proxies:
+                    proxy.slow(0.2)
+                _kill_while_they_write(process, cluster, store)
+                for proxy in proxies:
+                    proxy.release()
+                wait_until(partial(store.has, expected), "the view to be right", LIMIT_S)
+            for driver in descendants(process.pid):  # Java is the one that was started
+                send(driver, signal.SIGTERM)
+        for name, store in stores.items():
+            assert store.rows() == expected, name
+        work = Work.read(events)
         assert work.python.total(), work
-        assert work.removed >= 2, work
-        assert work.failed, work
+        assert work.removed >= 2 * len(stores), work
+        assert work.failed >= len(stores), work
 
 
 def test_a_master_that_is_none_or_is_not_ours_to_choose_is_a_line(tmp_path: Path) -> None:
     file = tmp_path / "headwater.toml"
     file.write_text(
-        _CONFIG.format(source="s", kafka="127.0.0.1:9", redis="redis://localhost", events="-")
+        _config(["redis"]).format(
+            source="s",
+            kafka="127.0.0.1:9",
+            redis="redis://localhost",
+            opensearch="http://localhost",
+            postgres="dbname=unused",
+            events="-",
+        )
     )
     arguments = ["--config", str(file), "apply"]
     said = _refused(1, *_HEADWATER, *arguments, "--master", "nowhere")
@@ -151,82 +189,34 @@ def _running(home: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
     said = log.read_text()
     assert code == 0, said
-    assert "confidential" not in said, said
+    assert SECOND not in said, said
 
 
-class _Views:
-    """As people read them."""
+def _kill_while_they_write(process: subprocess.Popen[bytes], cluster: Cluster, store: Kept) -> None:
+    """``kill -9`` of all executors, when part of what they write is there."""
+    workers = range(len(cluster.workers))
+    wait_until(lambda: all(map(cluster.executors, workers)), "an executor of each worker", LIMIT_S)
+    before = store.progress(SECOND)
+    with _held(process):
+        store.write(2, range(1, ROWS), SECOND, "u")
 
-    def __init__(self, lake: Path, address: str, source: str) -> None:
-        self._lake, self._source = lake, source
-        self._redis: Any = redis.Redis.from_url(address, decode_responses=True)
+    def more() -> int:
+        if process.poll() is not None:
+            raise RuntimeError("it has ended")
+        found = store.progress(SECOND)
+        return found if found > before else 0
 
-    def cached(self, step: int = 1) -> dict[int, str]:
-        """All rows, or each so many-th."""
-        live = self._redis.get(f"{self._source}_cache@live")
-        pipeline = self._redis.pipeline(transaction=False)
-        for i in range(0, ROWS, step):
-            pipeline.hget(f"{live}:{i}", "doc")
-        found = (json.loads(doc) for doc in pipeline.execute() if doc is not None)
-        return {one["id"]: one["body"] for one in found}
-
-    def confidential(self) -> int:
-        """How many of some rows are as the second batch has them."""
-        return Counter(self.cached(step=20).values())["confidential"]
-
-    def in_lake(self) -> dict[int, str]:
-        table = DeltaTable(self._lake / f"{self._source}_lake")
-        found = QueryBuilder().register("v", table).execute("select id, body from v").read_all()
-        return {one["id"]: one["body"] for one in pa.table(found).to_pylist()}
+    found = wait_until(more, "what an executor has written", LIMIT_S)
+    for executor in chain.from_iterable(map(cluster.executors, workers)):
+        kill(executor)
+    assert found < ROWS - 1, "all of it was written"
 
 
-def _kill_while_they_write(
-    process: subprocess.Popen[bytes], cluster: Cluster, proxy: Proxy, views: _Views
-) -> None:
-    """``kill -9`` of one executor, and a little later of the other. What they send to Redis takes
-    its time, so that it is some of the rows that are there."""
-    proxy.slow(0.2)
-    before = 0
-    for worker in range(2):
-
-        def more(known: int = before) -> int:
-            assert process.poll() is None, "it has ended"
-            found = views.confidential()
-            return found if found > known else 0
-
-        before = wait_until(more, "rows that an executor has written", LIMIT_S)
-        assert before < ROWS / 20 - 1, "all of it was written"
-        for executor in cluster.executors(worker):
-            kill(executor)
-    proxy.release()
-
-
-class _Work(NamedTuple):
-    """What executors did of an application."""
-
-    ended: Counter[str]
-    """Tasks, by executor."""
-    python: Counter[str]
-    """Bytes that went to Python workers, by executor."""
-    failed: int
-    removed: int
-
-    @classmethod
-    def read(cls, events: Path) -> _Work:
-        """From Spark's log of events, which is deleted."""
-        (file,) = events.iterdir()
-        ended, python = Counter[str](), Counter[str]()
-        failed = removed = 0
-        for line in file.read_text().splitlines():
-            found = json.loads(line)
-            removed += found["Event"] == "SparkListenerExecutorRemoved"
-            if found["Event"] != "SparkListenerTaskEnd":
-                continue
-            task = found["Task Info"]
-            failed += task["Failed"]
-            ended[task["Executor ID"]] += 1
-            for one in task["Accumulables"]:
-                if one["Name"] == "data sent to Python workers":
-                    python[task["Executor ID"]] += int(one["Update"])
-        file.unlink()
-        return cls(ended, python, failed, removed)
+@contextmanager
+def _held(driver: subprocess.Popen[bytes]) -> Iterator[None]:
+    """A driver that does not see what is written until all of it is there: one batch."""
+    driver.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        driver.send_signal(signal.SIGCONT)

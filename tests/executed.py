@@ -1,0 +1,132 @@
+"""What executors did of an application, and what they have written, in each kind of store."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+import pyarrow as pa
+import redis
+from deltalake import DeltaTable, QueryBuilder
+from opensearchpy import OpenSearch, helpers
+from psycopg import sql
+
+from cdc.protocol.relation import Relation
+from tests.events import event
+from tests.written import V1, Log, row
+
+Rows = dict[int, str]
+
+
+class Kept:
+    """A table, and a view of its columns ``id`` and ``body`` in a store of one kind."""
+
+    def __init__(self, log: Log, relation: Relation, rows: Callable[[], Rows]) -> None:
+        self._log, self._relation = log, relation
+        self.rows = rows
+        log.describe(relation)
+
+    def write(self, lsn: int, ids: range, body: str, op: str = "c") -> None:
+        """Change rows of the table."""
+        schema_id = self._relation.schema_id()
+        self._log.write(*(event(lsn, i, row(i, body), op, schema_id=schema_id) for i in ids))
+
+    def has(self, rows: Rows) -> bool:
+        """Whether the view is these rows."""
+        return self.rows() == rows
+
+    def progress(self, body: str) -> int:
+        """Grows while executors write rows that are to have this body."""
+        return Counter(self.rows().values())[body]
+
+
+class KeptInDelta(Kept):
+    """Whose rows are seen together, when all are written."""
+
+    def __init__(self, log: Log, relation: Relation, rows: Callable[[], Rows], table: Path) -> None:
+        super().__init__(log, relation, rows)
+        self._table = table
+
+    def progress(self, body: str) -> int:  # noqa: ARG002
+        return len(list(self._table.glob("*.parquet")))
+
+
+def every_store(
+    kafka: str, source: str, addresses: Mapping[str, str], lake: Path
+) -> dict[str, Kept]:
+    """Views ``<source>_<store>`` of tables ``of_<store>``."""
+    client: Any = redis.Redis.from_url(addresses["redis"], decode_responses=True)
+    search = OpenSearch(addresses["opensearch"])
+
+    def in_redis() -> Rows:
+        live = client.get(f"{source}_redis@live")
+        pipeline = client.pipeline(transaction=False)
+        for name in client.scan_iter(f"{live}:*", 5_000):
+            pipeline.hget(name, "doc")
+        return _by_id(json.loads(doc) for doc in pipeline.execute())
+
+    def in_opensearch() -> Rows:
+        index = f"{source}_opensearch"
+        search.indices.refresh(index=index)
+        found = helpers.scan(search, {"query": {"match_all": {}}}, size=5_000, index=index)
+        return _by_id(hit["_source"] for hit in found)
+
+    def in_postgres() -> Rows:
+        with psycopg.connect(addresses["postgres"]) as conn:
+            view = sql.Identifier(f"{source}_postgres")
+            return dict(conn.execute(sql.SQL("select id, body from {}").format(view)).fetchall())
+
+    def in_delta() -> Rows:
+        builder = QueryBuilder().register("v", DeltaTable(lake / f"{source}_delta"))
+        return _by_id(pa.table(builder.execute("select * from v").read_all()).to_pylist())
+
+    def table(oid: int, store: str) -> tuple[Log, Relation]:
+        name = f"of_{store}"
+        return Log(kafka, source, name), replace(V1, oid=oid, table=name)
+
+    return {
+        "redis": Kept(*table(1, "redis"), in_redis),
+        "opensearch": Kept(*table(2, "opensearch"), in_opensearch),
+        "postgres": Kept(*table(3, "postgres"), in_postgres),
+        "delta": KeptInDelta(*table(4, "delta"), in_delta, lake / f"{source}_delta"),
+    }
+
+
+def _by_id(documents: Iterable[Mapping[str, Any]]) -> Rows:
+    return {one["id"]: one["body"] for one in documents}
+
+
+class Work(NamedTuple):
+    """What executors did of an application."""
+
+    ended: Counter[str]
+    """Tasks, by executor."""
+    python: Counter[str]
+    """Bytes that went to Python workers, by executor."""
+    failed: int
+    removed: int
+
+    @classmethod
+    def read(cls, events: Path) -> Work:
+        """From Spark's log of events, which is deleted."""
+        (file,) = events.iterdir()
+        ended, python = Counter[str](), Counter[str]()
+        failed = removed = 0
+        for line in file.read_text().splitlines():
+            found = json.loads(line)
+            removed += found["Event"] == "SparkListenerExecutorRemoved"
+            if found["Event"] != "SparkListenerTaskEnd":
+                continue
+            task = found["Task Info"]
+            failed += task["Failed"]
+            ended[task["Executor ID"]] += 1
+            for one in task["Accumulables"]:
+                if one["Name"] == "data sent to Python workers":
+                    python[task["Executor ID"]] += int(one["Update"])
+        file.unlink()
+        return cls(ended, python, failed, removed)
