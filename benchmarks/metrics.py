@@ -131,6 +131,13 @@ APPLY: Final = (
     Figure("apply_vs_plain_merge", "changes/s: Delta / a plain MERGE", "", 2, _at_least(2)),
     Figure("plain_merge_changes_per_s", "what people build today: a plain MERGE", "changes/s"),
 )
+JOINED: Final = (
+    Figure(
+        "apply_join_changes_per_s",
+        "catch-up of 1,000,000 changes of two tables: their join in Redis",
+        "changes/s",
+    ),
+)
 GROWTH_ROWS: Final = (10_000, 100_000, 1_000_000)
 """Rows of the mirrors that a batch of a joined view is measured over."""
 GROWTH: Final = (
@@ -239,6 +246,7 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
     ),
     "visible": VISIBLE,
     "apply": APPLY,
+    "joined": JOINED,
     "growth": GROWTH,
     "demo": (Figure("demo_s", "headwater demo, dependencies there", "s", 1, _below(240)),),
     "chaos": (

@@ -11,6 +11,7 @@ from benchmarks.bootstrap import measure_bootstrap
 from benchmarks.catchup import measure_catch_up
 from benchmarks.consumer import librdkafka_version
 from benchmarks.growth import measure_growth
+from benchmarks.joined import measure_joined
 from benchmarks.latency import measure_latency
 from benchmarks.memory import measure_memory
 from benchmarks.metrics import MEASUREMENTS, ON_REQUEST, ROWS
@@ -37,6 +38,7 @@ _ON_SERVERS: Final[Mapping[str, Callable[[Setting], dict[str, float]]]] = {
     "bootstrap": measure_bootstrap,
     "visible": measure_visible,
     "apply": measure_catch_up,
+    "joined": measure_joined,
     "growth": measure_growth,
 }
 Done = Callable[[str, Mapping[str, float]], None]

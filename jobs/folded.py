@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-import structlog
-from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -18,6 +16,7 @@ from cdc.lsn import Position
 from cdc.topics import table_topic
 from jobs.account import Account
 from jobs.applying import Applier, Model, evaluate, evaluate_newest, released
+from jobs.by_tasks import by_tasks
 from jobs.changed import no_longer
 from jobs.described import Descriptions
 from jobs.faults import POISON, UnknownSchemaError, translate
@@ -25,7 +24,6 @@ from jobs.isolating import Poison, isolate
 from jobs.letters import LetterBox
 from jobs.loading import read_topics
 from jobs.naming import Names
-from jobs.newest import newest_records
 from jobs.offsets import batch_offsets, is_few, is_many, is_started
 from jobs.parking import Parking
 from jobs.returning import Returning
@@ -36,8 +34,6 @@ from jobs.versions import Versions
 from views.definition import ViewDefinition
 from views.resolve import resolve
 from views.tables import TableVersion
-
-log = structlog.get_logger("apply")
 
 
 class Known(NamedTuple):
@@ -109,8 +105,8 @@ class FoldedKeeper:
                 if made is not None and made[0] is not None:
                     return applier.apply(made[0], made[1], number), made[1]
                 has_gaps = made is not None and made[1].gaps > 0
-            by_tasks = whole and not self._every and is_many(begin, end)
-            many = (begin, end) if by_tasks else None
+            together = whole and not self._every and is_many(begin, end)
+            many = (begin, end) if together else None
             known = Known(is_few(begin, end), read, has_gaps, many)
             held, counted = self._evaluated(flowing, known)
             with released(held):
@@ -206,23 +202,19 @@ class FoldedKeeper:
             found = evaluated(records.sparkSession, self._model, known.read)
             if found is not None:
                 return found
-        if known.many is not None:
-            try:
-                return self._evaluated_newest(records, *known.many)
-            except PythonException as error:  # of a task that could not read: not a view's end
-                # Spark's own source says what is wrong, if it finds it, too.
-                cause = str(translate(error, self._definition.name))
-                log.warning("batch_read_again", view=self._definition.name, cause=cause)
-        return evaluate(self._model, records, known.few)
+        model = self._model
 
-    def _evaluated_newest(
-        self, records: DataFrame, begin: Offsets, end: Offsets
-    ) -> tuple[DataFrame, Account]:
-        assert self._model is not None
-        refused = [id_ for id_, version in self._model.versions.items() if version.refused]
+        def of_all() -> tuple[DataFrame, Account]:
+            return evaluate(model, records, known.few)
+
+        if known.many is None:
+            return of_all()
+
+        def of_newest(newest: DataFrame) -> tuple[DataFrame, Account]:
+            return evaluate_newest(model, newest, records)
+
         session, kafka = records.sparkSession, self._config.kafka
-        newest = newest_records(session, kafka, begin, end, refused)
-        return evaluate_newest(self._model, newest, records)
+        return by_tasks(session, kafka, model, *known.many, of_newest, of_all)
 
     def _learn(self) -> bool:
         """Read the table's versions again; the view may have gained columns. Whether there are new

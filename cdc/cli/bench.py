@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 DEFAULT_HOME = Path(".headwater/bench")
 DEFAULT_ROWS = 1_000_000
 _ONLY_HELP = (
-    "Some of them: capture,memory,restart,latency,snapshot,beside,bootstrap,visible,apply,growth,"
-    "demo; or chaos,snapshot-seeds,view-seeds, only when they are named. The file keeps the others."
+    "Some of them: capture,memory,restart,latency,snapshot,beside,bootstrap,visible,apply,joined,"
+    "growth,demo; or chaos,snapshot-seeds,view-seeds, only when they are named. The file keeps the"
+    " others."
 )
 
 
@@ -51,8 +52,8 @@ def bench(
     """Measure speed, memory and latency, and write benchmarks/results.json.
 
     Starts its own servers, measures beside Debezium, pg_recvlogical and COPY on the same data,
-    views beside a plain MERGE and opensearch-py, and deletes all of it. Takes 45 minutes, and a
-    machine that does nothing else. A missed target is shown and is not a fault.
+    views beside a plain MERGE and opensearch-py, and deletes all of it. Takes an hour and a half,
+    and a machine that does nothing else. A missed target is shown and is not a fault.
     """
     from benchmarks import report
     from benchmarks.page import publish

@@ -14,11 +14,12 @@ from pyspark.sql import functions as F
 from cdc.config import Config
 from cdc.kafka.broker import Broker, Offsets
 from jobs.applying import Model
+from jobs.by_tasks import by_tasks
 from jobs.loading import read_topics
 from jobs.mirrors.attempts import read_attempts
 from jobs.mirrors.mirror import Mirror
-from jobs.mirrors.models import deletions, first_rows, folded, nothing
-from jobs.mirrors.reading import cached, is_large, last_records, with_records
+from jobs.mirrors.models import deletions, first_rows, folded, folded_newest, nothing
+from jobs.mirrors.reading import cached, is_large, last_records, stretch, with_records
 from jobs.mirrors.returned import without_returned
 from jobs.offsets import is_few
 from jobs.parking import Parking
@@ -54,8 +55,10 @@ class Folding:
         begin: Offsets,
         end: Offsets,
         read: Sequence[FewRecord] | None,
+        whole: bool = False,
     ) -> dict[str, pa.Table]:
-        """What each table's records amount to; ``read`` are the same, where they could be."""
+        """What each table's records amount to; ``read`` are the same, where they could be.
+        ``whole``: they are all that stand between the offsets."""
         small = None if read is None else self._batch_here(read, begin)
         if small is not None:
             return small
@@ -69,7 +72,7 @@ class Folding:
             nullcontext(records) if alone else cached(records) as records,
         ):
             return {
-                name: self._news(name, self._rows(name, records, begin, end), begin)
+                name: self._news(name, self._rows(name, records, begin, end, whole), begin)
                 if self._topics[name] in came
                 else self.nothing(name)
                 for name in self._models
@@ -89,13 +92,23 @@ class Folding:
             found[name] = self._news(name, rows, begin)
         return found
 
-    def _rows(self, name: str, records: DataFrame, begin: Offsets, end: Offsets) -> pa.Table:
+    def _rows(
+        self, name: str, records: DataFrame, begin: Offsets, end: Offsets, whole: bool
+    ) -> pa.Table:
         model, of_table = self._models[name], self.of(name, records)
-        if not is_large(begin, end) or self._mirrors[name].versions:
+        if not is_large(begin, end):
             return folded(model, of_table)
-        kafka, topic = self._config.kafka, self._topics[name]
-        return first_rows(
-            model, of_table, last_records(records.sparkSession, kafka, topic, begin, end)
+        session, kafka, topic = records.sparkSession, self._config.kafka, self._topics[name]
+        if not self._mirrors[name].versions:
+            last = last_records(session, kafka, topic, begin, end)
+            if (rows := first_rows(model, of_table, last)) is not None:
+                return rows
+        if not whole:
+            return folded(model, of_table)
+        return by_tasks(
+            *(session, kafka, model, *stretch(self._broker, topic, begin, end)),
+            lambda newest: folded_newest(model, newest, of_table),
+            lambda: folded(model, of_table),
         )
 
     def nothing(self, name: str) -> pa.Table:

@@ -142,11 +142,12 @@ class MirroredKeeper:
 
         def folded_of(flowing: DataFrame, read: Sequence[FewRecord] | None) -> dict[str, pa.Table]:
             self._names.refuse_parked(self._parking.letters, flowing)
-            return self._folding.batch(flowing, begin, end, read)
+            return self._folding.batch(flowing, begin, end, read, whole=flowing is whole)
 
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
             known = self._models.values()
-            read = self._small.read(known, begin, end) if flowing is whole else None
+            few = flowing is whole and not large
+            read = self._small.read(known, begin, end) if few else None
             rows = self._described(lambda: folded_of(flowing, read))
             keys = self._maintainer.apply(
                 rows, self._sink, generation, number, end, reached and reached.keys
@@ -154,9 +155,9 @@ class MirroredKeeper:
             batch = Batch(self._definition.name, generation, number, keys)
             return batch, account_of(rows, keys, reached.records if reached else 0)
 
-        whole = records
-        if is_large(begin, end):
+        if large := is_large(begin, end):
             records = apart(records.sparkSession, self._config.kafka, self._broker, begin, end)
+        whole = records
         reached = self._reached(records, begin)
         records = left_to_do(self._definition.name, self._state, records, begin)
         return self._parking.through(records, end, attempt, self._isolate, self._is_news)

@@ -45,14 +45,22 @@ def apart(
 
     What ``begin`` does not name is read from as far back as Kafka goes.
     """
-    kept = broker.beginning_offsets(list(end))
     parts = []
-    for topic, high in end.items():
-        low = {partition: begin.get(topic, {}).get(partition, kept[topic][partition])
-               for partition in high}  # fmt: skip
-        records = read_topics(session, kafka, {topic: low}, {topic: high})
+    for topic in end:
+        records = read_topics(session, kafka, *stretch(broker, topic, begin, end))
         parts.append(records.withColumn("topic", F.lit(topic)))
     return reduce(DataFrame.unionByName, parts)
+
+
+def stretch(broker: Broker, topic: str, begin: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
+    """Where a batch begins and ends in one topic; what ``begin`` does not name begins where Kafka
+    does."""
+    high, came = end[topic], begin.get(topic, {})
+    lacking = any(partition not in came for partition in high)
+    kept = broker.beginning_offsets([topic])[topic] if lacking else {}
+    low = {partition: came[partition] if partition in came else kept[partition]
+           for partition in high}  # fmt: skip
+    return {topic: low}, {topic: dict(high)}
 
 
 def last_records(

@@ -61,7 +61,7 @@ def many(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr("jobs.offsets.FEW_RECORDS", 0)
     monkeypatch.setattr("jobs.offsets.MANY_RECORDS", 1)
-    monkeypatch.setattr("jobs.folded.newest_records", counted)
+    monkeypatch.setattr("jobs.by_tasks.newest_records", counted)
     return found
 
 
