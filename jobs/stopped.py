@@ -52,8 +52,9 @@ def forget(directories: Iterable[Path]) -> None:
 def _keep(directory: Path, view: str, fault: HeadwaterError) -> None:
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     number = read_generations(directory).live_number
-    hint = fault.hint or f"mend that, then `headwater apply {view}`"
-    note = Stopped(number, now, fault.message, hint)
+    note = Stopped(
+        number, now, fault.message, fault.hint or f"mend that, then `headwater apply {view}`"
+    )
     write_document(directory / NOTE, note._asdict())
 
 

@@ -108,25 +108,28 @@ class Work(NamedTuple):
     """Tasks, by executor."""
     python: Counter[str]
     """Bytes that went to Python workers, by executor."""
-    failed: int
-    removed: int
+    failed: Counter[str]
+    """Tasks, by view: its pool is named like it."""
 
     @classmethod
     def read(cls, events: Path) -> Work:
-        """From Spark's log of events, which is deleted."""
-        (file,) = events.iterdir()
-        ended, python = Counter[str](), Counter[str]()
-        failed = removed = 0
-        for line in file.read_text().splitlines():
+        """From Spark's log of events of its newest application, as far as it is written."""
+        file = max(events.iterdir(), key=lambda one: one.stat().st_mtime)
+        ended, python, failed = Counter[str](), Counter[str](), Counter[str]()
+        pools = dict[int, str]()
+        for line in file.read_text().splitlines(keepends=True):
+            if not line.endswith("\n"):
+                break
             found = json.loads(line)
-            removed += found["Event"] == "SparkListenerExecutorRemoved"
+            if found["Event"] == "SparkListenerStageSubmitted":
+                pool = found["Properties"].get("spark.scheduler.pool", "")
+                pools[found["Stage Info"]["Stage ID"]] = pool
             if found["Event"] != "SparkListenerTaskEnd":
                 continue
             task = found["Task Info"]
-            failed += task["Failed"]
+            failed[pools[found["Stage ID"]]] += task["Failed"]
             ended[task["Executor ID"]] += 1
             for one in task["Accumulables"]:
                 if one["Name"] == "data sent to Python workers":
                     python[task["Executor ID"]] += int(one["Update"])
-        file.unlink()
-        return cls(ended, python, failed, removed)
+        return cls(ended, python, failed)

@@ -21,7 +21,7 @@ from jobs.mirrors.mirror import Mirror
 from jobs.mirrors.models import deletions, first_rows, folded, folded_newest, nothing
 from jobs.mirrors.reading import cached, is_large, last_records, stretch, with_records
 from jobs.mirrors.returned import without_returned
-from jobs.offsets import is_few
+from jobs.offsets import is_few, is_many
 from jobs.parking import Parking
 from jobs.sinks import COMMIT_LSN, DELETED
 from jobs.small.interpreted import interpreted
@@ -103,10 +103,11 @@ class Folding:
             last = last_records(session, kafka, topic, begin, end)
             if (rows := first_rows(model, of_table, last)) is not None:
                 return rows
-        if not whole:
+        place = stretch(self._broker, topic, begin, end)
+        if not whole or not is_many(*place):
             return folded(model, of_table)
         return by_tasks(
-            *(session, kafka, model, *stretch(self._broker, topic, begin, end)),
+            *(session, kafka, model, *place),
             lambda newest: folded_newest(model, newest, of_table),
             lambda: folded(model, of_table),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import chain
@@ -23,8 +23,10 @@ from tests.waiting import wait_until
 
 ROWS = MANY_RECORDS + 1_000
 """Of a batch: executors write its rows, from Python."""
-SECOND = "confidential"
-"""The body of rows in the second batch. No log may have it."""
+SECRET = "confidential"
+"""In the bodies of later batches. No log may have it."""
+ATTEMPTS = 5
+"""A kill may come when the last task has just ended."""
 LIMIT_S = 900.0
 _HEADWATER = (sys.executable, "-c", "from cdc.cli.app import main; main()")
 _SUBMIT = str(HOME / "bin" / "spark-submit")
@@ -91,8 +93,8 @@ def _slowed(direct: Mapping[str, str]) -> Iterator[tuple[dict[str, str], list[Pr
 def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are_killed(
     tmp_path: Path, servers: Endpoints, store_database: str, source_name: str, guardian: Guardian
 ) -> None:
-    """Twice a batch that executors write, into every store. In the second one, store by store, all
-    of them are killed when part of what they write is there."""
+    """Every store by both. Then, store by store, all executors are killed when part of what they
+    write of a batch is there."""
     events, file = tmp_path / "events", tmp_path / "headwater.toml"
     events.mkdir()
     arguments = ["--config", str(file), "apply"]
@@ -116,26 +118,17 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
             assert store.rows() == expected, name
         work = Work.read(events)
         assert work.ended.keys() == work.python.keys() == {"0", "1"}, work
-        assert work.failed == 0, work
+        assert not work.failed.total(), work
 
-        expected |= dict.fromkeys(range(1, ROWS), SECOND)
         given = ("--master", cluster.url, "--jars", ",".join(map(str, jars("spark"))))
         with _running(tmp_path, _SUBMIT, *given, _SCRIPT, *arguments) as process:
-            for store in stores.values():
-                for proxy in proxies:
-                    proxy.slow(0.2)
-                _kill_while_they_write(process, cluster, store)
-                for proxy in proxies:
-                    proxy.release()
-                wait_until(partial(store.has, expected), "the view to be right", LIMIT_S)
+            for name, store in stores.items():
+                view = f"{source_name}_{name}"
+                _until_tasks_failed(process, cluster, store, proxies, events, view)
             for driver in descendants(process.pid):  # Java is the one that was started
                 send(driver, signal.SIGTERM)
-        for name, store in stores.items():
-            assert store.rows() == expected, name
         work = Work.read(events)
         assert work.python.total(), work
-        assert work.removed >= 2 * len(stores), work
-        assert work.failed >= len(stores), work
 
 
 def test_a_master_that_is_none_or_is_not_ours_to_choose_is_a_line(tmp_path: Path) -> None:
@@ -189,27 +182,51 @@ def _running(home: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
     said = log.read_text()
     assert code == 0, said
-    assert SECOND not in said, said
+    assert SECRET not in said, said
 
 
-def _kill_while_they_write(process: subprocess.Popen[bytes], cluster: Cluster, store: Kept) -> None:
+def _until_tasks_failed(
+    process: subprocess.Popen[bytes],
+    cluster: Cluster,
+    store: Kept,
+    proxies: Sequence[Proxy],
+    events: Path,
+    view: str,
+) -> None:
+    """Batches whose executors are all killed while they write, until it was in the middle of their
+    tasks. The view is right behind each of them."""
+    for number in range(2, 2 + ATTEMPTS):
+        for proxy in proxies:
+            proxy.slow(0.2)
+        body = f"{SECRET} {number}"
+        _kill_while_they_write(process, cluster, store, number, body)
+        for proxy in proxies:
+            proxy.release()
+        expected = {0: "first"} | dict.fromkeys(range(1, ROWS), body)
+        wait_until(partial(store.has, expected), "the view to be right", LIMIT_S)
+        if Work.read(events).failed[view]:
+            return
+    raise AssertionError(f"no task of {view} has failed: {Work.read(events)}")
+
+
+def _kill_while_they_write(
+    process: subprocess.Popen[bytes], cluster: Cluster, store: Kept, lsn: int, body: str
+) -> None:
     """``kill -9`` of all executors, when part of what they write is there."""
     workers = range(len(cluster.workers))
     wait_until(lambda: all(map(cluster.executors, workers)), "an executor of each worker", LIMIT_S)
-    before = store.progress(SECOND)
+    before = store.progress(body)
     with _held(process):
-        store.write(2, range(1, ROWS), SECOND, "u")
+        store.write(lsn, range(1, ROWS), body, "u")
 
-    def more() -> int:
+    def more() -> bool:
         if process.poll() is not None:
             raise RuntimeError("it has ended")
-        found = store.progress(SECOND)
-        return found if found > before else 0
+        return store.progress(body) > before
 
-    found = wait_until(more, "what an executor has written", LIMIT_S)
+    wait_until(more, "what an executor has written", LIMIT_S)
     for executor in chain.from_iterable(map(cluster.executors, workers)):
         kill(executor)
-    assert found < ROWS - 1, "all of it was written"
 
 
 @contextmanager
