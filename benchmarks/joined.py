@@ -22,8 +22,8 @@ _ORDERS: Final = "joined_orders"
 _CUSTOMERS: Final = "joined_customers"
 _TABLES: Final = (_ORDERS, _CUSTOMERS)
 _SQL: Final = (
-    f"select o.id, o.total + c.credit as total, o.status, o.note, c.name from {_ORDERS} o"
-    f" join {_CUSTOMERS} c on c.id = o.customer_id"
+    f"select o.id, o.total + c.credit as total, o.status, o.note, c.name from public.{_ORDERS} o"
+    f" join public.{_CUSTOMERS} c on c.id = o.customer_id"
 )
 _ALL: Final = "joined_all"
 """What the view is to hold: its SQL, as a view of the source."""
