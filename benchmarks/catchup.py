@@ -3,12 +3,12 @@ plain MERGE over the same topic and opensearch-py's own bulk of the documents th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from statistics import median
 from typing import Final, NamedTuple
 
 from benchmarks import contents
+from benchmarks.backlog import catch_up, update_rows
 from benchmarks.bulk import bulk_rates
 from benchmarks.capturing import await_count, capturing, require_exactly, slot_of, topic_of
 from benchmarks.consumer import opened
@@ -19,15 +19,14 @@ from benchmarks.setting import (
     Setting,
     create_table,
     drop_table,
-    headwater,
     init_source,
     load,
 )
-from benchmarks.shapes import STRIDE, USUAL
+from benchmarks.shapes import USUAL
 from benchmarks.slots import drop_slot
-from benchmarks.viewing import Declared, applied, at_of, declare, events, lake, open_stores
+from benchmarks.viewing import Declared, declare, lake, open_stores
 from cdc.errors import FatalError
-from cdc.source.postgres import Connection, translated
+from cdc.source.postgres import Connection
 from stack.servers import Endpoints
 
 _SOURCE: Final = "caught_up"
@@ -35,12 +34,11 @@ _TABLE: Final = "orders_behind"
 CHANGES_A_KEY: Final = 10
 """An insert and nine updates."""
 _TRANSACTION_ROWS: Final = 1_000
-_TIMEOUT_S: Final = 600.0
 _STORES: Final = ("delta", "redis", "opensearch")
 
 
-class Caught(NamedTuple):
-    """A run, and how many rows it gave to its store."""
+class Run(NamedTuple):
+    """How long it took, and how many rows it gave to its store."""
 
     spans: Spans
     written: int
@@ -49,7 +47,7 @@ class Caught(NamedTuple):
 def measure_catch_up(setting: Setting) -> dict[str, float]:
     """Changes a second of each store and of the plain MERGE; medians of ``REPEATS`` runs."""
     stores = open_stores(setting)
-    runs: dict[str, list[Caught]] = {name: [] for name in (*_STORES, "plain")}
+    runs: dict[str, list[Run]] = {name: [] for name in (*_STORES, "plain")}
     bulk: list[float] = []
     with setting.connect() as conn:
         create_table(conn, USUAL, _TABLE)
@@ -68,7 +66,7 @@ def measure_catch_up(setting: Setting) -> dict[str, float]:
 
 
 def catch_up_figures(
-    changes: int, runs: Mapping[str, list[Caught]], bulk: list[float]
+    changes: int, runs: Mapping[str, list[Run]], bulk: list[float]
 ) -> dict[str, float]:
     """Medians. Rates are of the stream; those with Spark's start are of the whole process."""
 
@@ -109,20 +107,9 @@ def _fill_topic(setting: Setting, conn: Connection) -> None:
 
 
 def update_keys(setting: Setting, conn: Connection, table: str, keys: int) -> None:
-    """One key after the other, in an order that is not theirs, until there are as many changes as
-    the setting says, the inserts among them."""
-    step = min(_TRANSACTION_ROWS, keys)
-    with translated(f"updating {table}"):
-        conn.execute("set synchronous_commit = off")
-        for first in range(keys + 1, setting.rows + 1, step):
-            last = min(setting.rows, first + step - 1)
-            conn.execute(
-                f"update public.{table} set total = i, updated_at = updated_at + interval '1 hour'"
-                f" from generate_series({first}, {last}) i"
-                f" where id = 1 + mod(i::bigint * {STRIDE}, {keys})".encode()
-            )
-            setting.watch(f"updating {table}", last / setting.rows)
-        conn.execute("reset synchronous_commit")
+    """Until there are as many changes as the setting says, the inserts among them."""
+    assignments = "total = i, updated_at = updated_at + interval '1 hour'"
+    update_rows(setting, conn, table, assignments, keys, range(keys + 1, setting.rows + 1))
 
 
 def _views(repeats: int) -> list[Declared]:
@@ -134,30 +121,24 @@ def _view(store: str, i: int) -> str:
     return f"behind_{store}_{i}"
 
 
-def _apply(setting: Setting, stores: Endpoints, store: str, i: int) -> Caught:
+def _apply(setting: Setting, stores: Endpoints, store: str, i: int) -> Run:
     """One store, once: a new view, from the topic's beginning to its end."""
     view = _view(store, i)
-    log, began = f"apply-{view}", time.monotonic()
-    command = ("apply", view, "--available-now", "--json")
-    headwater(setting, _SOURCE, *command, log=log, timeout_s=_TIMEOUT_S)
-    process_s = time.monotonic() - began
-    started = next(events(setting.log(log), "view_started"))
-    batches = applied(setting.log(log))
-    if (records := sum(batch.records for batch in batches)) != setting.rows:
-        raise FatalError(f"view {view} was made of {records} of {setting.rows} changes")
+    caught = catch_up(setting, _SOURCE, view)
+    if caught.records != setting.rows:
+        raise FatalError(f"view {view} was made of {caught.records} of {setting.rows} changes")
     found = {
         "delta": lambda: contents.in_delta(lake(setting) / view),
         "redis": lambda: contents.in_redis(stores.redis_url, view),
         "opensearch": lambda: contents.in_opensearch(stores.opensearch_url, view),
     }
     require_same(setting, _TABLE, found[store](), f"view {view}")
-    spans = Spans(process_s, batches[-1].at - at_of(started))
-    return Caught(spans, sum(batch.rows for batch in batches))
+    return Run(caught.spans, caught.written)
 
 
-def _merge(setting: Setting, i: int) -> Caught:
+def _merge(setting: Setting, i: int) -> Run:
     """The plain MERGE, once."""
     table = plain_table(setting, f"behind_{i}")
     spans = merge_now(setting, topic_of(_SOURCE, _TABLE), table)
     require_same(setting, _TABLE, contents.in_delta(table), "the plain MERGE's table")
-    return Caught(spans, 0)
+    return Run(spans, 0)

@@ -6,14 +6,15 @@ from statistics import median
 from typing import Final
 
 from benchmarks import contents
-from benchmarks.capturing import await_count, capturing, slot_of, topic_of
+from benchmarks.backlog import catch_up, update_rows
+from benchmarks.capturing import await_count, capturing, require_exactly, slot_of, topic_of
 from benchmarks.consumer import opened
 from benchmarks.contents import require_same
 from benchmarks.metrics import REPEATS
 from benchmarks.setting import Setting, create_table, drop_table, headwater, init_source, load
-from benchmarks.shapes import CUSTOMERS, STRIDE, orders_of
+from benchmarks.shapes import CUSTOMERS, orders_of
 from benchmarks.slots import drop_slot
-from benchmarks.viewing import Declared, applied, at_of, declare, events, open_stores, records_in
+from benchmarks.viewing import Declared, declare, open_stores, records_in
 from cdc.errors import FatalError
 from cdc.source.postgres import Connection, translated
 
@@ -29,8 +30,7 @@ _ALL: Final = "joined_all"
 """What the view is to hold: its SQL, as a view of the source."""
 _ROUNDS: Final = 5
 """So often each row changes."""
-_TRANSACTION_ROWS: Final = 1_000
-_TIMEOUT_S: Final = 600.0
+_BUILD_S: Final = 600.0
 
 
 def measure_joined(setting: Setting) -> dict[str, float]:
@@ -60,9 +60,11 @@ def _caught_up(setting: Setting, conn: Connection, view: str, rows: int, redis_u
     changes = rows * _ROUNDS
     with capturing(setting, _SOURCE) as run:
         command = ("view", "create", view)
-        headwater(setting, _SOURCE, *command, log=f"build-{view}", timeout_s=_TIMEOUT_S)
+        headwater(setting, _SOURCE, *command, log=f"build-{view}", timeout_s=_BUILD_S)
         before = {table: records_in(setting, topic_of(_SOURCE, table)) for table in _TABLES}
-        _change(setting, conn, rows)
+        for table, column in zip(_TABLES, ("total", "credit"), strict=True):
+            more = f"{column} = {column} + i"
+            update_rows(setting, conn, table, more, rows, range(1, changes + 1))
         for table, had in before.items():
             with opened(setting.bootstrap, topic_of(_SOURCE, table)) as log:
                 await_count(
@@ -71,33 +73,10 @@ def _caught_up(setting: Setting, conn: Connection, view: str, rows: int, redis_u
                     run.process.check,
                     lambda part: setting.watch("changes on their way to Kafka", part),
                 )
-    return _apply(setting, view, redis_url, len(_TABLES) * changes)
-
-
-def _change(setting: Setting, conn: Connection, rows: int) -> None:
-    """Every row of both tables, again and again, in an order that is not theirs."""
-    step = min(_TRANSACTION_ROWS, rows)
-    with translated("changing rows"):
-        conn.execute("set synchronous_commit = off")
-        for first in range(1, rows * _ROUNDS + 1, step):
-            last = min(first + step - 1, rows * _ROUNDS)
-            series = f"generate_series({first}, {last}) i"
-            which = f"id = 1 + mod(i::bigint * {STRIDE}, {rows})"
-            for table, column in ((_ORDERS, "total"), (_CUSTOMERS, "credit")):
-                text = f"update public.{table} set {column} = {column} + i from {series}"
-                conn.execute(f"{text} where {which}".encode())
-            setting.watch("changing rows", first / (rows * _ROUNDS))
-        conn.execute("reset synchronous_commit")
-
-
-def _apply(setting: Setting, view: str, redis_url: str, changes: int) -> float:
-    """Changes a second of a view that was built before all of them."""
-    log = f"apply-{view}"
-    command = ("apply", view, "--available-now", "--json")
-    headwater(setting, _SOURCE, *command, log=log, timeout_s=_TIMEOUT_S)
-    started = next(events(setting.log(log), "view_started"))
-    batches = applied(setting.log(log))
-    if (records := sum(batch.records for batch in batches)) < changes:
-        raise FatalError(f"view {view} was given {records} of {changes} changes")
+                require_exactly(log.count(), had + changes, run.process.name)
+    caught = catch_up(setting, _SOURCE, view)
+    expected = len(_TABLES) * changes
+    if caught.records != expected:
+        raise FatalError(f"view {view} was given {caught.records} of {expected} changes")
     require_same(setting, _ALL, contents.in_redis(redis_url, view), f"view {view}")
-    return changes / (batches[-1].at - at_of(started))
+    return expected / caught.spans.stream_s

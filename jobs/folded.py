@@ -105,8 +105,8 @@ class FoldedKeeper:
                 if made is not None and made[0] is not None:
                     return applier.apply(made[0], made[1], number), made[1]
                 has_gaps = made is not None and made[1].gaps > 0
-            together = whole and not self._every and is_many(begin, end)
-            many = (begin, end) if together else None
+            newest = whole and not self._every and is_many(begin, end)
+            many = (begin, end) if newest else None
             known = Known(is_few(begin, end), read, has_gaps, many)
             held, counted = self._evaluated(flowing, known)
             with released(held):
@@ -203,18 +203,13 @@ class FoldedKeeper:
             if found is not None:
                 return found
         model = self._model
-
-        def of_all() -> tuple[DataFrame, Account]:
-            return evaluate(model, records, known.few)
-
         if known.many is None:
-            return of_all()
-
-        def of_newest(newest: DataFrame) -> tuple[DataFrame, Account]:
-            return evaluate_newest(model, newest, records)
-
-        session, kafka = records.sparkSession, self._config.kafka
-        return by_tasks(session, kafka, model, *known.many, of_newest, of_all)
+            return evaluate(model, records, known.few)
+        return by_tasks(
+            *(records.sparkSession, self._config.kafka, model, *known.many),
+            lambda newest: evaluate_newest(model, newest, records),
+            lambda: evaluate(model, records, known.few),
+        )
 
     def _learn(self) -> bool:
         """Read the table's versions again; the view may have gained columns. Whether there are new

@@ -50,6 +50,7 @@ def parsed(text: Column, kind: PgType) -> Column:
         return text.try_cast(target)
     if target != "timestamp":
         text = F.rtrim(text, F.lit("Z"))
+    # A year of four digits is not compared: Spark would read the text once more for that.
     value, usual = text.try_cast(target), text.substr(5, 1) == "-"
     return F.when(usual | (value <= F.lit(_LAST[target]).cast(target)), value)
 

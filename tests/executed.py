@@ -110,13 +110,15 @@ class Work(NamedTuple):
     """Bytes that went to Python workers, by executor."""
     failed: Counter[str]
     """Tasks, by view: its pool is named like it."""
+    removed: int
+    """Executors."""
 
     @classmethod
     def read(cls, events: Path) -> Work:
         """From Spark's log of events of its newest application, as far as it is written."""
         file = max(events.iterdir(), key=lambda one: one.stat().st_mtime)
         ended, python, failed = Counter[str](), Counter[str](), Counter[str]()
-        pools = dict[int, str]()
+        pools, removed = dict[int, str](), 0
         for line in file.read_text().splitlines(keepends=True):
             if not line.endswith("\n"):
                 break
@@ -124,6 +126,7 @@ class Work(NamedTuple):
             if found["Event"] == "SparkListenerStageSubmitted":
                 pool = found["Properties"].get("spark.scheduler.pool", "")
                 pools[found["Stage Info"]["Stage ID"]] = pool
+            removed += found["Event"] == "SparkListenerExecutorRemoved"
             if found["Event"] != "SparkListenerTaskEnd":
                 continue
             task = found["Task Info"]
@@ -132,4 +135,4 @@ class Work(NamedTuple):
             for one in task["Accumulables"]:
                 if one["Name"] == "data sent to Python workers":
                     python[task["Executor ID"]] += int(one["Update"])
-        return cls(ended, python, failed)
+        return cls(ended, python, failed, removed)

@@ -55,7 +55,7 @@ class Folding:
         begin: Offsets,
         end: Offsets,
         read: Sequence[FewRecord] | None,
-        whole: bool = False,
+        whole: bool,
     ) -> dict[str, pa.Table]:
         """What each table's records amount to; ``read`` are the same, where they could be.
         ``whole``: they are all that stand between the offsets."""

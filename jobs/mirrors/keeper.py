@@ -142,7 +142,7 @@ class MirroredKeeper:
 
         def folded_of(flowing: DataFrame, read: Sequence[FewRecord] | None) -> dict[str, pa.Table]:
             self._names.refuse_parked(self._parking.letters, flowing)
-            return self._folding.batch(flowing, begin, end, read, whole=flowing is whole)
+            return self._folding.batch(flowing, begin, end, read, flowing is whole)
 
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
             known = self._models.values()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from benchmarks.catchup import Caught, catch_up_figures
+from benchmarks.catchup import Run, catch_up_figures
 from benchmarks.contents import Contents, in_delta
 from benchmarks.looking import InDelta, Watcher, watching
 from benchmarks.metrics import APPLY, GROWTH_ROWS, VISIBLE
@@ -102,7 +102,7 @@ def test_a_log_tells_of_the_batches_that_it_has_whole(tmp_path: Path) -> None:
 
 def test_catch_up_gives_medians_and_what_they_are_of_each_other() -> None:
     runs = {
-        name: [Caught(Spans(stream + 10, stream), 200) for stream in (seconds, 99.0, 1.0)]
+        name: [Run(Spans(stream + 10, stream), 200) for stream in (seconds, 99.0, 1.0)]
         for name, seconds in (("delta", 10.0), ("redis", 5.0), ("opensearch", 20.0), ("plain", 40))
     }
     figures = catch_up_figures(1_000, runs, [100.0, 80.0, 90.0])

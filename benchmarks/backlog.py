@@ -1,0 +1,60 @@
+"""A backlog: rows that change over and over, and `headwater apply --available-now` to its end."""
+
+from __future__ import annotations
+
+import time
+from typing import Final, NamedTuple
+
+from benchmarks.plain import Spans
+from benchmarks.setting import Setting, headwater
+from benchmarks.shapes import STRIDE
+from benchmarks.viewing import AppliedBatch, applied, at_of, events
+from cdc.source.postgres import Connection, translated
+
+_TRANSACTION_ROWS: Final = 1_000
+_TIMEOUT_S: Final = 600.0
+
+
+class Caught(NamedTuple):
+    """How long a view took to its topics' end, and the batches that brought it there."""
+
+    spans: Spans
+    batches: list[AppliedBatch]
+
+    @property
+    def records(self) -> int:
+        return sum(batch.records for batch in self.batches)
+
+    @property
+    def written(self) -> int:
+        """Rows that were given to the store."""
+        return sum(batch.rows for batch in self.batches)
+
+
+def update_rows(
+    setting: Setting, conn: Connection, table: str, assignments: str, rows: int, numbers: range
+) -> None:
+    """``assignments`` (SQL of ``i``) in a row for each number ``i``: one row after the other, in an
+    order that is not theirs, and then again."""
+    step = min(_TRANSACTION_ROWS, rows)  # no row twice in a transaction
+    with translated(f"updating {table}"):
+        conn.execute("set synchronous_commit = off")
+        for first in range(numbers.start, numbers.stop, step):
+            last = min(numbers.stop, first + step) - 1
+            conn.execute(
+                f"update public.{table} set {assignments} from generate_series({first}, {last}) i"
+                f" where id = 1 + mod(i::bigint * {STRIDE}, {rows})".encode()
+            )
+            setting.watch(f"updating {table}", last / numbers.stop)
+        conn.execute("reset synchronous_commit")
+
+
+def catch_up(setting: Setting, source: str, view: str) -> Caught:
+    """``headwater apply`` of a view up to the end of its topics. Raises ``FatalError``."""
+    log, began = f"apply-{view}", time.monotonic()
+    command = ("apply", view, "--available-now", "--json")
+    headwater(setting, source, *command, log=log, timeout_s=_TIMEOUT_S)
+    process_s = time.monotonic() - began
+    started = next(events(setting.log(log), "view_started"))
+    batches = applied(setting.log(log))
+    return Caught(Spans(process_s, batches[-1].at - at_of(started)), batches)
