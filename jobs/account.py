@@ -12,6 +12,7 @@ from jobs.fold import EVENT, SNAPSHOT, TRUNCATE
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
 
 SAMPLE = 200
+_OLDEST = "__oldest_us"
 
 
 class Account(NamedTuple):
@@ -34,19 +35,7 @@ class Account(NamedTuple):
 
 def account(rows: DataFrame) -> Account:
     """Count ``project``'s rows. Evaluates them, so cached rows are held from here on."""
-    event = F.col(EVENT)
-    keyed = event["op"] != TRUNCATE
-    position, read = F.struct(COMMIT_LSN, ORDINAL), event["op"] == SNAPSHOT
-    found = rows.agg(
-        F.coalesce(F.sum(event["records"]), F.lit(0)).alias("records"),
-        F.count_if(keyed).alias("keys"),
-        F.count_if(keyed & ~F.col(DELETED)).alias("rows"),
-        F.count_if(event["gap"]).alias("gaps"),
-        F.max(F.when(~keyed, position)).alias("truncated"),
-        F.min(F.when(read, position)).alias("read"),
-        F.max(F.when(keyed & F.col(DELETED) & ~read, position)).alias("deleted"),
-        _sample(F.when(keyed, event["oldest_us"])).alias("commits"),
-    ).collect()[0]
+    found = counts(rows).collect()[0]
     truncated, read_at, deleted = (
         None if found[name] is None else Position(*found[name])
         for name in ("truncated", "read", "deleted")
@@ -60,6 +49,26 @@ def account(rows: DataFrame) -> Account:
         tuple(found["commits"]),
         read_at,
         deleted,
+    )
+
+
+def counts(rows: DataFrame) -> DataFrame:
+    """What ``account`` asks, in one row."""
+    event = F.col(EVENT)
+    keyed = event["op"] != TRUNCATE
+    position, read = F.struct(COMMIT_LSN, ORDINAL), event["op"] == SNAPSHOT
+    # A list is collected by interpreted code, for which Spark makes its settings anew at each field
+    # of a struct: so the list's values are computed before.
+    oldest = F.when(keyed, event["oldest_us"]).alias(_OLDEST)
+    return rows.select(EVENT, DELETED, COMMIT_LSN, ORDINAL, oldest).agg(
+        F.coalesce(F.sum(event["records"]), F.lit(0)).alias("records"),
+        F.count_if(keyed).alias("keys"),
+        F.count_if(keyed & ~F.col(DELETED)).alias("rows"),
+        F.count_if(event["gap"]).alias("gaps"),
+        F.max(F.when(~keyed, position)).alias("truncated"),
+        F.min(F.when(read, position)).alias("read"),
+        F.max(F.when(keyed & F.col(DELETED) & ~read, position)).alias("deleted"),
+        _sample(F.col(_OLDEST)).alias("commits"),
     )
 
 

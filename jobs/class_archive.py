@@ -14,9 +14,11 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cdc.errors import StackError
 from stack.jars import cache_directory, locked
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 """Else it tells on stdout, where answers are, why it does not use an archive."""
+_NO_KAFKA: Final = "127.0.0.1:9"
 _LIMIT_S: Final = 600.0
 _END_S: Final = 300.0
 
@@ -114,7 +117,14 @@ def load(directory: str) -> None:
 
 
 def _run(spark: SparkSession, directory: Path) -> None:
-    """A stream into Delta by MERGE, over parsed JSON, with a window; and Kafka's classes."""
+    """A stream into Delta by MERGE; a fold of events by tasks in Python; and Kafka's clients."""
+    _merge_stream(spark, directory)
+    _fold_by_tasks(spark)
+    _ask_kafka(spark)
+
+
+def _merge_stream(spark: SparkSession, directory: Path) -> None:
+    """Over parsed JSON, with a window."""
     from delta.tables import DeltaTable
     from pyspark.sql import Window
     from pyspark.sql import functions as F
@@ -144,8 +154,50 @@ def _run(spark: SparkSession, directory: Path) -> None:
     stream.trigger(availableNow=True).option(
         "checkpointLocation", checkpoint
     ).start().awaitTermination()
-    read = {"kafka.bootstrap.servers": "127.0.0.1:9", "subscribe": "none"}
-    assert spark.readStream.format("kafka").options(**read).load().schema.names
+
+
+def _fold_by_tasks(spark: SparkSession) -> None:
+    """Python reads, Spark folds, Python writes, as with a large batch."""
+    from pyspark.sql import functions as F
+
+    def read(batches: Iterable[Any]) -> Iterator[Any]:
+        yield from batches
+
+    event = F.struct(F.col("id").alias("lsn"), F.lit("u").alias("op"), F.array(F.lit("x")))
+    folded = (
+        spark.range(0, 64, 1, 2).mapInArrow(read, "id bigint").repartition("id").groupBy("id")
+        .agg(F.max_by(event, F.struct("id")).alias("event"))
+        .select("id", F.to_json("event").alias("body"), "event.op", F.array("event.op").alias("a"))
+    ).persist()  # fmt: skip
+    sample = F.filter(F.sort_array(F.collect_list("id")), lambda one, at: one >= at)
+    assert folded.agg(sample, F.max(F.struct("id", "op")), F.count_if(F.col("op") == "u")).collect()
+    assert folded.mapInArrow(read, folded.schema).count() == 64
+
+
+def _ask_kafka(spark: SparkSession) -> None:
+    """Nobody answers."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    read = {
+        "kafka.bootstrap.servers": _NO_KAFKA,
+        "kafka.default.api.timeout.ms": "1000",
+        "kafka.request.timeout.ms": "500",
+        "fetchOffset.numRetries": "1",
+        "subscribe": "none",
+    }
+    with suppress(PySparkException, Py4JJavaError):
+        spark.read.format("kafka").options(**read).load().count()
+    jvm: Any = spark.sparkContext._jvm
+    text = "org.apache.kafka.common.serialization.StringDeserializer"
+    settings = {"bootstrap.servers": _NO_KAFKA, "key.deserializer": text}
+    consumer = jvm.org.apache.kafka.clients.consumer.KafkaConsumer(
+        {**settings, "value.deserializer": text}
+    )
+    consumer.assign([jvm.org.apache.kafka.common.TopicPartition("none", 0)])
+    consumer.poll(jvm.java.time.Duration.ofSeconds(1))
+    assert jvm.org.apache.kafka.common.protocol.Errors.values()  # a class each
+    consumer.close()
 
 
 def main() -> None:

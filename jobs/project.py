@@ -25,10 +25,14 @@ def rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
 
 
 def newest_rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
-    """As ``rows_of``, for the newest records of each key (``jobs.newest``)."""
+    """As ``rows_of``, for the newest records of each key (``jobs.newest``).
+
+    These are few of a key, mostly one: to sort and fold them where they were read, and again where
+    each key's come together, would be to do it twice.
+    """
     parsed = parse(columns_read(view), versions, newest=True)
     folded, projected = fold(), project(view, versions)
-    return lambda records: projected(folded(parsed(records)))
+    return lambda records: projected(folded(parsed(records).repartition("key")))
 
 
 def filled_rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:

@@ -68,7 +68,9 @@ class Documents:
             F.when(~F.col(DELETED), body).alias("body"),
             F.col(COMMIT_LSN).alias("commit_lsn"),
             F.col(ORDINAL).alias("ordinal"),
-            F.when(F.size(UNCHANGED) > 0, F.col(UNCHANGED)).alias("unchanged"),
+            # Never null: before each row that goes to Python Spark sizes the batch so far, and then
+            # walks over all the lists that are.
+            F.col(UNCHANGED).alias("unchanged"),
         ]
         if name is not None:
             self._parts.append(name.alias("name"))
