@@ -143,7 +143,8 @@ def _said(
         case "string_too_long":
             return f"is too long: at most {told['max_length']} characters"
         case "literal_error":
-            return _no_choice(given, re.findall(r"'([^']+)'", told["expected"]))
+            choices = re.findall(r"'([^']*)'", told["expected"])
+            return _no_choice(given, [choice for choice in choices if choice])
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal":
             return f"is {given}: set a number{_range(model, name)}"
     if isinstance(given, dict) and tuple(location[:2]) in _NAMES_WITH_DOTS:

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -186,8 +185,11 @@ def _ask_kafka(spark: SparkSession) -> None:
         "fetchOffset.numRetries": "1",
         "subscribe": "none",
     }
-    with suppress(PySparkException, Py4JJavaError):
+    try:
         spark.read.format("kafka").options(**read).load().count()
+    except (PySparkException, Py4JJavaError) as error:
+        if "TimeoutException" not in str(error):  # it did not come so far as to ask
+            raise
     jvm: Any = spark.sparkContext._jvm
     text = "org.apache.kafka.common.serialization.StringDeserializer"
     settings = {"bootstrap.servers": _NO_KAFKA, "key.deserializer": text}

@@ -8,7 +8,7 @@ from cdc.config import Source
 from cdc.errors import SourceError
 from cdc.source.catalog import captured_tables
 from cdc.source.postgres import Connection, identifier, literal, translated
-from cdc.source.selection import Table
+from cdc.source.selection import Table, parse_pattern
 from cdc.source.types import load_types
 from snapshots import state
 from snapshots.plan import Bounds, plan_table
@@ -27,6 +27,11 @@ select schemaname, tablename from pg_catalog.pg_publication_tables where pubname
 
 def refuse_unfit(conn: Connection, source: Source, names: Sequence[str]) -> list[Table]:
     """The tables that ``names`` choose. Raises ``SourceError`` with whatever speaks against it."""
+    for name in names:
+        try:
+            parse_pattern(name)
+        except ValueError as error:
+            raise SourceError(str(error)) from None
     refuse_server(conn)
     refuse_uninitialised(conn, source.name)
     wanted = source.model_copy(update={"tables": tuple(names), "exclude": ()})

@@ -60,5 +60,7 @@ def idle(view: str, applied: bool | None) -> str:
     """What to tell, while it is waited for, of a view that nobody seems to apply; else nothing."""
     if applied:
         return ""
-    where = "was never applied on this machine" if applied is None else "is applied by nobody now"
+    where = (
+        "has not been applied on this machine" if applied is None else "is applied by nobody now"
+    )
     return f"view {view} {where}; waiting for `headwater apply {view}`"

@@ -57,6 +57,7 @@ class SourceSnapshot:
         self.lsn = lsn
         self.conn = conn
         self.publication = publication
+        self._view = view.name
         self._names = [output.name for output in view.outputs]
         self._canonical = row_canonicalizer([])
         self._as_text: dict[int, Any] = {}
@@ -113,7 +114,7 @@ class SourceSnapshot:
     def rows(self) -> Iterator[Row]:
         """Every row of the view, as the source has it."""
         named = self.conn.cursor(name="headwater_verify")
-        with translated(self._doing), self._reading(named) as cursor:
+        with self._computing(), self._reading(named) as cursor:
             cursor.itersize = _FETCH_ROWS
             cursor.execute(self._query.encode())
             for values in cursor:
@@ -134,12 +135,25 @@ class SourceSnapshot:
         key = {self._names[i] for i in self._key}
         shown = ", ".join(identifier(name) if name in key else "null" for name in self._names)
         with (
-            translated(self._doing),
+            self._computing(),
             self.conn.transaction(),
             self._reading(self.conn.cursor()) as cursor,
         ):
             found = cursor.execute(f"select {shown} from (\n{query}\n) as k".encode()).fetchall()
         return {self._row(values).key for values in found}
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        """Faults of the source's own values say where to find the rows that have them."""
+        try:
+            with translated(self._doing):
+                yield
+        except SourceError as error:
+            if not sqlstate(error).startswith(_DATA_EXCEPTION):
+                raise
+            way = f"`headwater dlq list {self._view}` names the keys of such rows: mend these there"
+            hint = f"{error.hint}; {way}" if error.hint else way
+            raise SourceError(error.message, hint) from error.__cause__
 
     def can_be_asked_for(self, key: bytes) -> bool:
         """Whether a packed key has a way back to PostgreSQL's own values."""
@@ -164,7 +178,7 @@ class SourceSnapshot:
         """What a query of keys gives; of a store's keys that PostgreSQL cannot read, all rows."""
         try:
             with (
-                translated(self._doing),
+                self._computing(),
                 self.conn.transaction(),
                 self._reading(self.conn.cursor()) as cursor,
             ):

@@ -44,13 +44,18 @@ def text_function(name: str, *arguments: str, result: Any = TEXT) -> Handler:
     return handle
 
 
-def _count(node: exp.Expr, scope: Scope, part: exp.Expr | None, least: int) -> int:
-    """A literal integer argument; others could be negative, where the two systems differ."""
-    if part is None or not isinstance(part, exp.Literal) or part.is_string or not part.is_int:
-        scope.refuse(node, "this number has to be a literal")
-    if int(part.this) < least:
-        scope.refuse(node, f"{part.this} is below {least}")
-    return int(part.this)
+def _count(node: exp.Expr, scope: Scope, part: exp.Expr | None, least: int, lowest: int = 0) -> int:
+    """A literal integer argument; others could be negative, where the two systems differ.
+
+    ``lowest`` is what is written where the tree has 0.
+    """
+    number = part.this if isinstance(part, exp.Neg) else part
+    if not isinstance(number, exp.Literal) or number.is_string or not number.is_int:
+        scope.refuse(node, "this has to be an integer that is written out")
+    value = -int(number.this) if isinstance(part, exp.Neg) else int(number.this)
+    if value < least:
+        scope.refuse(node, f"{value + lowest} is below {least + lowest}")
+    return value
 
 
 def substring(node: exp.Expr, scope: Scope) -> Term:
@@ -269,5 +274,5 @@ def element(node: exp.Expr, scope: Scope) -> Term:
     if term.type.name != "array" or len(node.expressions) != 1:
         hint = "write -> 'name'" if term.type.name == "jsonb" else ""
         scope.refuse(node, f"a subscript of {term.type}", hint)
-    index = _count(node, scope, node.expressions[0], 0) + 1  # sqlglot counts from 0
+    index = _count(node, scope, node.expressions[0], 0, 1) + 1  # sqlglot counts from 0
     return Term(f"try_element_at({term.sql}, {index})", term.type.item)

@@ -9,12 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
-from pyspark import StorageLevel
+import structlog
+from pyspark import StorageLevel, TaskContext
 from pyspark.sql import DataFrame
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    stop_after_delay,
+    wait_random_exponential,
+)
 
 from cdc.errors import FatalError, HeadwaterError, RetryableError, SinkError, ViewError
 from cdc.lsn import Position
@@ -35,6 +42,8 @@ Writer = Callable[[list[Document]], None]
 ``RowsError`` when it has written all but some."""
 
 _T = TypeVar("_T")
+_QUIET_S: Final = 1.0
+log = structlog.get_logger("apply")
 _FAULTS: dict[str, type[HeadwaterError]] = {
     error.__name__: error for error in (SinkError, ViewError, FatalError, RetryableError)
 }
@@ -147,11 +156,21 @@ def with_keys(view: str, rows: Sequence[_Row], errors: list[RowsError]) -> Seque
 
 
 def until(retry_s: float, attempt: Callable[[], _T]) -> _T:
-    """Call ``attempt`` until it raises no ``RetryableError`` or ``retry_s`` have passed."""
+    """Call ``attempt`` until it raises no ``RetryableError`` or ``retry_s`` have passed. The log
+    tells when it takes longer than ``_QUIET_S``, though not in a task, which has none."""
+    told = TaskContext.get() is not None
+
+    def tell(state: RetryCallState) -> None:
+        nonlocal told
+        if not told and (state.seconds_since_start or 0) > _QUIET_S and state.outcome is not None:
+            told = True
+            log.warning("store_waited_for", cause=str(state.outcome.exception()), retry_s=retry_s)
+
     policy = Retrying(
         retry=retry_if_exception_type(RetryableError),
         stop=stop_after_delay(retry_s),
         wait=wait_random_exponential(multiplier=0.05, max=2),
+        before_sleep=tell,
         reraise=True,
     )
     return policy(attempt)

@@ -7,6 +7,7 @@ from zlib import crc32
 import psycopg
 import pytest
 
+from cdc.errors import SourceError
 from cdc.events.parked import Letter, Letters, row_letter
 from cdc.lsn import Position
 from tests.mirrored import CUSTOMERS, ORDERS
@@ -58,3 +59,16 @@ def test_rows_are_told_by_the_keys_of_their_tables_and_by_their_own(dsn: str) ->
         letters.add([row_letter("v", b'{"id":"7"}', Position(1, 1), 1, 1, "refused")])
         found = parked_rows(view, letters, source, "shop")
         assert {unpacked(key) for key in found} == {(2,), (7,)}
+
+
+def test_a_value_that_the_sql_cannot_take_leads_to_the_letters(dsn: str) -> None:
+    definition = parse_view("v", "s", ["id"], "select id, note::int as n from orders")
+    view = resolve_maintained(definition, {ORDERS.name: ORDERS})
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute("update orders set note = 'abc' where id = 11")
+    with (
+        source_at_new_lsn(dsn, view, "p", 30, lambda _: None) as source,
+        pytest.raises(SourceError, match="data error 22P02") as raised,
+    ):
+        list(source.rows())
+    assert "`headwater dlq list v` names the keys" in raised.value.hint

@@ -77,7 +77,7 @@ def test_a_view_is_waited_for_exactly(shop: Deployment, view: str) -> None:
 
         done = shop.run("wait", view, "--lsn", lsn, "--timeout", "0.5", "--json")
         assert done.returncode == 3
-        assert f"view {view} was never applied on this machine; waiting" in done.stderr
+        assert f"view {view} has not been applied on this machine; waiting" in done.stderr
         (said,) = json.loads(done.stdout)["views"]
         assert said["lacking_records"] == 1
         assert parse_lsn(before) <= parse_lsn(said["lsn"]) < parse_lsn(lsn)

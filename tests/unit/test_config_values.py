@@ -69,6 +69,11 @@ PORT = '"localhost:9092"'
             "capture.wal_limit_action: is 'dorp': did you mean drop? known are warn, stop, drop",
         ),
         (
+            "sql =",
+            'history = "scd3"\nsql =',
+            "views.open_orders.history: is 'scd3': did you mean scd2? known are log, scd2",
+        ),
+        (
             STORES,
             f'[capture]\nsignals = ["kafak"]\n{STORES}',
             "capture.signals: entry 1 is 'kafak': did you mean kafka? known are source, kafka",

@@ -77,7 +77,7 @@ def test_a_note_that_cannot_be_written_hides_no_fault(tmp_path: Path) -> None:
 
 def test_who_waits_is_told_that_nobody_applies_it(tmp_path: Path) -> None:
     assert is_applied(tmp_path / "elsewhere") is None
-    assert idle("v", None).startswith("view v was never applied on this machine; waiting for")
+    assert idle("v", None).startswith("view v has not been applied on this machine; waiting for")
     assert idle("v", is_applied(tmp_path)).startswith("view v is applied by nobody now; waiting")
     assert idle("v", True) == ""
 

@@ -1,0 +1,42 @@
+"""What is tried again until it works, and what the log tells of it meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import structlog
+
+from cdc.errors import RetryableError
+from jobs.sinks import writing
+from jobs.sinks.writing import until
+
+
+def test_who_waits_long_for_a_store_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "_QUIET_S", 0.0)
+    with structlog.testing.capture_logs() as said:
+        assert until(30, attempts(4)) == "done"
+    (line,) = said
+    assert (line["event"], line["cause"]) == ("store_waited_for", "Redis at h:1 does not answer")
+
+
+def test_what_passes_at_once_is_not_told() -> None:
+    with structlog.testing.capture_logs() as said:
+        assert until(30, attempts(2)) == "done"
+    assert said == []
+
+
+def test_what_does_not_pass_is_raised() -> None:
+    with pytest.raises(RetryableError, match="does not answer"):
+        until(0.1, attempts(10_000))
+
+
+def attempts(failures: int) -> Callable[[], str]:
+    left = [RetryableError("Redis at h:1 does not answer")] * failures
+
+    def attempt() -> str:
+        if left:
+            raise left.pop()
+        return "done"
+
+    return attempt
