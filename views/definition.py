@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from cdc.errors import ViewError
+from views.depth import bounded
 from views.shapes import aggregates
 from views.statement import Occurrence, bounds, occurrences, parse_statement
 
@@ -86,6 +87,7 @@ class ViewDefinition:
         return self.statement.sql("postgres", comments=False)
 
 
+@bounded
 def parse_view(
     name: str, store: str, key: Sequence[str], sql: str, history: str = ""
 ) -> ViewDefinition:
@@ -95,6 +97,8 @@ def parse_view(
     keys) is checked by ``views.resolve.resolve``, or by ``views.maintained.resolve_maintained`` if
     it is ``maintained``.
     """
+    if twice := sorted({column for column in key if list(key).count(column) > 1}):
+        raise ViewError(f"view {name}: its key names {twice[0]!r} twice", "name each column once")
     statement = parse_statement(name, sql)
     found = occurrences(name, statement)
     definition = ViewDefinition(name, store, tuple(key), sql, found, statement, history)

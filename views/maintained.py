@@ -17,6 +17,7 @@ from views.captured import uncaptured
 from views.clauses import Clause, clause, condition_clause, row_scope
 from views.definition import ViewDefinition
 from views.dependence import settled_by, untold
+from views.depth import bounded
 from views.dialects import POSTGRES
 from views.grouping import Grouping, grouped_by
 from views.joins import joined, type_of
@@ -116,6 +117,7 @@ def resolve_view(definition: ViewDefinition, tables: Mapping[str, TableVersion])
     return resolve(definition, tables[definition.table_name])
 
 
+@bounded
 def resolve_maintained(
     definition: ViewDefinition, versions: Mapping[str, TableVersion]
 ) -> MaintainedView:

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from cdc.errors import ViewError
 from views.definition import ViewDefinition
+from views.depth import bounded
 from views.operators import condition
 from views.tables import REFUSED_HINT, TableVersion
 from views.terms import Scope, identifier, settled, unqualified
@@ -70,6 +71,7 @@ def describe(outputs: Sequence[Output]) -> str:
     return ", ".join(f"{output.name} {output.type}" for output in outputs)
 
 
+@bounded
 def resolve(definition: ViewDefinition, table: TableVersion) -> ResolvedView:
     """Check the view against the table. Raises ``ViewError`` with place and reason."""
     if table.refused:

@@ -210,6 +210,24 @@ def test_what_is_not_known_to_agree_is_refused(sql: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "sql",
+    [
+        "select id from orders where " + " or ".join(f"note like 'a{i}%'" for i in range(1_000)),
+        f"select {' + '.join(['id'] * 3_000)} as n, id from orders",
+        f"select {'(' * 500}id{')' * 500} as n, id from orders",
+    ],
+)
+def test_sql_that_is_nested_too_deep_is_refused(sql: str) -> None:
+    with pytest.raises(ViewError, match="view v: its SQL is nested too deep"):
+        view(sql)
+
+
+def test_a_key_that_names_a_column_twice_is_refused() -> None:
+    with pytest.raises(ViewError, match="its key names 'id' twice"):
+        parse_view("v", "s", ["id", "note", "id"], "select id, note from orders")
+
+
+@pytest.mark.parametrize(
     ("sql", "key", "reason"),
     [
         ("select note from orders", "id", "'id' is not a column of the view"),
