@@ -40,7 +40,7 @@ def archive() -> Path:
     """
     java = java_in_use().resolve()
     modules = java.parents[1] / "lib" / "modules"  # the JDK's own classes
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(Path(__file__).read_bytes())  # what is loaded for it
     for path in (java, modules, *_class_path()):
         found = path.stat() if path.is_file() else None
         stamp = found and (found.st_size, found.st_mtime_ns)
@@ -118,8 +118,11 @@ def load(directory: str) -> None:
 def _run(spark: SparkSession, directory: Path) -> None:
     """A stream into Delta by MERGE; a fold of events by tasks in Python; and Kafka's clients."""
     _merge_stream(spark, directory)
-    _fold_by_tasks(spark)
-    _ask_kafka(spark)
+    for part in (fold_by_tasks, ask_kafka):
+        try:
+            part(spark)
+        except Exception as error:  # half an archive is better than none
+            print(f"without {part.__name__}: {error}", file=sys.stderr)
 
 
 def _merge_stream(spark: SparkSession, directory: Path) -> None:
@@ -155,7 +158,7 @@ def _merge_stream(spark: SparkSession, directory: Path) -> None:
     ).start().awaitTermination()
 
 
-def _fold_by_tasks(spark: SparkSession) -> None:
+def fold_by_tasks(spark: SparkSession) -> None:
     """Python reads, Spark folds, Python writes, as with a large batch."""
     from pyspark.sql import functions as F
 
@@ -169,11 +172,12 @@ def _fold_by_tasks(spark: SparkSession) -> None:
         .select("id", F.to_json("event").alias("body"), "event.op", F.array("event.op").alias("a"))
     ).persist()  # fmt: skip
     sample = F.filter(F.sort_array(F.collect_list("id")), lambda one, at: one >= at)
-    assert folded.agg(sample, F.max(F.struct("id", "op")), F.count_if(F.col("op") == "u")).collect()
-    assert folded.mapInArrow(read, folded.schema).count() == 64
+    folded.agg(sample, F.max(F.struct("id", "op")), F.count_if(F.col("op") == "u")).collect()
+    folded.mapInArrow(read, folded.schema).count()
+    folded.unpersist()
 
 
-def _ask_kafka(spark: SparkSession) -> None:
+def ask_kafka(spark: SparkSession) -> None:
     """Nobody answers."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
@@ -196,10 +200,12 @@ def _ask_kafka(spark: SparkSession) -> None:
     consumer = jvm.org.apache.kafka.clients.consumer.KafkaConsumer(
         {**settings, "value.deserializer": text}
     )
-    consumer.assign([jvm.org.apache.kafka.common.TopicPartition("none", 0)])
-    consumer.poll(jvm.java.time.Duration.ofSeconds(1))
-    assert jvm.org.apache.kafka.common.protocol.Errors.values()  # a class each
-    consumer.close()
+    try:
+        consumer.assign([jvm.org.apache.kafka.common.TopicPartition("none", 0)])
+        consumer.poll(jvm.java.time.Duration.ofSeconds(1))
+        jvm.org.apache.kafka.common.protocol.Errors.values()  # a class each
+    finally:
+        consumer.close()
 
 
 def main() -> None:

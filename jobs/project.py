@@ -27,8 +27,8 @@ def rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
 def newest_rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
     """As ``rows_of``, for the newest records of each key (``jobs.newest``).
 
-    These are few of a key, mostly one: to sort and fold them where they were read, and again where
-    each key's come together, would be to do it twice.
+    These are few of a key, mostly one: they are not sorted to be folded where they were read, but
+    only where all of a key come together.
     """
     parsed = parse(columns_read(view), versions, newest=True)
     folded, projected = fold(), project(view, versions)

@@ -27,11 +27,7 @@ select schemaname, tablename from pg_catalog.pg_publication_tables where pubname
 
 def refuse_unfit(conn: Connection, source: Source, names: Sequence[str]) -> list[Table]:
     """The tables that ``names`` choose. Raises ``SourceError`` with whatever speaks against it."""
-    for name in names:
-        try:
-            parse_pattern(name)
-        except ValueError as error:
-            raise SourceError(str(error)) from None
+    _refuse_names(names)
     refuse_server(conn)
     refuse_uninitialised(conn, source.name)
     wanted = source.model_copy(update={"tables": tuple(names), "exclude": ()})
@@ -46,6 +42,18 @@ def refuse_unfit(conn: Connection, source: Source, names: Sequence[str]) -> list
             "add it to source.tables, then run headwater table add",
         )
     return tables
+
+
+def _refuse_names(names: Sequence[str]) -> None:
+    """Raise ``SourceError`` for what cannot be a table's: ``source.tables`` is not to blame."""
+    problems = []
+    for name in names:
+        try:
+            parse_pattern(name)
+        except ValueError as error:
+            problems.append(str(error))
+    if problems:
+        raise SourceError("\n".join(problems))
 
 
 def refuse_bounds(

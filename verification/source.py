@@ -135,7 +135,7 @@ class SourceSnapshot:
         key = {self._names[i] for i in self._key}
         shown = ", ".join(identifier(name) if name in key else "null" for name in self._names)
         with (
-            self._computing(),
+            translated(self._doing),
             self.conn.transaction(),
             self._reading(self.conn.cursor()) as cursor,
         ):
@@ -151,7 +151,8 @@ class SourceSnapshot:
         except SourceError as error:
             if not sqlstate(error).startswith(_DATA_EXCEPTION):
                 raise
-            way = f"`headwater dlq list {self._view}` names the keys of such rows: mend these there"
+            letters = f"`headwater dlq list {self._view}`"
+            way = f"{letters} may name the keys of such rows: correct these in the source"
             hint = f"{error.hint}; {way}" if error.hint else way
             raise SourceError(error.message, hint) from error.__cause__
 
@@ -178,7 +179,7 @@ class SourceSnapshot:
         """What a query of keys gives; of a store's keys that PostgreSQL cannot read, all rows."""
         try:
             with (
-                self._computing(),
+                translated(self._doing),
                 self.conn.transaction(),
                 self._reading(self.conn.cursor()) as cursor,
             ):

@@ -23,7 +23,7 @@ def bounded(read: _F) -> _F:
             name = view if isinstance(view, str) else view.name
             raise ViewError(
                 f"view {name}: its SQL is nested too deep",
-                "write a chain of OR as IN (…), and other long chains and parentheses shorter",
+                "shorten its chains of OR, AND and +, or nest less; a column's values go in IN (…)",
             ) from None
 
     return limited  # type: ignore[return-value]

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
-import structlog
-from pyspark import StorageLevel, TaskContext
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from tenacity import (
     RetryCallState,
@@ -43,7 +42,6 @@ Writer = Callable[[list[Document]], None]
 
 _T = TypeVar("_T")
 _QUIET_S: Final = 1.0
-log = structlog.get_logger("apply")
 _FAULTS: dict[str, type[HeadwaterError]] = {
     error.__name__: error for error in (SinkError, ViewError, FatalError, RetryableError)
 }
@@ -156,15 +154,20 @@ def with_keys(view: str, rows: Sequence[_Row], errors: list[RowsError]) -> Seque
 
 
 def until(retry_s: float, attempt: Callable[[], _T]) -> _T:
-    """Call ``attempt`` until it raises no ``RetryableError`` or ``retry_s`` have passed. The log
-    tells when it takes longer than ``_QUIET_S``, though not in a task, which has none."""
-    told = TaskContext.get() is not None
+    """Call ``attempt`` until it raises no ``RetryableError`` or ``retry_s`` have passed. Where the
+    process keeps a log, which tasks do not, it tells when that takes longer than ``_QUIET_S``."""
+    told = False
 
     def tell(state: RetryCallState) -> None:
         nonlocal told
-        if not told and (state.seconds_since_start or 0) > _QUIET_S and state.outcome is not None:
-            told = True
-            log.warning("store_waited_for", cause=str(state.outcome.exception()), retry_s=retry_s)
+        if told or (state.seconds_since_start or 0) <= _QUIET_S or state.outcome is None:
+            return
+        import structlog  # here, for tasks never come so far as to need it
+
+        told = True
+        if structlog.is_configured():
+            cause = str(state.outcome.exception())
+            structlog.get_logger("apply").warning("store_waited_for", cause=cause, retry_s=retry_s)
 
     policy = Retrying(
         retry=retry_if_exception_type(RetryableError),

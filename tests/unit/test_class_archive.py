@@ -88,3 +88,9 @@ def test_a_session_maps_the_archive_that_was_built_with_the_environment(
     assert gateway is not None
     maps = Path(f"/proc/{gateway.proc.pid}/maps")
     assert str(class_archive.archive()) in maps.read_text(encoding="utf-8")
+
+
+def test_what_is_loaded_for_it_works(spark: SparkSession) -> None:
+    """An archive is made without what fails, of which nobody hears."""
+    class_archive.fold_by_tasks(spark)
+    class_archive.ask_kafka(spark)

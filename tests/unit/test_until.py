@@ -20,10 +20,20 @@ def test_who_waits_long_for_a_store_says_so_once(monkeypatch: pytest.MonkeyPatch
     assert (line["event"], line["cause"]) == ("store_waited_for", "Redis at h:1 does not answer")
 
 
-def test_what_passes_at_once_is_not_told() -> None:
+def test_what_passes_at_once_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "_QUIET_S", 3600.0)
     with structlog.testing.capture_logs() as said:
         assert until(30, attempts(2)) == "done"
     assert said == []
+
+
+def test_answers_of_a_command_without_a_log_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(writing, "_QUIET_S", 0.0)
+    monkeypatch.setattr(structlog, "is_configured", lambda: False)
+    assert until(30, attempts(3)) == "done"
+    assert capsys.readouterr() == ("", "")
 
 
 def test_what_does_not_pass_is_raised() -> None:
