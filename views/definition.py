@@ -97,8 +97,8 @@ def parse_view(
     keys) is checked by ``views.resolve.resolve``, or by ``views.maintained.resolve_maintained`` if
     it is ``maintained``.
     """
-    if twice := sorted({column for column in key if list(key).count(column) > 1}):
-        raise ViewError(f"view {name}: its key names {twice[0]!r} twice", "name each column once")
+    if len(set(key)) < len(key):
+        raise ViewError(f"views.{name}.key: a column is named twice", "name it once")
     statement = parse_statement(name, sql)
     found = occurrences(name, statement)
     definition = ViewDefinition(name, store, tuple(key), sql, found, statement, history)

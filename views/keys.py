@@ -46,8 +46,6 @@ def proven_key(
             known = ", ".join(items)
             raise ViewError(f"{where}: {name!r} is not a column of the view", f"it has {known}")
         keys.append(_key(definition, name, items[name], body))
-    if len(set(definition.key)) < len(definition.key):
-        raise ViewError(f"{where}: a column is named twice", "name it once")
     _check_unique(definition, keys, body)
     for name, made in zip(definition.key, keys, strict=True):
         _check_there(definition, name, made, body)
