@@ -17,18 +17,17 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from cdc.errors import HeadwaterError
 from cdc.lsn import Position
-from jobs.account import account
 from jobs.applying import Model, released
 from jobs.faults import POISON, translate
 from jobs.fold import EVENT, NO_EVENT
+from jobs.offsets import FEW_RECORDS
 from jobs.owners import record_id
 from jobs.project import project
 from jobs.schema import JSON_OPTIONS
 from jobs.sinks import COMMIT_LSN, ORDINAL
 from jobs.sinks.documents import key_text
 from jobs.sinks.refusing import RowsRefusedError, RowsUnfitError
-from jobs.sinks.writing import DRIVER_ROWS
-from jobs.small.interpreted import interpreted, of_one_part
+from jobs.small.interpreted import interpreted
 
 _HEAD = (
     StructType()
@@ -129,7 +128,7 @@ def _unfit(model: Model, records: DataFrame, at_most: int) -> list[Poison]:
     held = folded.withColumn(_HASH, F.xxhash64(record)).persist()
     with released(held):
         hashes = sorted({row[0] for row in held.select(_HASH).collect()})
-        few = len(hashes) <= DRIVER_ROWS
+        few = len(hashes) <= FEW_RECORDS
 
         def fault_of(part: Sequence[int]) -> HeadwaterError | None:
             some = held.where(F.col(_HASH).between(part[0], part[-1]))
@@ -141,18 +140,10 @@ def _unfit(model: Model, records: DataFrame, at_most: int) -> list[Poison]:
 
 
 def _fault(rows: DataFrame, view: str, few: bool) -> HeadwaterError | None:
-    """Why rows cannot be evaluated. Raises what is no fault of theirs.
-
-    A few are brought here, which takes a tenth of the time: of those that fail nothing comes.
-    """
+    """Why rows cannot be evaluated. Raises what is no fault of theirs."""
     try:
-        if few:
-            with interpreted(rows.sparkSession):
-                of_one_part(rows).toArrow()
-        else:
-            rows = rows.persist()  # else what nobody reads would not be evaluated
-            with released(rows):
-                account(rows)
+        with interpreted(rows.sparkSession, few):
+            rows.write.format("noop").mode("overwrite").save()  # every column, and nothing is kept
     except Exception as error:
         found = translate(error, view)
         if not isinstance(found, POISON):

@@ -8,7 +8,7 @@ from cdc.config import Source
 from cdc.errors import SourceError
 from cdc.source.catalog import captured_tables
 from cdc.source.postgres import Connection, identifier, literal, translated
-from cdc.source.selection import Table, parse_pattern
+from cdc.source.selection import Table
 from cdc.source.types import load_types
 from snapshots import state
 from snapshots.plan import Bounds, plan_table
@@ -27,11 +27,10 @@ select schemaname, tablename from pg_catalog.pg_publication_tables where pubname
 
 def refuse_unfit(conn: Connection, source: Source, names: Sequence[str]) -> list[Table]:
     """The tables that ``names`` choose. Raises ``SourceError`` with whatever speaks against it."""
-    _refuse_names(names)
     refuse_server(conn)
     refuse_uninitialised(conn, source.name)
     wanted = source.model_copy(update={"tables": tuple(names), "exclude": ()})
-    tables = captured_tables(conn, wanted)
+    tables = captured_tables(conn, wanted, setting="")
     with translated(f"reading publication {source.publication_name}"):
         published = set(conn.execute(_PUBLISHED, (source.publication_name,)).fetchall())
     missing = [table.label for table in tables if (table.schema, table.name) not in published]
@@ -42,18 +41,6 @@ def refuse_unfit(conn: Connection, source: Source, names: Sequence[str]) -> list
             "add it to source.tables, then run headwater table add",
         )
     return tables
-
-
-def _refuse_names(names: Sequence[str]) -> None:
-    """Raise ``SourceError`` for what cannot be a table's: ``source.tables`` is not to blame."""
-    problems = []
-    for name in names:
-        try:
-            parse_pattern(name)
-        except ValueError as error:
-            problems.append(str(error))
-    if problems:
-        raise SourceError("\n".join(problems))
 
 
 def refuse_bounds(

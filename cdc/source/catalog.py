@@ -13,7 +13,7 @@ from cdc.config import Source
 from cdc.errors import SourceError
 from cdc.protocol.relation import Column, Relation, TypeInfo
 from cdc.source.postgres import Connection, identifier, translated
-from cdc.source.selection import Table, select_tables
+from cdc.source.selection import TABLES, Table, select_tables
 
 # `identified` follows RelationGetIndexList: what UPDATE and DELETE of a published table ask for.
 _TABLES = """
@@ -123,24 +123,27 @@ class Published(NamedTuple):
     """Stored generated columns are published as well."""
 
 
-def captured_tables(conn: Connection, source: Source) -> list[Table]:
-    """The tables that ``source.tables`` and ``source.exclude`` choose, by name.
+def captured_tables(conn: Connection, source: Source, setting: str = TABLES) -> list[Table]:
+    """The tables that ``source.tables`` and ``source.exclude`` choose, by name. ``setting`` is what
+    problems say the former stand in; empty: who called gave them.
 
     Raises ``SourceError`` with every problem, one a line: a name or pattern without a table, what
     has no WAL (views, unlogged tables), no replica identity, two tables for one topic.
     """
-    tables, problems = chosen_tables(conn, source)
+    tables, problems = chosen_tables(conn, source, setting)
     if problems:
         raise SourceError("\n".join(problems))
     return tables
 
 
-def chosen_tables(conn: Connection, source: Source) -> tuple[list[Table], list[str]]:
+def chosen_tables(
+    conn: Connection, source: Source, setting: str = TABLES
+) -> tuple[list[Table], list[str]]:
     """What ``captured_tables`` gives, and the problems that it would raise."""
     with translated("reading the tables of the database"):
         rows = conn.execute(_TABLES).fetchall()
     relations = [Table._make((*row[:7], tuple(row[7]), row[8])) for row in rows]
-    return select_tables(source.name, source.tables, source.exclude, relations)
+    return select_tables(source.name, source.tables, source.exclude, relations, setting)
 
 
 def table_facts(conn: Connection, oid: int, publication: str = "") -> TableFacts:

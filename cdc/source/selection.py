@@ -31,6 +31,7 @@ _OTHER_KINDS = {
     "t": "a TOAST table",
 }
 _SYSTEM_SCHEMAS = re.compile(r"pg_.*|information_schema|headwater")
+TABLES = "source.tables"
 _CAPTURE_THE_TABLES = "name the tables it is made of"
 
 
@@ -89,15 +90,21 @@ def _expression(part: str) -> re.Pattern[str]:
 
 
 def select_tables(
-    source: str, tables: Sequence[str], exclude: Sequence[str], relations: Sequence[Table]
+    source: str,
+    tables: Sequence[str],
+    exclude: Sequence[str],
+    relations: Sequence[Table],
+    setting: str = TABLES,
 ) -> tuple[list[Table], list[str]]:
     """The chosen tables by name, and every problem with the choice, one line each.
 
-    ``source`` is the source's name, ``relations`` everything in ``pg_class``.
+    ``source`` is the source's name, ``relations`` everything in ``pg_class``. ``tables`` stand in
+    ``setting``; empty: who called gave them.
     """
     problems: list[str] = []
-    wanted = _parse("source.tables", tables, problems)
-    unwanted = _parse("source.exclude", exclude, problems)
+    said = f"{setting}: " if setting else ""
+    wanted = _parse(said, tables, problems)
+    unwanted = _parse("source.exclude: ", exclude, problems)
     chosen: dict[int, Table] = {}
     for pattern in wanted:
         matched = [
@@ -110,7 +117,7 @@ def select_tables(
             problems += [problem for r in matched if (problem := _not_a_table(r))]
         matched = [r for r in matched if not _not_a_table(r)]
         if not matched and not (pattern.exact and problems and pattern.text in problems[-1]):
-            problems.append(_nothing(pattern, unwanted, relations))
+            problems.append(_nothing(pattern, unwanted, relations, said))
         chosen |= {r.oid: r for r in matched}
     kept = [r for r in chosen.values() if not any(a in chosen for a in r.ancestors)]
     kept.sort(key=lambda r: (r.schema, r.name))
@@ -124,13 +131,13 @@ def select_tables(
     return kept, problems
 
 
-def _parse(setting: str, texts: Sequence[str], problems: list[str]) -> list[Pattern]:
+def _parse(said: str, texts: Sequence[str], problems: list[str]) -> list[Pattern]:
     patterns = []
     for text in texts:
         try:
             patterns.append(parse_pattern(text))
         except ValueError as error:
-            problems.append(f"{setting}: {error}")
+            problems.append(f"{said}{error}")
     return patterns
 
 
@@ -148,15 +155,18 @@ def _not_a_table(relation: Table) -> str:
     return ""
 
 
-def _nothing(pattern: Pattern, unwanted: list[Pattern], relations: Sequence[Table]) -> str:
+def _nothing(
+    pattern: Pattern, unwanted: list[Pattern], relations: Sequence[Table], said: str
+) -> str:
     hit = [r for r in relations if pattern.matches(r.schema, r.name) and not _not_a_table(r)]
     if hit and unwanted:
-        return f"source.tables: {pattern.text} chooses nothing that source.exclude leaves"
+        return f"{said}{pattern.text} chooses nothing that source.exclude leaves"
     if not pattern.exact:
-        return f"source.tables: {pattern.text} matches no table: correct the pattern"
+        return f"{said}{pattern.text} matches no table: correct the pattern"
     names = [r.label for r in relations if not _not_a_table(r)]
     near = difflib.get_close_matches(pattern.text.lower(), names, n=1, cutoff=0.75)
-    way = f"did you mean {near[0]}?" if near else "create it, or correct source.tables"
+    correct = f"create it, or correct {said[:-2]}" if said else "create it"
+    way = f"did you mean {near[0]}?" if near else correct
     return f"table {pattern.text} does not exist: {way}"
 
 

@@ -162,7 +162,7 @@ def until(retry_s: float, attempt: Callable[[], _T]) -> _T:
         nonlocal told
         if told or (state.seconds_since_start or 0) <= _QUIET_S or state.outcome is None:
             return
-        import structlog  # here, for tasks never come so far as to need it
+        import structlog  # here: a task that need not wait starts without it
 
         told = True
         if structlog.is_configured():

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 from cdc.kafka.stretches import Raw, Stretch
 from jobs.newest import Newest, divided, newest
-from tests.events import Record, delete, event, snapshot, truncate
+from tests.events import Record, delete, event, kafka_frame, snapshot, truncate
+from tests.unit.test_applying import model_of
 
 MUCH = 1 << 30
 VERSIONS = ("a" * 16, "b" * 16, "refused")
@@ -200,3 +203,12 @@ def test_few_records_are_not_divided() -> None:
 def test_two_partitions_of_nearly_one_length_are_two_stretches() -> None:
     stretches = divided({}, {TOPIC: {0: 500_900, 1: 499_100}}, 2)
     assert [one.end - one.begin for one in stretches] == [500_900, 499_100]
+
+
+def test_they_are_sorted_once(spark: SparkSession) -> None:
+    """Not where they were read, too: they are few of a key."""
+    model = model_of("select id, body from t")
+    records = kafka_frame(spark, [event(1, 1, {"id": 1, "body": "", "n": "1"})])
+    rows = model.newest_rows(records.selectExpr("*", "1L as records", "1L as oldest_us"))
+    plan = rows._jdf.queryExecution().executedPlan().toString()
+    assert (plan.count("Exchange "), len(re.findall(r"\bSort \[", plan))) == (1, 1), plan

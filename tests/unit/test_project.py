@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -14,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 from cdc.errors import HeadwaterError, ViewError
 from jobs.faults import UnknownSchemaError, translate
 from jobs.fold import Step
-from jobs.project import filled_rows_of, newest_rows_of, rows_of
+from jobs.project import filled_rows_of, rows_of
 from jobs.schema import PLACEHOLDER
 from tests.events import Record, delete, event, kafka_frame
 from views.definition import parse_view
@@ -49,16 +48,6 @@ def run(
     except Exception as error:
         raise translate(error, "v") from error
     return {row["id"]: row for row in rows}
-
-
-def test_the_newest_records_are_sorted_once(spark: SparkSession) -> None:
-    """Not where they were read, too: they are few of a key."""
-    view = resolve(parse_view("v", "s", ["id"], "select id, body from t"), NEW)
-    records = kafka_frame(spark, [new(1, {"id": 1, "body": "", "n": "1"})])
-    records = records.selectExpr("*", "1L as records", "1L as oldest_us")
-    rows = newest_rows_of(view, {NEW.schema_id: NEW})(records)
-    plan = rows._jdf.queryExecution().executedPlan().toString()
-    assert (plan.count("Exchange "), len(re.findall(r"\bSort \[", plan))) == (1, 1), plan
 
 
 def new(lsn: int, row: dict[str, Any], op: str = "c") -> Record:

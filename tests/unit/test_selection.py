@@ -59,6 +59,15 @@ def chosen(
     return [t.label for t in tables], problems
 
 
+def test_names_that_who_called_gave_are_not_said_to_be_a_setting() -> None:
+    wanted = ["orders", "public.nope*", "public.nothing"]
+    _, of_caller = select_tables("shop", wanted, [], [], setting="")
+    _, of_setting = select_tables("shop", wanted, [], [])
+    assert len(of_caller) == len(of_setting) == 3
+    assert not any("source.tables" in problem for problem in of_caller)
+    assert all("source.tables" in problem for problem in of_setting)
+
+
 def test_a_star_passes_over_what_postgres_does_not_publish() -> None:
     relations = [
         table("public.t"),
