@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from views.operators import as_numeric, common, limited
 from views.terms import Scope, Term, cast, family, number, readable
+from views.times import moved, shift_of
 from views.types import DATE, FLOAT8, FLOATS, INTEGERS, TEXT, PgType
 
 _TIMES = ("timestamp", "timestamptz", "time", "timetz", "interval")
@@ -38,7 +39,11 @@ def _number(node: exp.Expr, scope: Scope, part: exp.Expr) -> Term:
     term = readable(scope.compile(part), part, scope)
     if family(term.type) != "number":
         is_time = term.type.name in _TIMES
-        hint = "days are added to a date: day + 1" if is_time else "write the cast"
+        hint = "write the cast"
+        if is_time:
+            hint = "added to times are intervals of one unit: placed + interval '30 days'"
+        if isinstance(node, exp.Sub) and is_time:
+            hint = "write the seconds: extract(epoch from a - b)"
         scope.refuse(node, f"{term.type} is not a number", hint)
     return term
 
@@ -46,6 +51,8 @@ def _number(node: exp.Expr, scope: Scope, part: exp.Expr) -> Term:
 def binary(node: exp.Expr, scope: Scope) -> Term:
     """``+``, ``-``, ``*``, ``/`` and ``%``."""
     left = readable(scope.compile(node.this), node.this, scope)
+    if isinstance(node, exp.Add | exp.Sub) and (by := shift_of(node.expression, scope)) is not None:
+        return moved(node, scope, left, by)
     if left.type == DATE and isinstance(node, exp.Add | exp.Sub):
         return _date_arithmetic(node, scope, left)
     left, right = _number(node, scope, node.this), _number(node, scope, node.expression)

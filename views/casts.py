@@ -23,6 +23,7 @@ from views.types import (
     TIMESTAMPTZ,
     UNKNOWN,
     PgType,
+    array_of,
     numeric,
 )
 
@@ -49,18 +50,36 @@ _TEXT_FROM = ("uuid", "enum", "json", "jsonb", "date", "timestamp", "bool", *INT
 
 def explicit(node: exp.Expr, scope: Scope) -> Term:
     """``x::type`` and ``CAST(x AS type)``."""
-    target, length = _target(node, scope)
-    term = scope.compile(node.this)
+    return converted(node, node.this, node.args["to"], scope)
+
+
+def converted(node: exp.Expr, part: exp.Expr, data_type: Any, scope: Scope) -> Term:
+    """``part`` as a value of a type; ``node`` is what is refused where that is not known."""
+    if data_type.this == _Kind.ARRAY:
+        return _to_array(node, part, data_type, scope)
+    target, length = _target(node, data_type, scope)
+    term = scope.compile(part)
     if term.type == UNKNOWN:
         term = adopt(term, target, node, scope)
     if target.name in STRINGS:
-        check_digits(node.this, scope)
-    return _truncated(_convert(node, scope, term, target), length)
+        check_digits(part, scope)
+    return _truncated(_convert(node, part, scope, term, target), length)
 
 
-def _target(node: exp.Expr, scope: Scope) -> tuple[PgType, int]:
+def _to_array(node: exp.Expr, part: exp.Expr, data_type: Any, scope: Scope) -> Term:
+    """``'{}'::text[]``, and NULL; or an array that has the type."""
+    (kind,) = data_type.expressions or (None,)
+    term = scope.compile(part)
+    if kind is not None and kind.this != _Kind.ARRAY:
+        target = array_of(_target(node, kind, scope)[0])
+        term = adopt(term, target, node, scope)
+        if term.type == target:
+            return term
+    return scope.refuse(node, f"{term.type} is not cast to an array here")
+
+
+def _target(node: exp.Expr, data_type: Any, scope: Scope) -> tuple[PgType, int]:
     """The target type, and the length of a ``varchar(n)`` or 0."""
-    data_type: Any = node.args["to"]
     target = _TARGETS.get(data_type.this)
     sizes = [int(size.this.this) for size in data_type.expressions if size.this.is_int]
     if target is None or len(sizes) != len(data_type.expressions):
@@ -120,7 +139,7 @@ def _truncated(term: Term, length: int) -> Term:
     return Term(f"substring({term.sql}, 1, {length})", term.type) if length else term
 
 
-def _convert(node: exp.Expr, scope: Scope, term: Term, target: PgType) -> Term:
+def _convert(node: exp.Expr, part: exp.Expr, scope: Scope, term: Term, target: PgType) -> Term:
     source = term.type
     if source == target and (source.exact or source.name != "numeric"):
         return term
@@ -129,7 +148,7 @@ def _convert(node: exp.Expr, scope: Scope, term: Term, target: PgType) -> Term:
     if target.name in STRINGS:
         return to_text(node, scope, term, target)
     if target.name == "numeric":
-        return _to_numeric(node, scope, term, target)
+        return _to_numeric(node, part, scope, term, target)
     if target.name in INTEGERS:
         return _to_integer(node, scope, readable(term, node, scope), target)
     pairs = {
@@ -192,7 +211,7 @@ def _uneven(node: exp.Expr, scope: Scope) -> exp.Expr | None:
         values = [*branches, *([node.args["default"]] if node.args.get("default") else [])]
     elif isinstance(node, exp.Coalesce | exp.Greatest | exp.Least):
         values = [node.this, *node.expressions]
-    elif isinstance(node, exp.Round):
+    elif isinstance(node, exp.Round | exp.Trunc):
         kind, places = scope.compile(node.this).type, node.args.get("decimals")
         return node if kind.exact and places is not None and int(places.this) > kind.scale else None
     elif isinstance(node, exp.Cast | exp.Ceil | exp.Floor | exp.Extract) or is_aggregate(node):
@@ -218,14 +237,14 @@ def _dated(sql: str) -> str:
     )
 
 
-def _to_numeric(node: exp.Expr, scope: Scope, term: Term, target: PgType) -> Term:
+def _to_numeric(node: exp.Expr, part: exp.Expr, scope: Scope, term: Term, target: PgType) -> Term:
     """To numeric(p,s): both systems round half away from zero and refuse what does not fit."""
     source = term.type
     if not target.exact:
         if source.name in INTEGERS:
             wide = numeric({"int2": 5, "int4": 10, "int8": 19}[source.name], 0)
             return cast(term, wide)
-        if source.name in STRINGS and (sql := numeric_of(node.args["this"], term, scope)):
+        if source.name in STRINGS and (sql := numeric_of(part, term, scope)):
             return Term(sql, target)
         scope.refuse(node, "numeric without limits cannot be held exactly", "write ::numeric(p,s)")
     if source.name == "numeric" or source.name in (*INTEGERS, *STRINGS):

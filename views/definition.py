@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from cdc.errors import ViewError
 from views.depth import bounded
-from views.shapes import aggregates
+from views.shapes import aggregates, is_object
 from views.statement import Occurrence, bounds, occurrences, parse_statement
 
 
@@ -57,8 +57,9 @@ class ViewDefinition:
 
     @property
     def maintained(self) -> bool:
-        """Whether a row of the view is made of several rows, so that mirrors are needed."""
-        return _several(self) is not None
+        """Whether mirrors are needed: a row of the view is made of several rows, or nests objects,
+        which no row of a table holds."""
+        return _several(self) is not None or any(map(is_object, self.statement.walk()))
 
     def reading(self, rows: Callable[[str, str], str]) -> str:
         """The SQL as it was written, as a subquery may have it, reading ``rows(schema, table)``, a
@@ -103,11 +104,7 @@ def parse_view(
     found = occurrences(name, statement)
     definition = ViewDefinition(name, store, tuple(key), sql, found, statement, history)
     if history and definition.maintained:
-        raise ViewError(
-            f'view {name}: no history = "{history}" of rows that are made of several rows: they are'
-            " made anew once in a batch, so what they were in between is known to nobody",
-            "keep the history of each table in a view of its own, and join those where it is read",
-        )
+        raise _no_history(definition)
     return definition
 
 
@@ -121,6 +118,20 @@ def _several(definition: ViewDefinition) -> exp.Expr | None:
     if len(definition.occurrences) > 1:
         return definition.occurrences[1].node
     return next(aggregates(statement), None)
+
+
+def _no_history(definition: ViewDefinition) -> ViewError:
+    where = f'view {definition.name}: no history = "{definition.history}" of rows that'
+    if _several(definition) is None:
+        return ViewError(
+            f"{where} nest objects: they are made anew once in a batch",
+            "leave the columns side by side: they become an object where it is read",
+        )
+    return ViewError(
+        f"{where} are made of several rows: they are made anew once in a batch, so what they were"
+        " in between is known to nobody",
+        "keep the history of each table in a view of its own, and join those where it is read",
+    )
 
 
 def _start(table: exp.Table) -> int:

@@ -95,7 +95,7 @@ def _step(node: exp.Expr, of: exp.Expr, scope: Scope) -> Step:
 
 _QUOTED = r'"((?:[^"\\]|\\.)*)"'
 _PLAIN = r'((?:[^",{}\\\s]|\\.)(?:(?:[^",{}\\]|\\.)*(?:[^",{}\\\s]|\\.))?)'
-_NAME = re.compile(rf"\s*(?:{_QUOTED}|{_PLAIN})\s*([,}}])", re.DOTALL)
+_NAME = re.compile(rf"\s*(?:{_QUOTED}|{_PLAIN})\s*([,}}])", re.DOTALL | re.ASCII)
 
 
 def _names(node: exp.Expr, of: exp.Expr, scope: Scope) -> list[str]:
@@ -105,24 +105,25 @@ def _names(node: exp.Expr, of: exp.Expr, scope: Scope) -> list[str]:
         if len(literals) == len(of.expressions) and all(part.is_string for part in literals):
             return [str(part.this) for part in literals]
     elif isinstance(of, exp.Literal) and of.is_string:
-        return _array(str(of.this).strip(), node, scope)
+        return names_of(str(of.this), node, scope)
     return scope.refuse(node, "the path has to be a literal", "write #> '{a,b}'")
 
 
-def _array(text: str, node: exp.Expr, scope: Scope) -> list[str]:
-    names: list[str] = []
+def names_of(text: str, node: exp.Expr, scope: Scope) -> list[str]:
+    """The texts in an array like ``{a,b}``, without NULL."""
+    names, text = list[str](), text.strip(" \t\n\r\v\f")
     at, whole = 1, text.startswith("{")
-    if re.fullmatch(r"\{\s*\}", text):
+    if re.fullmatch(r"\{\s*\}", text, re.ASCII):
         return names
     while whole and (found := _NAME.match(text, at)) is not None:
         quoted, plain, behind = found.groups()
         if plain is not None and plain.lower() == "null":
-            scope.refuse(node, "a path with NULL in it leads nowhere")
+            scope.refuse(node, f"{text!r} has NULL in it, which is not known here")
         names.append(re.sub(r"\\(.)", r"\1", plain or quoted or "", flags=re.DOTALL))
         at = found.end()
         if behind == "}" and at == len(text):
             return names
-    return scope.refuse(node, f"{text!r} is no array", "write #> '{a,b}'")
+    return scope.refuse(node, f"{text!r} is no array", "write '{a,b}'")
 
 
 def extract(node: exp.Expr, scope: Scope) -> Term:

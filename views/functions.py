@@ -15,8 +15,17 @@ from sqlglot import exp
 from views.arithmetic import absolute
 from views.casts import check_digits, to_text, way_to_text
 from views.operators import operands
-from views.terms import Scope, Term, adopt, cast, family, quote, readable
-from views.types import BOOL, DATE, FLOATS, INT4, INTEGERS, TEXT, TIMESTAMP, UNKNOWN, numeric
+from views.terms import (
+    Scope,
+    Term,
+    adopt,
+    cast,
+    family,
+    literal_count,
+    quote,
+    readable,
+)
+from views.types import BOOL, FLOAT8, FLOATS, INT4, INTEGERS, TEXT, numeric
 
 Handler = Callable[[exp.Expr, Scope], Term]
 
@@ -44,26 +53,13 @@ def text_function(name: str, *arguments: str, result: Any = TEXT) -> Handler:
     return handle
 
 
-def _count(node: exp.Expr, scope: Scope, part: exp.Expr | None, least: int, lowest: int = 0) -> int:
-    """A literal integer argument; others could be negative, where the two systems differ.
-
-    ``lowest`` is what is written where the tree has 0.
-    """
-    number = part.this if isinstance(part, exp.Neg) else part
-    if not isinstance(number, exp.Literal) or number.is_string or not number.is_int:
-        scope.refuse(node, "this has to be an integer that is written out")
-    value = -int(number.this) if isinstance(part, exp.Neg) else int(number.this)
-    if value < least:
-        scope.refuse(node, f"{value + lowest} is below {least + lowest}")
-    return value
-
-
 def substring(node: exp.Expr, scope: Scope) -> Term:
     (text,) = texts(node, scope, node.this)
-    start = _count(node, scope, node.args.get("start"), 1)
+    start = literal_count(node, scope, node.args.get("start"), 1)
     if node.args.get("length") is None:
         return Term(f"substring({text}, {start})", TEXT)
-    return Term(f"substring({text}, {start}, {_count(node, scope, node.args['length'], 0)})", TEXT)
+    length = literal_count(node, scope, node.args["length"], 0)
+    return Term(f"substring({text}, {start}, {length})", TEXT)
 
 
 def counted(name: str, argument: str, least: int) -> Handler:
@@ -71,7 +67,8 @@ def counted(name: str, argument: str, least: int) -> Handler:
 
     def handle(node: exp.Expr, scope: Scope) -> Term:
         (text,) = texts(node, scope, node.this)
-        return Term(f"{name}({text}, {_count(node, scope, node.args.get(argument), least)})", TEXT)
+        count = literal_count(node, scope, node.args.get(argument), least)
+        return Term(f"{name}({text}, {count})", TEXT)
 
     return handle
 
@@ -79,7 +76,7 @@ def counted(name: str, argument: str, least: int) -> Handler:
 def pad(node: exp.Expr, scope: Scope) -> Term:
     (text,) = texts(node, scope, node.this)
     fill = texts(node, scope, node.args.get("fill_pattern")) or [quote(" ")]
-    width = _count(node, scope, node.expression, 0)
+    width = literal_count(node, scope, node.expression, 0)
     name = "lpad" if node.args.get("is_left") else "rpad"
     return Term(f"{name}({text}, {width}, {fill[0]})", TEXT)
 
@@ -93,7 +90,7 @@ def trim(node: exp.Expr, scope: Scope) -> Term:
 
 def split_part(node: exp.Expr, scope: Scope) -> Term:
     text, delimiter = texts(node, scope, node.this, node.args.get("delimiter"))
-    part = _count(node, scope, node.args.get("part_index"), 1)
+    part = literal_count(node, scope, node.args.get("part_index"), 1)
     return Term(f"split_part({text}, {delimiter}, {part})", TEXT)
 
 
@@ -188,91 +185,35 @@ def round_(node: exp.Expr, scope: Scope) -> Term:
     decimals = node.args.get("decimals")
     unlimited = scope.compile(node.this)
     if unlimited.type.name == "numeric" and not unlimited.type.exact:  # from its text
-        places = 0 if decimals is None else _count(node, scope, decimals, 0)
+        places = 0 if decimals is None else literal_count(node, scope, decimals, 0)
         return cast(unlimited, numeric(38, min(places, 38)))
     (term,) = operands(node, scope, node.this)
     if term.type.name == "float8" and decimals is None:
         return Term(f"rint({term.sql})", term.type)
     if term.type.name != "numeric":
         scope.refuse(node, f"round of {term.type} is not known to be exact", "cast to numeric(p,s)")
-    places = 0 if decimals is None else _count(node, scope, decimals, 0)
+    places = 0 if decimals is None else literal_count(node, scope, decimals, 0)
     if places >= term.type.scale:
         return term
     kind = numeric(min(term.type.precision - term.type.scale + places + 1, 38), places)
     return cast(Term(f"round({term.sql}, {places})", kind), kind)
 
 
-_FIELDS = {
-    "YEAR": "YEAR",
-    "QUARTER": "QUARTER",
-    "MONTH": "MONTH",
-    "WEEK": "WEEK",
-    "DAY": "DAY",
-    "DOY": "DOY",
-    "ISODOW": "DAYOFWEEK_ISO",
-    "ISOYEAR": "YEAROFWEEK",
-    "HOUR": "HOUR",
-    "MINUTE": "MINUTE",
-    "SECOND": "SECOND",
-}
-
-
-def extract(node: exp.Expr, scope: Scope) -> Term:
-    """EXTRACT of a date or timestamp: numeric in PostgreSQL, of scale 6 for seconds."""
-    unit = str(node.this.name).upper()
-    (term,) = operands(node, scope, node.expression)
-    if term.type not in (DATE, TIMESTAMP):
-        hint = "take it AT TIME ZONE 'UTC' first" if term.type.name == "timestamptz" else ""
-        scope.refuse(node, f"extract from {term.type}", hint)
-    if term.type == DATE and unit in ("HOUR", "MINUTE", "SECOND"):
-        scope.refuse(node, "a date has no time of day")
-    if unit == "DOW":
-        return cast(Term(f"(EXTRACT(DAYOFWEEK FROM {term.sql}) - 1)", INT4), numeric(10, 0))
-    if unit == "EPOCH":
-        micros = f"unix_micros(CAST({term.sql} AS timestamp))"
-        exact = f"CAST({micros} AS decimal(19,0)) * CAST('0.000001' AS decimal(7,6))"
-        kind = numeric(25, 0 if term.type == DATE else 6)
-        return cast(Term(f"({exact})", kind), kind)
-    if unit not in _FIELDS:
-        scope.refuse(node, f"the field {unit.lower()} is not known to agree")
-    kind = numeric(8, 6) if unit == "SECOND" else numeric(10, 0)
-    sql = f"EXTRACT({_FIELDS[unit]} FROM {term.sql})"
-    if unit in ("YEAR", "ISOYEAR"):  # PostgreSQL has no year 0: the one before 1 is -1
-        sql = f"({sql} - CASE WHEN {sql} > 0 THEN 0 ELSE 1 END)"
-    return cast(Term(sql, kind), kind)
-
-
-_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
-
-
-def date_trunc(node: exp.Expr, scope: Scope) -> Term:
-    unit = str(node.args["unit"].name).upper()
+def trunc(node: exp.Expr, scope: Scope) -> Term:
+    """TRUNC: toward zero."""
+    decimals = node.args.get("decimals")
     (term,) = operands(node, scope, node.this)
-    if term.type != TIMESTAMP:
-        hint = "write ::timestamp, or AT TIME ZONE 'UTC' for timestamptz"
-        scope.refuse(node, f"date_trunc of {term.type} depends on the session's TimeZone", hint)
-    if unit not in _UNITS:
-        scope.refuse(node, f"the unit {unit.lower()} is not known to agree")
-    return cast(Term(f"date_trunc('{unit}', CAST({term.sql} AS timestamp))", TIMESTAMP), TIMESTAMP)
-
-
-def at_time_zone(node: exp.Expr, scope: Scope) -> Term:
-    """Between timestamp and timestamptz, in UTC only: zone rules differ between the two."""
-    zone = node.args.get("zone")
-    if not isinstance(zone, exp.Literal) or str(zone.this).upper() != "UTC":
-        scope.refuse(node, "only AT TIME ZONE 'UTC' is known to agree")
-    term = scope.compile(node.this)
-    if term.type.name not in ("timestamp", "timestamptz") or term.type == UNKNOWN:
-        scope.refuse(node, f"AT TIME ZONE of {term.type}")
-    swapped = "timestamptz" if term.type == TIMESTAMP else "timestamp"
-    return cast(term, TIMESTAMP._replace(name=swapped))
-
-
-def element(node: exp.Expr, scope: Scope) -> Term:
-    """``array[n]`` with a literal n; NULL outside the array in both systems."""
-    term = scope.compile(node.this)
-    if term.type.name != "array" or len(node.expressions) != 1:
-        hint = "write -> 'name'" if term.type.name == "jsonb" else ""
-        scope.refuse(node, f"a subscript of {term.type}", hint)
-    index = _count(node, scope, node.expressions[0], 0, 1) + 1  # sqlglot counts from 0
-    return Term(f"try_element_at({term.sql}, {index})", term.type.item)
+    if term.type == FLOAT8 and decimals is None:
+        sql = term.sql  # from 2**52 on every float is whole, and % would lose infinity
+        whole = f"abs({sql}) < 4503599627370496D THEN {sql} - {sql} % 1D"
+        return Term(f"(CASE WHEN {whole} ELSE {sql} END)", FLOAT8)
+    if term.type.name in INTEGERS:
+        scope.refuse(node, "trunc of an integer is a float in PostgreSQL", "leave it out")
+    if term.type.name != "numeric":
+        scope.refuse(node, f"trunc of {term.type} is not known to be exact", "cast to numeric(p,s)")
+    places = 0 if decimals is None else literal_count(node, scope, decimals, 0)
+    if places >= term.type.scale:
+        return term
+    kind = numeric(max(term.type.precision - term.type.scale + places, 1), places)
+    down, up = (f"{name}({term.sql}, {places})" for name in ("floor", "ceil"))
+    return cast(Term(f"(CASE WHEN {term.sql} < 0 THEN {up} ELSE {down} END)", kind), kind)

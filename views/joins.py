@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from views.clauses import Clause, condition_clause, row_scope
-from views.shapes import columns, conjuncts, plain, shape, unwrapped
+from views.shapes import columns, conjuncts, plain, quantified, shape, unwrapped
 from views.tables import TableVersion
 from views.terms import ColumnRef, Scope, place
 from views.types import FLOATS, INTEGERS, STRINGS, PgType
@@ -53,7 +53,7 @@ def joined(statement: exp.Select, names: Sequence[str], scope: Scope) -> tuple[J
 
 def _links(part: Clause, alias: str) -> bool:
     """Whether it is an equality of something of ``alias`` and something of others."""
-    if not isinstance(part.node, exp.EQ):
+    if not isinstance(part.node, exp.EQ) or quantified(part.node):
         return False
     sides = [
         {column.alias for column in columns(side)}
@@ -85,7 +85,7 @@ def equalities(clauses: Iterable[Clause], tables: Mapping[str, TableVersion]) ->
     Left out are those where equal is not the same: between floats, and with them.
     """
     for part in clauses:
-        if not isinstance(part.node, exp.EQ):
+        if not isinstance(part.node, exp.EQ) or quantified(part.node):
             continue
         for one, other in (
             (part.node.this, part.node.expression),
@@ -94,9 +94,15 @@ def equalities(clauses: Iterable[Clause], tables: Mapping[str, TableVersion]) ->
             column = plain(one)
             if column is None or column in columns(other):
                 continue
-            kinds = {type_of(c, tables).name for c in (column, *columns(other))}
-            if not kinds & set(FLOATS):
+            if not any(_is_float(side, tables) for side in (one, other)):
                 yield Equality(column, columns(other), plain(other))
+
+
+def _is_float(node: exp.Expr, tables: Mapping[str, TableVersion]) -> bool:
+    """Whether it is a float, or reads one."""
+    if any(type_of(column, tables).name in FLOATS for column in columns(node)):
+        return True
+    return row_scope("", tables).compile(node).type.name in FLOATS
 
 
 def type_of(column: ColumnRef, tables: Mapping[str, TableVersion]) -> PgType:
@@ -118,6 +124,8 @@ def interchangeable(one: PgType, other: PgType) -> bool:
 def rejects_null(part: Clause) -> tuple[frozenset[ColumnRef], str | None]:
     """The columns that cannot be NULL where the condition holds, and the shape that cannot."""
     node = part.node
+    if quantified(node):  # of an empty array it is true or false whatever is asked
+        return frozenset(), None
     if isinstance(node, exp.Is):
         if isinstance(node.expression, exp.Null) and node.args.get("negate"):
             column = plain(node.this)

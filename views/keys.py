@@ -128,7 +128,16 @@ def _check_there(definition: ViewDefinition, name: str, made: Clause, body: Body
 
 
 _PARTS = (exp.JSONExtract, exp.JSONExtractScalar, exp.JSONBExtract, exp.JSONBExtractScalar)
-_MAYBE = (exp.Null, exp.Nullif, exp.Bracket, exp.Anonymous, *_PARTS)
+_MAYBE = (exp.Null, exp.Nullif, exp.Bracket, exp.ArraySize, exp.Any, exp.All, *_PARTS)
+_FAITHFUL = ("cardinality", "date_part", "to_char")
+"""Functions that the parser knows by name only, and that give NULL only of NULL."""
+
+
+def _maybe(node: exp.Expr) -> bool:
+    """Whether a part may be NULL where no column is."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower() not in _FAITHFUL
+    return isinstance(node, _MAYBE)
 
 
 def _never_null(node: exp.Expr, sure: set[ColumnRef], shapes: set[str]) -> bool:
@@ -148,8 +157,8 @@ def _never_null(node: exp.Expr, sure: set[ColumnRef], shapes: set[str]) -> bool:
         return default is not None and all(
             _never_null(part, sure, shapes) for part in (default, *results)
         )
-    if isinstance(node, _MAYBE):
+    if _maybe(node):
         return False
     columns = {ColumnRef(part.table, part.name) for part in node.find_all(exp.Column)}
-    inner = any(isinstance(part, (*_MAYBE, exp.Case, exp.Coalesce)) for part in node.walk())
+    inner = any(_maybe(part) or isinstance(part, exp.Case | exp.Coalesce) for part in node.walk())
     return not inner and columns <= sure

@@ -13,11 +13,9 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from views.operators import ordered
-from views.shapes import POSTGRES, in_postgres
+from views.shapes import POSTGRES, in_postgres, is_object
 from views.terms import ColumnRef, Scope, Term, family, quote, readable, settled
-from views.types import TEXT, PgType, array_of
-
-_OBJECTS = ("json_build_object", "jsonb_build_object")
+from views.types import TEXT, UNKNOWN, PgType, array_of
 
 
 def structure(node: exp.Expr, scope: Scope) -> Term | None:
@@ -41,10 +39,10 @@ def structure(node: exp.Expr, scope: Scope) -> Term | None:
 
 
 def _fields(node: exp.Expr, scope: Scope) -> list[tuple[str, exp.Expr]] | None:
+    if not is_object(node):
+        return None
     if isinstance(node, exp.Struct):
         return [_named(part, scope) for part in node.expressions]
-    if not isinstance(node, exp.Anonymous) or str(node.this).lower() not in _OBJECTS:
-        return None
     parts = node.expressions
     if len(parts) % 2:
         scope.refuse(node, "every field has a name and a value")
@@ -134,7 +132,9 @@ def listing(node: exp.Expr, body: exp.Expr, scope: Scope, ties: Sequence[Sort]) 
         items, body = body.expressions, body.this
     if isinstance(body, exp.Distinct):
         scope.refuse(node, "DISTINCT inside of an array is not known here")
-    value = settled(scope.compile(body))
+    value = scope.compile(body)
+    if value.type == UNKNOWN:
+        scope.refuse(node, "the type of this literal is not known", "write ::text behind it")
     return Listing(value, body, (*(_sort(item, scope) for item in items), *ties))
 
 

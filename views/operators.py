@@ -74,18 +74,24 @@ def negation(node: exp.Expr, scope: Scope) -> Term:
 
 def operands(node: exp.Expr, scope: Scope, *parts: exp.Expr) -> list[Term]:
     """Compile, and let literals of unknown type take the type of the first typed operand."""
-    terms = [scope.compile(part) for part in parts]
+    return typed(node, scope, parts, [scope.compile(part) for part in parts])
+
+
+def typed(
+    node: exp.Expr, scope: Scope, parts: Sequence[exp.Expr], terms: Sequence[Term]
+) -> list[Term]:
+    """``operands`` that are compiled already: ``terms`` of ``parts``."""
     first = next((i for i, term in enumerate(terms) if term.type != UNKNOWN), None)
     known = TEXT if first is None else terms[first].type
     if first is not None and known.name == "enum":
         check_labels(terms, parts[first], node, scope)
-    typed = [adopt(term, known, node, scope) for term in terms]
-    if any(term.type.name == "bpchar" for term in typed):
+    found = [adopt(term, known, node, scope) for term in terms]
+    if any(term.type.name == "bpchar" for term in found):
         # PostgreSQL takes a varchar beside it for char, and the blanks of neither count.
-        typed = [
-            replace_type(term, _BPCHAR) if term.type.name == "varchar" else term for term in typed
+        found = [
+            replace_type(term, _BPCHAR) if term.type.name == "varchar" else term for term in found
         ]
-    return [readable(term, part, scope) for term, part in zip(typed, parts, strict=True)]
+    return [readable(term, part, scope) for term, part in zip(found, parts, strict=True)]
 
 
 def results(node: exp.Expr, scope: Scope, *parts: exp.Expr) -> list[Term]:
@@ -99,7 +105,7 @@ def results(node: exp.Expr, scope: Scope, *parts: exp.Expr) -> list[Term]:
 def common(node: exp.Expr, scope: Scope, terms: Sequence[Term]) -> list[Term]:
     """Cast to the type PostgreSQL would choose for CASE, COALESCE or a comparison."""
     kinds = [term.type for term in terms]
-    if len({family(kind) for kind in kinds}) > 1:
+    if len({_matched(kind) for kind in kinds}) > 1:
         names = " and ".join(dict.fromkeys(str(kind) for kind in kinds))
         scope.refuse(node, f"mixes {names}", "write the cast")
     if family(kinds[0]) != "number":
@@ -108,6 +114,14 @@ def common(node: exp.Expr, scope: Scope, terms: Sequence[Term]) -> list[Term]:
     for kind in kinds[1:]:
         target = _wider(node, scope, target, kind)
     return [term if term.type == target else cast(term, target) for term in terms]
+
+
+def _matched(kind: PgType) -> tuple[str, ...]:
+    """Equal for types that PostgreSQL finds one for: arrays have to hold the same."""
+    if kind.name != "array":
+        return (family(kind),)
+    item = kind.item
+    return ("array", family(item) if family(item) == "text" else str(item))
 
 
 def _wider(node: exp.Expr, scope: Scope, left: PgType, right: PgType) -> PgType:
@@ -148,7 +162,11 @@ def comparison(node: exp.Expr, scope: Scope) -> Term:
 
 def compared(node: exp.Expr, scope: Scope, *parts: exp.Expr) -> list[Term]:
     """Operands brought to one type that has an equality both systems agree on."""
-    terms = operands(node, scope, *parts)
+    return comparable(node, scope, operands(node, scope, *parts))
+
+
+def comparable(node: exp.Expr, scope: Scope, terms: list[Term]) -> list[Term]:
+    """``compared`` of typed operands."""
     if len({term.type for term in terms}) > 1 and not isinstance(node, exp.In):
         # An operator takes float8 where CASE and IN take float4.
         floats = any(term.type.name in FLOATS for term in terms)

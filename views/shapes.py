@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -35,6 +36,31 @@ def columns(node: exp.Expr) -> frozenset[ColumnRef]:
     return frozenset(ColumnRef(part.table, part.name) for part in node.find_all(exp.Column))
 
 
+class Quantified(NamedTuple):
+    """``any``, ``some`` or ``all``, and the array of which it is asked."""
+
+    word: str
+    of: exp.Expr
+
+
+QUANTIFIERS = ("any", "some", "all")
+
+
+def quantified(node: exp.Expr) -> Quantified | None:
+    """What a comparison like ``x = any (array)`` compares with; None of any other node.
+
+    It is no equality of two values, and of an empty array it is no question of ``x`` either.
+    """
+    other = node.args.get("expression")
+    if isinstance(other, exp.Any | exp.All) and isinstance(other.this, exp.Paren):
+        return Quantified(type(other).__name__.lower(), unwrapped(other.this))
+    if isinstance(other, exp.Anonymous) and len(other.expressions) == 1:
+        word = str(other.this).lower()
+        if word in QUANTIFIERS:
+            return Quantified(word, unwrapped(other.expressions[0]))
+    return None
+
+
 def conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
     """What AND puts together."""
     node = unwrapped(node)
@@ -54,6 +80,16 @@ def in_postgres(node: exp.Expr) -> str:
 
     marked = node.copy().transform(written, copy=False)
     return marked.sql("postgres", identify=True, comments=False)
+
+
+OBJECTS = ("json_build_object", "jsonb_build_object")
+
+
+def is_object(node: exp.Expr) -> bool:
+    """Whether it makes an object: values with names, in PostgreSQL's words or Spark's."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower() in OBJECTS
+    return isinstance(node, exp.Struct)
 
 
 _AGGREGATES = ("every", "jsonb_agg", "collect_list", "collect_set")

@@ -148,6 +148,8 @@ def adopt(term: Term, target: PgType, node: exp.Expr, scope: Scope) -> Term:
         return replace_type(term, target)
     if target.name == "bool" and term.text in _BOOL:
         return Term(_BOOL[term.text], BOOL, term.text)
+    if target.name == "array" and target.element != "struct" and term.text == "{}":
+        return Term(f"CAST(array() AS {target.spark})", target)
     form = _FORMS.get(target.name)
     if form is None:
         scope.refuse(node, f"literals of type {target} are not known here")
@@ -188,6 +190,22 @@ def number(text: str, node: exp.Expr, scope: Scope) -> Term:
     if not kind.exact:
         scope.refuse(node, "a numeric literal of more than 38 digits")
     return Term(f"CAST('{text}' AS {kind.spark})", kind, text)
+
+
+def literal_count(
+    node: exp.Expr, scope: Scope, part: exp.Expr | None, least: int, lowest: int = 0
+) -> int:
+    """A literal integer argument; others could be negative, where the two systems differ.
+
+    ``lowest`` is what is written where the tree has 0.
+    """
+    number = part.this if isinstance(part, exp.Neg) else part
+    if not isinstance(number, exp.Literal) or number.is_string or not number.is_int:
+        scope.refuse(node, "this has to be an integer that is written out")
+    value = -int(number.this) if isinstance(part, exp.Neg) else int(number.this)
+    if value < least:
+        scope.refuse(node, f"{value + lowest} is below {least + lowest}")
+    return value
 
 
 def family(kind: PgType) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from views import arithmetic, casts, documents, functions, operators
+from views import arithmetic, arrays, casts, documents, functions, operators, time_texts, times
 from views.functions import Handler, text_function
 from views.terms import ColumnRef, Scope, Term
 from views.types import BOOL, INT4
@@ -20,8 +20,12 @@ def compile_node(node: exp.Expr, scope: Scope) -> Term:
     for kind in _NOT_ROWS:
         if isinstance(node, kind):
             scope.refuse(node, *_NOT_ROWS[kind])
-    if isinstance(node, exp.Anonymous) and (found := documents.called(node, scope)) is not None:
-        return found
+    if isinstance(node, exp.Anonymous):
+        if (found := documents.called(node, scope)) is not None:
+            return found
+        named = _NAMED.get(str(node.this).lower())
+        if named is not None and len(node.expressions) == named[1]:
+            return named[0](node, scope)
     entry = _ALLOWED.get(type(node))
     if entry is None or node.args.get("query") is not None:  # of IN (SELECT …)
         scope.refuse(node, *why(node))
@@ -76,7 +80,7 @@ _ALLOWED: dict[type[exp.Expr], tuple[Handler, set[str]]] = {
     exp.And: (operators.logic("AND"), _BINARY),
     exp.Or: (operators.logic("OR"), _BINARY),
     exp.Not: (operators.negation, {"this"}),
-    **dict.fromkeys(operators.COMPARED, (operators.comparison, _BINARY)),
+    **dict.fromkeys(operators.COMPARED, (arrays.comparison, _BINARY)),
     exp.NullSafeEQ: (operators.distinct(""), _BINARY),
     exp.NullSafeNEQ: (operators.distinct("NOT "), _BINARY),
     exp.Between: (operators.between, {"this", "low", "high"}),
@@ -118,9 +122,19 @@ _ALLOWED: dict[type[exp.Expr], tuple[Handler, set[str]]] = {
     exp.Ceil: (functions.exact_number("ceil"), {"this"}),
     exp.Floor: (functions.exact_number("floor"), {"this"}),
     exp.Round: (functions.round_, {"this", "decimals"}),
-    exp.Extract: (functions.extract, _BINARY),
-    exp.TimestampTrunc: (functions.date_trunc, {"this", "unit"}),
-    exp.AtTimeZone: (functions.at_time_zone, {"this", "zone"}),
-    exp.Bracket: (functions.element, {"this", "expressions"}),
+    exp.Trunc: (functions.trunc, {"this", "decimals"}),
+    exp.Extract: (times.extract, _BINARY),
+    exp.TimestampTrunc: (times.date_trunc, {"this", "unit"}),
+    exp.AtTimeZone: (times.at_time_zone, {"this", "zone"}),
+    exp.Bracket: (arrays.element, {"this", "expressions"}),
+    exp.ArraySize: (arrays.length, _BINARY),
+    exp.ArrayToString: (arrays.joined, {*_BINARY, "null"}),
     **{kind: (handler, _BINARY) for kind, handler in documents.HANDLERS.items()},
+}
+# By name and how many arguments: what the parser has no kind of node for.
+_NAMED: dict[str, tuple[Handler, int]] = {
+    "cardinality": (arrays.cardinality, 1),
+    "array_upper": (arrays.length, 2),
+    "date_part": (times.date_part, 2),
+    "to_char": (time_texts.to_char, 2),
 }

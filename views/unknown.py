@@ -7,31 +7,39 @@ from difflib import get_close_matches
 
 from sqlglot import exp
 
+from views.shapes import QUANTIFIERS
+
 _PAGE = "docs/sql.md lists what is known"
 SUBQUERY = ("subqueries are not supported in views", "join the table")
 _ASKED_OF_ROWS = "join the table; instead of NOT, LEFT JOIN it and ask its key for IS NULL"
 _ROWS_OF_ONE = "keep it whole, or give its elements a table of their own"
-_ELEMENTS = "of arrays tags[1] is known: count and search where the view is read"
-_OBJECT = "in views with a JOIN or GROUP BY write json_build_object('a', a, …); elsewhere not known"
+_ELEMENTS = "of arrays tags[1], cardinality, array_to_string, = any and <> all are known"
+_OBJECT = "write json_build_object('a', a, …)"
 _PATTERN = "like and ilike know literal patterns; split_part, substring and strpos cut texts"
 _FLOATS = "leave it to whoever reads the view"
 _INSTEAD = {
-    "to_char": "extract(year from …) gives numbers, date_trunc('month', …) a time, ::text the ISO"
-    " form: other forms are for whoever reads the view",
-    "age": "a date minus a date is a number of days: write it with both dates",
+    "to_char": "of dates and timestamps it is, with a template",
+    "age": "a date minus a date is a number of days, extract(epoch from a - b) of times seconds",
     "to_date": "write ::date, of texts in ISO 8601",
     "to_timestamp": "write ::timestamptz, of texts in ISO 8601",
     "to_number": "write ::numeric(p,s)",
     "date": "write ::date",
-    "interval": "add days to a date: day + 1",
-    "trunc": "floor and ceil are known",
+    "interval": "added to a time it is: placed + interval '30 days'",
     "sign": "write case when … > 0 then 1 when … < 0 then -1 else 0 end",
     "format": "write || or concat",
+    **dict.fromkeys(("ifnull", "nvl"), "write coalesce"),
+    **dict.fromkeys(("instr", "locate", "charindex"), "write strpos"),
+    **dict.fromkeys(("lcase", "ucase"), "write lower or upper"),
+    **dict.fromkeys(("array_size", "array_join"), "write cardinality or array_to_string"),
+    "len": "write length",
+    "group_concat": "write string_agg",
     "initcap": "upper and lower are known",
-    "cardinality": _ELEMENTS,
     "row": _OBJECT,
-    **dict.fromkeys(("array_length", "array_upper", "array_position", "array_contains"), _ELEMENTS),
-    **dict.fromkeys(("array_to_string", "string_to_array", "array_remove"), _ELEMENTS),
+    **dict.fromkeys(
+        ("array_append", "array_cat", "array_contains", "array_position", "array_prepend",
+         "array_remove", "array_replace", "string_to_array"),
+        _ELEMENTS,
+    ),
     **dict.fromkeys(
         ("unnest", "generate_series", "regexp_split_to_table", "jsonb_array_elements",
          "jsonb_array_elements_text", "jsonb_each", "jsonb_each_text", "jsonb_object_keys",
@@ -39,7 +47,7 @@ _INSTEAD = {
         _ROWS_OF_ONE,
     ),
     **dict.fromkeys(
-        ("jsonb_build_object", "json_build_object", "row_to_json", "to_json", "to_jsonb"), _OBJECT
+        ("row_to_json", "to_json", "to_jsonb"), _OBJECT
     ),
     **dict.fromkeys(
         ("regexp_replace", "regexp_match", "regexp_matches", "regexp_substr", "regexp_like"),
@@ -48,11 +56,13 @@ _INSTEAD = {
     **dict.fromkeys(("power", "sqrt", "exp", "ln", "log", "sin", "cos", "degrees"), _FLOATS),
 }  # fmt: skip
 KNOWN = (
-    "abs", "avg", "bool_and", "bool_or", "ceil", "coalesce", "concat", "concat_ws", "count",
-    "date_trunc", "extract", "floor", "greatest", "jsonb_array_length", "jsonb_typeof", "least",
+    "abs", "array_length", "array_to_string", "array_upper", "avg", "bool_and", "bool_or",
+    "cardinality", "ceil", "coalesce", "concat", "concat_ws", "count", "date_part", "date_trunc",
+    "extract", "floor", "greatest", "jsonb_array_length", "jsonb_typeof", "least",
     "left", "length", "lower", "lpad", "ltrim", "max", "md5", "min", "nullif", "position",
     "repeat", "replace", "reverse", "right", "round", "rpad", "rtrim", "split_part",
-    "starts_with", "string_agg", "strpos", "substring", "sum", "translate", "trim", "upper",
+    "starts_with", "string_agg", "strpos", "substring", "sum", "to_char", "translate", "trim",
+    "trunc", "upper",
 )  # fmt: skip
 """Functions that are taken, for those whose names are nearly theirs."""
 _OPERATORS: dict[type[exp.Expr], str] = {
@@ -117,12 +127,11 @@ def why(node: exp.Expr) -> tuple[str, str]:
 
 def _quantified(node: exp.Expr) -> tuple[str, str] | None:
     """Of IN, EXISTS, ANY and ALL, where they are no list of values."""
-    is_of_elements = isinstance(node, exp.Any | exp.All) or _name(node) in ("any", "all", "some")
+    is_of_elements = isinstance(node, exp.Any | exp.All) or _name(node) in QUANTIFIERS
     if isinstance(node, exp.Exists | exp.In) or (is_of_elements and node.find(exp.Query)):
         return SUBQUERY[0], _ASKED_OF_ROWS
     if is_of_elements:
-        way = _ELEMENTS if node.find(exp.Column) else "write IN (…), NOT IN for <> ALL"
-        return "elements of arrays are not compared here", way
+        return "elements of arrays are compared by = any and <> all only", ""
     return None
 
 

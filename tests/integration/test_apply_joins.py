@@ -110,6 +110,28 @@ def shop(spark: SparkSession, kafka: str, source_name: str, tmp_path: Path) -> S
     return Shop(spark, kafka, source_name, tmp_path)
 
 
+def test_a_row_of_one_table_may_nest_its_values(shop: Shop) -> None:
+    shop.declare(
+        "select id, json_build_object('total', total, 'note', note) as paid from orders"
+        " where total > 0"
+    )
+    shop.order(1, 10, 1, note="first")
+    shop.order(2, 11, 1, total=0)
+    assert shop.apply_now() == {}
+    assert shop.shown("paid") == {10: ({"total": 10, "note": "first"},)}
+    shop.order(3, 10, 1, "u", total=0)
+    shop.order(4, 11, 1, "u", total=3)
+    shop.order(5, 12, None, total=7)
+    assert shop.apply_now() == {}
+    assert shop.shown("paid") == {
+        11: ({"total": 3, "note": None},),
+        12: ({"total": 7, "note": None},),
+    }
+    shop.orders.write(*delete(6, 1, {"id": 11}, ORDERS.schema_id()))
+    assert shop.apply_now() == {}
+    assert set(shop.shown("paid")) == {12}
+
+
 def test_changes_of_either_table_reach_a_joined_view(shop: Shop) -> None:
     shop.customer(1, 1, "Ada")
     shop.order(2, 10, 1, note="first")

@@ -71,8 +71,10 @@ def _run(home: Path, seeds: range, said: TextIO) -> tuple[list[int], str]:
     with _postgres(home) as conn:
 
         def one(seed: int) -> None:
-            _count(seen, history(conn, seed))
-            conn.rollback()
+            try:
+                _count(seen, history(conn, seed))
+            finally:
+                conn.rollback()
 
         failures = _failures(seeds, one, said)
     return failures, f"{_sorted(seen)}, {_drawn_again()}"

@@ -63,7 +63,7 @@ def aggregates(random: Random, sources: Sources) -> list[str]:
         f'max(lower({of.of("text", 2)}) collate "C") filter (where {of.of("bool", 2)})',
         f"count(distinct {of.of('number', 1)})",
         f"bool_or({of.of('bool', 2)})",
-        f"array_agg({of.of('text', 1)} {_order(of, 'timestamptz')})",
+        f"array_agg(({of.of('text', 1)})::text {_order(of, 'timestamptz')})",
         f"json_agg(json_build_object({some}) {_order(of, 'int')})",
         f"max({x}.r)",
     )

@@ -86,7 +86,7 @@ class _Sources:
 
     def __init__(self, random: Random, versions: Versions, grouped: bool) -> None:
         self.random = random
-        count = random.choice((1, 2, 2, 3, 3, 4)) if grouped else random.choice((2, 2, 3, 4))
+        count = random.choice((1, 2, 2, 3, 3, 4) if grouped else (1, 2, 2, 3, 4))
         self.names = {f"x{i}": versions[random.choice(sorted(versions))] for i in range(count)}
         columns: Columns = {}
         for alias, table in self.names.items():
@@ -202,6 +202,8 @@ class _Sources:
         return [*found, self.of.of("bool", 3)] if random.random() < 0.3 else found
 
 
+_NESTED: Final = ("int", "number", "text", "bool", "date", "timestamp", "timestamptz")
+"""What an object may hold here: JSON in it is text in a store, and more objects in PostgreSQL."""
 _COLUMN: Final = re.compile(r"\b(x\d)\.([a-z]+)\b")
 
 
@@ -219,6 +221,10 @@ def _ungrouped(sources: _Sources) -> Candidate:
         for column in random.sample([c.name for c in table.columns], 2):
             outputs.append(f"{alias}.{column} as {alias}_{column}")
     outputs += [f"{of.any()} as e{i}" for i in range(random.randint(0, 3))]
+    if len(sources.names) == 1 or random.random() < 0.2:  # of one table only those have mirrors
+        one, two = (of.of(random.choice(_NESTED), 2) for _ in range(2))
+        fields = f"'a', {one}, 'b c', json_build_object('x', {two})"
+        outputs.append(f"json_build_object({fields}) as nested")
     outputs.append(f"coalesce({of.of('int', 0)}, 0) % 50 + 1 as more")
     return Candidate(f"select {', '.join(outputs)}\n{sources.sql}", tuple(key) or ("more",))
 

@@ -24,6 +24,10 @@ _LITERALS: Final[dict[str, tuple[str, ...]]] = {
     "uuid": ("uuid '6f7b1a7e-3f34-4b62-9c52-0d8a2a6f0f01'",),
 }
 _PATTERNS: Final = ("'%'", "'u%'", "'%é'", "'_'", "'%\\%%'", "'%q%'", "''", "'a\\\\%'", "'%s'")
+_TEMPLATES: Final = ("'YYYY-MM-DD'", "'Mon FMDD, YY'", "'IYYY-IW-ID'", "'\"q\" FMDay DDD'")
+_TEMPLATES_OF_DAY: Final = ("'HH24:MI:SS.US'", "'FMHH12.MI'")
+_INTERVALS: Final = ("'1 day'", "'1 month'", "'90 minutes'", "'2 weeks'", "'1 year'")
+"""Not beyond the years 1 and 9999, which is as far as what compares them reads."""
 _COMPARED: Final = ("=", "<>", "<", "<=", ">", ">=")
 _KINDS: Final = {"int2": "int", "int4": "int", "int8": "int", "numeric": "number"}
 
@@ -111,6 +115,7 @@ class Expressions:
             f"({self._bool(depth)})::int",
             f"({small})::smallint",
             f"({of('int', depth)})::bigint",
+            *self._of_array("cardinality({})", "array_length({}, 1)"),
         )
 
     def _number(self, depth: int) -> str:
@@ -127,6 +132,8 @@ class Expressions:
             f"({self._small(depth)})::numeric(12,2)",
             f"({one})::numeric(20,1)",
             f"extract({self._one('second', 'epoch')} from {self.of('timestamp', 0)})",
+            f"extract(epoch from {self.of('timestamp', 0)} - {self.of('timestamp', 0)})",
+            f"trunc({self.of('number', 0)} * 1.0, {places})",
         ]
         choices += [f"({json} ->> 'n')::numeric(12,3)"] if json else []
         return self._one(*choices)
@@ -150,6 +157,9 @@ class Expressions:
             self._cast(depth),
             f"({text})::varchar({self._one('1', '3')})",
             *self._parts(),
+            f"to_char({of('date', depth)}, {self._one(*_TEMPLATES)})",
+            f"to_char({of('timestamp', depth)}, {self._one(*_TEMPLATES, *_TEMPLATES_OF_DAY)})",
+            *self._of_array("array_to_string({}, ',')", "array_to_string({}, '', 'é')"),
         ]
         return self._one(*choices)
 
@@ -157,6 +167,10 @@ class Expressions:
         kind = self._one("int", "number", "bool", "date", "timestamp", "uuid")
         # Of what is computed it is refused where values have digits of their own: coalesce(n, 0).
         return f"({self._leaf(kind) if kind == 'number' else self.of(kind, depth)})::text"
+
+    def _of_array(self, *calls: str) -> list[str]:
+        array = self._column("text[]")
+        return [call.replace("{}", array) for call in calls] if array else []
 
     def _parts(self) -> list[str]:
         """Texts in other values."""
@@ -198,6 +212,10 @@ class Expressions:
             f"({self.of('text', depth)} {self._one('', 'not ')}{self._one('like', 'ilike')}"
             f" {self._one(*_PATTERNS)})",
             f"starts_with({self.of('text', depth)}, {self._one(*_LITERALS['text'])})",
+            f"({self.of('int', depth)} = any(array[{self._one('1, 3', '0, null')}]))",
+            *self._of_array(
+                f"({self.of('text', depth)} = any({{}}))", f"({self._leaf('text')} <> all({{}}))"
+            ),
         ]
         choices += [f"({json} ? 'n')", f"({json} @> '{{\"n\": 3}}')"] if json else []
         return self._one(*choices)
@@ -217,6 +235,10 @@ class Expressions:
             f"date_trunc('{unit}', {self.of('timestamp', 0)})",
             f"({self.of('date', depth)})::timestamp",
             f"({self.of('timestamptz', 0)} at time zone 'UTC')",
+            f"(greatest({self.of('timestamp', 0)}, timestamp '0100-01-31 00:00:00')"
+            f" - interval {self._one(*_INTERVALS)})",
+            f"(least({self.of('date', depth)}, date '9900-01-31') + interval"
+            f" {self._one(*_INTERVALS)})",
         )
 
     def _timestamptz(self, depth: int) -> str:
@@ -226,6 +248,8 @@ class Expressions:
         """What is shown and no more computed with: parts of JSON, and floats."""
         json, number = self._column("jsonb"), self._column("float8")
         choices = [f"({self.of('int', 0)})::float8", f"({self.of('number', 0)})::float8"]
+        field = self._one("year", "second", "epoch")
+        choices += [f"date_part('{field}', {self.of('timestamp', 0)})"]
         if json:
             choices += [json, f"({json} -> 'o')", f"coalesce({json} #> '{{o,1}}', '[]')"]
         if number:

@@ -57,6 +57,8 @@ def view(sql: str, *key: str) -> MaintainedView:
                "on r.code = c.region group by c.id, r.code"),
         ("day", "select coalesce(day, '2000-01-01') as day, count(*) as n from orders group by 1"),
         ("n", "select coalesce(customer_id, -1) as n, count(*) as total from orders group by 1"),
+        ("month", "select to_char(day, 'YYYY-MM') as month, count(*) as n from orders "
+                  "where day is not null group by 1"),
         ("big", "select id % 3 as big, count(*) as n from orders group by id % 3"),
         ("kind", "select case when paid then 1 else 2 end as kind, count(*) as n from orders "
                  "group by kind"),
@@ -133,6 +135,39 @@ def test_a_key_that_equalities_and_keys_settle_is_taken(key: str, sql: str) -> N
             "'city', line 1, column 8 can be NULL",
             "or make it coalesce",
         ),
+        (
+            "n",
+            "select array_length(tags, 1) as n, count(*) as c from orders where tags is not null "
+            "group by 1",
+            "can be NULL",
+            "or make it coalesce",
+        ),
+        (  # of an empty array that is true, also where l is missing
+            "id no",
+            "select o.id, l.no from orders o left join lines l on l.order_id = o.id "
+            "where l.sku <> all (o.tags)",
+            "'no', line 1, column 14 can be NULL: l is missing from some rows",
+            "add WHERE l.no IS NOT NULL",
+        ),
+        (
+            "id",
+            "select o.id from orders o join lines l on l.order_id = o.id and l.no = any ('{1,2}')",
+            r"not unique in the view.* by l\.no",
+            "select l.no",
+        ),
+        (  # several numbers may be equal as floats
+            "id",
+            "select o.id from orders o join lines l on l.order_id = o.id "
+            "and l.no = date_part('day', o.day)",
+            r"not unique in the view.* by l\.no",
+            "select l.no",
+        ),
+        (
+            "id",
+            "select o.id from orders o join lines l on l.sku = any (o.tags)",
+            "ON has no equality between l",
+            "write ON a.x = b.y",
+        ),
         ("id id", "select id, count(*) as n from orders group by id", "named twice", "once"),
         (
             "id",
@@ -148,3 +183,12 @@ def test_a_key_that_rows_may_share_or_lack_is_refused(
     with pytest.raises(ViewError, match=reason) as caught:
         view(sql, *key.split())
     assert hint in caught.value.hint
+
+
+def test_what_a_group_has_of_a_row_is_taken_from_one_also_inside_of_an_array() -> None:
+    said = view(
+        "select c.id, count(*) as n from customers c join orders o on o.customer_id = c.id "
+        "group by c.id having 'a' = any (array[c.name]::text[])",
+        "id",
+    ).reading(lambda schema, table: f"{schema}.{table}")
+    assert '(array_agg("c"."name"))[1]' in said
