@@ -189,7 +189,7 @@ def _filter_of(node: exp.Expr) -> list[str]:
 
 def _joined(node: exp.GroupConcat, where: str, scope: Scope, ties: Sequence[Sort]) -> Term:
     """``string_agg(x, ',')``: NULLs are left out, and of nothing it is NULL."""
-    listed = listing(node, node.this, scope, ties)
+    listed = listing(node, node.this, scope, ties, of_texts=True)
     separator = node.args.get("separator")
     if family(listed.value.type) != "text":
         kind = listed.value.type

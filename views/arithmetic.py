@@ -42,7 +42,9 @@ def _number(node: exp.Expr, scope: Scope, part: exp.Expr) -> Term:
         hint = "write the cast"
         if is_time:
             hint = "added to times are intervals of one unit: placed + interval '30 days'"
-        if isinstance(node, exp.Sub) and is_time:
+        sides = (node.this, node.args.get("expression"))
+        times = all(side and scope.compile(side).type.name in _TIMES for side in sides)
+        if isinstance(node, exp.Sub) and times:
             hint = "write the seconds: extract(epoch from a - b)"
         scope.refuse(node, f"{term.type} is not a number", hint)
     return term

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from views.casts import converted
+from views.casts import converted, element_type
 from views.documents import names_of
 from views.functions import texts
 from views.labels import check_labels
 from views.operators import EQUAL, common, comparable, typed
 from views.operators import comparison as plain_comparison
-from views.shapes import quantified, unwrapped
+from views.shapes import is_json_list, quantified, unwrapped
 from views.terms import Scope, Term, adopt, cast, family, literal_count, quote, readable
 from views.types import (
     BOOL,
@@ -31,9 +31,11 @@ from views.types import (
 def element(node: exp.Expr, scope: Scope) -> Term:
     """``array[n]`` with a literal n; NULL outside the array in both systems."""
     term = scope.compile(node.this)
-    if term.type.name != "array" or len(node.expressions) != 1:
-        hint = "write -> 'name'" if term.type.name == "jsonb" else ""
-        scope.refuse(node, f"a subscript of {term.type}", hint)
+    if term.type.name == "jsonb":
+        scope.refuse(node, "a subscript of jsonb", "write -> 'name'")
+    term = _array(node, scope, node.this)
+    if len(node.expressions) != 1:
+        scope.refuse(node, "an array has one subscript here")
     index = literal_count(node, scope, node.expressions[0], 0, 1) + 1  # sqlglot counts from 0
     return Term(f"try_element_at({term.sql}, {index})", term.type.item)
 
@@ -41,7 +43,11 @@ def element(node: exp.Expr, scope: Scope) -> Term:
 def _array(node: exp.Expr, scope: Scope, part: exp.Expr) -> Term:
     """An argument that has to be an array. One of objects is JSON in PostgreSQL."""
     term = scope.compile(part)
-    if term.type.name != "array" or term.type.element == "struct":
+    if is_json_list(part) or term.type.element == "struct":
+        scope.refuse(
+            node, "a list of json_agg, or of objects, is JSON", "write array_agg of values"
+        )
+    if term.type.name != "array":
         hint = f"write {term.type}_array_length" if term.type.name in ("json", "jsonb") else ""
         scope.refuse(node, f"{term.type} is no array", hint)
     return term
@@ -98,6 +104,7 @@ def comparison(node: exp.Expr, scope: Scope) -> Term:
     return Term(f"({one.sql} {word} ({', '.join(other.sql for other in others)}))", BOOL)
 
 
+# What is taken; others, like <> any, are seldom meant.
 _KNOWN = {(exp.EQ, "any"), (exp.EQ, "some"), (exp.NEQ, "all")}
 
 
@@ -110,8 +117,8 @@ def _written(
     ``'{a,b}'``, which takes the type of that.
     """
     kind = None
-    if isinstance(of, exp.Cast) and of.to.this == exp.DataType.Type.ARRAY:
-        (kind,), of = of.to.expressions, unwrapped(of.this)
+    if type(of) is exp.Cast and (kind := element_type(of.to)) is not None:
+        of = unwrapped(of.this)
     parts: Sequence[exp.Expr]
     if isinstance(of, exp.Literal) and of.is_string:
         parts = [exp.Literal.string(name) for name in names_of(str(of.this), node, scope)]

@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from views.documents import numeric_of, refusing
-from views.shapes import is_aggregate, unwrapped
+from views.shapes import is_aggregate, is_json_list, unwrapped
 from views.terms import Scope, Term, adopt, cast, quote, readable
 from views.types import (
     BOOL,
@@ -66,14 +66,20 @@ def converted(node: exp.Expr, part: exp.Expr, data_type: Any, scope: Scope) -> T
     return _truncated(_convert(node, part, scope, term, target), length)
 
 
+def element_type(data_type: Any) -> Any:
+    """The type of the elements of an array type; None where it is another, or names none."""
+    kinds: list[Any] = data_type.expressions if data_type.this == _Kind.ARRAY else []
+    return kinds[0] if len(kinds) == 1 and isinstance(kinds[0], exp.DataType) else None
+
+
 def _to_array(node: exp.Expr, part: exp.Expr, data_type: Any, scope: Scope) -> Term:
     """``'{}'::text[]``, and NULL; or an array that has the type."""
-    (kind,) = data_type.expressions or (None,)
-    term = scope.compile(part)
-    if kind is not None and kind.this != _Kind.ARRAY:
-        target = array_of(_target(node, kind, scope)[0])
-        term = adopt(term, target, node, scope)
-        if term.type == target:
+    term, kind = scope.compile(part), element_type(data_type)
+    if kind is not None and kind.this != _Kind.ARRAY and not is_json_list(part):
+        item, length = _target(node, kind, scope)
+        literal = term.type == UNKNOWN
+        term = adopt(term, array_of(item), node, scope)
+        if term.type == array_of(item) and (literal or not length):
             return term
     return scope.refuse(node, f"{term.type} is not cast to an array here")
 
@@ -81,7 +87,11 @@ def _to_array(node: exp.Expr, part: exp.Expr, data_type: Any, scope: Scope) -> T
 def _target(node: exp.Expr, data_type: Any, scope: Scope) -> tuple[PgType, int]:
     """The target type, and the length of a ``varchar(n)`` or 0."""
     target = _TARGETS.get(data_type.this)
-    sizes = [int(size.this.this) for size in data_type.expressions if size.this.is_int]
+    sizes = [
+        int(size.this.this)
+        for size in data_type.expressions
+        if isinstance(size, exp.DataTypeParam) and size.this.is_int
+    ]
     if target is None or len(sizes) != len(data_type.expressions):
         own = data_type.this == _Kind.USERDEFINED
         hint = "beside an enum, write the literal alone: it has the enum's type" if own else ""

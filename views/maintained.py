@@ -1,6 +1,6 @@
-"""A view whose rows are made of several rows, against one version of each of its tables. Pure.
+"""A view that is made from mirrors, against one version of each of its tables. Pure.
 
-Such a view is kept over mirrors of its tables: ``views.maintenance`` says which of its rows a
+Its rows are made of several rows, or nest objects: ``views.maintenance`` says which of its rows a
 change touches and how they are made anew.
 """
 

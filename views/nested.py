@@ -64,7 +64,8 @@ def _named(part: exp.Expr, scope: Scope) -> tuple[str, exp.Expr]:
 def _text(value: exp.Expr, kind: PgType) -> str:
     inner = in_postgres(value)
     nested = kind.name == "struct" or (kind.name == "array" and kind.element == "struct")
-    return inner if nested else f"({inner})::text"
+    # A cast would take the blanks of char(n), and add to inet what it is not shown with.
+    return inner if nested or kind.name in ("bpchar", "inet") else f"({inner})::text"
 
 
 def _literal(text: str) -> str:
@@ -125,14 +126,20 @@ class Listing(NamedTuple):
     sorts: tuple[Sort, ...]
 
 
-def listing(node: exp.Expr, body: exp.Expr, scope: Scope, ties: Sequence[Sort]) -> Listing:
-    """``body`` is the argument of the aggregate ``node``: a value, perhaps with ORDER BY."""
+def listing(
+    node: exp.Expr, body: exp.Expr, scope: Scope, ties: Sequence[Sort], of_texts: bool = False
+) -> Listing:
+    """``body`` is the argument of the aggregate ``node``: a value, perhaps with ORDER BY.
+
+    ``of_texts`` is an aggregate of them alone, which gives a quoted literal its type.
+    """
     items: list[exp.Expr] = []
     if isinstance(body, exp.Order):
         items, body = body.expressions, body.this
     if isinstance(body, exp.Distinct):
         scope.refuse(node, "DISTINCT inside of an array is not known here")
     value = scope.compile(body)
+    value = settled(value) if of_texts else value
     if value.type == UNKNOWN:
         scope.refuse(node, "the type of this literal is not known", "write ::text behind it")
     return Listing(value, body, (*(_sort(item, scope) for item in items), *ties))

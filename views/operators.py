@@ -117,7 +117,9 @@ def common(node: exp.Expr, scope: Scope, terms: Sequence[Term]) -> list[Term]:
 
 
 def _matched(kind: PgType) -> tuple[str, ...]:
-    """Equal for types that PostgreSQL finds one for: arrays have to hold the same."""
+    """Equal for types that go together: arrays and objects have to hold the same."""
+    if kind.name == "struct":
+        return ("struct", str(kind))
     if kind.name != "array":
         return (family(kind),)
     item = kind.item

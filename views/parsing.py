@@ -20,10 +20,10 @@ def _arrow(kind: type[exp.Expr]) -> Callable[[Any, exp.Expr, exp.Expr], exp.Expr
 
 _UNITS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 # Functions that PostgreSQL has not, or that have to stay as they are written.
-_FOREIGN = ("AND", "ARRAY_CONTAINS_ALL", "ARRAY_HAS_ALL", "ARRAY_JOIN", "ARRAY_SIZE", "BOOLAND_AGG",
-            "BOOLOR_AGG", "CHARINDEX", "DATE_TO_DATE_STR", "GROUP_CONCAT", "IFNULL", "INSTR",
-            "JSONB_EXTRACT", "JSONB_EXTRACT_SCALAR", "LCASE", "LEFTPAD", "LEN", "LIKE", "LOCATE",
-            "LOGICAL_AND", "LOGICAL_OR", "NVL", "OR", "PAD", "RIGHTPAD", "STARTSWITH",
+_FOREIGN = ("AND", "ARRAY_CONTAINS_ALL", "ARRAY_HAS_ALL", "ARRAY_JOIN", "ARRAY_SIZE", "ARRAYAGG",
+            "BOOLAND_AGG", "BOOLOR_AGG", "CHARINDEX", "DATE_TO_DATE_STR", "GROUP_CONCAT", "IFNULL",
+            "INSTR", "JSONB_EXTRACT", "JSONB_EXTRACT_SCALAR", "LCASE", "LEFTPAD", "LEN", "LIKE",
+            "LOCATE", "LOGICAL_AND", "LOGICAL_OR", "NVL", "OR", "PAD", "RIGHTPAD", "STARTSWITH",
             "STR_POSITION", "TIMESTAMP_TRUNC", "TIME_TO_TIME_STR", "TO_CHAR", "TRUNCATE",
             "TS_OR_DS_TO_DATE_STR", "UCASE")  # fmt: skip
 
@@ -40,7 +40,7 @@ class _Parser(PostgresParser):
     FUNCTION_PARSERS = {  # noqa: RUF012
         name: parse
         for name, parse in PostgresParser.FUNCTION_PARSERS.items()
-        if name != "DATE_PART"
+        if name not in ("CONVERT", "DATE_PART", "SAFE_CAST", "TRY_CAST", "TRY_CONVERT")
     }
 
     LAMBDAS = {  # noqa: RUF012

@@ -102,6 +102,15 @@ def is_aggregate(node: exp.Expr) -> bool:
     return isinstance(node, exp.AggFunc | exp.JSONArrayAgg | exp.WithinGroup)
 
 
+def is_json_list(node: exp.Expr) -> bool:
+    """Whether it holds a list that is JSON in PostgreSQL, and an array in a store."""
+    return any(
+        isinstance(part, exp.JSONArrayAgg)
+        or (isinstance(part, exp.Anonymous) and part.name.lower() == "jsonb_agg")
+        for part in node.walk()
+    )
+
+
 def aggregates(root: exp.Expr) -> Iterator[exp.Expr]:
     """The aggregates below ``root``, those over windows left out."""
     return (

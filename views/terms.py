@@ -53,9 +53,14 @@ class Scope:
     compile_node: Callable[[exp.Expr, Scope], Term]
     named: Callable[[ColumnRef], str]
     reads: set[ColumnRef] = field(default_factory=set)
+    _known: dict[int, tuple[exp.Expr, Term]] = field(default_factory=dict)
 
     def compile(self, node: exp.Expr) -> Term:
-        return self.compile_node(node, self)
+        """Translate an expression. Handlers ask for types first, and again: each once is enough."""
+        known = self._known.get(id(node))
+        if known is None:  # with the node, so that no other one gets its id
+            known = self._known[id(node)] = (node, self.compile_node(node, self))
+        return known[1]
 
     def refuse(self, node: exp.Expr, reason: str, hint: str = "") -> NoReturn:
         """Raise ``ViewError`` naming the view, the place in its SQL and the expression."""

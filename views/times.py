@@ -48,7 +48,7 @@ def extract(node: exp.Expr, scope: Scope) -> Term:
 def date_part(node: exp.Expr, scope: Scope) -> Term:
     """What EXTRACT gives, as float8: PostgreSQL adds and divides floats here, and so does this."""
     unit, part = node.expressions
-    if not isinstance(unit, exp.Literal) or not unit.is_string:
+    if not isinstance(unit, exp.Literal) or not unit.is_string or not str(unit.this).isascii():
         scope.refuse(node, "the field has to be a literal")
     name = str(unit.this).upper()
     found = _field(node, scope, name, part)
@@ -163,7 +163,7 @@ def shift_of(node: exp.Expr, scope: Scope) -> Shift | None:
     """The interval that a node writes, ``interval '1 day'`` or ``'1 day'::interval``; None of
     anything else. ``ViewError`` of one that is not known here."""
     node = unwrapped(node)
-    if isinstance(node, exp.Cast) and node.to.this == exp.DataType.Type.INTERVAL:
+    if type(node) is exp.Cast and node.to.this == exp.DataType.Type.INTERVAL:
         text = str(node.this.this) if isinstance(node.this, exp.Literal) else ""
     elif isinstance(node, exp.Interval):
         text = f"{node.this.this}{f' {node.unit.name}' if node.unit else ''}"

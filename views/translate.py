@@ -23,7 +23,7 @@ def compile_node(node: exp.Expr, scope: Scope) -> Term:
     if isinstance(node, exp.Anonymous):
         if (found := documents.called(node, scope)) is not None:
             return found
-        named = _NAMED.get(str(node.this).lower())
+        named = _NAMED.get(node.name.lower())
         if named is not None and len(node.expressions) == named[1]:
             return named[0](node, scope)
     entry = _ALLOWED.get(type(node))

@@ -120,6 +120,8 @@ def why(node: exp.Expr) -> tuple[str, str]:
         return "this operator on JSON is not known here", "->, ->>, #>, #>>, @> and ? are"
     if not name:
         return "is not known here", _OPERATORS.get(type(node), _PAGE)
+    if name in KNOWN:
+        return f"{name} takes other arguments", _INSTEAD.get(name, _PAGE)
     close = get_close_matches(name, KNOWN, 1, 0.8)
     meant = f"did you mean {close[0]}? Else {_PAGE}" if close else _PAGE
     return f"the function {name} is not known to agree in Spark", _INSTEAD.get(name, meant)

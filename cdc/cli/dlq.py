@@ -121,7 +121,7 @@ def discard(
     """Give up the events of parked keys: each row stays as it is until its next event.
 
     What they held is then missing from the view: `headwater verify VIEW --repair` sets the rows
-    right, of a view over several tables `headwater view rebuild VIEW`. A running `headwater apply`
+    right, of a view with mirrors `headwater view rebuild VIEW`. A running `headwater apply`
     lets go of the view for that moment.
     """
     from cdc.cli.dlq_display import outcome, way_back

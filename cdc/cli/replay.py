@@ -36,8 +36,8 @@ def replay(
     back to where it was, `lag` counts what is left and `wait` waits, and rows whose deletes the
     store has forgotten may be seen again.
 
-    In a view over several tables, or with GROUP BY, the rows that these changes touch are made anew
-    from the view's mirrors of its tables; `verify --repair` finds what no change reaches.
+    In a view with mirrors (of several tables, GROUP BY, nested objects) the rows that these changes
+    touch are made anew from them; `verify --repair` finds what no change reaches.
 
     A time is when a change was committed, in UTC unless it names its offset. An offset is one of
     every partition. Nothing before the snapshot that filled a view comes again.

@@ -53,8 +53,8 @@ def verify(
     differs.
 
     With --repair the rows that differ are read from the source at that LSN and written to the
-    store, those it does not have are deleted, and all of them are compared again. In a view over
-    several tables, or with GROUP BY, they are made anew from the view's mirrors of its tables. A
+    store, those it does not have are deleted, and all of them are compared again. In a view with
+    mirrors (of several tables, GROUP BY, nested objects) they are made anew from those. A
     running `headwater apply` lets go of the view for that moment. Exit code 0 when all are equal
     then.
     """

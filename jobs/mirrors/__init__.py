@@ -1,4 +1,4 @@
-"""Mirrors of source tables, which views of several rows are made from.
+"""Mirrors of source tables, which views of several rows, or with objects, are made from.
 
 A mirror is a Delta table of row versions, one for each table and generation of a view. A batch
 appends the rows it changed, with the position of the change and the number of the attempt that

@@ -1,4 +1,4 @@
-"""A view of several rows: kept over mirrors of its tables, in the folder of its generation."""
+"""A view with mirrors: kept over mirrors of its tables, in the folder of its generation."""
 
 from __future__ import annotations
 

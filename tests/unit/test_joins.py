@@ -8,7 +8,8 @@ from cdc.errors import ViewError
 from tests.shop import TABLES
 from views.definition import parse_view
 from views.maintained import MaintainedView, resolve_maintained
-from views.tables import TableVersion, parse_version
+from views.tables import TableColumn, TableVersion, parse_version
+from views.types import INT4, PgType
 
 
 def view(sql: str, *key: str, tables: dict[str, TableVersion] = TABLES) -> MaintainedView:
@@ -206,6 +207,17 @@ def test_what_text_alone_refuses(sql: str, reason: str) -> None:
         ("select id, json_agg(json_build_object(note, 1)) as n from orders group by id", "literal"),
         ("select id, collect_list(struct(id + 1)) as n from orders group by id", "needs a name"),
         ("select id, avg(total) > 1 as n from orders group by id", "cast it: ::numeric|without"),
+        ("select id, array_agg('x') as n from orders group by id", "the type of this literal"),
+        ("select id, cardinality(json_agg(note)) as n from orders group by id", "is JSON"),
+        (
+            "select id, (array_agg(json_build_object('a', note)))[1] as n from orders group by id",
+            "is JSON",
+        ),
+        (
+            "select id, case when paid then json_build_object('a', id)"
+            " else json_build_object('b', id) end as n from orders",
+            r"mixes \(a int4\) and \(b int4\)",
+        ),
         ("select extra as id from orders group by extra", "are not grouped here"),
         ("select amount as id from orders group by amount", "without limits"),
         ("select id from orders o join nowhere n on n.id = o.id", "nowhere is not captured"),
@@ -228,3 +240,17 @@ def test_a_table_without_a_key_is_refused_where_it_stands() -> None:
     with pytest.raises(ViewError, match=r"line 2, column 6: .*public\.orders has no key"):
         view("select c.id from customers c\njoin orders o on c.id = o.id",
              tables={**TABLES, "public.orders": bare})  # fmt: skip
+
+
+def test_values_in_objects_are_as_postgresql_shows_them_there() -> None:
+    columns = [TableColumn(name, PgType(name)) for name in ("bpchar", "inet", "int8")]
+    table = TableVersion("k" * 16, "public", "kinds", (TableColumn("id", INT4), *columns), ("id",))
+    sql = "select id, json_build_object('a', bpchar, 'b', inet, 'c', int8) as o from kinds"
+    said = view(sql, tables={table.name: table}).reading(lambda schema, name: f"{schema}.{name}")
+    assert """'a', "kinds"."bpchar", 'b', "kinds"."inet", 'c', ("kinds"."int8")::text""" in said
+
+
+@pytest.mark.parametrize("sign", [" || ", " + "])
+def test_long_chains_are_read_once(sign: str) -> None:
+    chain = sign.join(["note" if sign == " || " else "total"] * (40 if sign == " || " else 20))
+    assert view(f"select id, {chain} as x from orders").describe().startswith("id int4, x ")
