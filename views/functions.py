@@ -15,16 +15,7 @@ from sqlglot import exp
 from views.arithmetic import absolute
 from views.casts import check_digits, to_text, way_to_text
 from views.operators import operands
-from views.terms import (
-    Scope,
-    Term,
-    adopt,
-    cast,
-    family,
-    literal_count,
-    quote,
-    readable,
-)
+from views.terms import Scope, Term, adopt, cast, family, literal_count, quote, readable
 from views.types import BOOL, FLOAT8, FLOATS, INT4, INTEGERS, TEXT, numeric
 
 Handler = Callable[[exp.Expr, Scope], Term]
