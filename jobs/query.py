@@ -24,9 +24,10 @@ from jobs.faults import caused
 from jobs.heap import records_at_most
 from jobs.keeping import open_keeper
 from jobs.loading import offsets_json
-from jobs.offsets import batch_offsets, committed_batch, finish_rewind, is_started
+from jobs.offsets import batch_offsets, committed_batch, finish_rewind, is_many, is_started
 from jobs.sinks import Batch, Sink
 from jobs.state import ViewState
+from jobs.workers import start_workers
 from views.definition import ViewDefinition
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class ViewQuery:
         self.replayed_until: Offsets = {}
         """Below this all was applied before it came again."""
         self._available_now = False
+        self._workers: threading.Thread | None = None
         self._stopping = False
         self._abandoned = False
         self._applied = -1
@@ -104,9 +106,11 @@ class ViewQuery:
             self.replayed_until = replay.until
         for topic, table in self._topics.items():
             self._check_topic(topic, table)
+        done = self.committed()
+        if self._workers is None and self._is_far_behind({} if done is None else done[1]):
+            self._workers = start_workers(self._spark)
         columns = self._keeper.read()
         created = self._sink.prepare(columns, self._definition.key)
-        done = self.committed()
         begun = done is not None or self._state.beginning() is not None
         self._state.refuse_lost(self._definition, created and begun)
         self._keeper.open(created, {} if done is None else done[1])
@@ -153,6 +157,13 @@ class ViewQuery:
                 else f"drop what was begun: `headwater view list` tells its number N,"
                 f" `headwater view drop {name} --generation N`; then begin again",
             )
+
+    def _is_far_behind(self, done: Offsets) -> bool:
+        """Whether the first batch is one that Python's workers will read."""
+        beginning = self._state.beginning()
+        begin = done or ({} if beginning is None else beginning.offsets)
+        reads = not self._definition.history
+        return reads and is_many(begin, self._broker.end_offsets(list(self._topics)))
 
     def _starting(self) -> str:
         """Where a stream without a checkpoint begins, as Spark's option has it."""

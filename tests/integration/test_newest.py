@@ -3,12 +3,14 @@ give, and leave to them what they cannot tell."""
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import threading
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -25,10 +27,10 @@ from jobs.newest import newest_records
 from jobs.schema import PLACEHOLDER
 from jobs.sinks import COMMIT_LSN, ORDINAL
 from jobs.versions import read_versions
+from jobs.workers import start_workers
 from stack.process import kill
 from tests.events import Record, delete, snapshot, truncate
 from tests.parkings import applied, lacking, parked
-from tests.waiting import wait_until
 from tests.workers import python_workers
 from tests.written import PARTITIONS, V1, V2, Log, row, v1, v2
 from views.definition import parse_view
@@ -167,6 +169,51 @@ def test_a_version_that_is_described_meanwhile_is_learned_by_a_large_batch(
     assert len(many) >= 2
 
 
+def test_workers_are_there_before_a_task_asks_for_one(spark: SparkSession) -> None:
+    """One for each; Spark takes them again."""
+    for worker in python_workers(spark):
+        kill(worker)
+    start_workers(spark).join()
+    there = {worker.pid for worker in python_workers(spark)}
+    assert len(there) == spark.sparkContext.defaultParallelism
+    tasks = len(there)
+
+    def told(numbers: Any) -> Any:
+        for batch in numbers:
+            yield pa.RecordBatch.from_pydict({"pid": [os.getpid()] * batch.num_rows})
+
+    found = spark.range(0, tasks, 1, tasks).mapInArrow(told, "pid bigint").collect()
+    assert {row["pid"] for row in found} <= there
+
+
+def test_that_no_worker_starts_is_no_fault(spark: SparkSession) -> None:
+    class Refusing:
+        sparkContext = spark.sparkContext  # noqa: N815
+
+        def range(self, *_: int) -> None:
+            raise RuntimeError("no more processes")
+
+    with capture_logs() as said:
+        start_workers(cast(Any, Refusing())).join()
+    (line,) = said
+    assert (line["log_level"], line["cause"]) == ("debug", "no more processes")
+
+
+def test_only_a_view_that_is_far_behind_has_workers_started(
+    cached: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = list[Any]()
+    monkeypatch.setattr("jobs.query.start_workers", started.append)
+    monkeypatch.setattr("jobs.offsets.MANY_RECORDS", 10)
+    log = cached.table.log
+    log.write(*(v1(1, n, row(n, "a")) for n in range(1, 11)))
+    assert applied(cached) == {}
+    assert started == [cached.spark]
+    log.write(*(v1(2, n, row(n, "b"), "u") for n in range(1, 10)))
+    assert applied(cached) == {}  # nine are left
+    assert started == [cached.spark]
+
+
 def test_where_tasks_cannot_read_spark_does(
     cached: Setting, many: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,17 +273,18 @@ def test_a_batch_that_is_cancelled_is_not_begun_again(
     begun = list[int]()
 
     def cancelled(_model: Model, newest: DataFrame, _records: DataFrame) -> None:
-        context = newest.sparkSession.sparkContext
+        context, ended = newest.sparkSession.sparkContext, threading.Event()
 
         def cancel() -> None:
-            wait_until(lambda: list(context.statusTracker().getActiveJobsIds()), "a job", 60)
-            context.cancelAllJobs()
+            while not ended.wait(0.05):  # the job may not have begun
+                context.cancelAllJobs()
 
         other = threading.Thread(target=cancel)
         other.start()
         try:
             newest.sparkSession.range(1 << 50).selectExpr("sum(hash(id))").collect()
         finally:
+            ended.set()
             other.join()
 
     monkeypatch.setattr("jobs.folded.evaluate_newest", cancelled)
