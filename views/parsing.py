@@ -19,13 +19,39 @@ def _arrow(kind: type[exp.Expr]) -> Callable[[Any, exp.Expr, exp.Expr], exp.Expr
 
 
 _UNITS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
-# Functions that PostgreSQL has not, or that have to stay as they are written.
-_FOREIGN = ("AND", "ARRAY_CONTAINS_ALL", "ARRAY_HAS_ALL", "ARRAY_JOIN", "ARRAY_SIZE", "ARRAYAGG",
-            "BOOLAND_AGG", "BOOLOR_AGG", "CHARINDEX", "DATE_TO_DATE_STR", "GROUP_CONCAT", "IFNULL",
-            "INSTR", "JSONB_EXTRACT", "JSONB_EXTRACT_SCALAR", "LCASE", "LEFTPAD", "LEN", "LIKE",
-            "LOCATE", "LOGICAL_AND", "LOGICAL_OR", "NVL", "OR", "PAD", "RIGHTPAD", "STARTSWITH",
-            "STR_POSITION", "TIMESTAMP_TRUNC", "TIME_TO_TIME_STR", "TO_CHAR", "TRUNCATE",
-            "TS_OR_DS_TO_DATE_STR", "UCASE")  # fmt: skip
+FUNCTIONS = frozenset(
+    """
+    abs acos acosh any_value array_agg array_append array_cat array_length array_position
+    array_prepend array_remove array_reverse array_sort array_to_string ascii asin asinh atan
+    atan2 atanh avg bit_and bit_length bit_or bit_xor bool_and bool_or btrim cbrt ceil ceiling
+    char character_length char_length chr concat concat_ws corr cos cosh cot count covar_pop
+    covar_samp cume_dist current_database current_schema current_schemas current_user date
+    date_add date_bin date_trunc decode degrees dense_rank div encode exp extract factorial
+    first_value floor format generate_series gen_random_uuid get_bit host initcap jsonb_contains
+    jsonb_exists jsonb_object_agg json_agg json_extract_path json_extract_path_text json_object
+    json_object_agg json_strip_nulls justify_days justify_hours justify_interval lag last_value
+    lead left length ln log log10 lower lpad ltrim make_interval make_time make_timestamp max md5
+    min mod mode normalize now nth_value ntile overlay percentile_cont percentile_disc
+    percent_rank pi position pow power radians random rank regexp_count regexp_instr regexp_like
+    regexp_replace regexp_substr regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope
+    regr_sxx regr_sxy regr_syy repeat replace reverse right round row_number rpad rtrim
+    session_user sha256 sha384 sha512 sign sin sinh split_part sqrt starts_with stddev stddev_pop
+    stddev_samp string_agg string_to_array strpos substr substring sum tan tanh time timestamp
+    to_date to_hex to_number to_timestamp translate trunc unnest upper variance var_pop var_samp
+    version width_bucket
+    """.upper().split()
+)
+"""Functions of PostgreSQL that the parser may know by name: what else it knows is of other systems.
+Not ``convert``, ``date_part``, ``like`` and ``to_char``, of which it makes something else."""
+_SYNTAX = frozenset(
+    """
+    array case cast coalesce current_catalog current_date current_role current_time
+    current_timestamp exists greatest grouping json_objectagg json_table json_value least
+    localtime localtimestamp nullif trim xmlelement xmltable
+    """.upper().split()
+)
+_OURS = {"STRUCT"}  # in collect_list, as Spark has it
+_TAKEN = FUNCTIONS | _SYNTAX | _OURS
 
 
 class _Parser(PostgresParser):
@@ -35,12 +61,10 @@ class _Parser(PostgresParser):
     names are none."""
 
     FUNCTIONS = {  # noqa: RUF012
-        name: build for name, build in PostgresParser.FUNCTIONS.items() if name not in _FOREIGN
+        name: build for name, build in PostgresParser.FUNCTIONS.items() if name in _TAKEN
     }
     FUNCTION_PARSERS = {  # noqa: RUF012
-        name: parse
-        for name, parse in PostgresParser.FUNCTION_PARSERS.items()
-        if name not in ("CONVERT", "DATE_PART", "SAFE_CAST", "TRY_CAST", "TRY_CONVERT")
+        name: parse for name, parse in PostgresParser.FUNCTION_PARSERS.items() if name in _TAKEN
     }
 
     LAMBDAS = {  # noqa: RUF012

@@ -31,6 +31,11 @@ _INSTEAD = {
     **dict.fromkeys(("instr", "locate", "charindex"), "write strpos"),
     **dict.fromkeys(("lcase", "ucase"), "write lower or upper"),
     **dict.fromkeys(("array_size", "array_join"), "write cardinality or array_to_string"),
+    **dict.fromkeys(("iff", "iif", "nvl2"), "write case when … then … else … end"),
+    **dict.fromkeys(
+        ("year", "quarter", "month", "week", "day", "hour", "minute", "second"),
+        "write extract(year from …), or another field",
+    ),
     "len": "write length",
     "group_concat": "write string_agg",
     "initcap": "upper and lower are known",

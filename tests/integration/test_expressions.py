@@ -24,6 +24,7 @@ from jobs.project import project
 from tests.events import event, kafka_frame
 from tests.expressed import BEFORE_ONE, COLUMNS, EXPRESSIONS, ROWS
 from views.definition import parse_view
+from views.parsing import FUNCTIONS
 from views.resolve import resolve
 from views.shapes import in_postgres as written
 from views.tables import TableColumn, TableVersion
@@ -144,6 +145,13 @@ def test_a_value_that_is_refused_is_poison_of_its_row(
         except PySparkException as error:
             found = translate(error, "v")
         assert isinstance(found, UnfitValueError), (number, text, found)
+
+
+def test_functions_are_those_that_postgresql_has(
+    in_postgres: psycopg.Connection[tuple[Any, ...]],
+) -> None:
+    has = {name for (name,) in in_postgres.execute("select distinct proname from pg_proc")}
+    assert {name.lower() for name in FUNCTIONS} <= has
 
 
 def test_postgresql_is_given_its_own_words_back(
