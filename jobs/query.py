@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _FETCH_MAX_WAIT_MS = "20"
 _DRAIN_S = 30.0
 _COMMIT_S = 2.0
+_WORKERS_S = 10.0
 _POLL_S = 0.02
 
 
@@ -226,6 +227,8 @@ class ViewQuery:
             self._stop(hurries)
         finally:
             self._release()
+            if self._workers is not None:  # Spark tells at length of tasks that end after it
+                self._workers.join(_WORKERS_S)
 
     def _release(self) -> None:
         """Close what batches are kept by: at once, or when the one that runs has ended."""
