@@ -24,10 +24,11 @@ from jobs.faults import caused
 from jobs.heap import records_at_most
 from jobs.keeping import open_keeper
 from jobs.loading import offsets_json
+from jobs.newest import divided
 from jobs.offsets import batch_offsets, committed_batch, finish_rewind, is_many, is_started
 from jobs.sinks import Batch, Sink
 from jobs.state import ViewState
-from jobs.workers import start_workers
+from jobs.workers import Workers
 from views.definition import ViewDefinition
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 _FETCH_MAX_WAIT_MS = "20"
 _DRAIN_S = 30.0
 _COMMIT_S = 2.0
-_WORKERS_S = 10.0
 _POLL_S = 0.02
 
 
@@ -58,7 +58,8 @@ class Applied(NamedTuple):
 class ViewQuery:
     """Owns one view's query from ``start`` to ``stop``. Use from one thread.
 
-    ``sharing``: so many views share the session, and its memory.
+    ``sharing``: so many views share the session, and its memory. ``workers`` are started for a
+    first batch that they will read.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class ViewQuery:
         broker: Broker,
         report: Callable[[Applied], None],
         sharing: int = 1,
+        workers: Workers | None = None,
     ) -> None:
         self._spark = spark
         self._config = config
@@ -80,6 +82,7 @@ class ViewQuery:
         self._broker = broker
         self._report = report
         self._sharing = sharing
+        self._workers = workers
         self._topics = {
             table_topic(config.source.name, one.schema, one.table): one.table_name
             for one in definition.occurrences
@@ -91,7 +94,6 @@ class ViewQuery:
         self.replayed_until: Offsets = {}
         """Below this all was applied before it came again."""
         self._available_now = False
-        self._workers: threading.Thread | None = None
         self._stopping = False
         self._abandoned = False
         self._applied = -1
@@ -108,8 +110,8 @@ class ViewQuery:
         for topic, table in self._topics.items():
             self._check_topic(topic, table)
         done = self.committed()
-        if self._workers is None and self._is_far_behind({} if done is None else done[1]):
-            self._workers = start_workers(self._spark)
+        if self._workers is not None and (tasks := self._reading({} if done is None else done[1])):
+            self._workers.start(tasks)
         columns = self._keeper.read()
         created = self._sink.prepare(columns, self._definition.key)
         begun = done is not None or self._state.beginning() is not None
@@ -159,12 +161,15 @@ class ViewQuery:
                 f" `headwater view drop {name} --generation N`; then begin again",
             )
 
-    def _is_far_behind(self, done: Offsets) -> bool:
-        """Whether the first batch is one that Python's workers will read."""
+    def _reading(self, done: Offsets) -> int:
+        """How many tasks may read the first batch in Python; 0 if it is not large."""
         beginning = self._state.beginning()
         begin = done or ({} if beginning is None else beginning.offsets)
-        reads = not self._definition.history
-        return reads and is_many(begin, self._broker.end_offsets(list(self._topics)))
+        end = self._broker.end_offsets(list(self._topics))
+        if self._definition.history or not is_many(begin, end):
+            return 0
+        at_once = self._spark.sparkContext.defaultParallelism
+        return min(at_once, len(divided(begin, end, at_once)))
 
     def _starting(self) -> str:
         """Where a stream without a checkpoint begins, as Spark's option has it."""
@@ -227,8 +232,6 @@ class ViewQuery:
             self._stop(hurries)
         finally:
             self._release()
-            if self._workers is not None:  # Spark tells at length of tasks that end after it
-                self._workers.join(_WORKERS_S)
 
     def _release(self) -> None:
         """Close what batches are kept by: at once, or when the one that runs has ended."""

@@ -7,27 +7,36 @@ table, it costs none of that. Spark ends a worker that has had nothing to do for
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import Thread
 
-import structlog
 from pyspark.sql import SparkSession
 
 from jobs.newest import nothing
 
-log = structlog.get_logger("apply")
+_LIMIT_S = 10.0
 
 
-def start_workers(spark: SparkSession) -> Thread:
-    """One for each task that can run at a time; on a thread of its own, which nobody has to wait
-    for. What goes wrong is no fault: batches start what they need."""
-    thread = Thread(target=_start, args=(spark,), name="workers", daemon=True)
-    thread.start()
-    return thread
+class Workers:
+    """Those that a view's first batch is to find."""
 
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._thread: Thread | None = None
 
-def _start(spark: SparkSession) -> None:
-    tasks = spark.sparkContext.defaultParallelism
-    try:
-        spark.range(0, tasks, 1, tasks).mapInArrow(nothing, "id bigint").collect()
-    except Exception as error:
-        log.debug("workers_not_started", cause=str(error))
+    def start(self, tasks: int) -> None:
+        """One for each of so many tasks that run at a time; by a thread, once for all."""
+        if self._thread is None:
+            self._thread = Thread(target=self._start, args=(tasks,), name="workers", daemon=True)
+            self._thread.start()
+
+    def wait(self) -> None:
+        """Until they are there, some seconds at most: Spark that is stopped meanwhile fills the log
+        with what became of their tasks."""
+        if self._thread is not None:
+            self._thread.join(_LIMIT_S)
+
+    def _start(self, tasks: int) -> None:
+        # A batch starts what it does not find, and tells of what goes wrong with it.
+        with suppress(Exception):
+            self._spark.range(0, tasks, 1, tasks).mapInArrow(nothing, "id bigint").collect()

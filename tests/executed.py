@@ -107,7 +107,7 @@ class Work(NamedTuple):
     ended: Counter[str]
     """Tasks, by executor."""
     python: Counter[str]
-    """Bytes that went to Python workers, by executor."""
+    """Bytes of views that went to Python workers, by executor."""
     failed: Counter[str]
     """Tasks, by view: its pool is named like it."""
     removed: int
@@ -129,10 +129,10 @@ class Work(NamedTuple):
             removed += found["Event"] == "SparkListenerExecutorRemoved"
             if found["Event"] != "SparkListenerTaskEnd":
                 continue
-            task = found["Task Info"]
-            failed[pools[found["Stage ID"]]] += task["Failed"]
+            task, pool = found["Task Info"], pools[found["Stage ID"]]
+            failed[pool] += task["Failed"]
             ended[task["Executor ID"]] += 1
             for one in task["Accumulables"]:
-                if one["Name"] == "data sent to Python workers":
+                if one["Name"] == "data sent to Python workers" and pool:
                     python[task["Executor ID"]] += int(one["Update"])
         return cls(ended, python, failed, removed)

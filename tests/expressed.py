@@ -78,6 +78,7 @@ EXPRESSIONS = [
     "i not between 1 and 20", "i in (1, 17)", "i not in (1, 17)", "t in ('', 'a-b-c')",
     "i in (1, null)", "d between '2000-01-01' and '2022-01-01'",
     "g = '6f7b1a7e-3f34-4b62-9c52-0d8a2a6f0f01'", "c = 'ab'", "c = 'ab   '", "c in ('ab', 'x')",
+    "g = uuid('6f7b1a7e-3f34-4b62-9c52-0d8a2a6f0f01')",
     "case c when 'ab ' then 1 end", "upper(c)", "c || c", "c = u", "u = c", "u <> c", "c = t",
     "c is distinct from u", "u is not distinct from c", "case c when u then 1 else 0 end",
     "case u when c then 1 else 0 end", "c in (u, 'x')", "u in ('abc', c)", "c::text = u",

@@ -50,15 +50,15 @@ _SYNTAX = frozenset(
     localtime localtimestamp nullif trim xmlelement xmltable
     """.upper().split()
 )
-_OURS = {"STRUCT"}  # in collect_list, as Spark has it
+_OURS = {"STRUCT", "UUID"}  # in collect_list, as Spark has it; a cast, written as a function
 _TAKEN = FUNCTIONS | _SYNTAX | _OURS
 
 
 class _Parser(PostgresParser):
     """``->`` takes a name or a number, which stays what it is, also if it looks like a path; it
     makes no lambda of an argument. ``date_part`` is float8 and no EXTRACT, and the template of
-    ``to_char`` stays PostgreSQL's, and so does what stands in an interval. Functions of others'
-    names are none."""
+    ``to_char`` stays PostgreSQL's, and so does what stands in an interval. A function that
+    PostgreSQL has not stays a call by name."""
 
     FUNCTIONS = {  # noqa: RUF012
         name: build for name, build in PostgresParser.FUNCTIONS.items() if name in _TAKEN
@@ -67,6 +67,11 @@ class _Parser(PostgresParser):
         name: parse for name, parse in PostgresParser.FUNCTION_PARSERS.items() if name in _TAKEN
     }
 
+    NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
+        name: parse
+        for name, parse in PostgresParser.NO_PAREN_FUNCTION_PARSERS.items()
+        if name not in ("CONNECT_BY_ROOT", "IF")
+    }
     LAMBDAS = {  # noqa: RUF012
         token: parse for token, parse in PostgresParser.LAMBDAS.items() if token != TokenType.ARROW
     }

@@ -31,7 +31,7 @@ _INSTEAD = {
     **dict.fromkeys(("instr", "locate", "charindex"), "write strpos"),
     **dict.fromkeys(("lcase", "ucase"), "write lower or upper"),
     **dict.fromkeys(("array_size", "array_join"), "write cardinality or array_to_string"),
-    **dict.fromkeys(("iff", "iif", "nvl2"), "write case when … then … else … end"),
+    **dict.fromkeys(("if", "iff", "iif", "nvl2"), "write case when … then … else … end"),
     **dict.fromkeys(
         ("year", "quarter", "month", "week", "day", "hour", "minute", "second"),
         "write extract(year from …), or another field",

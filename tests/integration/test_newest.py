@@ -27,7 +27,7 @@ from jobs.newest import newest_records
 from jobs.schema import PLACEHOLDER
 from jobs.sinks import COMMIT_LSN, ORDINAL
 from jobs.versions import read_versions
-from jobs.workers import start_workers
+from jobs.workers import Workers
 from stack.process import kill
 from tests.events import Record, delete, snapshot, truncate
 from tests.parkings import applied, lacking, parked
@@ -169,49 +169,56 @@ def test_a_version_that_is_described_meanwhile_is_learned_by_a_large_batch(
     assert len(many) >= 2
 
 
-def test_workers_are_there_before_a_task_asks_for_one(spark: SparkSession) -> None:
-    """One for each; Spark takes them again."""
+def test_a_worker_is_there_before_a_task_asks_for_it(spark: SparkSession) -> None:
     for worker in python_workers(spark):
         kill(worker)
-    start_workers(spark).join()
-    there = {worker.pid for worker in python_workers(spark)}
-    assert len(there) == spark.sparkContext.defaultParallelism
-    tasks = len(there)
+    workers = Workers(spark)
+    workers.start(1)
+    workers.wait()
+    (there,) = python_workers(spark)
 
     def told(numbers: Any) -> Any:
-        for batch in numbers:
-            yield pa.RecordBatch.from_pydict({"pid": [os.getpid()] * batch.num_rows})
+        for _ in numbers:
+            yield pa.RecordBatch.from_pydict({"pid": [os.getpid()]})
 
-    found = spark.range(0, tasks, 1, tasks).mapInArrow(told, "pid bigint").collect()
-    assert {row["pid"] for row in found} <= there
+    (found,) = spark.range(0, 1, 1, 1).mapInArrow(told, "pid bigint").collect()
+    assert found["pid"] == there.pid
 
 
-def test_that_no_worker_starts_is_no_fault(spark: SparkSession) -> None:
+def test_workers_are_waited_for_and_what_keeps_them_from_starting_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, told = list[tuple[int, ...]](), list[Any]()
+    monkeypatch.setattr("threading.excepthook", told.append)
+
     class Refusing:
-        sparkContext = spark.sparkContext  # noqa: N815
-
-        def range(self, *_: int) -> None:
+        def range(self, *numbers: int) -> None:
+            asked.append(numbers)
             raise RuntimeError("no more processes")
 
-    with capture_logs() as said:
-        start_workers(cast(Any, Refusing())).join()
-    (line,) = said
-    assert (line["log_level"], line["cause"]) == ("debug", "no more processes")
+    workers = Workers(cast(Any, Refusing()))
+    workers.wait()  # nobody has asked for any
+    workers.start(3)
+    workers.start(3)
+    workers.wait()
+    assert asked == [(0, 3, 1, 3)]
+    assert not told
 
 
 def test_only_a_view_that_is_far_behind_has_workers_started(
     cached: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started = list[Any]()
-    monkeypatch.setattr("jobs.query.start_workers", started.append)
+    started = list[int]()
+    monkeypatch.setattr(Workers, "start", lambda _, tasks: started.append(tasks))
     monkeypatch.setattr("jobs.offsets.MANY_RECORDS", 10)
     log = cached.table.log
     log.write(*(v1(1, n, row(n, "a")) for n in range(1, 11)))
     assert applied(cached) == {}
-    assert started == [cached.spark]
+    assert set(started) == {PARTITIONS}
+    started.clear()
     log.write(*(v1(2, n, row(n, "b"), "u") for n in range(1, 10)))
     assert applied(cached) == {}  # nine are left
-    assert started == [cached.spark]
+    assert not started
 
 
 def test_where_tasks_cannot_read_spark_does(

@@ -78,22 +78,6 @@ def test_who_does_not_hurry_has_it_when_its_batch_has_ended(query: Blocked) -> N
     query.batch.join(60)
 
 
-def test_workers_that_are_being_started_are_waited_for(query: Blocked) -> None:
-    """Also by who hurries: Spark may end next."""
-    query.go_on.set()
-    query.batch.join(60)
-    started = threading.Event()
-    query._workers = threading.Thread(target=started.wait, args=(60,))
-    query._workers.start()
-    ended = threading.Thread(target=query.stop)
-    ended.start()
-    ended.join(1)
-    assert ended.is_alive()
-    started.set()
-    wait_until(lambda: not ended.is_alive(), "the query to be stopped")
-    assert not query._workers.is_alive()
-
-
 def test_who_hurries_does_not_wait_for_it(query: Blocked) -> None:
     query.stop()
     assert query.batch.is_alive()

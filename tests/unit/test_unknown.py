@@ -96,6 +96,7 @@ def test_conditions(condition: str, reason: str, hint: str) -> None:
         ("extract(epoch from day - at)", "seconds from timestamptz to date", "::timestamp"),
         ("ifnull(note, '')", "the function ifnull", "write coalesce"),
         ("nvl2(note, 'a', 'b')", "the function nvl2", "write case when"),
+        ("if(id > 1, 1, 2)", "the function if", "write case when"),
         ("year(at)", "the function year", "write extract(year from"),
         ("datediff(at, at)", "the function datediff", ""),
         ("array_contains(tags, 'a')", "the function array_contains", "= any"),
