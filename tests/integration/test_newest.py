@@ -3,14 +3,12 @@ give, and leave to them what they cannot tell."""
 
 from __future__ import annotations
 
-import os
 import random
 import socket
 import threading
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -27,7 +25,6 @@ from jobs.newest import newest_records
 from jobs.schema import PLACEHOLDER
 from jobs.sinks import COMMIT_LSN, ORDINAL
 from jobs.versions import read_versions
-from jobs.workers import Workers
 from stack.process import kill
 from tests.events import Record, delete, snapshot, truncate
 from tests.parkings import applied, lacking, parked
@@ -167,58 +164,6 @@ def test_a_version_that_is_described_meanwhile_is_learned_by_a_large_batch(
     assert applied(cached) == {}
     assert cached.shown() == {1: "b", 2: "c"}
     assert len(many) >= 2
-
-
-def test_a_worker_is_there_before_a_task_asks_for_it(spark: SparkSession) -> None:
-    for worker in python_workers(spark):
-        kill(worker)
-    workers = Workers(spark)
-    workers.start(1)
-    workers.wait()
-    (there,) = python_workers(spark)
-
-    def told(numbers: Any) -> Any:
-        for _ in numbers:
-            yield pa.RecordBatch.from_pydict({"pid": [os.getpid()]})
-
-    (found,) = spark.range(0, 1, 1, 1).mapInArrow(told, "pid bigint").collect()
-    assert found["pid"] == there.pid
-
-
-def test_workers_are_waited_for_and_what_keeps_them_from_starting_is_no_fault(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked, told = list[tuple[int, ...]](), list[Any]()
-    monkeypatch.setattr("threading.excepthook", told.append)
-
-    class Refusing:
-        def range(self, *numbers: int) -> None:
-            asked.append(numbers)
-            raise RuntimeError("no more processes")
-
-    workers = Workers(cast(Any, Refusing()))
-    workers.wait()  # nobody has asked for any
-    workers.start(3)
-    workers.start(3)
-    workers.wait()
-    assert asked == [(0, 3, 1, 3)]
-    assert not told
-
-
-def test_only_a_view_that_is_far_behind_has_workers_started(
-    cached: Setting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started = list[int]()
-    monkeypatch.setattr(Workers, "start", lambda _, tasks: started.append(tasks))
-    monkeypatch.setattr("jobs.offsets.MANY_RECORDS", 10)
-    log = cached.table.log
-    log.write(*(v1(1, n, row(n, "a")) for n in range(1, 11)))
-    assert applied(cached) == {}
-    assert set(started) == {PARTITIONS}
-    started.clear()
-    log.write(*(v1(2, n, row(n, "b"), "u") for n in range(1, 10)))
-    assert applied(cached) == {}  # nine are left
-    assert not started
 
 
 def test_where_tasks_cannot_read_spark_does(
