@@ -35,9 +35,9 @@ from jobs.mirrors.filling import filled
 from jobs.naming import Names, live_state, namings_of
 from jobs.sinks.generations import Live
 from jobs.sinks.schema import check_names
-from jobs.state import Declaration, ViewState, declared, open_state, state_directory
 from jobs.turn import BUSY_S, is_kept, taken_over, turn
 from jobs.versions import Versions
+from jobs.view_state import Declaration, ViewState, declared, open_state, state_directory
 from views.definition import ViewDefinition
 from views.maintained import MaintainedView, resolve_view
 from views.naming import called_now, seen

@@ -9,8 +9,8 @@ from pathlib import Path
 from bootstrap.kit import Kit
 from cdc.errors import HeadwaterError
 from jobs.letters import drop_letters, forget_letters
-from jobs.state import state_directory
 from jobs.stopped import NOTE
+from jobs.view_state import state_directory
 
 _DAY_S = 24 * 3600.0
 

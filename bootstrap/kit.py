@@ -16,7 +16,7 @@ from cdc.topics import table_topic
 from jobs.generations import Generation, Generations, read_generations, write_generations
 from jobs.sinks.generations import Generations as StoredGenerations
 from jobs.sinks.generations import open_generations
-from jobs.state import declared, differing, view_directory
+from jobs.view_state import declared, differing, view_directory
 from views.definition import ViewDefinition, parse_view
 from views.tables import TableVersion
 

@@ -26,8 +26,8 @@ from cdc.stopping import told_to_stop
 from jobs.faults import trace, translate
 from jobs.generations import Generations, read_generations
 from jobs.session import spark_session
-from jobs.state import declared, differing, view_directory
 from jobs.turn import BUSY_S, is_kept, turn
+from jobs.view_state import declared, differing, view_directory
 
 _POLL_S = 0.1
 

@@ -25,9 +25,9 @@ from jobs.offsets import batch_offsets, committed_batch, planned_offsets
 from jobs.query import ViewQuery
 from jobs.sinks import open_sink
 from jobs.standing import settle
-from jobs.state import open_state, state_directory
 from jobs.stopped import forget
 from jobs.turn import taken_over
+from jobs.view_state import open_state, state_directory
 
 _POLL_S: Final = 0.05
 CLOSE_S: Final = 2.0

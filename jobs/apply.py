@@ -25,9 +25,9 @@ from jobs.faults import trace, translate
 from jobs.query import Applied, ViewQuery
 from jobs.sinks import Sink, open_sink
 from jobs.standing import Asked, Standing, standing
-from jobs.state import view_directory
 from jobs.stopped import noted
 from jobs.turn import Holder, turn
+from jobs.view_state import view_directory
 from jobs.workers import Workers
 
 _POLL_S = 0.05

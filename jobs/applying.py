@@ -35,8 +35,8 @@ from jobs.small.at_hand import (
     news,
 )
 from jobs.small.interpreted import interpreted
-from jobs.state import ViewState
 from jobs.versions import Versions
+from jobs.view_state import ViewState
 from views.resolve import ResolvedView
 
 NOWHERE = Position(0, 0)

@@ -29,8 +29,8 @@ from jobs.parking import Parking
 from jobs.returning import Returning
 from jobs.sinks import Batch, Sink
 from jobs.small.prepared import FewRecord, SmallBatches
-from jobs.state import ViewState
 from jobs.versions import Versions
+from jobs.view_state import ViewState
 from views.definition import ViewDefinition
 from views.resolve import resolve
 from views.tables import TableVersion

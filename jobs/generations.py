@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
-from jobs.state import (
+from jobs.view_state import (
     Beginning,
     Declaration,
     declaration,

@@ -11,7 +11,7 @@ from cdc.config import Config
 from cdc.kafka.broker import Broker, Offsets
 from jobs.account import Account
 from jobs.sinks import Batch, Sink
-from jobs.state import ViewState
+from jobs.view_state import ViewState
 from views.definition import ViewDefinition
 
 

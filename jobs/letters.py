@@ -15,7 +15,7 @@ from cdc.kafka.broker import Broker, TopicSpec
 from cdc.kafka.bulk import BulkProducer
 from cdc.topics import view_dead_letters_topic
 from jobs.generations import read_generations
-from jobs.state import ViewState, generation_id, state_directory, view_directory
+from jobs.view_state import ViewState, generation_id, state_directory, view_directory
 
 _BESIDE_BYTES = 64 << 10
 """What a letter may weigh more than its event: headers, and the key twice."""

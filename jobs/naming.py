@@ -21,8 +21,8 @@ from cdc.topics import table_topic
 from jobs.generations import read_generations
 from jobs.mirrors.tables import remembered
 from jobs.offsets import is_started
-from jobs.state import ViewState, generation_id, state_directory
 from jobs.versions import Versions
+from jobs.view_state import ViewState, generation_id, state_directory
 from views.definition import ViewDefinition
 from views.maintained import resolve_view
 from views.naming import Naming, begun, exchanged, grown, is_unproven, keys_as_sent, seen

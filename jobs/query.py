@@ -27,7 +27,7 @@ from jobs.loading import offsets_json
 from jobs.newest import divided
 from jobs.offsets import batch_offsets, committed_batch, finish_rewind, is_many, is_started
 from jobs.sinks import Batch, Sink
-from jobs.state import ViewState
+from jobs.view_state import ViewState
 from jobs.workers import Workers
 from views.definition import ViewDefinition
 

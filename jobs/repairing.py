@@ -46,7 +46,7 @@ from jobs.sinks import (
     Batch,
     Sink,
 )
-from jobs.state import state_directory, view_directory
+from jobs.view_state import state_directory, view_directory
 from views.maintained import View
 from views.resolve import ResolvedView
 from views.tables import TableVersion

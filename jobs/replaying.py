@@ -20,7 +20,7 @@ from jobs.generations import Generation, read_generations
 from jobs.holding import live_held
 from jobs.offsets import batch_offsets, committed_batch, finish_rewind, rewind
 from jobs.rewinding import Place, places
-from jobs.state import (
+from jobs.view_state import (
     Replay,
     ViewState,
     generation_id,

@@ -37,7 +37,7 @@ from jobs.naming import Names
 from jobs.owners import without
 from jobs.sinks import open_sink
 from jobs.standing import Standing, standing
-from jobs.state import ViewState, view_directory
+from jobs.view_state import ViewState, view_directory
 from views.resolve import resolve
 
 _RECORD = (

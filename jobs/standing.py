@@ -22,7 +22,8 @@ from jobs.generations import (
 )
 from jobs.offsets import committed_batch
 from jobs.sinks.generations import open_generations
-from jobs.state import (
+from jobs.turn import is_free
+from jobs.view_state import (
     ViewState,
     declared,
     differing,
@@ -32,7 +33,6 @@ from jobs.state import (
     state_directory,
     view_directory,
 )
-from jobs.turn import is_free
 from views.definition import ViewDefinition, parse_view
 
 _POLL_S = 0.1

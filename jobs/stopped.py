@@ -11,8 +11,8 @@ from typing import NamedTuple
 from cdc.errors import HeadwaterError, RetryableError
 from jobs.faults import translate
 from jobs.generations import read_generations
-from jobs.state import read_document, write_document
 from jobs.turn import is_free
+from jobs.view_state import read_document, write_document
 
 NOTE = "stopped.json"
 

@@ -33,12 +33,12 @@ from tests.waiting import wait_until
 STEPS: Final[Mapping[str, tuple[str, ...]]] = {
     "batch": ("jobs.query:ViewQuery._run",),
     "letters": ("jobs.letters:LetterBox.write",),
-    "letters noted": ("jobs.state:ViewState.remember_letters",),
+    "letters noted": ("jobs.view_state:ViewState.remember_letters",),
     "letters sent": ("jobs.letters:LetterBox._send",),
     "attempt": ("jobs.mirrors.maintainer:write_attempts",),
     "mirror": ("jobs.mirrors.mirror:Mirror.append",),
     "touched": ("jobs.mirrors.touched:TouchedKeys.keep",),
-    "truncate noted": ("jobs.state:ViewState.remember_truncated",),
+    "truncate noted": ("jobs.view_state:ViewState.remember_truncated",),
     "store": (
         "jobs.sinks.delta:DeltaSink.apply",
         "jobs.sinks.opensearch:OpenSearchSink.apply",

@@ -19,8 +19,8 @@ from cdc.topics import partition_for, table_topic
 from jobs.keeping import open_keeper
 from jobs.mirrors.keeper import MirroredKeeper
 from jobs.replaying import later
-from jobs.state import Replay, declared, open_state
 from jobs.versions import Versions
+from jobs.view_state import Replay, declared, open_state
 from tests.events import COMMITTED_US, Record, event
 from tests.parked import MemoryBox
 from tests.recording import RecordingSink

@@ -11,7 +11,7 @@ from cdc.lsn import Position
 from jobs.applying import Applier, Model, evaluate, released
 from jobs.isolating import Poison, isolate
 from jobs.parking import Parking
-from jobs.state import Beginning, declared, open_state
+from jobs.view_state import Beginning, declared, open_state
 from tests.events import Record, kafka_frame
 from tests.recording import RecordingSink
 from views.definition import parse_view

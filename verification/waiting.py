@@ -18,7 +18,7 @@ from cdc.source.postgres import Connection, connect
 from cdc.topics import table_topic, view_dead_letters_topic
 from jobs.generations import read_generations
 from jobs.letters import waiting
-from jobs.state import view_directory
+from jobs.view_state import view_directory
 from verification.late import Standing, idle, is_applied, refuse_stopped, said, way_out
 from verification.reach import (
     Lacking,

@@ -49,8 +49,8 @@ def apply(
     from cdc.stopping import told_to_stop
     from jobs.apply import apply_views, chosen
     from jobs.session import spark_session
-    from jobs.state import view_directory
     from jobs.stopped import forget
+    from jobs.view_state import view_directory
 
     config = configured_for(ctx, master)
     names = chosen(config, views or [])

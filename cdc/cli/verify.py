@@ -72,7 +72,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
     from cdc.kafka.broker import Broker
     from jobs.generations import read_generations
     from jobs.letters import waiting
-    from jobs.state import view_directory
+    from jobs.view_state import view_directory
     from verification.late import refuse_stopped
     from verification.verify import Verification
 
@@ -144,8 +144,8 @@ def resolved_view(config: Config, name: str, broker: Broker) -> tuple[View, list
     from jobs.described import NotDescribedError, described, newest
     from jobs.generations import read_generations
     from jobs.naming import Names, live_state
-    from jobs.state import declared as remembered
-    from jobs.state import differing, view_directory
+    from jobs.view_state import declared as remembered
+    from jobs.view_state import differing, view_directory
     from views.definition import parse_view
     from views.maintained import resolve_view
 

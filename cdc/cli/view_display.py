@@ -20,7 +20,7 @@ _STYLES: Final = {"live": "green", "kept": ""}
 def described(config: Config, name: str) -> dict[str, Any]:
     """A JSON object: times in UTC, offsets by topic and partition."""
     from jobs.generations import read_generations
-    from jobs.state import view_directory
+    from jobs.view_state import view_directory
 
     directory = view_directory(config.apply.state, config.source.name, name)
     found = read_generations(directory)
@@ -39,8 +39,8 @@ def described(config: Config, name: str) -> dict[str, Any]:
 
 def stopped_by(config: Config, name: str) -> dict[str, str] | None:
     """The fault that ended a view's stream, None if somebody applies it or nothing ended it."""
-    from jobs.state import view_directory
     from jobs.stopped import stopped
+    from jobs.view_state import view_directory
 
     note = stopped(view_directory(config.apply.state, config.source.name, name))
     if note is None:
@@ -50,7 +50,7 @@ def stopped_by(config: Config, name: str) -> dict[str, str] | None:
 
 def _generation(one: Generation, directory: Path) -> dict[str, Any]:
     from cdc.lsn import format_lsn
-    from jobs.state import ViewState, state_directory
+    from jobs.view_state import ViewState, state_directory
 
     _, parked = ViewState(state_directory(directory, one.number), "").letters()
     return {

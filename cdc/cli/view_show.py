@@ -53,7 +53,7 @@ def gathered(config: Config, name: str) -> Document:
 def _changed(config: Config, name: str) -> str:
     """What of the declaration is another than the live generation was built with."""
     from jobs.generations import read_generations
-    from jobs.state import declared, differing, view_directory
+    from jobs.view_state import declared, differing, view_directory
     from views.definition import parse_view
 
     view = config.views[name]
@@ -66,7 +66,7 @@ def _plan(config: Config, name: str, definition: ViewDefinition, broker: Broker)
     from jobs.described import described as versions_of
     from jobs.described import newest
     from jobs.naming import Names, live_state
-    from jobs.state import view_directory
+    from jobs.view_state import view_directory
     from views.described import plan
     from views.maintained import resolve_view
     from views.naming import called_now
@@ -125,7 +125,7 @@ def _standing(config: Config, name: str, definition: ViewDefinition, broker: Bro
 def _replay(config: Config, name: str, at: dict[str, dict[int, int]]) -> Document | None:
     """The replay that the live generation is in, if it is in one."""
     from jobs.generations import read_generations
-    from jobs.state import ViewState, state_directory, view_directory
+    from jobs.view_state import ViewState, state_directory, view_directory
 
     directory = view_directory(config.apply.state, config.source.name, name)
     number = read_generations(directory).live_number

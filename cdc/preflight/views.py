@@ -44,8 +44,8 @@ def views(source: Source) -> Iterator[Finding]:
 
 def _stopped(config: Config, name: str) -> Iterator[Finding]:
     """A view whose stream a fault has ended, and that nobody has started again."""
-    from jobs.state import view_directory
     from jobs.stopped import stopped
+    from jobs.view_state import view_directory
 
     if note := stopped(view_directory(config.apply.state, config.source.name, name)):
         yield Finding("warning", f"view {name}", f"stopped at {note.at}: {note.fault}", note.hint)
@@ -59,7 +59,7 @@ def _as_followed(
     from cdc.kafka.broker import Broker
     from jobs.generations import read_generations
     from jobs.naming import Names, live_state, namings_of
-    from jobs.state import declared, differing, view_directory
+    from jobs.view_state import declared, differing, view_directory
     from views.naming import seen
 
     directory = view_directory(config.apply.state, config.source.name, definition.name)

@@ -19,7 +19,7 @@ from typing import Any
 
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
-from jobs.state import read_document, write_document
+from jobs.view_state import read_document, write_document
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from jobs.mirrors.models import models_of, open_mirrors
 from jobs.mirrors.queries import Maintenance
 from jobs.mirrors.tables import remember
 from jobs.sinks.schema import quoted
-from jobs.state import Beginning
 from jobs.versions import Versions
+from jobs.view_state import Beginning
 from views.maintained import MaintainedView
 
 

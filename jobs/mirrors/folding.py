@@ -26,7 +26,7 @@ from jobs.parking import Parking
 from jobs.sinks import COMMIT_LSN, DELETED
 from jobs.small.interpreted import interpreted
 from jobs.small.prepared import FewRecord, SmallBatches
-from jobs.state import ViewState
+from jobs.view_state import ViewState
 
 
 class Folding:

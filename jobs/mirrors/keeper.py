@@ -48,7 +48,7 @@ from jobs.repairing import writable
 from jobs.session import session_beside
 from jobs.sinks import Batch, Sink
 from jobs.small.prepared import FewRecord, SmallBatches
-from jobs.state import ViewState
+from jobs.view_state import ViewState
 from views.definition import ViewDefinition
 from views.maintained import MaintainedView, resolve_maintained
 from views.tables import TableVersion

@@ -24,7 +24,7 @@ from jobs.holding import live_held
 from jobs.mirrors.keeper import MirroredKeeper
 from jobs.sinks import open_sink
 from jobs.standing import Standing, standing
-from jobs.state import view_directory
+from jobs.view_state import view_directory
 
 
 class LiveMirrors:

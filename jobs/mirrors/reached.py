@@ -17,7 +17,7 @@ from jobs.loading import ahead, below
 from jobs.mirrors.attempts import is_begun, read_attempts
 from jobs.offsets import committed_batch
 from jobs.sinks import Sink
-from jobs.state import ViewState
+from jobs.view_state import ViewState
 from views.definition import ViewDefinition
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from jobs.changed import no_longer
 from jobs.schema import widens
-from jobs.state import read_document, write_document
 from jobs.versions import Versions
+from jobs.view_state import read_document, write_document
 from views.maintained import MaintainedView
 from views.tables import TableVersion
 

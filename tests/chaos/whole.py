@@ -13,7 +13,7 @@ from typing import Final
 from cdc.kafka.broker import Broker
 from headwater import NotReachedError, StoppedError, Views
 from jobs.generations import read_generations
-from jobs.state import view_directory
+from jobs.view_state import view_directory
 from stack.guardian import Guardian
 from tests.chaos.compare import compare
 from tests.chaos.service import UNREACHABLE, Ready, Service, ServiceError

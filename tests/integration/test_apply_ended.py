@@ -19,7 +19,7 @@ from cdc.errors import HeadwaterError, RetryableError
 from jobs.apply import apply_views
 from jobs.offsets import committed_batch
 from jobs.sinks import Batch
-from jobs.state import view_directory
+from jobs.view_state import view_directory
 from tests.parkings import lacking
 from tests.recording import RecordingSink
 from tests.waiting import wait_until

@@ -17,7 +17,7 @@ from jobs.apply import apply_views
 from jobs.schema import PLACEHOLDER
 from jobs.small.at_hand import brought
 from jobs.small.interpreted import of_one_part
-from jobs.state import view_directory
+from jobs.view_state import view_directory
 from tests.events import delete, event, truncate
 from tests.recording import RecordingSink
 from tests.waiting import wait_until

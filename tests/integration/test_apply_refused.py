@@ -11,8 +11,8 @@ from cdc.config import Config
 from cdc.errors import RetryableError, ViewError
 from jobs.schema import PLACEHOLDER
 from jobs.sinks import Batch
-from jobs.state import view_directory
 from jobs.stopped import stopped
+from jobs.view_state import view_directory
 from tests.recording import RecordingSink, apply_now, configured
 from tests.written import Log, row, v1
 

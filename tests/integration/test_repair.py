@@ -19,9 +19,9 @@ from cdc.kafka.broker import Broker
 from cdc.topics import view_group
 from jobs.repairing import LiveView
 from jobs.sinks import open_sink
-from jobs.state import view_directory
 from jobs.turn import is_free, turn
 from jobs.versions import read_versions
+from jobs.view_state import view_directory
 from tests.batches import Feed, delete, upsert
 from tests.deployment import Deployment
 from tests.stores import Store

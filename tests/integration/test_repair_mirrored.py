@@ -20,7 +20,7 @@ from jobs.mirrors.live import LiveMirrors
 from jobs.replaying import replay
 from jobs.rewinding import Beginning
 from jobs.sinks import open_sink
-from jobs.state import view_directory
+from jobs.view_state import view_directory
 from tests.batches import Feed, delete, upsert
 from tests.deployment import Deployment
 from tests.stores import Store

@@ -19,7 +19,7 @@ from jobs.offsets import committed_batch
 from jobs.replaying import Replayed, replay
 from jobs.rewinding import parse_place, places
 from jobs.schema import PLACEHOLDER
-from jobs.state import ViewState, generation_id
+from jobs.view_state import ViewState, generation_id
 from tests.events import delete
 from tests.integration.test_apply_ended import Running
 from tests.waiting import wait_until

@@ -11,7 +11,7 @@ import pytest
 
 from cdc.kafka.broker import Broker
 from jobs.generations import Generation, Generations, write_generations
-from jobs.state import Declaration, view_directory
+from jobs.view_state import Declaration, view_directory
 from tests.deployment import Deployment
 from tests.waiting import wait_until
 

@@ -12,8 +12,8 @@ from cdc.config import Config
 from cdc.errors import RetryableError
 from jobs.apply import ViewRun
 from jobs.standing import Standing
-from jobs.state import ViewState, view_directory
 from jobs.turn import turn
+from jobs.view_state import ViewState, view_directory
 from views.definition import parse_view
 
 NONE = cast(Any, None)

@@ -12,7 +12,7 @@ from jobs.applying import Applier, Model, evaluate, released
 from jobs.schema import PLACEHOLDER
 from jobs.small import at_hand as at_hand_module
 from jobs.small.at_hand import at_hand
-from jobs.state import declared, open_state
+from jobs.view_state import declared, open_state
 from tests.events import Record, delete, event, kafka_frame, snapshot, truncate
 from tests.recording import RecordingSink
 from views.definition import parse_view

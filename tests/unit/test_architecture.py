@@ -40,6 +40,7 @@ CLIENTS = {
         "snapshots",
         "jobs.sinks.database",
         "jobs.sinks.database_faults",
+        "jobs.state",
     ),
     "pyspark": ("jobs", "bootstrap"),  # there the session is only handed on
     "delta": ("jobs",),
@@ -50,10 +51,13 @@ CLIENTS = {
     "msgspec": ("jobs.newest",),
     "pyarrow": (
         "cdc.columnar",
+        "jobs.batch",
         "jobs.newest",
+        "jobs.run",
         "jobs.small",
         "jobs.sinks",
         "jobs.mirrors",
+        "jobs.state",
         "jobs.texts",
     ),
     "deltalake": ("jobs.mirrors", "jobs.sinks"),
@@ -68,7 +72,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "views": KERNEL,
     # bulk: a view's dead letters are few, and durable before its batch goes on
     "jobs": (*KERNEL, "cdc.config", "cdc.kafka.broker", "cdc.kafka.bulk", "cdc.kafka.security",
-             "cdc.kafka.stretches", "views", "stack.jars", "stack.java"),
+             "cdc.kafka.stretches", "cdc.source.slot", "cdc.source.catalog", "cdc.source.postgres",
+             "cdc.source.copying", "cdc.source.types", "cdc.source.selection", "views",
+             "stack.jars", "stack.java"),
     "migrations": ("cdc.errors", "cdc.source.postgres"),
     "stack": ("cdc.errors",),
 }  # fmt: skip

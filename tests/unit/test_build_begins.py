@@ -13,8 +13,8 @@ from bootstrap.kit import Kit
 from cdc.config import Config
 from jobs.generations import Generation
 from jobs.standing import Asked
-from jobs.state import declared, open_state
 from jobs.turn import turn
+from jobs.view_state import declared, open_state
 
 
 class Stored:

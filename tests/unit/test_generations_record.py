@@ -17,8 +17,8 @@ from jobs.generations import (
     settled,
     write_generations,
 )
-from jobs.state import Declaration, open_state, state_directory
 from jobs.turn import Holder, is_free, turn
+from jobs.view_state import Declaration, open_state, state_directory
 
 OLD = Declaration("SELECT * FROM t", ("id",), "cache", "public.t")
 NEW = OLD._replace(sql="SELECT id FROM t")

@@ -20,7 +20,7 @@ from jobs.applying import Applier, Model, evaluate, released
 from jobs.returning import Returning
 from jobs.schema import PLACEHOLDER
 from jobs.sinks import open_sink
-from jobs.state import declared, open_state
+from jobs.view_state import declared, open_state
 from tests.events import Record, delete, event, kafka_frame, snapshot, truncate
 from tests.histories import Row, as_of, rows_of
 from tests.parked import TABLE

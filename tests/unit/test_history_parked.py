@@ -14,7 +14,7 @@ from jobs.isolating import Poison
 from jobs.parking import Parking
 from jobs.retrying import attempted
 from jobs.sinks import open_sink
-from jobs.state import ViewState
+from jobs.view_state import ViewState
 from tests.events import Record, event, kafka_frame, truncate
 from tests.histories import as_of, rows_of
 from tests.parked import TABLE, KilledError, MemoryBox

@@ -12,7 +12,7 @@ from cdc.errors import ViewError
 from cdc.events.parked import Letters
 from cdc.kafka.broker import Broker, Offsets
 from jobs.letters import LetterBox
-from jobs.state import ViewState
+from jobs.view_state import ViewState
 from tests.unit.test_replaying import config_of
 
 

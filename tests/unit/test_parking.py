@@ -11,7 +11,7 @@ from cdc.errors import ViewError
 from cdc.events.parked import Owner
 from jobs.faults import UnfitValueError
 from jobs.schema import PLACEHOLDER
-from jobs.state import Beginning
+from jobs.view_state import Beginning
 from tests.events import Record, delete, event, snapshot, truncate
 from tests.parked import KilledError, ParkedView
 

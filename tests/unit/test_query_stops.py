@@ -10,7 +10,7 @@ import pytest
 
 from cdc.config import Config
 from jobs.query import ViewQuery
-from jobs.state import ViewState
+from jobs.view_state import ViewState
 from tests.waiting import wait_until
 from views.definition import parse_view
 

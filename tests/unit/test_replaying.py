@@ -17,9 +17,9 @@ from jobs.mirrors.attempts import Attempts, write_attempts
 from jobs.offsets import batch_offsets, committed_batch, finish_rewind, planned_offsets, rewind
 from jobs.replaying import earlier, later, replay
 from jobs.rewinding import AtLsn, AtOffset, AtTime, Beginning, Place, first_at, parse_place
-from jobs.state import Beginning as Snapshot
-from jobs.state import Replay, ViewState, declared, generation_id, open_state
 from jobs.turn import turn
+from jobs.view_state import Beginning as Snapshot
+from jobs.view_state import Replay, ViewState, declared, generation_id, open_state
 from views.definition import parse_view
 
 TEN = 1795341600000
