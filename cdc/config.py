@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from cdc.config_apply import Apply as Apply
+from cdc.config_apply import Table as Table
 from cdc.config_faults import Place, place, setting_faults, toml_fault
 from cdc.config_stores import OF_KIND, Section
 from cdc.config_stores import Delta as Delta
@@ -23,7 +25,7 @@ from cdc.config_stores import Postgres as Postgres
 from cdc.config_stores import Redis as Redis
 from cdc.config_stores import Store as Store
 from cdc.config_stores import View as View
-from cdc.config_values import Name, Rate, Servers, Setting, SlotName
+from cdc.config_values import Name, Rate, Servers, Setting, SlotName, TableName
 from cdc.errors import ConfigError
 from cdc.kafka.security import FILES, Security, file_problems, librdkafka_option
 from cdc.topics import slot_name
@@ -109,19 +111,6 @@ class Snapshot(Section):
     slot_timeout_s: float = Field(default=300.0, gt=0)
 
 
-class Apply(Section):
-    """How views are maintained by Spark."""
-
-    state: str = "./.headwater/views"
-    master: str = "local[*]"
-    max_offsets_per_trigger: int | None = Field(default=None, ge=1)
-    retry_s: float = Field(default=60.0, ge=0)
-    keep_generations: int = Field(default=1, ge=0)
-    keep_days: float = Field(default=7.0, ge=0)
-    dlq_limit: int = Field(default=100, ge=0, le=1000)
-    spark: dict[str, str] = Field(default={})
-
-
 _MODELS: dict[str, type[BaseModel]] = {
     "source": Source,
     "kafka": Kafka,
@@ -132,6 +121,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "delta": Delta,
     "postgres": Postgres,
     "views": View,
+    "tables": Table,
     "apply": Apply,
 }
 
@@ -145,6 +135,7 @@ class Config(Section):
     snapshot: Snapshot = Snapshot()
     stores: dict[Name, Store] = Field(default={})
     views: dict[Name, View] = Field(default={})
+    tables: dict[TableName, Table] = Field(default={})
     apply: Apply = Apply()
 
     def store(self, name: str) -> Store:
@@ -156,6 +147,10 @@ class Config(Section):
                 f"put [stores.{name}] back until `headwater view drop` has removed what is there",
             )
         return self.stores[name]
+
+    def is_mirrored(self, table: str) -> bool:
+        """Whether the state database may keep a copy of ``schema.table``."""
+        return self.tables.get(table, Table()).mirror
 
     @model_validator(mode="after")
     def _views_name_stores(self) -> Config:

@@ -17,18 +17,24 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+Cadence = Annotated[float, Field(ge=0, le=3600)]
+"""Least seconds between two writes of a view to a store; 0: as soon as there is something."""
+
+
 class OpenSearch(Section):
     kind: Literal["opensearch"]
     url: OpenSearchUrl
     user: str = ""
     password: str = Field(default="", repr=False)
     verify_certs: bool = True
+    cadence_s: Cadence = 0.0
 
 
 class Redis(Section):
     kind: Literal["redis"]
     url: RedisUrl
     cluster: bool = False
+    cadence_s: Cadence = 0.0
 
     @model_validator(mode="after")
     def _a_cluster_has_one_database(self) -> Redis:
@@ -46,6 +52,7 @@ class Delta(Section):
     """So many may be there before they are joined."""
     retention_days: int = Field(default=7, ge=1)
     """How long old versions of a table can be read."""
+    cadence_s: Cadence = 1.0
 
 
 class Postgres(Section):
@@ -54,6 +61,7 @@ class Postgres(Section):
     kind: Literal["postgres"]
     dsn: str = Field(min_length=1, repr=False)
     target_schema: str = Field(default="public", min_length=1, max_length=63)
+    cadence_s: Cadence = 0.0
 
 
 Store = Annotated[OpenSearch | Redis | Delta | Postgres, Field(discriminator="kind")]

@@ -70,6 +70,9 @@ Name = Annotated[
         "use up to 100 letters, digits, _ and -, the first one a letter or digit",
     ),
 ]
+TableName = Annotated[
+    str, _of_form(r"[^.*]+\.[^*]+", 'name one table, in quotes: [tables."public.orders"]')
+]
 SlotName = Annotated[str, _of_form(r"[a-z0-9_]{0,63}", "use up to 63 small letters, digits and _")]
 Servers = Annotated[str, AfterValidator(_servers)]
 Setting = Annotated[str | int | float | bool, BeforeValidator(_setting)]

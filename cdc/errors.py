@@ -9,6 +9,7 @@
     │   ├── LogError          what Kafka holds does not fit the source, or Kafka refused a record
     │   ├── ViewError         a view's SQL, key, schema or checkpoint
     │   ├── SinkError         a store refused a write for good
+    │   ├── StateError        the state database is not what views can be kept in
     │   └── StackError        a local server would not start
     └── RetryableError        a connection that may come back: retried with a bounded backoff
 
@@ -66,6 +67,10 @@ class ViewError(FatalError):
 
 class SinkError(FatalError):
     """A store refused a write in a way that trying again does not change."""
+
+
+class StateError(FatalError):
+    """The state database does not start, is another one, lacks something, or is in use."""
 
 
 class StackError(FatalError):

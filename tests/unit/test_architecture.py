@@ -74,7 +74,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "jobs": (*KERNEL, "cdc.config", "cdc.kafka.broker", "cdc.kafka.bulk", "cdc.kafka.security",
              "cdc.kafka.stretches", "cdc.source.slot", "cdc.source.catalog", "cdc.source.postgres",
              "cdc.source.copying", "cdc.source.types", "cdc.source.selection", "views",
-             "stack.jars", "stack.java"),
+             "migrations.runner", "stack.jars", "stack.java"),
     "migrations": ("cdc.errors", "cdc.source.postgres"),
     "stack": ("cdc.errors",),
 }  # fmt: skip

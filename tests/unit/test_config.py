@@ -16,6 +16,7 @@ from cdc.config import (
     Redis,
     Snapshot,
     Source,
+    Table,
     View,
     load_config,
 )
@@ -153,6 +154,30 @@ def test_files_need_not_outlive_generations_that_are_not_kept(tmp_path: Path) ->
 def test_every_setting_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
     stores = (OpenSearch, Redis, Delta, Postgres)
-    sections = (Source, Kafka, Capture, Snapshot, View, Apply)
+    sections = (Source, Kafka, Capture, Snapshot, View, Table, Apply)
     names = {name for section in (*stores, *sections) for name in section.model_fields} - {"kind"}
     assert [name for name in sorted(names) if f"`{name}`" not in page] == []
+
+
+def test_a_table_may_have_no_mirror(tmp_path: Path) -> None:
+    path = tmp_path / "headwater.toml"
+    path.write_text(GOOD + '[tables."public.events"]\nmirror = false\n', encoding="utf-8")
+    config = load_config(path, ENVIRONMENT)
+    assert not config.is_mirrored("public.events")
+    assert config.is_mirrored("public.orders")
+
+
+@pytest.mark.parametrize("name", ["events", "public.*", "public.events"])
+def test_a_table_s_section_names_one_table_in_quotes(tmp_path: Path, name: str) -> None:
+    quoted = name if name == "public.events" else f'"{name}"'
+    text = GOOD + f"[tables.{quoted}]\nmirror = false\n"
+    line = problems(tmp_path / "headwater.toml", text)[0]
+    assert 'name one table, in quotes: [tables."public.orders"]' in line
+
+
+def test_the_state_database_s_password_is_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "headwater.toml"
+    path.write_text(GOOD + '[apply]\nstate_dsn = "${SHOP_DSN}"\n', encoding="utf-8")
+    config = load_config(path, ENVIRONMENT)
+    assert config.apply.state_dsn == ENVIRONMENT["SHOP_DSN"]
+    assert "s3cr3t" not in repr(config.apply)

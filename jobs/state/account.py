@@ -1,0 +1,70 @@
+"""The operating system's account that the embedded server runs as.
+
+PostgreSQL refuses to run as root. Started by root it runs as ``nobody``, who may be unable to enter
+the folders of root.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Whom the server runs as when that is not who starts it."""
+
+    uid: int
+    gid: int
+
+
+def server_account() -> Account | None:
+    """``nobody`` if we are root, else ``None``: ourselves."""
+    if os.geteuid() != 0:
+        return None
+    entry = pwd.getpwnam("nobody")
+    return Account(entry.pw_uid, entry.pw_gid)
+
+
+def as_account(account: Account | None) -> dict[str, Any]:
+    """Arguments of ``subprocess`` that run a command as ``account`` and in none of our groups."""
+    if account is None:
+        return {}
+    return {"user": account.uid, "group": account.gid, "extra_groups": []}
+
+
+def can_enter(directory: Path, account: Account | None) -> bool:
+    """Asked of the system as that account: modes and access lists of every folder above count."""
+    return _succeeds(["/bin/sh", "-c", 'cd "$1"', "sh", str(directory)], account)
+
+
+def can_run(program: Path, account: Account | None) -> bool:
+    """Whether ``program --version`` works for the account."""
+    return _succeeds([str(program), "--version"], account)
+
+
+def make_private(directory: Path, account: Account | None) -> None:
+    """Create a folder that only the server's account (and root) enters."""
+    directory.mkdir(mode=0o700, exist_ok=True)
+    if account is not None:
+        os.chown(directory, account.uid, account.gid)
+    directory.chmod(0o700)
+
+
+def _succeeds(command: list[str], account: Account | None) -> bool:
+    try:
+        done = subprocess.run(
+            command,
+            cwd="/",
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+            **as_account(account),
+        )
+    except OSError:
+        return False
+    return done.returncode == 0

@@ -1,0 +1,71 @@
+"""Sessions with a state database, and psycopg's errors in terms of it.
+
+Every session has the source's own text forms and settings that do not change what a query gives.
+Errors never quote a row's values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
+
+import psycopg
+from psycopg import conninfo
+
+from cdc.errors import HeadwaterError, RetryableError, StateError
+from cdc.source.postgres import CONNECT_TIMEOUT_S, connection_error, place, translate
+from jobs.state.settings import SESSION_OPTIONS
+
+Connection: TypeAlias = psycopg.Connection[Any]
+
+_DISK_FULL: Final = "53100"
+_ROOM: Final = "make room on the state database's disk: apply goes on by itself"
+
+
+def connect(
+    dsn: str, *, autocommit: bool = False, application_name: str = "headwater apply"
+) -> Connection:
+    """Open a session. Raises ``StateError`` for a wrong string, role or database, and
+    ``RetryableError`` when the server is away."""
+    parameters = _parameters(dsn, application_name)
+    try:
+        return psycopg.connect(conninfo.make_conninfo(**parameters), autocommit=autocommit)
+    except psycopg.Error as error:
+        raise _of_state(connection_error(str(error), parameters)) from error
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Turn psycopg's errors inside the block into ours; ``doing`` says what was being done."""
+    try:
+        yield
+    except psycopg.Error as error:
+        if error.sqlstate == _DISK_FULL:
+            raise RetryableError(f"{doing}: the state database's disk is full", _ROOM) from error
+        raise _of_state(translate(error, doing)) from error
+
+
+def shown_place(dsn: str) -> str:
+    """``user@host:port/database`` for messages, without a password."""
+    return place(_parameters(dsn, ""))
+
+
+def _parameters(dsn: str, application_name: str) -> dict[str, Any]:
+    try:
+        given = conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:  # its text may quote the password
+        raise StateError(
+            "apply.state_dsn is not a connection string",
+            'write "postgresql://user:password@host:5432/database" or "host=... dbname=..."',
+        ) from None
+    defaults = {"connect_timeout": CONNECT_TIMEOUT_S, "keepalives_idle": 30}
+    options = f"{given.get('options') or ''} {SESSION_OPTIONS}".strip()
+    return {**defaults, **given, "application_name": application_name, "options": options}
+
+
+def _of_state(error: HeadwaterError) -> HeadwaterError:
+    hint = error.hint.replace("source.dsn", "apply.state_dsn")
+    if isinstance(error, RetryableError):
+        return RetryableError(error.message, hint)
+    return StateError(error.message, hint)

@@ -1,0 +1,200 @@
+"""The state database, opened: ours is started here and stopped at the end, another is asked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import psycopg
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+
+from cdc.config import Config
+from cdc.errors import HeadwaterError, RetryableError, StateError
+from jobs.state.account import Account, server_account
+from jobs.state.binaries import Binaries, find_binaries, reachable
+from jobs.state.connection import Connection, connect, translated
+from jobs.state.data_directory import ROLE, data_major, initialise, write_configuration
+from jobs.state.identity import Identity, claim
+from jobs.state.lock import application_name, directory_lock, hold_database
+from jobs.state.migration import migrate
+from jobs.state.place import PORT, Place, home_of, prepare_place, recorded_place
+from jobs.state.postmaster import Postmaster, end_left_over, running, start
+from jobs.state.requirements import refuse_unfit
+
+_DATABASE: Final = "headwater"
+OnWait = Callable[[HeadwaterError], None]
+
+
+class StateServer:
+    """A state database that this process keeps. Threads may ask it for sessions at once."""
+
+    def __init__(self, dsn: str, embedded: _Embedded | None, lock: Connection) -> None:
+        self.dsn = dsn
+        """For ``connect`` in other processes, too."""
+        self._embedded = embedded
+        self._lock = lock
+
+    @property
+    def embedded(self) -> bool:
+        return self._embedded is not None
+
+    def connect(self, *, autocommit: bool = False) -> Connection:
+        """A session; our own server is started again if it has ended.
+
+        Raises ``RetryableError`` while it is away.
+        """
+        try:
+            return connect(self.dsn, autocommit=autocommit)
+        except RetryableError:
+            if self._embedded is None or not self._embedded.revive():
+                raise
+        return connect(self.dsn, autocommit=autocommit)
+
+    def hold(self) -> None:
+        """Make sure that this process alone keeps it, also after the session of the lock was lost.
+
+        To be called before a batch. Raises ``StateError`` when another process has it now.
+        """
+        if not self._lock.closed:
+            try:
+                self._lock.execute("select 1")
+                return
+            except psycopg.Error:
+                self._lock.close()
+        self._lock = self.connect(autocommit=True)
+        hold_database(self._lock)
+
+    def close(self) -> None:
+        """Give the lock back."""
+        self._lock.close()
+
+
+@contextmanager
+def state_server(
+    config: Config, source: Identity | None = None, on_wait: OnWait = lambda _: None
+) -> Iterator[StateServer]:
+    """Keep the state database of a source: start ours or connect to ``apply.state_dsn``, migrate
+    it, and make sure that it is this source's and no other process keeps it.
+
+    ``on_wait`` is told once why a database that is away is waited for, for ``apply.retry_s``.
+    ``source`` is the source as it says itself who it is; without it that is not looked at.
+    Raises ``StateError`` for what needs a person, ``RetryableError`` for what stayed away.
+    """
+    if dsn := config.apply.state_dsn:
+        with _opened(dsn, None, config.apply.retry_s, source, on_wait) as server:
+            yield server
+        return
+    home = home_of(config.apply.state, config.source.name)
+    with directory_lock(home):
+        embedded = _Embedded(prepare_place(home, server_account()))
+        embedded.start()
+        try:
+            with _opened(embedded.place.dsn, embedded, 0.0, source, on_wait) as server:
+                yield server
+        finally:
+            embedded.stop()
+
+
+def running_dsn(config: Config) -> str:
+    """How other commands reach the state database now; empty when ours does not run."""
+    if config.apply.state_dsn:
+        return config.apply.state_dsn
+    place = recorded_place(home_of(config.apply.state, config.source.name))
+    found = running(place) if place else None
+    return place.dsn if place and found and found.ready else ""
+
+
+class _Embedded:
+    """The server of ours over its restarts."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._account: Account | None = server_account()
+        self._postmaster: Postmaster | None = None
+        self._one_at_a_time = threading.Lock()
+
+    def start(self) -> None:
+        """Make it ready, first if need be. What an earlier process left behind is ended before."""
+        end_left_over(self.place)
+        major = data_major(self.place.data)
+        binaries = reachable(find_binaries(major), self.place.directory, self._account)
+        if major is None:
+            initialise(self.place, binaries, self._account)
+        self._run(binaries)
+
+    def revive(self) -> bool:
+        """Start it again if its process has ended; false if it is there."""
+        with self._one_at_a_time:
+            if self._postmaster is None or self._postmaster.alive():
+                return False
+            self._postmaster.stop()
+            self.start()
+            return True
+
+    def stop(self) -> None:
+        with self._one_at_a_time:
+            if self._postmaster is not None:
+                self._postmaster.stop()
+                self._postmaster = None
+
+    def _run(self, binaries: Binaries) -> None:
+        write_configuration(self.place, binaries)
+        self._postmaster = start(self.place, binaries, self._account)
+        self._name_database()
+
+    def _name_database(self) -> None:
+        """The database that ``initdb`` makes for users gets our name, once."""
+        try:
+            connect(self.place.dsn).close()
+        except StateError:
+            template = f"{self.place.dsn} dbname=template1"
+            with connect(template, autocommit=True) as conn, translated("naming the database"):
+                conn.execute(f"alter database postgres rename to {_DATABASE}")
+
+
+@contextmanager
+def _opened(
+    dsn: str,
+    embedded: _Embedded | None,
+    retry_s: float,
+    source: Identity | None,
+    on_wait: OnWait,
+) -> Iterator[StateServer]:
+    lock = _patiently(dsn, retry_s, on_wait)
+    with lock:
+        refuse_unfit(lock, dsn, source)
+        hold_database(lock)
+        migrate(lock)
+        if source is not None:
+            claim(lock, source)
+        server = StateServer(dsn, embedded, lock)
+        try:
+            yield server
+        finally:
+            server.close()
+
+
+def _patiently(dsn: str, retry_s: float, on_wait: OnWait) -> Connection:
+    told: list[HeadwaterError] = []
+
+    def attempt() -> Connection:
+        try:
+            return connect(dsn, autocommit=True, application_name=application_name())
+        except RetryableError as error:
+            if not told:
+                told.append(error)
+                on_wait(error)
+            raise
+
+    retrying = Retrying(
+        retry=retry_if_exception_type(RetryableError),
+        stop=stop_after_delay(retry_s),
+        wait=wait_random_exponential(multiplier=0.05, max=1),
+        reraise=True,
+    )
+    return retrying(attempt)
+
+
+__all__ = ["PORT", "ROLE", "StateServer", "running_dsn", "state_server"]
