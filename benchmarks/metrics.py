@@ -7,8 +7,10 @@ a figure under the name that it has here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
+from benchmarks.figure import Figure, at_least, below
+from benchmarks.many.figures import MANY, MANY_VIEWS
 from benchmarks.shapes import NARROW, RACES, USUAL, WIDE, Shape
 
 ROWS: Final = 1_000_000
@@ -17,40 +19,11 @@ REPEATS: Final = 3
 """Runs of which the median counts."""
 
 
-class Target(NamedTuple):
-    """What a figure has to reach; ``at_least`` says on which side."""
-
-    value: float
-    at_least: bool
-
-    def met(self, measured: float) -> bool:
-        """Whether a figure is good enough. Upper limits are strict: less than 150 MB."""
-        return measured >= self.value if self.at_least else measured < self.value
-
-
-class Figure(NamedTuple):
-    """One number of ``results.json``."""
-
-    name: str
-    what: str
-    unit: str
-    digits: int = 0
-    target: Target | None = None
-
-
-def _at_least(value: float) -> Target:
-    return Target(value, at_least=True)
-
-
-def _below(value: float) -> Target:
-    return Target(value, at_least=False)
-
-
 def _of_visible(view: str, said: str, p50: float | None, p99: float) -> tuple[Figure, Figure]:
-    typical = None if p50 is None else _below(p50)
+    typical = None if p50 is None else below(p50)
     return (
         Figure(f"visible_{view}_p50_ms", f"commit to a reader of {said}, p50", "ms", 0, typical),
-        Figure(f"visible_{view}_p99_ms", "the same, p99", "ms", 0, _below(p99)),
+        Figure(f"visible_{view}_p99_ms", "the same, p99", "ms", 0, below(p99)),
     )
 
 
@@ -97,7 +70,7 @@ VISIBLE: Final = (
         "Delta / plain MERGE, the worse of p50 and p99",
         "",
         2,
-        _below(0.5),
+        below(0.5),
     ),
 )
 _STORES: Final = (
@@ -111,7 +84,7 @@ APPLY: Final = (
             f"apply_{name}_changes_per_s",
             f"catch-up of 1,000,000 changes of 100,000 keys: {said}",
             "changes/s",
-            target=_at_least(target),
+            target=at_least(target),
         )
         for name, said, target in _STORES
     ),
@@ -124,11 +97,11 @@ APPLY: Final = (
         "changes/s of that / documents/s of opensearch-py's own bulk",
         "",
         2,
-        _at_least(0.6),
+        at_least(0.6),
     ),
     Figure("apply_opensearch_documents_per_s", "documents that it has written", "/s"),
     Figure("bulk_opensearch_documents_per_s", "opensearch-py's own bulk, its fastest helper", "/s"),
-    Figure("apply_vs_plain_merge", "changes/s: Delta / a plain MERGE", "", 2, _at_least(2)),
+    Figure("apply_vs_plain_merge", "changes/s: Delta / a plain MERGE", "", 2, at_least(2)),
     Figure("plain_merge_changes_per_s", "what people build today: a plain MERGE", "changes/s"),
 )
 JOINED: Final = (
@@ -158,31 +131,27 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
             "capture_changes_per_s",
             "capture, usual rows, 1,000 a transaction",
             "changes/s",
-            target=_at_least(80_000),
+            target=at_least(80_000),
         ),
-        Figure(
-            "capture_vs_debezium", "changes/s: capture / Debezium, worst", "", 2, _at_least(2.5)
-        ),
+        Figure("capture_vs_debezium", "changes/s: capture / Debezium, worst", "", 2, at_least(2.5)),
         Figure(
             "capture_vs_recvlogical",
             "changes/s: capture / pg_recvlogical, worst",
             "",
             3,
-            _at_least(0.85),
+            at_least(0.85),
         ),
-        Figure("capture_cpu_vs_debezium", "CPU: capture / Debezium, worst", "", 3, _below(0.25)),
+        Figure("capture_cpu_vs_debezium", "CPU: capture / Debezium, worst", "", 3, below(0.25)),
         Figure("debezium_rss_mb", "Debezium's peak memory over all races", "MB"),
         *(figure for figures in RACE_FIGURES.values() for figure in figures),
     ),
     "memory": (
-        Figure("capture_rss_mb", "capture's peak memory, the worse of", "MB", 1, _below(150)),
+        Figure("capture_rss_mb", "capture's peak memory, the worse of", "MB", 1, below(150)),
         Figure("capture_large_transaction_rss_mb", "one transaction of 5,000,000 rows", "MB", 1),
         Figure("capture_kafka_down_rss_mb", "Kafka down for a minute", "MB", 1),
     ),
     "restart": (
-        Figure(
-            "restart_s", "from start after kill -9 to the first event, worst", "s", 2, _below(3)
-        ),
+        Figure("restart_s", "from start after kill -9 to the first event, worst", "s", 2, below(3)),
     ),
     "latency": (
         Figure(
@@ -190,9 +159,9 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
             "from COMMIT returned to read by a consumer",
             "ms",
             2,
-            _below(3),
+            below(3),
         ),
-        Figure("commit_to_kafka_p99_ms", "the same, slowest of a hundred", "ms", 2, _below(12)),
+        Figure("commit_to_kafka_p99_ms", "the same, slowest of a hundred", "ms", 2, below(12)),
         Figure("commit_rate_per_s", "commits while that was measured", "/s", 1),
         Figure("debezium_commit_to_kafka_p50_ms", "Debezium, tuned for latency", "ms", 2),
         Figure("debezium_commit_to_kafka_p99_ms", "the same, slowest of a hundred", "ms", 2),
@@ -202,18 +171,18 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
             "snapshot_rows_per_s",
             "initial snapshot, from the first row to durable in Kafka",
             "rows/s",
-            target=_at_least(200_000),
+            target=at_least(200_000),
         ),
         Figure("copy_rows_per_s", "COPY TO STDOUT piped to wc", "rows/s"),
-        Figure("snapshot_vs_copy", "snapshot / COPY", "", 3, _at_least(0.3)),
+        Figure("snapshot_vs_copy", "snapshot / COPY", "", 3, at_least(0.3)),
         Figure(
             "snapshot_vs_debezium",
             "rows/s: snapshot / Debezium's, worst shape",
             "",
             2,
-            _at_least(5),
+            at_least(5),
         ),
-        Figure("snapshot_rss_mb", "the snapshot's peak memory, worst", "MB", 1, _below(200)),
+        Figure("snapshot_rss_mb", "the snapshot's peak memory, worst", "MB", 1, below(200)),
         *(figure for shape, _ in SNAPSHOT_SHAPES for figure in _of_snapshot(shape)),
     ),
     "beside": (
@@ -222,7 +191,7 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
             "commit to consumer, p99: beside snapshots at the default rate / alone",
             "",
             2,
-            _below(2),
+            below(2),
         ),
         Figure("stream_p99_alone_ms", "the stream alone, p99", "ms", 2),
         Figure("stream_p99_during_snapshot_ms", "the stream beside snapshots, p99", "ms", 2),
@@ -231,7 +200,7 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
             "rows read twice when a snapshot is killed at 90 %, of all",
             "",
             3,
-            _below(0.15),
+            below(0.15),
         ),
     ),
     "bootstrap": (
@@ -239,28 +208,29 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
             "bootstrap_delta_rows_per_s",
             "a view built from a snapshot, to the switch: Delta",
             "rows/s",
-            target=_at_least(60_000),
+            target=at_least(60_000),
         ),
-        Figure("bootstrap_redis_rows_per_s", "Redis", "rows/s", target=_at_least(60_000)),
-        Figure("bootstrap_opensearch_rows_per_s", "OpenSearch", "rows/s", target=_at_least(15_000)),
+        Figure("bootstrap_redis_rows_per_s", "Redis", "rows/s", target=at_least(60_000)),
+        Figure("bootstrap_opensearch_rows_per_s", "OpenSearch", "rows/s", target=at_least(15_000)),
     ),
     "visible": VISIBLE,
     "apply": APPLY,
     "joined": JOINED,
     "growth": GROWTH,
-    "demo": (Figure("demo_s", "headwater demo, dependencies there", "s", 1, _below(240)),),
+    "many": MANY,
+    "demo": (Figure("demo_s", "headwater demo, dependencies there", "s", 1, below(240)),),
     "chaos": (
-        Figure("chaos_seeds", "seeds of the fault test", "", target=_at_least(200)),
-        Figure("chaos_failures", "of which something was wrong in", "", target=_below(1)),
+        Figure("chaos_seeds", "seeds of the fault test", "", target=at_least(200)),
+        Figure("chaos_failures", "of which something was wrong in", "", target=below(1)),
     ),
     "snapshot-seeds": (
-        Figure("snapshot_seeds", "seeds of killed snapshots", "", target=_at_least(50)),
-        Figure("snapshot_failures", "of which something was wrong in", "", target=_below(1)),
+        Figure("snapshot_seeds", "seeds of killed snapshots", "", target=at_least(50)),
+        Figure("snapshot_failures", "of which something was wrong in", "", target=below(1)),
     ),
     "view-seeds": (
-        Figure("view_seeds", "seeds of views that are maintained", "", target=_at_least(200)),
+        Figure("view_seeds", "seeds of views that are maintained", "", target=at_least(200)),
         Figure("view_spark_seeds", "of them with Spark and kills", ""),
-        Figure("view_failures", "of which something was wrong in", "", target=_below(1)),
+        Figure("view_failures", "of which something was wrong in", "", target=below(1)),
     ),
 }
 """In the order in which they run."""
@@ -271,3 +241,7 @@ ON_REQUEST: Final = frozenset({"chaos", "snapshot-seeds", "view-seeds"})
 FIGURES: Final[Mapping[str, Figure]] = {
     figure.name: figure for figures in MEASUREMENTS.values() for figure in figures
 }
+IN_TABLES: Final = frozenset(
+    figure.name for figures in (*RACE_FIGURES.values(), *MANY_VIEWS.values()) for figure in figures
+)
+"""Figures that are shown in tables of their own."""

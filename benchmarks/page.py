@@ -6,8 +6,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from benchmarks.metrics import GROWTH_ROWS, MEASUREMENTS, RACE_FIGURES, Figure
-from benchmarks.report import number, said_target, verdict
+from benchmarks.figure import Figure
+from benchmarks.many.figures import MANY_VIEWS
+from benchmarks.metrics import (
+    GROWTH_ROWS,
+    IN_TABLES,
+    MEASUREMENTS,
+    RACE_FIGURES,
+)
+from benchmarks.report import number, said_target, verdict, views_headings, views_rows
 from benchmarks.results import RESULTS, Results, write_results
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "benchmarks.md"
@@ -49,7 +56,8 @@ def update_page(results: Mapping[str, float | str], page: Path = PAGE) -> None:
 
 def render(results: Mapping[str, float | str]) -> str:
     """Markdown: the machine, the races, the figures; what was not measured is left out."""
-    parts = [_machine(results), *_races(results), *_figures(results), *_growth(results)]
+    parts = [_machine(results), *_races(results), *_figures(results)]
+    parts += [*_views(results), *_growth(results)]
     return "\n" + "\n\n".join(parts) + "\n\n"
 
 
@@ -91,15 +99,21 @@ def _race(race: str, results: Mapping[str, float | str]) -> list[str]:
 
 
 def _figures(results: Mapping[str, float | str]) -> Iterator[str]:
-    in_races = {figure.name for figures in RACE_FIGURES.values() for figure in figures}
     rows = [
         _figure(figure, float(results[figure.name]))
         for figures in MEASUREMENTS.values()
         for figure in figures
-        if figure.name in results and figure.name not in in_races
+        if figure.name in results and figure.name not in IN_TABLES
     ]
     if rows:
         yield _table(("figure", "what", "target", "measured", ""), rows)
+
+
+def _views(results: Mapping[str, float | str]) -> Iterator[str]:
+    """Of ``many``: one line a view."""
+    if any(one.name in results for figures in MANY_VIEWS.values() for one in figures):
+        headings = views_headings()
+        yield _table((*headings[:2], *(f"{one}, ms" for one in headings[2:])), views_rows(results))
 
 
 def _growth(results: Mapping[str, float | str]) -> Iterator[str]:

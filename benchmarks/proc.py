@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -34,6 +35,51 @@ def largest_rss_mb(pid: int) -> float:
         with suppress(FileNotFoundError, ProcessLookupError):
             found = max(found, _peak_rss_mb(one))
     return found
+
+
+def owners(pid: int, folder: Path) -> list[int]:
+    """A process, those whose command line names a folder, and all below them; not this one."""
+    named = [one for one in _pids() if str(folder).encode() in _command_line(one)]
+    trees = [_tree(one) for one in (pid, *named) if one != os.getpid()]
+    return sorted({one for tree in trees for one in tree})
+
+
+def cpu_of_s(pids: Iterable[int]) -> float:
+    """User and system time of processes and of their children that have ended, in seconds."""
+    found = 0.0
+    for one in pids:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found += _cpu_s(one)
+    return found
+
+
+def pss_mb(pids: Iterable[int]) -> float:
+    """Resident memory in 10^6 bytes, where a shared page counts once among those that share it
+    (``Pss``); the resident size of a process whose share may not be read."""
+    found = 0
+    for one in pids:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found += _kilobytes(one)
+    return found * 1024 / 1e6
+
+
+def _kilobytes(pid: int) -> int:
+    for file, field in (("smaps_rollup", "Pss"), ("status", "VmRSS")):
+        with suppress(PermissionError):
+            text = Path(f"/proc/{pid}/{file}").read_text(encoding="utf-8")
+            size = re.search(rf"^{field}:\s*(\d+) kB$", text, re.MULTILINE)
+            return int(size[1]) if size else 0
+    return 0
+
+
+def _pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
+
+
+def _command_line(pid: int) -> bytes:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def _tree(pid: int) -> list[int]:

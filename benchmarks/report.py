@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from benchmarks.metrics import FIGURES, MEASUREMENTS, RACE_FIGURES, Figure
+from benchmarks.figure import Figure
+from benchmarks.many.figures import MANY_RATES
+from benchmarks.many.views import STORES, VIEWS
+from benchmarks.metrics import FIGURES, IN_TABLES, MEASUREMENTS, RACE_FIGURES
 from benchmarks.results import Results
 
 if TYPE_CHECKING:
@@ -79,14 +82,15 @@ def show(console: Console, results: Results, names: Sequence[str]) -> None:
 
     if "capture" in names:
         console.print(_races(results))
-    in_races = {figure.name for figures in RACE_FIGURES.values() for figure in figures}
+    if "many" in names:
+        console.print(views_table(results))
     grid = Table("figure", "what")
     for heading in ("target", "measured"):
         grid.add_column(heading, justify="right", no_wrap=True)
     grid.add_column("")
     for name in names:
         for figure in MEASUREMENTS[name]:
-            if figure.name in in_races:
+            if figure.name in IN_TABLES:
                 continue
             value = results[figure.name]
             assert isinstance(value, (int, float)), figure.name
@@ -147,3 +151,35 @@ def _races(results: Results) -> Table:
             f"{float(results[f'capture_{race}_rss_mb']):.0f}",
         )
     return grid
+
+
+def views_rows(results: Mapping[str, float | str]) -> list[list[str]]:
+    """Of ``many``: each view, its store, and its p50 and p99 in ms at each rate."""
+    return [
+        [view.name, view.history or STORES[view.store], *_of_view(results, view.name)]
+        for view in VIEWS
+    ]
+
+
+def views_headings() -> list[str]:
+    """Of these rows."""
+    return ["view", "in", *(f"{rate}/s {of}" for rate in MANY_RATES for of in ("p50", "p99"))]
+
+
+def views_table(results: Mapping[str, float | str]) -> Table:
+    """The same for a terminal."""
+    from rich.table import Table
+
+    grid = Table(title="commit to a reader, ms, at 6 and 200 transactions a second")
+    for number, heading in enumerate(views_headings()):
+        grid.add_column(heading, justify="right" if number > 1 else "left", no_wrap=True)
+    for row in views_rows(results):
+        grid.add_row(*row)
+    return grid
+
+
+def _of_view(results: Mapping[str, float | str], view: str) -> Iterator[str]:
+    for rate in MANY_RATES:
+        for of in ("p50", "p99"):
+            value = results.get(f"many_{rate}tx_{view}_{of}_ms")
+            yield "-" if value is None else f"{float(value):,.0f}"

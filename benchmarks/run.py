@@ -13,6 +13,7 @@ from benchmarks.consumer import librdkafka_version
 from benchmarks.growth import measure_growth
 from benchmarks.joined import measure_joined
 from benchmarks.latency import measure_latency
+from benchmarks.many.measure import measure_many
 from benchmarks.memory import measure_memory
 from benchmarks.metrics import MEASUREMENTS, ON_REQUEST, ROWS
 from benchmarks.proc import require_proc
@@ -40,6 +41,7 @@ _ON_SERVERS: Final[Mapping[str, Callable[[Setting], dict[str, float]]]] = {
     "apply": measure_catch_up,
     "joined": measure_joined,
     "growth": measure_growth,
+    "many": measure_many,
 }
 Done = Callable[[str, Mapping[str, float]], None]
 """Hears of each measurement's figures."""

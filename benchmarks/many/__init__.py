@@ -1,0 +1,1 @@
+"""Many views of one small shop at once: what ``headwater apply`` costs and how fresh they are."""

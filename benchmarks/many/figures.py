@@ -1,0 +1,48 @@
+"""What ``many`` gives: names, units and targets. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from benchmarks.figure import Figure, below
+from benchmarks.many.views import STORES, VIEWS
+
+MANY_RATES: Final = (6, 200)
+"""Transactions a second of the shop whose ten views are kept at once."""
+_MANY_TARGETS: Final = {6: (0.25, 250, 800), 200: (1, 400, 1_500)}
+"""Cores, and milliseconds of caches and indexes: p50 and p99."""
+
+
+def _of_many(rate: int) -> tuple[Figure, ...]:
+    cores, p50, p99 = _MANY_TARGETS[rate]
+    said, name = f"ten views, {rate} transactions/s", f"many_{rate}tx"
+    return (
+        Figure(f"{name}_cpu_cores", f"{said}: CPU of apply", "cores", 3, below(cores)),
+        Figure(f"{name}_p50_ms", "commit to a reader of a cache or an index", "ms", 0, below(p50)),
+        Figure(f"{name}_p99_ms", "the same, p99", "ms", 0, below(p99)),
+        Figure(f"{name}_delta_p50_ms", "Delta tables and histories", "ms"),
+        Figure(f"{name}_delta_p99_ms", "the same, p99", "ms", 0, below(3_000)),
+        Figure(f"{name}_rss_mb", "apply's memory, shared pages once", "MB", 0, below(1_500)),
+        Figure(f"{name}_rate_per_s", "transactions while that was measured", "/s", 1),
+        Figure(f"{name}_missing", "changes not to be read at its end, of all probes", ""),
+        Figure(f"{name}_behind", "records that views had not applied then", ""),
+    )
+
+
+MANY_VIEWS: Final[Mapping[int, tuple[Figure, ...]]] = {
+    rate: tuple(
+        Figure(f"many_{rate}tx_{view.name}_{of}_ms", f"{view.name}, {of}", "ms")
+        for view in VIEWS
+        for of in ("p50", "p99")
+    )
+    for rate in MANY_RATES
+}
+"""By rate; shown in a table of their own."""
+MANY: Final = (
+    *(figure for rate in MANY_RATES for figure in _of_many(rate)),
+    Figure("many_build_s", "a new view of 40,000 rows meanwhile, slowest", "s", 1, below(5)),
+    *(Figure(f"many_build_{store}_s", f"into {said}", "s", 1) for store, said in STORES.items()),
+    Figure("many_create_all_s", "all ten views from nothing", "s", 1),
+    *(figure for figures in MANY_VIEWS.values() for figure in figures),
+)
