@@ -15,11 +15,14 @@ from psycopg import conninfo
 
 from cdc.errors import HeadwaterError, RetryableError, StateError
 from cdc.source.postgres import CONNECT_TIMEOUT_S, connection_error, place, translate
+from jobs.disks import told_no_room
 from jobs.state.settings import SESSION_OPTIONS
 
 Connection: TypeAlias = psycopg.Connection[Any]
 
 _DISK_FULL: Final = "53100"
+_SYSTEM: Final = ("53", "58", "XX")
+"""A quota, or a limit on the size of files, is not a full disk to the server."""
 _ROOM: Final = "make room on the state database's disk: apply goes on by itself"
 
 
@@ -41,8 +44,8 @@ def translated(doing: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        if error.sqlstate == _DISK_FULL:
-            raise RetryableError(f"{doing}: the state database's disk is full", _ROOM) from error
+        if room := _no_room(error):
+            raise RetryableError(f"{doing}: the state database's disk: {room}", _ROOM) from error
         raise _of_state(translate(error, doing)) from error
 
 
@@ -62,6 +65,14 @@ def _parameters(dsn: str, application_name: str) -> dict[str, Any]:
     defaults = {"connect_timeout": CONNECT_TIMEOUT_S, "keepalives_idle": 30}
     options = f"{given.get('options') or ''} {SESSION_OPTIONS}".strip()
     return {**defaults, **given, "application_name": application_name, "options": options}
+
+
+def _no_room(error: psycopg.Error) -> str:
+    """What the server says of its disk. Only faults of the system count: others quote values."""
+    state = error.sqlstate or ""
+    if state == _DISK_FULL:
+        return "No space left on device"
+    return told_no_room(error.diag.message_primary or "") if state.startswith(_SYSTEM) else ""
 
 
 def _of_state(error: HeadwaterError) -> HeadwaterError:

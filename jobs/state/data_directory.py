@@ -8,7 +8,6 @@ PostgreSQL 17 on its own provider also tells letters from others, and their case
 
 from __future__ import annotations
 
-import errno
 import os
 import pwd
 import shutil
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from cdc.errors import RetryableError, StateError
+from jobs.disks import told_no_room
 from jobs.state.account import Account, as_account, make_private
 from jobs.state.binaries import Binaries
 from jobs.state.place import Place
@@ -25,7 +25,7 @@ from jobs.state.settings import configuration, server_settings
 ROLE: Final = "headwater"
 _BUILTIN_LOCALES: Final = 17
 _INITDB_S: Final = 180
-_NO_ROOM: Final = os.strerror(errno.ENOSPC)
+_TAIL_LINES: Final = 3
 
 
 def data_major(data: Path) -> int | None:
@@ -65,7 +65,7 @@ def initialise(place: Place, binaries: Binaries, account: Account | None) -> Non
     )
     if done.returncode != 0:
         shutil.rmtree(scratch, ignore_errors=True)
-        raise _initdb_error(place, done.stderr)
+        raise start_error(place.directory, done.stderr)
     if place.data.is_dir():  # empty, else it has a version
         place.data.rmdir()
     scratch.replace(place.data)
@@ -92,10 +92,10 @@ def server_environ() -> dict[str, str]:
     return kept | {"LC_ALL": "C"}
 
 
-def _initdb_error(place: Place, told: str) -> StateError | RetryableError:
-    if _NO_ROOM in told:
-        return RetryableError(
-            f"state database in {place.directory}: {_NO_ROOM}", "make room on that disk"
-        )
-    last = next(iter(told.strip().splitlines()[-1:]), "no reason given")
-    return StateError(f"state database in {place.directory}: initdb failed: {last}")
+def start_error(directory: Path, told: str) -> StateError | RetryableError:
+    """Of a program of PostgreSQL's that ended with an error; ``told`` is what it wrote."""
+    where, lines = f"state database in {directory}", told.strip().splitlines()
+    if room := next(filter(None, map(told_no_room, lines)), ""):
+        return RetryableError(f"{where}: {room}", "make room on that disk")
+    last = " ".join(line.strip() for line in lines[-_TAIL_LINES:]) or "no reason given"
+    return StateError(f"{where} does not start: {last}", "see its server.log")

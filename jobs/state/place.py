@@ -14,12 +14,10 @@ that is longer is in a folder of its own below the system's folder for temporary
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import stat
+import shutil
 import tempfile
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -33,6 +31,8 @@ _NAME: Final = "_database"
 _OUTSIDE: Final = Path("/var/lib/headwater")
 _SOCKET_BYTES: Final = 107  # sun_path of Linux less its end
 _RECORD: Final = "place.json"
+_OWNER: Final = "home"
+"""In a folder outside of a home: which one it is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,70 +67,89 @@ def recorded_place(home: Path) -> Place | None:
     """Where it was last started; ``None`` if it never was."""
     try:
         held = json.loads((home / _RECORD).read_text(encoding="utf-8"))
-        return Place(home, Path(held["directory"]), Path(held["socket"]))
+        return Place(home, Path(held["outside"] or home), Path(held["socket"]))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):
         raise StateError(
-            f"{home / _RECORD} is damaged", "delete the file: it is written at the next start"
+            f"{home / _RECORD} is damaged", f"remove {home}: views are then built anew"
         ) from None
 
 
 def prepare_place(home: Path, account: Account | None) -> Place:
-    """Choose the folders, create them with the rights that they need, and record them."""
+    """Choose the folders, create them with the rights that they need, and record them.
+
+    Raises ``StateError`` for a home that was copied while what its server writes is elsewhere.
+    """
     known = recorded_place(home)
     try:
         home.mkdir(parents=True, exist_ok=True)
         home.chmod(0o755 if account else 0o700)
-        directory = known.directory if known and known.directory.is_dir() else home
-        if not can_enter(directory, account):
-            directory = _outside(home)
-        place = Place(home, directory, _socket_folder(directory, known, account))
+        if known is not None and known.directory != home:
+            directory = _adopted(home, known.directory)
+        else:
+            directory = home if can_enter(home, account) else _outside(home)
+        place = Place(home, directory, _socket_folder(directory, account))
+        _record(place)
     except OSError as error:
         raise StateError(
             f"state database below {home}: {error.strerror}",
             "give this user the right to write there, or set apply.state",
         ) from error
-    if place != known:
-        _record(place)
     return place
 
 
-def _outside(home: Path) -> Path:
-    """A folder of root's that every account may enter."""
-    directory = _OUTSIDE / hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:16]
-    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-    for folder in (_OUTSIDE, directory):
-        if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
-            raise StateError(f"{folder} belongs to another user", "remove it, or set apply.state")
-        folder.chmod(0o755)
+def release_place(place: Place) -> None:
+    """What is not needed while the server does not run."""
+    if place.socket.parent != place.directory:
+        shutil.rmtree(place.socket, ignore_errors=True)
+
+
+def _adopted(home: Path, directory: Path) -> Path:
+    """A folder outside of a home, which may have been moved, but not copied."""
+    owner = directory / _OWNER
+    if not owner.exists():
+        raise StateError(
+            f"the state database of {home} was in {directory}, which is gone",
+            f"restore it, or remove {home}: views are then built anew",
+        )
+    before = Path(owner.read_text(encoding="utf-8"))
+    if before != home and (before / _RECORD).exists():
+        raise StateError(
+            f"{home} is a copy of {before}, whose state database is in {directory}",
+            f"remove {home}: the views of the copy are then built anew",
+        )
+    owner.write_text(str(home), encoding="utf-8")
     return directory
 
 
-def _socket_folder(directory: Path, known: Place | None, account: Account | None) -> Path:
+def _outside(home: Path) -> Path:
+    """A new folder of root's that every account may enter."""
+    _OUTSIDE.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if _OUTSIDE.is_symlink() or _OUTSIDE.stat().st_uid != os.geteuid():
+        raise StateError(f"{_OUTSIDE} belongs to another user", "remove it, or set apply.state")
+    _OUTSIDE.chmod(0o755)
+    for owner in _OUTSIDE.glob(f"*/{_OWNER}"):
+        if owner.read_text(encoding="utf-8") == str(home):  # of a home that was removed
+            shutil.rmtree(owner.parent)
+    directory = Path(tempfile.mkdtemp(prefix=f"{home.parent.name}-", dir=_OUTSIDE))
+    directory.chmod(0o755)
+    (directory / _OWNER).write_text(str(home), encoding="utf-8")
+    return directory
+
+
+def _socket_folder(directory: Path, account: Account | None) -> Path:
     inside = directory / "socket"
-    if len(os.fsencode(inside / f".s.PGSQL.{PORT}")) <= _SOCKET_BYTES:
-        make_private(inside, account)
-        return inside
-    if known is not None and _is_private(known.socket, account):
-        return known.socket
-    made = Path(tempfile.mkdtemp(prefix="headwater-"))
-    make_private(made, account)
-    return made
-
-
-def _is_private(folder: Path, account: Account | None) -> bool:
-    with suppress(FileNotFoundError):
-        found = folder.lstat()
-        owner = account.uid if account else os.geteuid()
-        own = found.st_uid == owner and stat.S_IMODE(found.st_mode) == 0o700
-        return stat.S_ISDIR(found.st_mode) and own
-    return False
+    if len(os.fsencode(inside / f".s.PGSQL.{PORT}")) > _SOCKET_BYTES:
+        inside = Path(tempfile.mkdtemp(prefix="headwater-"))
+    make_private(inside, account)
+    return inside
 
 
 def _record(place: Place) -> None:
     scratch = place.home / f"{_RECORD}.new"
-    document = {"directory": str(place.directory), "socket": str(place.socket)}
+    outside = None if place.directory == place.home else str(place.directory)
+    document = {"outside": outside, "socket": str(place.socket)}
     with scratch.open("w", encoding="utf-8") as file:
         json.dump(document, file)
         file.flush()

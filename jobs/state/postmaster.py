@@ -9,7 +9,6 @@ have to run code between fork and exec.
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import subprocess
@@ -22,7 +21,7 @@ from typing import IO, Final, NamedTuple
 from cdc.errors import RetryableError, StateError
 from jobs.state.account import Account, as_account
 from jobs.state.binaries import Binaries
-from jobs.state.data_directory import server_environ
+from jobs.state.data_directory import server_environ, start_error
 from jobs.state.place import Place
 
 _SHELL: Final = """
@@ -42,9 +41,7 @@ _POLL_S: Final = 0.01
 _START_S: Final = 300.0
 """Recovery after a crash reads at most ``max_wal_size``; disks may be slow."""
 _STOP_S: Final = 60.0
-_NO_ROOM: Final = os.strerror(errno.ENOSPC)
 _LOG_BYTES: Final = 1 << 20
-_TAIL_LINES: Final = 5
 _READY: Final = "ready"
 _STATUS_LINE: Final = 7
 
@@ -77,7 +74,7 @@ class Postmaster:
 
     def alive(self) -> bool:
         """Whether the server's process is there."""
-        return self._shell.poll() is None
+        return self._shell.poll() is None and running(self._place) is not None
 
     def stop(self) -> None:
         """Shut down in order; by force after a minute: the next start then recovers."""
@@ -198,7 +195,7 @@ def _wait_ready(place: Place, shell: subprocess.Popen[bytes], log_from: int) -> 
     deadline = time.monotonic() + _START_S
     while (found := running(place)) is None or not found.ready:
         if shell.poll() is not None:
-            raise _start_error(place, log_from)
+            raise start_error(place.directory, _since(place.log, log_from))
         if time.monotonic() > deadline:
             raise RetryableError(
                 f"state database in {place.directory}: not ready after {_START_S:.0f} s",
@@ -207,20 +204,10 @@ def _wait_ready(place: Place, shell: subprocess.Popen[bytes], log_from: int) -> 
         time.sleep(_POLL_S)
 
 
-def _start_error(place: Place, log_from: int) -> StateError | RetryableError:
-    told = _tail(place.log, log_from)
-    if _NO_ROOM in told:
-        return RetryableError(
-            f"state database in {place.directory}: {_NO_ROOM}", "make room on that disk"
-        )
-    return StateError(f"state database in {place.directory} does not start; its log ends:\n{told}")
-
-
-def _tail(log: Path, log_from: int) -> str:
+def _since(log: Path, log_from: int) -> str:
     with log.open("rb") as file:
         file.seek(log_from)
-        lines = file.read().decode("utf-8", "replace").splitlines()[-_TAIL_LINES:]
-    return "\n".join(f"  {line}" for line in lines)
+        return file.read().decode("utf-8", "replace")
 
 
 def _shorten(log: Path) -> int:

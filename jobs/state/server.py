@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,11 +16,11 @@ from cdc.errors import HeadwaterError, RetryableError, StateError
 from jobs.state.account import Account, server_account
 from jobs.state.binaries import Binaries, find_binaries, reachable
 from jobs.state.connection import Connection, connect, translated
-from jobs.state.data_directory import ROLE, data_major, initialise, write_configuration
+from jobs.state.data_directory import data_major, initialise, write_configuration
 from jobs.state.identity import Identity, claim
 from jobs.state.lock import application_name, directory_lock, hold_database
 from jobs.state.migration import migrate
-from jobs.state.place import PORT, Place, home_of, prepare_place, recorded_place
+from jobs.state.place import Place, home_of, prepare_place, recorded_place, release_place
 from jobs.state.postmaster import Postmaster, end_left_over, running, start
 from jobs.state.requirements import refuse_unfit
 
@@ -30,9 +31,13 @@ OnWait = Callable[[HeadwaterError], None]
 class StateServer:
     """A state database that this process keeps. Threads may ask it for sessions at once."""
 
-    def __init__(self, dsn: str, embedded: _Embedded | None, lock: Connection) -> None:
+    def __init__(
+        self, dsn: str, embedded: _Embedded | None, lock: Connection, is_new: bool
+    ) -> None:
         self.dsn = dsn
         """For ``connect`` in other processes, too."""
+        self.is_new = is_new
+        """Whether it belonged to no source before: if views were applied already, it was lost."""
         self._embedded = embedded
         self._lock = lock
 
@@ -48,8 +53,9 @@ class StateServer:
         try:
             return connect(self.dsn, autocommit=autocommit)
         except RetryableError:
-            if self._embedded is None or not self._embedded.revive():
+            if self._embedded is None:
                 raise
+            self._embedded.revive()
         return connect(self.dsn, autocommit=autocommit)
 
     def hold(self) -> None:
@@ -95,6 +101,7 @@ def state_server(
                 yield server
         finally:
             embedded.stop()
+            release_place(embedded.place)
 
 
 def running_dsn(config: Config) -> str:
@@ -104,6 +111,22 @@ def running_dsn(config: Config) -> str:
     place = recorded_place(home_of(config.apply.state, config.source.name))
     found = running(place) if place else None
     return place.dsn if place and found and found.ready else ""
+
+
+def delete_state(config: Config) -> None:
+    """Stop the embedded server and delete all that it keeps: views are then built anew.
+
+    Raises ``StateError`` while another process keeps it.
+    """
+    home = home_of(config.apply.state, config.source.name)
+    if not home.exists():
+        return
+    with directory_lock(home):
+        if place := recorded_place(home):
+            end_left_over(place)
+            for folder in (place.socket, place.directory):
+                shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(home, ignore_errors=True)
 
 
 class _Embedded:
@@ -124,14 +147,12 @@ class _Embedded:
             initialise(self.place, binaries, self._account)
         self._run(binaries)
 
-    def revive(self) -> bool:
-        """Start it again if its process has ended; false if it is there."""
+    def revive(self) -> None:
+        """Start it again if its process has ended."""
         with self._one_at_a_time:
-            if self._postmaster is None or self._postmaster.alive():
-                return False
-            self._postmaster.stop()
-            self.start()
-            return True
+            if self._postmaster is not None and not self._postmaster.alive():
+                self._postmaster.stop()
+                self.start()
 
     def stop(self) -> None:
         with self._one_at_a_time:
@@ -167,9 +188,8 @@ def _opened(
         refuse_unfit(lock, dsn, source)
         hold_database(lock)
         migrate(lock)
-        if source is not None:
-            claim(lock, source)
-        server = StateServer(dsn, embedded, lock)
+        is_new = source is not None and claim(lock, source)
+        server = StateServer(dsn, embedded, lock, is_new)
         try:
             yield server
         finally:
@@ -195,6 +215,3 @@ def _patiently(dsn: str, retry_s: float, on_wait: OnWait) -> Connection:
         reraise=True,
     )
     return retrying(attempt)
-
-
-__all__ = ["PORT", "ROLE", "StateServer", "running_dsn", "state_server"]
