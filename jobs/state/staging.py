@@ -1,0 +1,187 @@
+"""Records of a batch, handed to the state database as they are.
+
+Staged is the last record of each key, one row each, in a table of the session that is empty again
+when the transaction ends. What SQL cannot read of an image is rewritten here (``value_texts``); in
+most tables nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from cdc.errors import StateError
+from cdc.lsn import Position
+from cdc.source.postgres import Connection
+from jobs.state.batch_sql import STAGED, STAGED_COLUMNS, STAGED_SQL, Shape, Traits
+from jobs.state.mirror_table import NOWHERE, MirrorTable
+from jobs.state.value_texts import Reader, rewritten
+
+CREATE, DELETE, SNAPSHOT, TRUNCATE, UPDATE = "c", "d", "r", "t", "u"
+_UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+_COPY: Final = f"copy {STAGED} ({STAGED_COLUMNS}) from stdin".encode()
+_TYPES: Final = ["int4", "int4", "int4", "text", "int8", "int8", "int4[]", "text"]
+
+
+class Record(NamedTuple):
+    """The last change of a key in a batch. ``table`` is ``schema.table``.
+
+    ``image`` is the JSON of ``after``, of ``before`` for a delete, None for TRUNCATE. ``unchanged``
+    names the columns, as the event calls them, whose values the batch does not have. ``record`` is
+    ``topic-partition-offset``.
+    """
+
+    table: str
+    op: str
+    commit_lsn: int
+    ordinal: int
+    schema_id: str
+    image: str | None
+    unchanged: Sequence[str]
+    record: str
+    key: str | None = None
+
+
+class Fault(NamedTuple):
+    """Why a record was not applied; nothing of it is in the images."""
+
+    record: Record
+    cause: str
+    sqlstate: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """A mirror as batches know it. ``shapes`` are what events of each version, by ``schema_id``,
+    call its columns. Events below ``fill_lsn`` are in its rows; what is below ``truncated`` is
+    gone."""
+
+    id: int
+    table: MirrorTable
+    fill_lsn: int
+    truncated: Position
+    shapes: Mapping[str, Shape]
+
+
+@dataclass(slots=True)
+class Staged:
+    """What a batch has of one mirror: ``first`` to ``last`` are the numbers of its records."""
+
+    mirror: Mirror
+    shapes: list[Shape] = field(default_factory=list)
+    records: dict[int, Record] = field(default_factory=dict)
+    truncated: Position = NOWHERE
+    """The newest TRUNCATE that the mirror has not carried out."""
+    traits: Traits = field(default_factory=Traits)
+    faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def gone(self) -> Position:
+        """What is not above it is no news."""
+        return max(self.truncated, self.mirror.truncated)
+
+
+def stage(
+    conn: Connection, mirrors: Mapping[str, Mirror], records: Iterable[Record]
+) -> list[Staged]:
+    """Stage the records of a batch, in the caller's transaction; mirrors are by ``schema.table``.
+
+    Records of tables without a mirror are left out; so are those that nothing can be done with
+    (``faults``).
+    """
+    conn.execute(STAGED_SQL, prepare=True)
+    found: dict[str, _Rows] = {}
+    with conn.cursor() as cursor, cursor.copy(_COPY) as copy:
+        copy.set_types(_TYPES)
+        for number, record in enumerate(records):
+            rows = found.get(record.table)
+            if rows is None:
+                if record.table not in mirrors:
+                    continue
+                rows = found[record.table] = _Rows(Staged(mirrors[record.table]))
+            if (row := rows.row(number, record)) is not None:
+                copy.write_row(row)
+    return [rows.done() for rows in found.values()]
+
+
+class _Version(NamedTuple):
+    """How records of a version are staged. ``places`` are those of the mirror's columns, by what
+    events call them; ``rewrite``: all images of it."""
+
+    number: int
+    places: Mapping[str, int]
+    readers: Mapping[str, Reader]
+    rewrite: bool
+
+
+class _Rows:
+    """Makes records of one mirror rows of the table of staged ones."""
+
+    def __init__(self, staged: Staged) -> None:
+        self._staged = staged
+        self._versions: dict[str, _Version] = {}
+        self._partial = self._deletes = self._late = False
+
+    def row(self, number: int, record: Record) -> tuple[object, ...] | None:
+        """None for what is not staged: below the fill, a TRUNCATE, or a fault."""
+        staged, op = self._staged, record.op
+        mirror = staged.mirror
+        if record.commit_lsn < mirror.fill_lsn:
+            return None
+        if op == TRUNCATE:
+            at = Position(record.commit_lsn, record.ordinal)
+            if at > mirror.truncated:
+                staged.truncated = max(staged.truncated, at)
+            return None
+        version = self._versions.get(record.schema_id) or self._version(record.schema_id)
+        unchanged, image = None, record.image
+        if record.unchanged or version.rewrite:
+            try:
+                image = rewritten(image or "", version.readers, record.unchanged)
+            except _UNREADABLE as error:
+                cause = f"a value has not the form of its type ({type(error).__name__})"
+                staged.faults.append(Fault(record, cause))
+                return None
+            places = version.places
+            unchanged = [places[name] for name in record.unchanged if name in places] or None
+            self._partial |= unchanged is not None
+        self._deletes |= op == DELETE
+        self._late |= op == SNAPSHOT
+        staged.records[number] = record
+        return (
+            number,
+            mirror.id,
+            version.number,
+            op,
+            record.commit_lsn,
+            record.ordinal,
+            unchanged,
+            image,
+        )
+
+    def done(self) -> Staged:
+        self._staged.traits = Traits(self._partial, self._deletes, self._late)
+        return self._staged
+
+    def _version(self, schema_id: str) -> _Version:
+        mirror, shapes = self._staged.mirror, self._staged.shapes
+        shape = mirror.shapes.get(schema_id)
+        if shape is None:
+            raise StateError(
+                f"{mirror.table.label}: events of version {schema_id} came before the mirror was"
+                " made to follow it",
+                "start `headwater apply` again",
+            )
+        if shape not in shapes:
+            shapes.append(shape)
+        forms = [column.form for column in mirror.table.stored]
+        sent = [(name, one) for name, one in zip(shape, forms, strict=True) if name is not None]
+        version = _Version(
+            shapes.index(shape),
+            {name: place for place, name in enumerate(shape) if name is not None},
+            {name: one.rewrite for name, one in sent if one.rewrite is not None},
+            any(one.required for _, one in sent),
+        )
+        self._versions[schema_id] = version
+        return version
