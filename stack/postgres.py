@@ -131,7 +131,7 @@ def _major(data: Path, settings: Mapping[str, str]) -> str:
 def _package(major: str = NEWEST) -> Path:
     spec = find_spec(_PACKAGE.replace("-", "_"))
     if spec is None or spec.origin is None:
-        raise StackError(f"the package {_PACKAGE} is missing", "pip install 'headwater[stack]'")
+        raise StackError(f"the package {_PACKAGE} is missing", f"pip install {_PACKAGE}")
     return Path(spec.origin).parent / _INSTALLS[major]
 
 

@@ -18,7 +18,7 @@ from jobs.state.binaries import Binaries, find_binaries, reachable
 from jobs.state.connection import Connection, connect, translated
 from jobs.state.data_directory import data_major, initialise, write_configuration
 from jobs.state.identity import Identity, claim
-from jobs.state.lock import application_name, directory_lock, hold_database
+from jobs.state.lock import BUSY_S, application_name, directory_lock, hold_database
 from jobs.state.migration import migrate
 from jobs.state.place import Place, home_of, prepare_place, recorded_place, release_place
 from jobs.state.postmaster import Postmaster, end_left_over, running, start
@@ -45,18 +45,18 @@ class StateServer:
     def embedded(self) -> bool:
         return self._embedded is not None
 
-    def connect(self, *, autocommit: bool = False) -> Connection:
+    def connect(self, *, autocommit: bool = False, name: str = "headwater apply") -> Connection:
         """A session; our own server is started again if it has ended.
 
         Raises ``RetryableError`` while it is away.
         """
         try:
-            return connect(self.dsn, autocommit=autocommit)
+            return connect(self.dsn, autocommit=autocommit, application_name=name)
         except RetryableError:
             if self._embedded is None:
                 raise
             self._embedded.revive()
-        return connect(self.dsn, autocommit=autocommit)
+        return connect(self.dsn, autocommit=autocommit, application_name=name)
 
     def hold(self) -> None:
         """Make sure that this process alone keeps it, also after the session of the lock was lost.
@@ -69,7 +69,7 @@ class StateServer:
                 return
             except psycopg.Error:
                 self._lock.close()
-        self._lock = self.connect(autocommit=True)
+        self._lock = self.connect(autocommit=True, name=application_name())
         hold_database(self._lock)
 
     def close(self) -> None:
@@ -79,25 +79,31 @@ class StateServer:
 
 @contextmanager
 def state_server(
-    config: Config, source: Identity | None = None, on_wait: OnWait = lambda _: None
+    config: Config,
+    source: Identity | None = None,
+    on_wait: OnWait = lambda _: None,
+    busy_s: float = BUSY_S,
 ) -> Iterator[StateServer]:
     """Keep the state database of a source: start ours or connect to ``apply.state_dsn``, migrate
     it, and make sure that it is this source's and no other process keeps it.
 
-    ``on_wait`` is told once why a database that is away is waited for, for ``apply.retry_s``.
+    ``on_wait`` is told once why a database that is away is waited for, for ``apply.retry_s``. One
+    that another process keeps is waited for ``busy_s``.
     ``source`` is the source as it says itself who it is; without it that is not looked at.
     Raises ``StateError`` for what needs a person, ``RetryableError`` for what stayed away.
     """
     if dsn := config.apply.state_dsn:
-        with _opened(dsn, None, config.apply.retry_s, source, on_wait) as server:
+        lock = _patiently(dsn, config.apply.retry_s, on_wait)
+        with _opened(lock, dsn, None, source, busy_s) as server:
             yield server
         return
     home = home_of(config.apply.state, config.source.name)
-    with directory_lock(home):
+    with directory_lock(home, busy_s):
         embedded = _Embedded(prepare_place(home, server_account()))
         embedded.start()
         try:
-            with _opened(embedded.place.dsn, embedded, 0.0, source, on_wait) as server:
+            lock = _session(embedded.place.dsn)
+            with _opened(lock, embedded.place.dsn, embedded, source, busy_s) as server:
                 yield server
         finally:
             embedded.stop()
@@ -177,16 +183,15 @@ class _Embedded:
 
 @contextmanager
 def _opened(
+    lock: Connection,
     dsn: str,
     embedded: _Embedded | None,
-    retry_s: float,
     source: Identity | None,
-    on_wait: OnWait,
+    busy_s: float,
 ) -> Iterator[StateServer]:
-    lock = _patiently(dsn, retry_s, on_wait)
     with lock:
         refuse_unfit(lock, dsn, source)
-        hold_database(lock)
+        hold_database(lock, busy_s)
         migrate(lock)
         is_new = source is not None and claim(lock, source)
         server = StateServer(dsn, embedded, lock, is_new)
@@ -196,12 +201,16 @@ def _opened(
             server.close()
 
 
+def _session(dsn: str) -> Connection:
+    return connect(dsn, autocommit=True, application_name=application_name())
+
+
 def _patiently(dsn: str, retry_s: float, on_wait: OnWait) -> Connection:
     told: list[HeadwaterError] = []
 
     def attempt() -> Connection:
         try:
-            return connect(dsn, autocommit=True, application_name=application_name())
+            return _session(dsn)
         except RetryableError as error:
             if not told:
                 told.append(error)

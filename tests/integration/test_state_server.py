@@ -191,7 +191,7 @@ def test_two_processes_never_keep_the_same_state(config: Config, guardian: Guard
     guardian.end(child.pid)
     with (
         pytest.raises(StateError, match=rf"in use by pid {child.pid} on \S+, since 20"),
-        state_server(config, SHOP),
+        state_server(config, SHOP, busy_s=0.1),
     ):
         pass
     home = home_of(config.apply.state, config.source.name)
