@@ -8,7 +8,11 @@ at the very same LSN wins over it. Row LSNs are neither unique nor monotonic and
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+_WIDE: Final = 1 << 32
+_WIDE_MARK: Final = "X"
+"""Stands behind every hexadecimal digit, so that a wide ordinal is above every other as text."""
 
 
 class Position(NamedTuple):
@@ -18,15 +22,19 @@ class Position(NamedTuple):
     ordinal: int
 
     def hex(self) -> str:
-        """24 hex digits whose text order is the position's order (16 of LSN, 8 of ordinal)."""
-        return f"{self.commit_lsn:016X}{self.ordinal:08X}"
+        """Text whose order is the position's: 16 hex digits of LSN, 8 of ordinal; of an ordinal of
+        more than 32 bits, which no event has but mirrors do, ``X`` and 14 digits."""
+        if self.ordinal < _WIDE:
+            return f"{self.commit_lsn:016X}{self.ordinal:08X}"
+        return f"{self.commit_lsn:016X}{_WIDE_MARK}{self.ordinal:014X}"
 
 
 def parse_position(digits: bytes) -> Position:
     """What ``Position.hex`` wrote; raises ``ValueError`` on anything else."""
-    if len(digits) != 24:
+    wide = digits[16:17] == _WIDE_MARK.encode()
+    if len(digits) != (31 if wide else 24):
         raise ValueError(f"not a position: {digits!r}")
-    return Position(int(digits[:16], 16), int(digits[16:], 16))
+    return Position(int(digits[:16], 16), int(digits[17 if wide else 16 :], 16))
 
 
 def parse_lsn(text: str) -> int:

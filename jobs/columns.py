@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -47,7 +49,12 @@ _BY_NAME: dict[str, type[DataType]] = {
 def columns_of(view: ResolvedView | MaintainedView) -> StructType:
     """The same type that Spark parses ``view.ddl()`` to; what that makes text of is told by the
     column's metadata, for stores that have PostgreSQL's types."""
-    return StructType([_field(output.name, output.type) for output in view.outputs])
+    return columns_named([(output.name, output.type) for output in view.outputs])
+
+
+def columns_named(columns: Iterable[tuple[str, PgType]]) -> StructType:
+    """The same of names and types."""
+    return StructType([_field(name, kind) for name, kind in columns])
 
 
 def _field(name: str, kind: PgType) -> StructField:

@@ -9,8 +9,9 @@
 --          JSON array of names and values in turn. Entries are a JSON array, empty: not indexed
 -- returns  per row: '' done, '!' refused, else a JSON array of entries that are to be settled
 --
--- Positions are 24 upper-case hex digits and compared as text: a Lua number is a double and
--- would lose the low bits of an LSN. Digits stand before letters in every collation.
+-- Positions are 16 upper-case hex digits of an LSN and 8 of an ordinal, or X and 14 of a large one.
+-- They are compared as text: a Lua number is a double and would lose the low bits of an LSN. Digits
+-- stand before letters in every collation, and X behind those that are digits.
 
 local shape, tombstone, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local json = shape == 'json'
@@ -20,8 +21,8 @@ local function held_position(row, gone)
   if not json then
     return redis.call('HGET', row, pos) or ''
   end
-  -- {"__position":"<24 digits>", ...
-  local held = redis.call('GETRANGE', row, 15, 38)
+  -- {"__position":"<24 or 31 characters>", ...
+  local held = string.match(redis.call('GETRANGE', row, 15, 45), '^%w*')
   return held ~= '' and held or redis.call('GET', gone) or ''
 end
 

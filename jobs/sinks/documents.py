@@ -38,6 +38,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from cdc import lsn
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED, Sink, ViewRow
 from jobs.sinks.refusing import RowsError, unknown_values
@@ -107,7 +108,7 @@ class Document(NamedTuple):
 
 def parse_position(text: str) -> Position:
     """The inverse of ``Position.hex``."""
-    return Position(int(text[:16], 16), int(text[16:], 16))
+    return lsn.parse_position(text.encode())
 
 
 class Stored(NamedTuple):

@@ -59,6 +59,7 @@ from jobs.sinks.refusing import (
     RowsRefusedError,
     RowsUnfitError,
 )
+from jobs.sinks.rows import Rows, write
 from jobs.sinks.schema import REBUILD, check_key, columns_from_json, evolved
 from jobs.sinks.searching import pages
 from jobs.sinks.writing import write_documents
@@ -156,6 +157,10 @@ class OpenSearchSink:
         """As ``apply``, of few."""
         with self._shown() as writer:
             writer(document_list(documents))
+
+    def write_rows(self, rows: Rows, batch: Batch) -> None:  # noqa: ARG002
+        with self._shown() as writer:
+            write(self._view, rows, writer)
 
     @contextmanager
     def _shown(self) -> Iterator[OpenSearchWriter]:

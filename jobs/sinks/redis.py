@@ -33,6 +33,7 @@ from jobs.sinks import Batch, ViewRow
 from jobs.sinks.documents import Document, Documents, document_list, row_decoder
 from jobs.sinks.keyspace import Address, Client, Keyspace
 from jobs.sinks.redis_writer import RedisWriter
+from jobs.sinks.rows import Rows, write
 from jobs.sinks.schema import check_key, columns_from_json, columns_json, evolved, widens_as_text
 from jobs.sinks.shapes import (
     Shape,
@@ -161,6 +162,10 @@ class RedisSink:
     def write(self, documents: pa.Table) -> None:
         """As ``apply``, of few."""
         self.writer(document_list(documents))
+        self._refuse_emptied()
+
+    def write_rows(self, rows: Rows, batch: Batch) -> None:  # noqa: ARG002
+        write(self._view, rows, self.writer)
         self._refuse_emptied()
 
     def _refuse_emptied(self) -> None:

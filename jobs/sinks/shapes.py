@@ -90,24 +90,32 @@ def check(view: str, shape: Shape, columns: StructType) -> None:
 
 def name_of(shape: Shape, columns: StructType, key: tuple[str, ...]) -> Column:
     """What a row's key in Redis has behind the generation's prefix."""
+    codes = escapes(shape)
     if not shape.template:
-        return _encoded(key_text(columns, key), "{}" if shape.format == "json" else "")
+        return _encoded(key_text(columns, key), codes)
     pieces = PLACEHOLDER.split(shape.template)
-    between = "".join(pieces[2:-1:2])  # what stands around all of them parts nothing
-    special = between + ("{}" if shape.format == "json" else "")
     parts = [
-        _encoded(key_text(columns, (piece,)), special) if number % 2 else F.lit(piece)
+        _encoded(key_text(columns, (piece,)), codes) if number % 2 else F.lit(piece)
         for number, piece in enumerate(pieces)
     ]
     return F.concat(*parts)
 
 
-def _encoded(text: Column, special: str) -> Column:
-    """Characters of a key that would be taken for the template's, as %XX."""
+def escapes(shape: Shape) -> list[tuple[str, str]]:
+    """Characters of a key that would be taken for the template's, each with its %XX; in this
+    order."""
+    special = "{}" if shape.format == "json" else ""
+    if shape.template:
+        pieces = PLACEHOLDER.split(shape.template)
+        special += "".join(pieces[2:-1:2])  # what stands around all of them parts nothing
     if not special:
-        return text
-    for one in "%" + "".join(sorted(set(special) - {"%"})):
-        code = "".join(f"%{byte:02X}" for byte in one.encode())
+        return []
+    characters = "%" + "".join(sorted(set(special) - {"%"}))
+    return [(one, "".join(f"%{byte:02X}" for byte in one.encode())) for one in characters]
+
+
+def _encoded(text: Column, codes: Sequence[tuple[str, str]]) -> Column:
+    for one, code in codes:
         text = F.replace(text, F.lit(one), F.lit(code))
     return text
 

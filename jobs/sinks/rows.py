@@ -1,0 +1,67 @@
+"""Rows that a store is given finished, without Spark: the smallest part of a sink beside it.
+
+The state database makes them in the form that the store writes (``jobs.state.store_rows``):
+documents for Redis and OpenSearch, lines of COPY for PostgreSQL, an Arrow table for Delta. They are
+guarded by position as those of ``Sink.apply``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, runtime_checkable
+
+from jobs.sinks import Batch, Sink
+from jobs.sinks.refusing import (
+    TOLD,
+    Refused,
+    RowsError,
+    RowsRefusedError,
+    RowsUnfitError,
+    raise_together,
+)
+
+_HINT: Final = "leave the column out, or turn it into text in the source"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """``written`` are of the store's own form: ``list[Document]``, ``list[CopyRow]`` or a
+    ``pyarrow.Table``. ``unfit`` are rows that hold what a view's columns cannot."""
+
+    written: Any
+    unfit: tuple[Refused, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.written) + len(self.unfit)
+
+
+@runtime_checkable
+class RowSink(Sink, Protocol):
+    """A sink that takes finished rows, too."""
+
+    def write_rows(self, rows: Rows, batch: Batch) -> None:
+        """As ``apply``: raises a ``RowsError`` where all others, or none, have been written."""
+
+
+def write(view: str, rows: Rows, writer: Callable[[Any], None]) -> None:
+    """Give ``writer`` what can be written; raise what it raises, and tell of unfit rows."""
+    errors: list[RowsError] = []
+    if len(rows.written):
+        try:
+            writer(rows.written)
+        except (RowsRefusedError, RowsUnfitError) as error:
+            errors.append(error)
+    if rows.unfit:
+        errors.append(unfit_rows(view, rows.unfit))
+    raise_together(errors)
+
+
+def unfit_rows(view: str, rows: Sequence[Refused]) -> RowsUnfitError:
+    """Rows whose values no column of the view can hold."""
+    return RowsUnfitError(f"view {view}: {rows[0].cause}", _HINT, rows[:TOLD])
+
+
+def unfit_cause(column: str, kind: str) -> str:
+    """Why such a row is not written."""
+    return f"column {column!r}: a value that {kind} cannot hold"
