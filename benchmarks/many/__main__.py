@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
+import signal
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 from rich.console import Console
 
 from benchmarks.many.figures import MANY_RATES
 from benchmarks.many.measure import SECONDS, WARM_UP_S, Plan, measured
 from benchmarks.many.shop import FULL
+from benchmarks.many.views import BUILT, STORES
 from benchmarks.metrics import FIGURES, IN_TABLES, ROWS
 from benchmarks.proc import require_proc
 from benchmarks.report import number, views_table
@@ -28,15 +31,21 @@ def main() -> None:
     options.add_argument("--seconds", type=int, default=SECONDS, help="of each rate")
     options.add_argument("--warm-up", type=int, default=WARM_UP_S, help="seconds before each")
     options.add_argument("--part", type=float, default=1.0, help="of the shop's rows")
-    options.add_argument("--no-builds", action="store_true", help="of new views under load")
+    options.add_argument("--builds", default=",".join(STORES), help="stores of new views; or none")
     given = options.parse_args()
+    signal.signal(signal.SIGTERM, _interrupt)
     rates = tuple(int(rate) for rate in given.rates.split(","))
+    builds = tuple(view for view in BUILT if view.store in given.builds.split(","))
     sizes = FULL.scaled(given.part)
-    show(run(given.home, Plan(rates, given.warm_up, given.seconds, not given.no_builds, sizes)))
+    show(run(given.home, Plan(rates, given.warm_up, given.seconds, builds, sizes)))
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def run(home: Path, plan: Plan) -> dict[str, float]:
-    """The figures, also as ``many.json`` in the folder. After a fault servers and logs stay."""
+    """The figures, also in ``many.json`` of the folder. After a fault servers and logs stay."""
     require_proc()
     console, said, guardian = Console(stderr=True), set[str](), Guardian()
 
@@ -51,7 +60,6 @@ def run(home: Path, plan: Plan) -> dict[str, float]:
     finally:
         servers.stop(servers_home(home))
         guardian.release()
-    (home / "many.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     return figures
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -18,7 +18,7 @@ from benchmarks.many.probes import Probes, looking, sending
 from benchmarks.many.results import Phase, build_figures, phase_figures
 from benchmarks.many.shop import FULL, Sizes
 from benchmarks.many.usage import using
-from benchmarks.many.views import BUILT, VIEWS, view_lines
+from benchmarks.many.views import BUILT, VIEWS, View, view_lines
 from benchmarks.metrics import ROWS
 from benchmarks.setting import Setting, headwater
 from benchmarks.slots import drop_slot
@@ -33,19 +33,19 @@ _DRAIN_S: Final = 30.0
 _PROBES_PER_S: Final = 2.0
 _PROBE_SHARE: Final = 1 / 6
 """Of all transactions, at most."""
-_READY_S: Final = 300.0
+_READY_S: Final = 600.0
 _CREATE_S: Final = 1_800.0
 _BUILD_S: Final = 900.0
 _POLL_S: Final = 0.2
 
 
 class Plan(NamedTuple):
-    """How long and how large; ``builds`` says whether views are built under the first rate."""
+    """How long and how large; ``builds`` are the views that are built under the first rate."""
 
     rates: tuple[int, ...]
     warm_up_s: int
     seconds: int
-    builds: bool
+    builds: tuple[View, ...]
     sizes: Sizes
 
 
@@ -76,7 +76,7 @@ def measure_many(setting: Setting) -> dict[str, float]:
     """All figures of ``many``; a trial has fewer rows and is shorter."""
     part = min(1.0, setting.rows / ROWS)
     seconds, warm_up_s = setting.scaled(SECONDS, 10), setting.scaled(WARM_UP_S, 5)
-    return measured(setting, Plan(MANY_RATES, warm_up_s, seconds, True, FULL.scaled(part)))
+    return measured(setting, Plan(MANY_RATES, warm_up_s, seconds, BUILT, FULL.scaled(part)))
 
 
 def measured(setting: Setting, plan: Plan) -> dict[str, float]:
@@ -89,7 +89,9 @@ def measured(setting: Setting, plan: Plan) -> dict[str, float]:
             run = Run(place, plan, probes, process)
             _await_ready(run)
             for number, rate in enumerate(plan.rates):
-                figures |= _phase(run, rate, builds=plan.builds and number == 0)
+                figures |= _phase(run, rate, () if number else plan.builds)
+                text = json.dumps(figures, indent=2)  # another rate may fail
+                (setting.home / "many.json").write_text(f"{text}\n", encoding="utf-8")
     with place.setting.connect() as conn:
         drop_slot(conn, slot_of(SOURCE))
     remove(place)
@@ -141,7 +143,7 @@ def _await_ready(run: Run) -> None:
     raise FatalError(f"{run.process.name}: not kept: {lacking}\n{tail(run.process.log)}")
 
 
-def _phase(run: Run, rate: int, *, builds: bool) -> dict[str, float]:
+def _phase(run: Run, rate: int, builds: tuple[View, ...]) -> dict[str, float]:
     """One rate: probes are transactions of it, too."""
     place, plan, setting = run.place, run.plan, run.place.setting
     probes_per_s = min(_PROBES_PER_S, rate * _PROBE_SHARE)
@@ -151,7 +153,7 @@ def _phase(run: Run, rate: int, *, builds: bool) -> dict[str, float]:
         with sending(run.probes, setting.dsn, probes_per_s):
             phase = _window(run, rate, load)
         if builds:
-            figures = build_figures(_built(place, load))
+            figures = build_figures(_built(place, load, builds))
     probes = len(next(iter(phase.waits_ms.values())))
     return figures | phase_figures(
         phase._replace(rate_per_s=load.rate_per_s + probes / plan.seconds)
@@ -188,11 +190,11 @@ def _behind(place: Place) -> int:
     return sum(of_view["behind_records"] for of_view in lag["views"])
 
 
-def _built(place: Place, load: Load) -> Mapping[str, float]:
+def _built(place: Place, load: Load, views: Sequence[View]) -> Mapping[str, float]:
     """Seconds of a new view in each store; each is dropped again."""
     took, config = {}, place.setting.config(SOURCE)
     declared = config.read_text(encoding="utf-8")
-    for view in BUILT:
+    for view in views:
         _declare(config, declared, "\n".join(view_lines([view])))
         took[view.store] = _created(place, [view.name], view.name, _BUILD_S)
         load.check()
