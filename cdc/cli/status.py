@@ -1,17 +1,19 @@
-"""``headwater status``: which servers of ``headwater up`` run."""
+"""``headwater status``: which servers of ``headwater up`` run, and the embedded state database."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from cdc.cli.context import config_path, configured
 from cdc.cli.output import err, out, print_json
 from cdc.cli.up import HOME_DEFAULT, HomeOption, JsonOption
 
 if TYPE_CHECKING:
+    from jobs.state.status import StateStatus
     from stack.servers import Status
 
 _STYLES = {"running": "green", "deaf": "yellow", "dead": "red", "stopped": "dim"}
@@ -21,35 +23,78 @@ def register(app: typer.Typer) -> None:
     app.command()(status)
 
 
-def status(home: HomeOption = HOME_DEFAULT, as_json: JsonOption = False) -> None:
-    """Show the servers of `headwater up`: state, pid, address, log.
+def status(
+    ctx: typer.Context, home: HomeOption = HOME_DEFAULT, as_json: JsonOption = False
+) -> None:
+    """Show the servers of `headwater up`, and the state database that `headwater apply` starts if a
+    headwater.toml is here: state, pid, address, log.
 
     running: answers. deaf: runs, does not answer. dead: ended unasked; `headwater up` restarts it.
-    Exit code 1 when one is dead or deaf.
+    Exit code 1 when a server of `headwater up` is dead or deaf.
     """
     from stack import servers
 
-    lines = servers.status(home)
+    lines, state = servers.status(home), _state(ctx)
     if as_json:
         print_json(
-            [
-                {
-                    "name": line.name,
-                    "state": line.condition,
-                    "pid": line.pid,
-                    "address": line.address,
-                    "since": line.since,
-                    "log": str(line.log),
-                }
-                for line in lines
-            ]
+            [_document(line) for line in lines] + ([_state_document(state)] if state else [])
         )
     else:
         _show(lines)
+        if state:
+            _show_state(state)
     if elsewhere := never_started(home, "status"):
         err().print(elsewhere, style="yellow", soft_wrap=True)
     if any(line.condition in ("dead", "deaf") for line in lines):
         raise typer.Exit(1)
+
+
+def _state(ctx: typer.Context) -> StateStatus | None:
+    """Without a configuration, or with one that is wrong, there are servers all the same."""
+    from cdc.errors import ConfigError
+    from jobs.state.status import state_status
+
+    if not config_path(ctx).exists():
+        return None
+    try:
+        return state_status(configured(ctx))
+    except ConfigError:
+        return None
+
+
+def _document(line: Status) -> dict[str, Any]:
+    return {
+        "name": line.name,
+        "state": line.condition,
+        "pid": line.pid,
+        "address": line.address,
+        "since": line.since,
+        "log": str(line.log),
+    }
+
+
+def _state_document(state: StateStatus) -> dict[str, Any]:
+    return {
+        "name": "state database",
+        "state": state.condition,
+        "pid": state.pid,
+        "address": str(state.place.socket),
+        "since": state.since,
+        "log": str(state.place.log),
+        "version": state.version,
+        "size_bytes": state.size_bytes,
+    }
+
+
+def _show_state(state: StateStatus) -> None:
+    from rich.text import Text
+
+    condition = Text(state.condition, style=_STYLES[state.condition])
+    pid = f", pid {state.pid}" if state.pid else ""
+    size = f"{state.size_bytes / (1 << 20):.0f} MB"
+    since = f", since {state.since[:16].replace('T', ' ')}" if state.since else ""
+    told = f"{pid}{since}: PostgreSQL {state.version}, {size} in {state.place.directory}"
+    out().print(Text("state database: ") + condition + Text(told), soft_wrap=True)
 
 
 def never_started(home: Path, verb: str) -> str:

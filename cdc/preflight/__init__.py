@@ -13,7 +13,7 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError
 from cdc.kafka.broker import Broker
 from cdc.kafka.topology import topic_specs
-from cdc.preflight import source, stores, views, wal
+from cdc.preflight import source, state, stores, views, wal
 from cdc.preflight.failover import failover
 from cdc.preflight.finding import Finding
 from cdc.preflight.kafka import kafka
@@ -58,8 +58,12 @@ def preflight(
             )
             for check in (*_SOURCE_CHECKS, *([views.views] if with_views else [])):
                 findings += _run(check.__name__.replace("_", " "), check, subject)
+            if with_views:
+                findings += _run("state database", state.state, config, subject)
     except HeadwaterError as error:
         findings.append(Finding("error", "source", error.message, error.hint))
+        if with_views and subject is None:
+            findings += _run("state database", state.state, config, None)
     specs = topic_specs(config, subject.tables if subject else ())
     initialised = subject is not None and subject.initialised
     address = config.kafka.bootstrap_servers

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cdc.errors import StateError
+from cdc.source.slot import identify
 from jobs.state.connection import Connection, translated
 
 FORMAT: Final = 1
@@ -22,6 +23,12 @@ class Identity:
     source: str
     system_identifier: str
     database: str
+
+
+def source_identity(source: Connection, name: str) -> Identity:
+    """Of the source that a session is with; ``name`` is ``source.name``."""
+    found = identify(source)
+    return Identity(name, found.system_id, found.database)
 
 
 def read_identity(conn: Connection) -> Identity | None:
@@ -54,13 +61,18 @@ def claim(conn: Connection, identity: Identity) -> bool:
                 [FORMAT, identity.source, identity.system_identifier, identity.database],
             )
         return True
-    if found != identity:
+    refuse_other_source(found, identity)
+    return False
+
+
+def refuse_other_source(found: Identity | None, identity: Identity) -> None:
+    """Raise ``StateError`` if a state is of another source than ``identity``."""
+    if found is not None and found != identity:
         raise StateError(
             f"the state database belongs to source {_told(found)}, not to {_told(identity)}",
             "name another apply.state or state_dsn. If the source was restored or replaced on"
             " purpose, empty the state database: views are then built anew",
         )
-    return False
 
 
 def read_stream(conn: Connection) -> dict[str, dict[int, int]]:

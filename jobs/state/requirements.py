@@ -19,12 +19,15 @@ select pg_catalog.current_setting('server_version_num')::int,
        pg_catalog.has_database_privilege(d.oid, 'CREATE'),
        pg_catalog.has_database_privilege(d.oid, 'TEMP'),
        pg_catalog.to_regclass('headwater.identity') is not null,
-       pg_catalog.to_regclass('headwater.snapshot') is not null,
+       pg_catalog.to_regclass('headwater.snapshot') is not null,  -- `headwater init` makes it
        array(select nspname::text from pg_catalog.pg_namespace where nspname = any(%s)),
        current_user, d.datname
 from pg_catalog.pg_database d where d.datname = pg_catalog.current_database()
 """
-_SYSTEM: Final = "select system_identifier::text from pg_catalog.pg_control_system()"
+_SYSTEM: Final = """
+select case when pg_catalog.has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE')
+            then (select system_identifier::text from pg_catalog.pg_control_system()) end
+"""
 
 
 def refuse_unfit(conn: Connection, dsn: str, source: Identity | None) -> None:
@@ -71,6 +74,12 @@ def refuse_unfit(conn: Connection, dsn: str, source: Identity | None) -> None:
             f"{where}: has a schema {taken[0]} of somebody else's",
             "name a database of its own in apply.state_dsn",
         )
+
+
+def refuse_full(conn: Connection) -> None:
+    """Raise ``RetryableError`` if nothing can be written; leaves nothing behind."""
+    with translated("writing to the state database"), conn.transaction(force_rollback=True):
+        conn.execute("create temporary table room on commit drop as select 1")
 
 
 def _is(conn: Connection, source: Identity, name: str) -> bool:

@@ -1,0 +1,106 @@
+"""What ``headwater check`` and ``headwater status`` say of the state database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from cdc.config import load_config
+from cdc.source.postgres import connect
+from jobs.state.identity import Identity, source_identity
+from jobs.state.server import delete_state, state_server
+from stack.guardian import Guardian
+from tests.deployment import Deployment
+from tests.state import open_folder
+
+
+@pytest.fixture
+def shop(shop: Deployment, guardian: Guardian) -> Iterator[Deployment]:
+    """A source whose views a state database keeps."""
+    with open_folder(guardian) as folder:
+        shop.extra = f'[apply]\nengine = "database"\nstate = "{folder / "views"}"\n'
+        yield shop
+        delete_state(load_config(shop.config))
+
+
+def found(shop: Deployment, level: str) -> list[tuple[str, str]]:
+    _, findings = shop.check()
+    return [
+        (one["message"], one["hint"]) for one in findings[level] if one["check"] == "state database"
+    ]
+
+
+def identity(shop: Deployment) -> Identity:
+    with connect(shop.dsn) as conn:
+        return source_identity(conn, shop.name)
+
+
+def test_an_embedded_one_is_told_before_and_while_it_runs(shop: Deployment) -> None:
+    ((message, _),) = found(shop, "ok")
+    assert message.startswith("PostgreSQL 18, embedded, in ")
+    assert not list(Path(load_config(shop.config).apply.state).glob("*"))  # nothing was changed
+    with state_server(load_config(shop.config), identity(shop)):
+        ((message, _),) = found(shop, "ok")
+        assert ", kept by pid " in message
+
+
+def test_an_embedded_one_of_another_source_is_an_error(shop: Deployment) -> None:
+    shop.write()
+    other = replace(identity(shop), system_identifier="7")
+    with state_server(load_config(shop.config), other):
+        ((message, hint),) = found(shop, "error")
+    assert f"belongs to source {shop.name} (database {other.database}, system 7)" in message
+    assert "views are then built anew" in hint
+
+
+def test_one_of_ones_own_is_looked_at_and_not_changed(
+    shop: Deployment, store_database: str
+) -> None:
+    shop.extra = f'[apply]\nengine = "database"\nstate_dsn = "{store_database}"\n'
+    ((message, _),) = found(shop, "ok")
+    assert message.startswith("PostgreSQL 18 at postgres@127.0.0.1:")
+    with psycopg.connect(store_database, autocommit=True) as conn:
+        row = conn.execute("select to_regnamespace('headwater')").fetchone()
+        assert row == (None,)
+        name = conn.info.dbname
+        conn.execute(f"alter database {name} set default_transaction_read_only = on".encode())
+    ((message, hint),) = found(shop, "error")
+    assert "is read-only" in message
+    assert hint == f"ALTER DATABASE {name} RESET default_transaction_read_only"
+
+
+def test_the_source_itself_and_one_that_is_away_are_errors(shop: Deployment) -> None:
+    shop.extra = f'[apply]\nengine = "database"\nstate_dsn = "{shop.dsn}"\n'
+    ((message, _),) = found(shop, "error")
+    assert "is the source itself" in message
+    shop.extra = '[apply]\nengine = "database"\nstate_dsn = "host=127.0.0.1 port=1 user=a"\n'
+    ((message, hint),) = found(shop, "error")
+    assert "cannot connect to PostgreSQL at a@127.0.0.1:1/a" in message
+    assert "is PostgreSQL running there" in hint
+
+
+def test_a_setting_that_has_no_effect_is_a_warning(shop: Deployment, store_database: str) -> None:
+    shop.extra = f'[apply]\nstate_dsn = "{store_database}"\n'
+    assert found(shop, "warning") == [
+        ("apply.state_dsn is not used", 'set apply.engine = "database", or take state_dsn out')
+    ]
+
+
+def test_status_shows_the_embedded_one(shop: Deployment, tmp_path: Path) -> None:
+    home = str(tmp_path / "servers")
+    shop.write()
+    config = load_config(shop.config)
+    assert "state database" not in shop.run("status", "--home", home).stdout
+    with state_server(config, identity(shop)):
+        done = shop.run("status", "--json", "--home", home)
+        line = json.loads(done.stdout)[-1]
+        assert (line["name"], line["state"], line["version"]) == ("state database", "running", 18)
+        assert line["pid"] > 0
+        assert line["size_bytes"] > 10 << 20
+    shown = shop.run("status", "--home", home).stdout
+    assert "state database: stopped: PostgreSQL 18, " in shown
