@@ -1,0 +1,44 @@
+"""The tables that views read, as the state database holds them. Pure values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorColumn:
+    """A column of a mirror.
+
+    ``type`` is its type as ``format_type`` writes it. ``equal_image`` is false where equal values
+    may differ in what they show: 1.0 and 1.00, jsonb, floats, citext, collations that are not
+    deterministic. Such a column cannot be a view's key, and nothing is looked up through it.
+    """
+
+    name: str
+    type: str
+    nullable: bool = True
+    equal_image: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorTable:
+    """A mirror: its columns in the order of the table, and its key."""
+
+    schema: str
+    name: str
+    columns: tuple[MirrorColumn, ...]
+    key: tuple[str, ...]
+
+    @property
+    def table(self) -> str:
+        """``schema.table``, by which it is known everywhere."""
+        return f"{self.schema}.{self.name}"
+
+    def column(self, name: str) -> MirrorColumn | None:
+        """The column of that name, if there is one."""
+        return next((column for column in self.columns if column.name == name), None)
+
+    def not_null(self, name: str) -> bool:
+        """Whether the column has a value in every row."""
+        found = self.column(name)
+        return found is not None and (not found.nullable or name in self.key)

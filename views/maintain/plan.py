@@ -1,0 +1,287 @@
+"""How a view is kept over mirrors: which keys a change touches, and how their rows are made. Pure.
+
+``plan_view`` is the way in. All of it is SQL that PostgreSQL computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from cdc.errors import ViewError
+from views.maintain.errors import refuse
+from views.maintain.free import blocks, columns, own_expressions
+from views.maintain.key_proof import KeyProof
+from views.maintain.mirror import MirrorColumn, MirrorTable
+from views.maintain.not_null import NotNull
+from views.maintain.occurrences import Occurrence, occurrences
+from views.maintain.parser import text
+from views.maintain.paths import NoWayError
+from views.maintain.recompute import restricted
+from views.maintain.render import RESERVED, Template, Writer, quoted
+from views.maintain.scope import resolve
+from views.maintain.statement import check, parse
+from views.maintain.touched import Find, Touched
+from views.maintain.tree import Query, Recursion, SetOperation, Statement
+
+Relation = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index that makes key queries and recomputation cheap: the columns, in their order."""
+
+    table: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyQuery:
+    """Finds the keys that changed rows of one occurrence of a table touch.
+
+    ``flavour`` is ``exact``: run with the old images over the state before and with the new ones
+    over the state after; or ``beside``: with old and new images together over either state.
+    ``both_states`` are the tables whose images it also reads, of both kinds.
+    """
+
+    table: str
+    alias: str
+    flavour: str
+    both_states: tuple[str, ...]
+    template: Template
+
+    def sql(self, relation: Relation, changed: str, images: Relation | None = None) -> str:
+        """SELECT DISTINCT of the key's columns, under the view's names.
+
+        ``relation`` gives the mirror of a table, ``changed`` has the images, ``images`` gives the
+        relation that holds old and new images of a table (an empty one if nothing changed); it is
+        asked for the tables in ``both_states`` only.
+        """
+        return self.template.fill(relation, changed, images)
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A small relation whose difference between two states decides over the whole view."""
+
+    table: str
+    template: Template
+
+    def sql(self, relation: Relation) -> str:
+        """The relation in one state."""
+        return self.template.fill(relation, "")
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPlan:
+    """A view that is kept.
+
+    ``reads`` are the columns read of each table, its key among them. A change of a table in
+    ``whole_tables`` makes the whole view dirty, for the reason given there; one of a table in
+    ``gates`` does if a gate differs between the states, and else touches what its key queries
+    find. ``clock`` says that rows change with time alone. ``assumes`` is what the key's proof
+    takes for granted: two rows of one key, or NULL in it, are to be told and not shown.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+    mode: str
+    reason: str
+    reads: Mapping[str, tuple[str, ...]]
+    key_queries: tuple[KeyQuery, ...]
+    whole_tables: Mapping[str, str]
+    gates: tuple[Gate, ...]
+    indexes: tuple[Index, ...]
+    clock: bool
+    assumes: tuple[str, ...]
+    written: str
+    rows_template: Template
+    whole_template: Template
+
+    def rows(self, relation: Relation, keys: str) -> str:
+        """SELECT: the view's rows whose key is in the relation ``keys``, which holds no NULL."""
+        return self.rows_template.fill(relation, keys)
+
+    def whole(self, relation: Relation) -> str:
+        """SELECT: all rows of the view."""
+        return self.whole_template.fill(relation, "")
+
+
+def plan_view(
+    name: str,
+    sql: str,
+    key: Sequence[str],
+    tables: Mapping[str, MirrorTable],
+    functions: Mapping[str, str] | None = None,
+) -> ViewPlan:
+    """The plan of a view. ``functions`` are those beyond PostgreSQL's own: volatility by name.
+
+    Raises ``ViewError`` for what no view can be, and for a key that is not proven.
+    """
+    for word in RESERVED:
+        if word in sql:
+            raise ViewError(f"views.{name}.sql: {word!r} is reserved", "choose another name")
+    parsed = parse(name, sql)
+    clock = check(name, parsed, functions or {})
+    written = text(parsed)
+    statement = resolve(name, parsed, tables)
+    read = _reads(statement)
+    positions = _positions(name, statement.query, key)
+    assumes = prove(statement, key, positions)
+    writer = Writer(statement, read)
+    whole = Template(writer.query(statement.query), read)
+    rows = Template(restricted(statement, read, tuple(key), positions), read)
+    made, whole_tables = _key_queries(statement, read, tuple(key), positions)
+    reasons = list(dict.fromkeys(whole_tables.values()))
+    keys = any(query.table not in whole_tables for query in made)
+    return ViewPlan(
+        name=name,
+        key=tuple(key),
+        columns=statement.query.columns,
+        mode="keys" if keys else "whole",
+        reason="; ".join(reasons) if not keys else "",
+        reads=read,
+        key_queries=tuple(query for query in made if query.table not in whole_tables),
+        whole_tables=whole_tables,
+        gates=(),
+        indexes=(),
+        clock=clock,
+        assumes=tuple(dict.fromkeys(assumes)),
+        written=written,
+        rows_template=rows,
+        whole_template=whole,
+    )
+
+
+def _reads(statement: Statement) -> dict[str, tuple[str, ...]]:
+    found: dict[str, set[str]] = {}
+    tables: dict[str, MirrorTable] = {}
+    by_alias = {}
+    for occurrence in occurrences(statement):
+        table = occurrence.table
+        tables[table.table] = table
+        by_alias[occurrence.alias] = table.table
+        found.setdefault(table.table, set()).update(table.key)
+    for column in columns(statement.query, statement.subqueries):
+        if column.table in by_alias:
+            whole = isinstance(column.this, exp.Star)
+            table = tables[by_alias[column.table]]
+            names = [item.name for item in table.columns] if whole else [column.name]
+            found[table.table].update(names)
+    return {
+        name: tuple(item.name for item in tables[name].columns if item.name in found[name])
+        for name in found
+    }
+
+
+def _positions(view: str, query: Query, key: Sequence[str]) -> tuple[int, ...]:
+    names = query.columns
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        reason = f"two columns are called {sorted(twice)[0]!r}"
+        refuse(view, query.node, reason, "name one of them with AS")
+    if not key:
+        raise ViewError(
+            f"views.{view}.key: a view without a key is a bag of rows",
+            "name the columns that tell its rows apart, or GROUP BY them and count",
+        )
+    for column in key:
+        if column not in names:
+            raise ViewError(
+                f"views.{view}.key: {column!r} is not a column of the view",
+                f"it has {', '.join(names)}",
+            )
+    return tuple(names.index(column) for column in key)
+
+
+def prove(statement: Statement, key: Sequence[str], positions: Sequence[int]) -> list[str]:
+    """Raise ``ViewError`` unless the key is one; return what the proof takes for granted."""
+    view, query = statement.view, statement.query
+    said = f"views.{view}.key: ({', '.join(key)})"
+    proof = KeyProof(statement)
+    for column, position in zip(key, positions, strict=True):
+        base = base_column(query, position)
+        if base is not None and not base.equal_image:
+            raise ViewError(
+                f"views.{view}.key: {column!r} is {base.type}, of which equal values may differ",
+                f"make it text or a number of one form: {column}::text",
+            )
+    if not proof.unique(query, positions):
+        raise ViewError(
+            f"{said} is not unique in the view: there may be {proof.missing or 'several rows'}",
+            "select the columns that tell them apart and name them in key, or GROUP BY the key",
+        )
+    not_null = NotNull(statement)
+    for column, position in zip(key, positions, strict=True):
+        if not not_null.column(query, position):
+            raise ViewError(
+                f"views.{view}.key: {column!r} can be NULL, and a row without a key cannot be kept",
+                f"add WHERE … IS NOT NULL, or make it coalesce({column}, …)",
+            )
+    return [*proof.assumes, *not_null.assumes]
+
+
+def base_column(query: Query, position: int) -> MirrorColumn | None:
+    """The column of a table that a column of a query shows unchanged."""
+    if isinstance(query, SetOperation):
+        return base_column(query.left, position) or base_column(query.right, position)
+    if isinstance(query, Recursion):
+        return base_column(query.anchor, position)
+    node = query.outputs[position].node
+    if not isinstance(node, exp.Column) or node.table not in query.sources:
+        return None
+    source = query.sources[node.table]
+    if source.table is not None:
+        return source.table.column(node.name)
+    if source.query is not None:
+        return base_column(source.query, source.columns.index(node.name))
+    return None
+
+
+def _key_queries(
+    statement: Statement,
+    read: Mapping[str, tuple[str, ...]],
+    key: tuple[str, ...],
+    positions: Sequence[int],
+) -> tuple[list[KeyQuery], dict[str, str]]:
+    made: list[KeyQuery] = []
+    whole: dict[str, str] = {}
+    for occurrence in occurrences(statement):
+        table = occurrence.table.table
+        try:
+            made += _of_occurrence(statement, read, key, positions, occurrence)
+        except NoWayError as reason:
+            whole.setdefault(table, str(reason))
+    return made, whole
+
+
+def _of_occurrence(
+    statement: Statement,
+    read: Mapping[str, tuple[str, ...]],
+    key: tuple[str, ...],
+    positions: Sequence[int],
+    occurrence: Occurrence,
+) -> list[KeyQuery]:
+    touched = Touched(statement, read)
+    wanted = list(zip(key, positions, strict=True))
+    parts = touched.query(statement.query, occurrence.steps, wanted, Find.SOME)
+    names = ", ".join(quoted(name) for name in key)
+    there = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in key)
+    flavour = "beside" if touched.beside else "exact"
+    both = tuple(sorted(touched.both_states))
+    return [
+        KeyQuery(
+            occurrence.table.table,
+            occurrence.alias,
+            flavour,
+            both,
+            Template(f"SELECT DISTINCT {names} FROM ({part}) AS found WHERE {there}", read),
+        )
+        for part in parts
+    ]
+
+
+__all__ = ["Gate", "Index", "KeyQuery", "ViewPlan", "blocks", "own_expressions", "plan_view"]

@@ -1,0 +1,73 @@
+"""A view's SQL parsed into one query, and what cannot be a view refused. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+
+from cdc.errors import ViewError
+from views.maintain import functions
+from views.maintain.errors import refuse
+from views.maintain.parser import Verbatim, text
+from views.misparsed import misparsed
+
+_SYSTEM = functions.words("ctid xmin xmax cmin cmax tableoid")
+_PARAMETERS = (exp.Parameter, exp.Placeholder, exp.SessionParameter)
+
+
+def parse(view: str, sql: str) -> exp.Expr:
+    """The one query of a view, identifiers folded as PostgreSQL folds them.
+
+    Raises ``ViewError`` for what does not parse, is not written again as it was read, or is no
+    query.
+    """
+    try:
+        parsed = sqlglot.parse(sql, read=Verbatim)
+    except (ParseError, TokenError) as error:
+        raise misparsed(view, sql, error) from None
+    statements = [item for item in parsed if not isinstance(item, exp.Semicolon | None)]
+    if len(statements) != 1:
+        raise ViewError(f"views.{view}.sql: holds {len(statements)} statements", "write one SELECT")
+    statement = statements[0]
+    if not isinstance(statement, exp.Query):
+        refuse(view, statement, "is not a SELECT")
+    for node in statement.find_all(exp.Identifier):
+        if not node.args.get("quoted"):
+            node.set("this", str(node.this).lower())
+    _check_faithful(view, statement)
+    return statement
+
+
+def _check_faithful(view: str, statement: exp.Expr) -> None:
+    written = text(statement)
+    try:
+        again = sqlglot.parse_one(written, read=Verbatim)
+    except (ParseError, TokenError):
+        again = None
+    if again is None or text(again) != written:
+        refuse(view, statement, "this SQL is not understood as PostgreSQL understands it",
+               "write it with fewer kinds of syntax, and tell us of it")  # fmt: skip
+
+
+def check(view: str, statement: exp.Expr, known: Mapping[str, str]) -> bool:
+    """Refuse what no view can keep; return whether it reads the clock.
+
+    ``known`` are functions beyond PostgreSQL's own: their volatility by name.
+    """
+    clock = False
+    for node in statement.walk():
+        if isinstance(node, _PARAMETERS):
+            refuse(view, node, "a view has no parameters", "write the value")
+        if isinstance(node, exp.Column) and node.name in _SYSTEM and not node.find(exp.Star):
+            refuse(view, node, "a system column is another one in each copy of the table",
+                   "leave it out")  # fmt: skip
+        name = functions.name(node)
+        volatility = known.get(name, "")
+        if name in functions.VOLATILE or volatility == "volatile":
+            refuse(view, node, "it is volatile: it gives another value each time",
+                   "leave it out, or write the value into a column of the table")  # fmt: skip
+        clock = clock or name in functions.CLOCK
+    return clock
