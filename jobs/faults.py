@@ -59,7 +59,7 @@ def fault(kind: str, message: str, record: Column, hint: str = "") -> Column:
 
 def translate(error: BaseException, view: str) -> HeadwaterError:
     """One of our errors for whatever a batch or a query failed with."""
-    return error if isinstance(error, HeadwaterError) else _translated(error, view)
+    return error if isinstance(error, HeadwaterError) else _translated(error, f"view {view}")
 
 
 def caused(error: BaseException, view: str) -> HeadwaterError:
@@ -67,6 +67,15 @@ def caused(error: BaseException, view: str) -> HeadwaterError:
     found = translate(error, view)
     if found is not error:
         found.__cause__ = error
+    return found
+
+
+def stream_error(error: BaseException) -> HeadwaterError:
+    """As ``caused``, of what a stream of all tables failed with."""
+    if isinstance(error, HeadwaterError):
+        return error
+    found = _translated(error, "the stream")
+    found.__cause__ = error
     return found
 
 
@@ -87,7 +96,7 @@ def trace(error: BaseException) -> str:
     )
 
 
-def _translated(error: BaseException, view: str) -> HeadwaterError:
+def _translated(error: BaseException, where: str) -> HeadwaterError:
     found = _MARK.search(str(error))
     if found:
         kind, message, hint = found.groups()
@@ -98,30 +107,30 @@ def _translated(error: BaseException, view: str) -> HeadwaterError:
     condition = condition or thrown
     if _is_data(error) or state.startswith(_DATA) or condition in _HINTS:
         said = condition or type(error).__name__
-        return UnfitValueError(f"view {view}: Spark stopped with {said}", _HINTS.get(condition, ""))
+        return UnfitValueError(f"{where}: Spark stopped with {said}", _HINTS.get(condition, ""))
     if _GONE.search(text):
         return LogError(
-            f"view {view}: Kafka no longer holds what the checkpoint reads next",
+            f"{where}: Kafka no longer holds what the checkpoint reads next",
             "retention removed it or the topic was recreated: rebuild the view",
         )
     if away := _AWAY.search(text):
         said = away[1] or away[2]
-        return RetryableError(f"view {view}: Kafka does not answer ({said})", "is Kafka up?")
+        return RetryableError(f"{where}: Kafka does not answer ({said})", "is Kafka up?")
     if _LOST.search(text):
         return RetryableError(
-            f"view {view}: a process that executes Spark's tasks ended or was cut off",
+            f"{where}: a process that executes Spark's tasks ended or was cut off",
             "was it killed, for want of memory perhaps?",
         )
     if said := no_room(error):
         return RetryableError(
-            f"view {view}: a disk has no room to write ({said})",
+            f"{where}: a disk has no room to write ({said})",
             "make room where apply.state and Spark's local files are",
         )
     if condition:  # Spark's own text may quote values: its name for the condition does not
-        return ViewError(f"view {view}: Spark stopped with {condition}")
+        return ViewError(f"{where}: Spark stopped with {condition}")
     if classes := list(dict.fromkeys(_JAVA.findall(text))):
-        return FatalError(f"view {view}: Spark stopped with {', from '.join(classes[:3])}")
-    return FatalError(f"view {view}: {type(error).__name__}: {_first_line(error)}")
+        return FatalError(f"{where}: Spark stopped with {', from '.join(classes[:3])}")
+    return FatalError(f"{where}: {type(error).__name__}: {_first_line(error)}")
 
 
 def _is_data(error: BaseException) -> bool:

@@ -29,7 +29,12 @@ KERNEL = (
 
 # Which module may import a third-party client: the one place that knows it.
 CLIENTS = {
-    "confluent_kafka": ("cdc.kafka.client", "cdc.kafka.producer", "cdc.kafka.stretches"),
+    "confluent_kafka": (
+        "cdc.kafka.client",
+        "cdc.kafka.producer",
+        "cdc.kafka.partition_reader",
+        "cdc.kafka.stretches",
+    ),
     "kafka": ("cdc.kafka.broker",),
     "psycopg": (
         "cdc.source.postgres",
@@ -48,7 +53,7 @@ CLIENTS = {
     "redis": ("jobs.sinks", "stack.redis"),
     "sqlglot": ("views",),
     "numpy": ("cdc.columnar",),
-    "msgspec": ("jobs.newest",),
+    "msgspec": ("jobs.batch", "jobs.newest"),
     "pyarrow": (
         "cdc.columnar",
         "jobs.batch",
@@ -72,7 +77,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "views": KERNEL,
     # bulk: a view's dead letters are few, and durable before its batch goes on
     "jobs": (*KERNEL, "cdc.config", "cdc.kafka.broker", "cdc.kafka.bulk", "cdc.kafka.security",
-             "cdc.kafka.stretches", "cdc.source.slot", "cdc.source.catalog", "cdc.source.postgres",
+             "cdc.kafka.stretches", "cdc.kafka.partition_reader",
+             "cdc.source.slot", "cdc.source.catalog", "cdc.source.postgres",
              "cdc.source.copying", "cdc.source.types", "cdc.source.selection", "views",
              "migrations.runner", "stack.jars", "stack.java"),
     "migrations": ("cdc.errors", "cdc.source.postgres"),

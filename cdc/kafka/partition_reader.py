@@ -1,0 +1,169 @@
+"""Partitions of Kafka, read on and on by one client that fetches ahead.
+
+Who calls says up to which offsets; what was fetched beyond is kept for the next call. The client
+joins no group and commits nothing. ``cdc.kafka.stretches`` reads what is much.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from time import monotonic
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from cdc.errors import LogError, RetryableError
+from cdc.kafka.broker import Offsets
+from cdc.kafka.security import PLAINTEXT, Security
+from cdc.kafka.stretches import reading
+
+_AT_ONCE: Final = 1_000
+_POLL_S: Final = 0.1
+_SILENT_S: Final = 20.0
+"""A broker that gives nothing of what it has for so long is away."""
+_SETTINGS: Final[Mapping[str, str | int | bool]] = {
+    "queued.min.messages": 10_000,
+    "queued.max.messages.kbytes": 16_384,
+    "topic.metadata.refresh.interval.ms": 300_000,
+}
+_GONE: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+_Place = tuple[str, int]
+
+
+class FetchedRecord(NamedTuple):
+    """A record; ``value`` None is a tombstone."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class PartitionReader:
+    """Connected at the first call. Use from one thread at a time; close at the end."""
+
+    def __init__(self, bootstrap_servers: str, security: Security = PLAINTEXT) -> None:
+        self._settings = {**reading(bootstrap_servers, security), **_SETTINGS}
+        self._client: Any = None
+        self._next: dict[_Place, int] = {}
+        self._fetched: dict[_Place, int] = {}
+        self._ahead: defaultdict[_Place, deque[FetchedRecord]] = defaultdict(deque)
+
+    def close(self) -> None:
+        """Release connections. The next call would connect again."""
+        client, self._client = self._client, None
+        self._next = {}
+        if client is not None:
+            client.close()
+
+    def partitions(self, topics: Iterable[str]) -> dict[str, int]:
+        """How many partitions each topic has by now, 0 if there is none. Asks Kafka."""
+        if self._client is None:
+            self._client = Consumer(self._settings)
+        found = self._client.list_topics(timeout=_SILENT_S).topics
+        return {topic: len(found[topic].partitions) if topic in found else 0 for topic in topics}
+
+    def has_more(self, begin: Offsets, timeout_s: float) -> bool:
+        """Whether any partition has a record at ``begin`` or behind; waits for one.
+
+        Raises ``LogError`` where Kafka no longer holds ``begin``.
+        """
+        self._go_to(begin)
+        deadline = monotonic() + timeout_s
+        while not any(self._ahead.values()):
+            left = deadline - monotonic()
+            if left <= 0:
+                return False
+            self._fetch(min(left, _POLL_S))
+        return True
+
+    def read(self, begin: Offsets, end: Offsets) -> list[FetchedRecord]:
+        """The records from ``begin`` up to, without it, ``end``, by partition and in order; offsets
+        that hold no record are passed over. What ``begin`` does not name counts from 0.
+
+        Raises ``LogError`` where Kafka no longer holds them, ``RetryableError`` where it does not
+        answer.
+        """
+        self._go_to(begin, end)
+        wanted = _places(end)
+        self._fetch_until(wanted)
+        found = list[FetchedRecord]()
+        for place, high in wanted.items():
+            ahead = self._ahead[place]
+            while ahead and ahead[0].offset < high:
+                found.append(ahead.popleft())
+            self._next[place] = max(high, self._next.get(place, 0))
+        return found
+
+    def _fetch_until(self, wanted: dict[_Place, int]) -> None:
+        """Until all is there."""
+        deadline = monotonic() + _SILENT_S
+        left = {place: high for place, high in wanted.items() if self._fetched[place] < high}
+        while left:
+            if self._fetch(_POLL_S):
+                deadline = monotonic() + _SILENT_S
+                left = {place: at for place, at in left.items() if self._fetched[place] < at}
+            elif monotonic() > deadline:
+                (topic, partition), high = next(iter(left.items()))
+                raise RetryableError(
+                    f"reading {topic}-{partition} at offset {self._fetched[topic, partition]} of"
+                    f" {high}: Kafka has said nothing for {_SILENT_S:.0f} s",
+                    "is Kafka up?",
+                )
+
+    def _go_to(self, begin: Offsets, end: Offsets | None = None) -> None:
+        """Fetch from ``begin`` on, unless that is where the last call ended."""
+        unnamed = dict.fromkeys(_places(end or {}), 0)
+        places = unnamed | _places(begin)
+        if self._client is not None and places == {**places, **self._next}:
+            return
+        if self._client is None:
+            self._client = Consumer(self._settings)
+        self._client.assign([TopicPartition(*place, at) for place, at in places.items()])
+        self._next, self._fetched = dict(places), dict(places)
+        self._ahead.clear()
+
+    def _fetch(self, timeout_s: float) -> bool:
+        """Keep what is there, or comes soon; whether something did."""
+        messages = self._client.consume(_AT_ONCE, timeout_s)
+        moved = False
+        for message in messages:
+            place = (message.topic(), message.partition())
+            if (error := message.error()) is None:
+                offset = message.offset()
+                record = FetchedRecord(*place, offset, message.key(), message.value())
+                self._ahead[place].append(record)
+                self._fetched[place], moved = offset + 1, True
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._fetched[place], moved = max(self._fetched[place], message.offset()), True
+            elif place[0] is not None and not error.retriable():
+                raise self._fault(place, error)
+        return moved
+
+    def _fault(self, place: _Place, error: KafkaError) -> LogError:
+        topic, partition = place
+        at = f"{topic}-{partition} at offset {self._fetched.get(place, 0)}"
+        if error.code() in _GONE:
+            return lost(topic, partition, self._fetched.get(place, 0))
+        return LogError(f"reading {at}: {error.str()}")
+
+
+def lost(topic: str, partition: int, offset: int) -> LogError:
+    """The error for an offset that was to be read next and is not in Kafka any more."""
+    return LogError(
+        f"{topic}-{partition}: Kafka no longer holds offset {offset}, which is to be read next",
+        "retention removed it or the topic was recreated: rebuild the views of this table from a"
+        " snapshot (`headwater view rebuild`), and raise retention.ms of the topic",
+    )
+
+
+def _places(offsets: Offsets) -> dict[_Place, int]:
+    return dict(_each(offsets))
+
+
+def _each(offsets: Offsets) -> Iterator[tuple[_Place, int]]:
+    for topic, of_topic in offsets.items():
+        for partition, at in of_topic.items():
+            yield (topic, partition), at

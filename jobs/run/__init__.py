@@ -1,0 +1,1 @@
+"""One process of ``headwater apply``: its stream, its views, their cadence, what they are told."""

@@ -1,0 +1,121 @@
+"""What a batch is folded to, said once more and in the plainest way: the tests' reference."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from cdc.kafka.partition_reader import FetchedRecord
+
+PLACEHOLDER = "__debezium_unavailable_value"
+Row = dict[str, Any]
+
+
+def fetched(
+    records: Iterable[tuple[bytes | None, bytes | None]], topic: str
+) -> list[FetchedRecord]:
+    """Records as they stand in partition 0 of a topic."""
+    return [FetchedRecord(topic, 0, at, key, value) for at, (key, value) in enumerate(records)]
+
+
+def model(records: Iterable[FetchedRecord]) -> list[Row]:
+    """Rows with ``topic, offset, key, op, position, after, before, unchanged, records, oldest_us``,
+    images as values."""
+    groups: defaultdict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
+    foreign = []
+    for record in records:
+        if record.value is None:
+            continue
+        event = _event(record.value)
+        if event is None:
+            foreign.append(_foreign(record))
+            continue
+        source = event["source"]
+        alone = (record.partition, record.offset) if record.key is None else None
+        group = (record.topic, record.key, source["schema_id"], alone)
+        if event["op"] == "t":
+            group = (record.topic, None, source["schema_id"], None)
+        position = (source["commit_lsn"], source["ordinal"])
+        groups[group].append((position, record.offset, event, record))
+    return [_folded(sorted(found, key=lambda one: one[:2])) for found in groups.values()] + foreign
+
+
+def _event(value: bytes) -> dict[str, Any] | None:
+    try:
+        event: Any = json.loads(value)
+        source = event["source"]
+        known = [event["op"], source["commit_lsn"], source["ordinal"], source["schema_id"]]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return None if None in known else event
+
+
+def _foreign(record: FetchedRecord) -> Row:
+    return {"topic": record.topic, "offset": record.offset, "op": None, "records": 1}
+
+
+def _folded(found: list[tuple[Any, ...]]) -> Row:
+    row: dict[str, Any] = {}
+    lacking: list[str] = []
+    for _, _, event, _ in found:
+        after, known = event["after"], row
+        unchanged = event["source"].get("unchanged") or []
+        if after is None:
+            row, lacking = {}, []
+            continue
+        row = dict(after)
+        still = []
+        for name in unchanged:
+            if name in known and name not in lacking:
+                row[name] = known[name]
+            else:
+                still.append(name)
+        lacking = still
+    position, offset, event, record = found[-1]
+    streamed = [
+        one["source"].get("ts_us") for _, _, one, _ in found
+        if one["op"] != "r" and one["source"].get("ts_us") is not None
+    ]  # fmt: skip
+    return {
+        "topic": record.topic,
+        "offset": offset,
+        "key": None if record.key is None else record.key.decode(),
+        "op": event["op"],
+        "position": position,
+        "before": event["before"],
+        "after": None if event["after"] is None else row,
+        "unchanged": lacking,
+        "records": len(found),
+        "oldest_us": min(streamed, default=None),
+    }
+
+
+def comparable(rows: Iterable[Row]) -> list[Row]:
+    """Rows of ``jobs.batch.folded.SCHEMA`` as ``model`` has them."""
+    found = []
+    for row in rows:
+        if row["op"] is None:
+            found.append({name: row[name] for name in ("topic", "offset", "op", "records")})
+            continue
+        found.append(
+            {
+                **{name: row[name] for name in ("topic", "offset", "key", "op", "records")},
+                "oldest_us": row["oldest_us"],
+                "position": (row["commit_lsn"], row["ordinal"]),
+                "before": _value(row["before"]),
+                "after": _value(row["after"]),
+                "unchanged": row["unchanged"] or [],
+            }
+        )
+    return found
+
+
+def _value(image: str | None) -> Any:
+    return None if image is None else json.loads(image)
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    """Sorted by the records that rows are of."""
+    return sorted(rows, key=lambda row: (row["topic"], row["offset"]))

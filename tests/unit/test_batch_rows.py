@@ -1,0 +1,57 @@
+"""Folded rows without Spark: filled images, and tables that are to be applied in steps."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from jobs.batch.folded import SCHEMA, oldest_us, steps
+from jobs.batch.images import Image, filled, images
+
+
+def rows(*found: dict[str, object]) -> pa.Table:
+    return pa.Table.from_pylist([{**dict.fromkeys(SCHEMA.names), **row} for row in found], SCHEMA)
+
+
+def test_text_of_values_is_not_written_anew() -> None:
+    last = Image('{"id":1,"a":"?","b":"?","n":1e+20}', ["a", "b"])
+    earlier = [Image('{"id":1,"a":"?","b":"\\u00e9"}', ["a"]), Image('{"id":1,"a":-0,"b":2}', ())]
+    image = filled(last, earlier)
+    assert image == Image('{"id":1,"a":-0,"b":"\\u00e9","n":1e+20}', [])
+
+
+def test_what_is_not_found_stays_listed() -> None:
+    last = Image('{"id":1,"a":"?","b":"?"}', ["a", "b"])
+    assert filled(last, [Image('{"id":1,"b":3}', ())]) == Image('{"id":1,"a":"?","b":3}', ["a"])
+    assert filled(last, [Image(None, ()), Image('{"id":1,"a":3}', ())]) == last
+
+
+@pytest.mark.parametrize("spaces", ["", " ", "\n\t"])
+def test_images_are_cut_out_of_any_json(spaces: str) -> None:
+    event = f'{{"op":"u",{spaces}"after"{spaces}:{spaces}{{"a": 1}}{spaces},"before":null}}'
+    assert images(event) == (None, '{"a": 1}')
+
+
+def test_a_batch_of_one_version_is_one_step() -> None:
+    table = rows({"topic": "t", "schema_id": "a", "unchanged": ["x"]})
+    assert steps(table) == [table]
+
+
+def test_versions_are_steps_in_the_order_of_their_positions() -> None:
+    table = rows(
+        {"topic": "t", "schema_id": "b", "commit_lsn": 9, "ordinal": 1, "unchanged": ["x"]},
+        {"topic": "t", "schema_id": "a", "commit_lsn": 2, "ordinal": 1},
+        {"topic": "u", "schema_id": "c", "commit_lsn": 12, "ordinal": 1},
+    )
+    found = [step.column("schema_id").to_pylist() for step in steps(table)]
+    assert found == [["a", "c"], ["b"]]
+
+
+def test_versions_without_values_left_out_are_one_step() -> None:
+    table = rows({"topic": "t", "schema_id": "b"}, {"topic": "t", "schema_id": "a"})
+    assert steps(table) == [table]
+
+
+def test_the_oldest_commit_is_that_of_any_row() -> None:
+    assert oldest_us(rows({"oldest_us": 7}, {"oldest_us": 3}, {})) == 3
+    assert oldest_us(rows({})) is None
