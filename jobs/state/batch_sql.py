@@ -33,12 +33,13 @@ class Traits(NamedTuple):
     """What a batch has of a mirror, which decides what its statement has to do.
 
     ``partial``: updates that leave out large values; ``deletes``; ``late``: snapshot rows, which
-    may stand behind what deleted them.
+    may stand behind what deleted them; ``repeats``: records of one key may be several.
     """
 
     partial: bool = False
     deletes: bool = False
     late: bool = False
+    repeats: bool = False
 
 
 @lru_cache(maxsize=512)
@@ -60,7 +61,7 @@ def images_sql(
     unkeyed = _unkeyed(table)
     keyed = f" and not ({unkeyed})" if unkeyed else ""
     parts = [
-        f"with typed as {_typed(table, shapes)}",
+        f"with typed as {_typed(table, shapes, traits.repeats)}",
         f"news as materialized ({_news(table, traits)})",
         f"was as (insert into {old} ({names}) select {held}, o_lsn, o_ordinal from news "
         f"where {stood} returning 1)",
@@ -81,14 +82,13 @@ def _with_parameters(text: str) -> str:
     return _PARAMETER.sub(r"%(\1)s", text.replace("%", "%%"))
 
 
-def _typed(table: MirrorTable, shapes: Sequence[Shape]) -> str:
+def _typed(table: MirrorTable, shapes: Sequence[Shape], repeats: bool) -> str:
     selects = [_typed_shape(table, shape, number) for number, shape in enumerate(shapes)]
     typed = " union all ".join(selects)
     numbers = _key_numbers(table)
-    if table.one_text_a_key and len({tuple(one[i] for i in numbers) for one in shapes}) == 1:
+    if table.one_text_a_key and not repeats:
         return f"({typed})"
-    # Two keys in events, one here: 1.0 became 1.00, or a key column has another name. The later
-    # one counts.
+    # Two keys in events may be one here: 1.0 became 1.00. The later record counts.
     keys = ", ".join(f"c{i}" for i in numbers)
     order = f"{keys}, commit_lsn desc, ordinal desc"
     keyed, without = "all_typed", ""

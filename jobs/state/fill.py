@@ -19,7 +19,7 @@ from psycopg import errors
 
 from cdc.config import Source
 from cdc.errors import RetryableError, SourceError
-from cdc.protocol.relation import Relation
+from cdc.protocol.relation import Relation, TypeInfo
 from cdc.source import postgres as source_postgres
 from cdc.source.catalog import select_rows, table_files
 from cdc.source.copying import copy_out
@@ -36,6 +36,9 @@ ATTEMPTS: Final = 5
 """Snapshots that are taken before DDL that comes each time is an error."""
 _BLOCK_BYTES: Final = 1 << 18
 _BLOCK_ROWS: Final = 10_000
+_BINARY: Final = frozenset(
+    ("int2", "int4", "int8", "oid", "float4", "float8", "numeric", "bool", "text", "varchar")
+) | {"bpchar", "name", "uuid", "date", "time", "timestamp", "timestamptz", "bytea", "json", "jsonb"}
 _TRANSACTION_TIMEOUT_SINCE: Final = 170000
 
 
@@ -201,22 +204,18 @@ class _Table:
 
 
 def is_binary(table: MirrorTable) -> bool:
-    """Whether both servers have the same binary forms of all columns: the built-in ones, and enums,
-    which are sent by their labels. Of other types it holds numbers of the source's catalog."""
-    for column in table.stored:
-        kind, element = column.type, column.type.element
-        if column.is_text:
-            return False
-        if kind.kind in ("base", "range", "multirange") and kind.schema == "pg_catalog":
-            continue
-        if kind.kind == "enum":
-            continue
-        if element is not None and kind.kind == "array" and element.schema == "pg_catalog":
-            continue
-        if kind.kind == "domain" and element is None and column.one_text:
-            continue
-        return False
-    return True
+    """Whether both servers have one binary form of all columns: common built-in types, and enums,
+    which are sent by their labels. Forms of others hold numbers of the source's catalog, or are not
+    read by PostgreSQL as it writes them (an empty tsquery)."""
+    return not any(column.is_text or not _is_binary(column.type) for column in table.stored)
+
+
+def _is_binary(type: TypeInfo) -> bool:
+    if type.kind == "enum":
+        return True
+    if type.element is not None:
+        return type.kind == "array" and type.element.kind == "base" and _is_binary(type.element)
+    return type.kind in ("base", "domain") and type.base in _BINARY
 
 
 def _not_unique(table: MirrorTable) -> SourceError:

@@ -41,6 +41,10 @@ join pg_catalog.pg_operator o on o.oid = a.amopopr
 join pg_catalog.pg_namespace n on n.oid = o.oprnamespace
 where c.opcdefault and c.opcintype = pg_catalog.to_regtype(%s) and n.nspname <> 'pg_catalog'
 """
+_RAGGED: Final = "events do not tell the dimensions of an array whose elements are arrays"
+_UNCOMPUTED: Final = (
+    "it is generated, not published, and the state database cannot compute its expression"
+)
 
 
 class Attribute(NamedTuple):
@@ -85,10 +89,12 @@ class MirrorCatalog:
             rows = source.execute(_ATTRIBUTES, (oid,)).fetchall()
         by_name = {column.name: column for column in shape.columns}
         infos = self._infos(source)
-        columns = []
+        columns, left_out = [], []
         for attribute in map(Attribute._make, rows):
             published = by_name.get(attribute.name)
-            if published is not None:
+            if published is not None and _is_ragged(published.type):
+                left_out.append((attribute.name, _RAGGED))
+            elif published is not None:
                 columns.append(self._column(attribute, published))
             elif attribute.generated:
                 columns.append(self._computed(attribute, infos[attribute.type_oid]))
@@ -100,6 +106,7 @@ class MirrorCatalog:
             tuple(columns),
             shape.key,
             self.is_partitioned(source, oid),
+            tuple(left_out),
         )
         _check(table)
         return self._computable(table)
@@ -146,7 +153,7 @@ class MirrorCatalog:
 
     def _computable(self, table: MirrorTable) -> MirrorTable:
         """Without generated columns that the state database cannot compute: their expressions call
-        a function of the user's own, say. A view that reads one is told that it is not there."""
+        a function of the user's own, say."""
         for column in (column for column in table.columns if column.generated):
             alone = replace(table, columns=(*table.stored, column))
             statement = create_sql(alone, "pg_temp.tried")
@@ -158,8 +165,14 @@ class MirrorCatalog:
                 raise
             except psycopg.Error:
                 columns = tuple(one for one in table.columns if one.name != column.name)
-                table = replace(table, columns=columns)
+                left_out = (*table.left_out, (column.name, _UNCOMPUTED))
+                table = replace(table, columns=columns, left_out=left_out)
         return table
+
+
+def _is_ragged(type: TypeInfo) -> bool:
+    """Whether it is an array of a domain over arrays: of ``[[1]]`` nothing says which is which."""
+    return type.element is not None and type.element.element is not None
 
 
 def _check(table: MirrorTable) -> None:

@@ -84,6 +84,8 @@ class MirrorTable:
     columns: tuple[MirrorColumn, ...]
     key: tuple[str, ...]
     partitioned: bool = False
+    left_out: tuple[tuple[str, str], ...] = ()
+    """Columns of the table that the mirror does not have, each with the reason."""
 
     @property
     def label(self) -> str:

@@ -80,8 +80,6 @@ class MirrorTypes:
             return self._column(one.base, typmod if typmod != -1 else one.typmod)
         if one.element:
             element = self.known.types[one.element]
-            if self.known.below(element.oid).element:  # a domain over an array is no dimension
-                return ColumnType(f"{type_name(element.schema, element.name)}[]")
             item = self._column(element.oid, typmod)
             return ColumnType(f"{item.sql}[]", item.is_text)
         if oid in self._text:

@@ -28,21 +28,22 @@ TOMBSTONE_LIFETIME_S: Final = 7 * 86_400
 
 _READ: Final = b"""
 select id, schema, name, oid, columns, key, schema_id, fill_lsn, truncated_lsn, truncated_ordinal,
-       state, coalesce(reason, ''), partitioned
+       state, coalesce(reason, ''), partitioned, left_out
 from headwater.mirrors order by id
 """
 _SAVE: Final = b"""
 insert into headwater.mirrors (schema, name, oid, relation, columns, key, schema_id, fill_lsn,
                                truncated_lsn, truncated_ordinal, filled_at, state, filled_rows,
-                               partitioned)
+                               partitioned, left_out)
 values (%(schema)s, %(name)s, %(oid)s, %(relation)s, %(columns)s, %(key)s, %(schema_id)s,
-        %(fill_lsn)s, null, null, now(), 'filled', %(rows)s, %(partitioned)s)
+        %(fill_lsn)s, null, null, now(), 'filled', %(rows)s, %(partitioned)s,
+        %(left_out)s)
 on conflict (schema, name) do update set
     oid = excluded.oid, relation = excluded.relation, columns = excluded.columns,
     key = excluded.key, schema_id = excluded.schema_id, fill_lsn = excluded.fill_lsn,
     truncated_lsn = null, truncated_ordinal = null, filled_at = excluded.filled_at,
     state = excluded.state, reason = null, filled_rows = excluded.filled_rows,
-    partitioned = excluded.partitioned
+    partitioned = excluded.partitioned, left_out = excluded.left_out
 returning id
 """
 _SIZES: Final = b"""
@@ -92,9 +93,16 @@ def read_mirrors(conn: Connection) -> Mapping[str, MirrorRecord]:
         rows = conn.execute(_READ).fetchall()
     found = {}
     for id_, schema, name, oid, columns, key, schema_id, fill, gone, gone_n, *rest in rows:
-        state, reason, partitioned = rest
+        state, reason, partitioned, left_out = rest
         table = MirrorTable(
-            schema, name, oid, schema_id, columns_from_json(columns), tuple(key), partitioned
+            schema,
+            name,
+            oid,
+            schema_id,
+            columns_from_json(columns),
+            tuple(key),
+            partitioned,
+            tuple((column, why) for column, why in left_out),
         )
         truncated = NOWHERE if gone is None else Position(gone, gone_n)
         found[table.label] = MirrorRecord(id_, table, fill or 0, truncated, state, reason)
@@ -114,7 +122,7 @@ def save_table(conn: Connection, mirror_id: int, table: MirrorTable) -> None:
     """Record the columns of a mirror that were changed, in the transaction that changed them."""
     conn.execute(
         b"update headwater.mirrors set columns = %(columns)s, key = %(key)s, "
-        b"schema_id = %(schema_id)s where id = %(id)s",
+        b"schema_id = %(schema_id)s, left_out = %(left_out)s where id = %(id)s",
         _parameters(table) | {"id": mirror_id},
     )
 
@@ -160,4 +168,5 @@ def _parameters(table: MirrorTable) -> dict[str, object]:
         "key": list(table.key),
         "schema_id": table.schema_id,
         "partitioned": table.partitioned,
+        "left_out": Jsonb(table.left_out),
     }

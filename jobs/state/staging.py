@@ -7,9 +7,11 @@ most tables nothing is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+import pyarrow as pa
 
 from cdc.errors import StateError
 from cdc.lsn import Position
@@ -21,15 +23,20 @@ from jobs.state.value_texts import Reader, rewritten
 CREATE, DELETE, SNAPSHOT, TRUNCATE, UPDATE = "c", "d", "r", "t", "u"
 _UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 _COPY: Final = f"copy {STAGED} ({STAGED_COLUMNS}) from stdin".encode()
+_FOLDED: Final = [
+    *("topic", "op", "commit_lsn", "ordinal", "schema_id", "before", "after", "unchanged", "key"),
+    *("partition", "offset"),
+]
 _TYPES: Final = ["int4", "int4", "int4", "text", "int8", "int8", "int4[]", "text"]
 
 
 class Record(NamedTuple):
-    """The last change of a key in a batch. ``table`` is ``schema.table``.
+    """The last change of a key in a batch, under each table version. ``table`` is
+    ``schema.table``.
 
     ``image`` is the JSON of ``after``, of ``before`` for a delete, None for TRUNCATE. ``unchanged``
     names the columns, as the event calls them, whose values the batch does not have. ``record`` is
-    ``topic-partition-offset``.
+    ``topic-partition-offset``. Records without a ``key`` are not folded.
     """
 
     table: str
@@ -40,7 +47,7 @@ class Record(NamedTuple):
     image: str | None
     unchanged: Sequence[str]
     record: str
-    key: str | None = None
+    key: str | None
 
 
 class Fault(NamedTuple):
@@ -82,6 +89,19 @@ class Staged:
         return max(self.truncated, self.mirror.truncated)
 
 
+def folded_records(table: pa.Table, tables: Mapping[str, str]) -> Iterator[Record]:
+    """The records of a folded batch (``jobs.batch.folded.SCHEMA``); ``tables`` has the
+    ``schema.table`` of each topic. What is no event, and what is of another topic, is left out."""
+    columns = [table.column(name).to_pylist() for name in _FOLDED]
+    for topic, op, lsn, ordinal, version, before, after, unchanged, key, *at in zip(
+        *columns, strict=True
+    ):
+        if op is not None and (label := tables.get(topic)) is not None:
+            image = before if op == DELETE else after
+            record = f"{topic}-{at[0]}-{at[1]}"
+            yield Record(label, op, lsn, ordinal, version, image, unchanged or (), record, key)
+
+
 def stage(
     conn: Connection, mirrors: Mapping[str, Mirror], records: Iterable[Record]
 ) -> list[Staged]:
@@ -121,7 +141,7 @@ class _Rows:
     def __init__(self, staged: Staged) -> None:
         self._staged = staged
         self._versions: dict[str, _Version] = {}
-        self._partial = self._deletes = self._late = False
+        self._partial = self._deletes = self._late = self._keyless = False
 
     def row(self, number: int, record: Record) -> tuple[object, ...] | None:
         """None for what is not staged: below the fill, a TRUNCATE, or a fault."""
@@ -148,6 +168,7 @@ class _Rows:
             self._partial |= unchanged is not None
         self._deletes |= op == DELETE
         self._late |= op == SNAPSHOT
+        self._keyless |= record.key is None
         staged.records[number] = record
         return (
             number,
@@ -161,7 +182,8 @@ class _Rows:
         )
 
     def done(self) -> Staged:
-        self._staged.traits = Traits(self._partial, self._deletes, self._late)
+        repeats = self._keyless or len(self._versions) > 1
+        self._staged.traits = Traits(self._partial, self._deletes, self._late, repeats)
         return self._staged
 
     def _version(self, schema_id: str) -> _Version:
