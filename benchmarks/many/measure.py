@@ -28,7 +28,7 @@ from demo.processes import Process, tail
 SECONDS: Final = 120
 WARM_UP_S: Final = 60
 """Not counted: a JVM compiles what it does again and again."""
-_DRAIN_S: Final = 30.0
+_DRAIN_S: Final = 60.0
 """So long after the time that is measured its last probes are waited for, under the same load."""
 _PROBES_PER_S: Final = 2.0
 _PROBE_SHARE: Final = 1 / 6
