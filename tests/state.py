@@ -17,13 +17,20 @@ from stack.guardian import Guardian
 
 SHOP = Identity("shop", "7301", "shop")
 
-# Keeps the state database of a folder until it is killed or its input ends.
+# Keeps the state database of a folder until it is killed or its input ends. It has a child that
+# was forked from it.
 KEEPER = """
+import os
+import signal
 import sys
 from pathlib import Path
 from tests.state import SHOP, state_config
 from jobs.state.server import state_server
-with state_server(state_config(Path(sys.argv[1])), SHOP):
+with state_server(state_config(Path(sys.argv[1]), state_dsn=sys.argv[2]), SHOP):
+    if os.fork() == 0:  # as a worker of Spark or of a snapshot, which may outlive us
+        os.close(1)
+        signal.alarm(60)
+        signal.pause()
     print("kept", flush=True)
     sys.stdin.read()
 """
@@ -52,10 +59,10 @@ def open_folder(guardian: Guardian) -> Iterator[Path]:
         yield Path(folder)
 
 
-def keeper(folder: Path) -> subprocess.Popen[str]:
+def keeper(folder: Path, state_dsn: str = "") -> subprocess.Popen[str]:
     """Another process that keeps the state database of ``folder``; returns once it does."""
     child = subprocess.Popen(
-        [sys.executable, "-c", KEEPER, str(folder)],
+        [sys.executable, "-c", KEEPER, str(folder), state_dsn],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

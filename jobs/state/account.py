@@ -22,10 +22,13 @@ class Account:
     gid: int
 
 
-def server_account() -> Account | None:
-    """``nobody`` if we are root, else ``None``: ourselves."""
+def server_account(data: Path | None = None) -> Account | None:
+    """``None`` for ourselves. If we are root it is who owns the files that are there, which an
+    ordinary user may have made; ``nobody`` while there are none."""
     if os.geteuid() != 0:
         return None
+    if data is not None and data.exists() and (owner := data.stat()).st_uid != 0:
+        return Account(owner.st_uid, owner.st_gid)
     entry = pwd.getpwnam("nobody")
     return Account(entry.pw_uid, entry.pw_gid)
 

@@ -18,6 +18,7 @@ from typing import Final
 
 from cdc.errors import StateError
 from jobs.state.connection import Connection, translated
+from jobs.state.inheritance import close_in_children
 
 BUSY_S: Final = 5.0
 """How long a process that is just ending is waited for."""
@@ -48,6 +49,7 @@ def directory_lock(home: Path, wait_s: float = BUSY_S) -> Iterator[None]:
         raise StateError(
             f"{home}: {error.strerror}", "give this user the right to write there"
         ) from error
+    close_in_children(file)
     with file:
         deadline = time.monotonic() + wait_s
         while not _taken(file.fileno()):

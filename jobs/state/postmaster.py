@@ -13,15 +13,15 @@ import os
 import signal
 import subprocess
 import time
-import weakref
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cdc.errors import RetryableError, StateError
 from jobs.state.account import Account, as_account
 from jobs.state.binaries import Binaries
 from jobs.state.data_directory import server_environ, start_error
+from jobs.state.inheritance import close_in_children
 from jobs.state.place import Place
 
 _SHELL: Final = """
@@ -44,18 +44,6 @@ _STOP_S: Final = 60.0
 _LOG_BYTES: Final = 1 << 20
 _READY: Final = "ready"
 _STATUS_LINE: Final = 7
-
-_pipes: weakref.WeakSet[IO[bytes]] = weakref.WeakSet()
-
-
-def _close_pipes() -> None:
-    """A forked child that lives on would keep the server from learning of our end."""
-    for pipe in list(_pipes):
-        with suppress(OSError):
-            pipe.close()
-
-
-os.register_at_fork(after_in_child=_close_pipes)
 
 
 class Running(NamedTuple):
@@ -82,7 +70,6 @@ class Postmaster:
         assert pipe is not None
         with suppress(OSError):
             pipe.close()
-        _pipes.discard(pipe)
         try:
             self._shell.wait(_STOP_S)
         except subprocess.TimeoutExpired:
@@ -111,7 +98,7 @@ def start(place: Place, binaries: Binaries, account: Account | None) -> Postmast
             **as_account(account),
         )
     assert shell.stdin is not None
-    _pipes.add(shell.stdin)
+    close_in_children(shell.stdin)
     postmaster = Postmaster(place, shell)
     try:
         _wait_ready(place, shell, size)

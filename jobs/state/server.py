@@ -18,6 +18,7 @@ from jobs.state.binaries import Binaries, find_binaries, reachable
 from jobs.state.connection import Connection, connect, translated
 from jobs.state.data_directory import data_major, initialise, write_configuration
 from jobs.state.identity import Identity, claim
+from jobs.state.inheritance import close_in_children
 from jobs.state.lock import BUSY_S, application_name, directory_lock, hold_database
 from jobs.state.migration import migrate
 from jobs.state.place import Place, home_of, prepare_place, recorded_place, release_place
@@ -70,6 +71,7 @@ class StateServer:
             except psycopg.Error:
                 self._lock.close()
         self._lock = self.connect(autocommit=True, name=application_name())
+        close_in_children(self._lock)
         hold_database(self._lock)
 
     def close(self) -> None:
@@ -99,7 +101,9 @@ def state_server(
         return
     home = home_of(config.apply.state, config.source.name)
     with directory_lock(home, busy_s):
-        embedded = _Embedded(prepare_place(home, server_account()))
+        known = recorded_place(home)
+        account = server_account(known.data if known else None)
+        embedded = _Embedded(prepare_place(home, account), account)
         embedded.start()
         try:
             lock = _session(embedded.place.dsn)
@@ -138,9 +142,9 @@ def delete_state(config: Config) -> None:
 class _Embedded:
     """The server of ours over its restarts."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, account: Account | None) -> None:
         self.place = place
-        self._account: Account | None = server_account()
+        self._account = account
         self._postmaster: Postmaster | None = None
         self._one_at_a_time = threading.Lock()
 
@@ -202,7 +206,9 @@ def _opened(
 
 
 def _session(dsn: str) -> Connection:
-    return connect(dsn, autocommit=True, application_name=application_name())
+    conn = connect(dsn, autocommit=True, application_name=application_name())
+    close_in_children(conn)
+    return conn
 
 
 def _patiently(dsn: str, retry_s: float, on_wait: OnWait) -> Connection:

@@ -20,10 +20,11 @@ from jobs.state.migration import pending
 from jobs.state.server import running_dsn, state_server
 from migrations.runner import migrate as migrate_source
 from stack import servers
+from stack.guardian import Guardian
 from stack.ports import free_port
 from stack.postgres import Postgres
 from tests.proxy import Proxy
-from tests.state import SHOP, state_config
+from tests.state import SHOP, keeper, state_config
 
 END_KEEPERS = (
     "select pg_terminate_backend(pid) from pg_stat_activity"
@@ -71,6 +72,18 @@ def test_two_processes_never_keep_the_same_database(config: Config) -> None:
         said = refused(config)
     assert "in use by headwater apply, pid " in said
     assert "stop it, or wait until it is done" in said
+
+
+def test_a_child_that_outlives_its_keeper_does_not_hold_the_lock(
+    config: Config, tmp_path: Path, guardian: Guardian
+) -> None:
+    child = keeper(tmp_path, config.apply.state_dsn)
+    guardian.end(child.pid)
+    assert f"in use by headwater apply, pid {child.pid}" in refused(config)
+    child.kill()
+    child.wait()
+    with state_server(config, SHOP) as server:
+        server.hold()
 
 
 def test_the_lock_is_taken_again_when_its_session_was_lost(config: Config) -> None:

@@ -177,6 +177,16 @@ def test_a_killed_server_is_started_again(config: Config) -> None:
         server.hold()
 
 
+def test_it_runs_as_whoever_owns_its_files(config: Config) -> None:
+    """An ordinary user's are not taken over by root."""
+    owner = 1 if os.geteuid() == 0 else os.geteuid()  # daemon
+    if owner == 1:
+        subprocess.run(["chown", "-R", "1", place_of(config).data], check=True)
+    remember(config, "a")
+    with state_server(config, SHOP):
+        assert Path(f"/proc/{postmaster(config)}").stat().st_uid == owner
+
+
 def test_a_stale_pid_file_of_another_process_is_no_server(config: Config) -> None:
     remember(config, "a")
     pid_file = place_of(config).data / "postmaster.pid"
