@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -59,7 +60,13 @@ def apply(
     forget(view_directory(config.apply.state, config.source.name, name) for name in names)
     with spark_session(config) as spark:
         stopping = told_to_stop()  # after Spark, which takes SIGINT for itself
-        failed = apply_views(spark, config, names, stopping, available_now)
+        if config.apply.engine == "database":
+            from jobs.run.process import keep_views
+
+            reload = partial(configured_for, ctx, master)
+            failed = keep_views(spark, config, views or [], reload, stopping, available_now)
+        else:
+            failed = apply_views(spark, config, names, stopping, available_now)
     for fault in dict.fromkeys(str(error) for error in failed.values()):
         print_error(fault)  # once, though it ended several views
     if not json_lines and len(failed) < len(names):

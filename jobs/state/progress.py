@@ -48,7 +48,7 @@ def stream_offsets(conn: Connection) -> Offsets:
     """Where the stream goes on: the next offset of each partition of the mirrored tables."""
     found: dict[str, dict[int, int]] = {}
     query = b"select topic, partition, next_offset from headwater.stream"
-    for topic, partition, offset in conn.execute(query):
+    for topic, partition, offset in conn.execute(query, prepare=True):
         found.setdefault(topic, {})[partition] = offset
     return found
 
@@ -77,8 +77,8 @@ def begin_batch(conn: Connection, begin: Offsets, end: Offsets) -> Progress | No
 
 def end_batch(
     conn: Connection, held: Progress, end: Offsets, lsn: int, committed_us: int | None
-) -> Progress:
-    """Write how far the mirrors are now, in the transaction that changed them."""
+) -> tuple[Progress, Offsets]:
+    """Write how far the mirrors are now, in the transaction that changed them; all offsets."""
     topics, partitions, offsets = _columns(end)
     conn.execute(
         b"insert into headwater.stream (topic, partition, next_offset) "
@@ -97,7 +97,8 @@ def end_batch(
     ).fetchone()
     assert row is not None, "the migrations write it"
     assert row[0] == held.batch + 1, "progress is locked"
-    return _remember(conn, Progress(*row))
+    progress = Progress(*row)
+    return progress, _remember(conn, progress)
 
 
 def advance(conn: Connection, lsn: int = 0) -> Progress:
@@ -109,7 +110,9 @@ def advance(conn: Connection, lsn: int = 0) -> Progress:
         (lsn,),
     ).fetchone()
     assert row is not None, "the migrations write it"
-    return _remember(conn, Progress(*row))
+    progress = Progress(*row)
+    _remember(conn, progress)
+    return progress
 
 
 def add_partitions(conn: Connection, begin: Offsets) -> None:
@@ -141,12 +144,14 @@ def forget_batches(conn: Connection, reached: int) -> None:
     conn.execute(query, (reached - KEPT_BATCHES,))
 
 
-def _remember(conn: Connection, progress: Progress) -> Progress:
+def _remember(conn: Connection, progress: Progress) -> Offsets:
+    offsets = stream_offsets(conn)
     conn.execute(
         b"insert into headwater.batches (batch, lsn, total, offsets) values (%s, %s, %s, %s)",
-        (progress.batch, progress.lsn, progress.total, Jsonb(stream_offsets(conn))),
+        (progress.batch, progress.lsn, progress.total, Jsonb(offsets)),
+        prepare=True,
     )
-    return progress
+    return offsets
 
 
 def _columns(offsets: Offsets) -> tuple[list[str], list[int], list[int]]:

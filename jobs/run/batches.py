@@ -1,0 +1,166 @@
+"""Micro-batches of the stream, applied to the state database: mirrors, dirty keys, progress.
+
+A batch is one transaction. What it leaves undone after a crash was never begun, and Spark gives it
+again; what it has done is known by the offsets that it wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.kafka.broker import Offsets
+from cdc.lsn import Position
+from jobs.batch.folded import count, steps
+from jobs.state.connection import Connection, translated
+from jobs.state.faulty_records import FaultyKeys
+from jobs.state.kept_view import KeptView
+from jobs.state.key_marker import KeyMarker
+from jobs.state.mirror_batch import Images, images, prepare_images, write
+from jobs.state.mirror_table import image_tables
+from jobs.state.progress import Progress, begin_batch, end_batch
+from jobs.state.staging import DELETE, Fault, Mirror, Record, Staged, stage
+
+_COLUMNS: Final = [
+    *("topic", "partition", "offset", "key", "op", "commit_lsn", "ordinal", "schema_id"),
+    *("before", "after", "unchanged", "cause"),
+]
+
+
+class Applied(NamedTuple):
+    """A batch that the mirrors have now. ``offsets`` say where the whole stream is, ``views`` are
+    the ids of those that have something to do since, ``faults`` were not applied, ``committed_us``
+    are the commit times of its changes, in microseconds since 1970."""
+
+    progress: Progress
+    offsets: Offsets
+    views: set[int]
+    records: int
+    faults: Sequence[Fault]
+    committed_us: Sequence[int]
+
+
+class Batches:
+    """Applies batches in a session of its own. Use from one thread at a time.
+
+    Mirrors and views are given with ``know``.
+    """
+
+    def __init__(self, connect: Callable[[], Connection], faulty_at_most: int) -> None:
+        self._connect, self._at_most = connect, faulty_at_most
+        self._topics: Mapping[str, str] = {}
+        self._mirrors: dict[str, Mirror] = {}
+        self._views: Sequence[KeptView] = ()
+        self._conn: Connection | None = None
+        self._marker: KeyMarker | None = None
+        self._faulty: FaultyKeys | None = None
+
+    def know(
+        self, mirrors: Mapping[str, Mirror], topics: Mapping[str, str], views: Sequence[KeptView]
+    ) -> None:
+        """The mirrors by ``schema.table``, the table of each topic, and the views over them, from
+        the next batch on."""
+        self._mirrors, self._topics, self._views = dict(mirrors), topics, tuple(views)
+        self._marker = None
+
+    def apply(self, begin: Offsets, end: Offsets, records: pa.Table) -> Applied | None:
+        """Apply what stands between two offsets; None if that was done before.
+
+        Raises ``RetryableError`` while the state database is away.
+        """
+        conn, marker, faulty = self._session()
+        try:
+            truncated: dict[str, Position] = {}
+            with translated("applying a batch"), conn.transaction():
+                applied = self._apply(conn, marker, faulty, begin, end, records, truncated)
+            for label, at in truncated.items():
+                self._mirrors[label] = replace(self._mirrors[label], truncated=at)
+            return applied
+        except BaseException:
+            self._faulty = None  # what it knows may have been rolled back
+            raise
+
+    def close(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+
+    def _apply(
+        self,
+        conn: Connection,
+        marker: KeyMarker,
+        faulty: FaultyKeys,
+        begin: Offsets,
+        end: Offsets,
+        records: pa.Table,
+        truncated: dict[str, Position],
+    ) -> Applied | None:
+        held = begin_batch(conn, begin, end)
+        if held is None:
+            return None
+        faults: list[Fault] = []
+        applied: list[Record] = []
+        views: set[int] = set()
+        for step in steps(records):
+            found = faulty.split(self._records(step, faults), faults)
+            staged = stage(conn, self._mirrors, found)
+            made, touched = self._change(conn, marker, staged, held.batch + 1)
+            views |= touched
+            faults += [fault for one in made for fault in one.faults]
+            truncated |= {m.mirror.table.label: m.truncated for m in made if m.truncated}
+            applied += [record for one in staged for record in one.records.values()]
+        ids = {label: mirror.id for label, mirror in self._mirrors.items()}
+        faulty.settle(ids, applied, faults, self._at_most)
+        committed = _integers(records, "committed_us")
+        lsn = max(_integers(records, "commit_lsn"), default=0)
+        newest = max(committed, default=None)
+        progress, offsets = end_batch(conn, held, end, lsn, newest)
+        return Applied(progress, offsets, views, count(records), faults, committed)
+
+    @staticmethod
+    def _change(
+        conn: Connection, marker: KeyMarker, staged: Sequence[Staged], batch: int
+    ) -> tuple[list[Images], set[int]]:
+        """Change the mirrors; what was changed, and the views that have something to do since."""
+        made = images(conn, staged)
+        tables = frozenset(one.mirror.table.label for one in made if one.old or one.new)
+        views = marker.before(conn, tables, batch)
+        write(conn, made)
+        views |= marker.after(conn, tables, batch)
+        return made, views
+
+    def _session(self) -> tuple[Connection, KeyMarker, FaultyKeys]:
+        if self._conn is None or self._conn.closed:
+            self._conn = self._connect()
+            self._marker = self._faulty = None
+        if self._marker is None:
+            for mirror in self._mirrors.values():
+                prepare_images(self._conn, mirror)
+            relations = {label: image_tables(mirror.id) for label, mirror in self._mirrors.items()}
+            self._marker = KeyMarker(self._views, relations)
+        if self._faulty is None:
+            self._faulty = FaultyKeys(self._conn)
+        return self._conn, self._marker, self._faulty
+
+    def _records(self, records: pa.Table, faults: list[Fault]) -> Iterator[Record]:
+        """The records of mirrored tables; ``faults`` gets those that are no events of ours."""
+        for batch in records.select(_COLUMNS).to_batches():
+            columns: list[list[Any]] = [column.to_pylist() for column in batch.columns]
+            for topic, part, at, key, op, lsn, n, schema, before, after, left, cause in zip(
+                *columns, strict=True
+            ):
+                image = before if op == DELETE else after
+                id_ = f"{topic}-{part}-{at}"
+                table = self._topics[topic]
+                record = Record(table, op, lsn or 0, n or 0, schema, image, left or (), id_, key)
+                if op is None:
+                    faults.append(Fault(record, cause))
+                else:
+                    yield record
+
+
+def _integers(records: pa.Table, name: str) -> list[int]:
+    return list(pc.drop_null(records.column(name)).to_pylist())

@@ -1,0 +1,127 @@
+"""A generation of a view, built from the mirrors beside what readers see.
+
+Its dirty keys are collected from the batch on that makes its tables here, so nothing is missed
+between the load, which sees the mirrors at one later moment, and the stream. Then its place in the
+store is loaded, its keeper brings it up to date, and the store shows it, from one moment to the
+next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql.types import StructType
+
+from cdc.config import Config, View
+from cdc.source.types import load_types
+from jobs.sinks.rows import Rows
+from jobs.state.connection import Connection, translated
+from jobs.state.kept_view import KeptView, Relation, make_tables, read_key
+from jobs.state.progress import read_progress
+from jobs.state.rows_query import KEY, ROW, load_sql, remember_sql
+from jobs.state.store_rows import RowForm, form_of_store
+from jobs.state.view_columns import ViewColumn, described, spark_columns
+from jobs.state.view_record import ViewRecord, add_view, note_loaded
+from views.maintain.plan import ViewPlan
+
+_LOAD_ROWS: Final = 20_000
+
+
+LoadedStore = Callable[[Iterable[Rows], StructType, tuple[str, ...]], None]
+"""Makes a place in a store and fills it with rows; readers see nothing of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A view as the configuration declares it now."""
+
+    name: str
+    view: View
+    config: Config
+
+    @property
+    def store_kind(self) -> str:
+        return self.config.store(self.view.store).kind
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One generation of a view, ready to be kept."""
+
+    record: ViewRecord
+    kept: KeptView
+    columns: tuple[ViewColumn, ...]
+    form: RowForm
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        return self.kept.plan.key
+
+
+def opened(
+    conn: Connection, record: ViewRecord, declared: Declared, plan: ViewPlan, relation: Relation
+) -> Generation:
+    """A generation whose tables are there."""
+    with translated(f"opening view {record.name}"):
+        key = read_key(conn, record.id, plan)
+        kept = KeptView(record.id, record.name, record.generation, plan, key, relation)
+        columns = described(conn, plan.whole(relation), load_types(conn))
+    store = declared.config.store(record.store)
+    form = form_of_store(store, columns, plan.key, declared.view)
+    return Generation(record, kept, columns, form)
+
+
+def begin(
+    conn: Connection, declared: Declared, number: int, plan: ViewPlan, relation: Relation
+) -> ViewRecord:
+    """Note a new generation, and make its tables and the indexes that it needs, in one transaction:
+    no batch runs meanwhile."""
+    view = declared.view
+    with translated(f"beginning view {declared.name}"), conn.transaction():
+        record = add_view(conn, declared.name, number, view.sql, view.key, view.store)
+        make_tables(conn, record.id, plan, relation)
+    return record
+
+
+def load(
+    conn: Connection,
+    generation: Generation,
+    store: LoadedStore,
+    told: Callable[[int], None] = lambda _: None,
+) -> int:
+    """Fill its place in the store from the mirrors as they are now; how many rows.
+
+    What the store was given is remembered, so that later only what differs is written.
+    """
+    record, kept = generation.record, generation.kept
+    rows = _LoadedRows(conn, generation, told)
+    with translated(f"loading view {record.name}"), conn.transaction():
+        conn.execute(b"set transaction isolation level repeatable read")
+        store(rows, spark_columns(generation.columns), generation.key)
+        for statement in remember_sql(kept):
+            conn.execute(statement.encode())
+        note_loaded(conn, record.id)
+    return rows.count
+
+
+class _LoadedRows:
+    """The rows of a view, read by a cursor, in the form of its store; once."""
+
+    def __init__(
+        self, conn: Connection, generation: Generation, told: Callable[[int], None]
+    ) -> None:
+        self._conn, self._generation, self._told = conn, generation, told
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Rows]:
+        kept, form = self._generation.kept, self._generation.form
+        position = read_progress(self._conn).position
+        behind = 1 + len(kept.key)
+        with self._conn.cursor(name="headwater_load") as cursor:
+            cursor.execute(load_sql(kept, form.expressions(ROW, KEY)).encode())
+            while found := cursor.fetchmany(_LOAD_ROWS):
+                yield form.rows([row[behind:] for row in found], position)
+                self.count += len(found)
+                self._told(self.count)

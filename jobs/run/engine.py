@@ -1,0 +1,207 @@
+"""One process that keeps views: its stream, its mirrors, and the views, which come and go.
+
+The thread that runs it takes up views that are declared, lets go of those that are not any more,
+obeys commands, and starts the stream anew when its topics change. Batches are applied on the
+stream's thread, rows are written on one thread for each store, and a view is built on a thread of
+its own, so that none waits for another.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Final, Protocol
+
+import structlog
+
+from cdc.errors import HeadwaterError, RetryableError
+from cdc.kafka.broker import Offsets
+from jobs.run.batches import Batches
+from jobs.run.kept_views import KeptViews
+from jobs.run.mirrored_tables import MirroredTables
+from jobs.run.parts import Parts
+from jobs.run.reach import Reach
+from jobs.run.stream import StreamBatch
+from jobs.state.connection import Connection
+from jobs.state.progress import forget_batches, offsets_of, read_progress, stream_offsets
+
+_POLL_S: Final = 0.05
+_COMMIT_S: Final = 0.25
+_LOOK_S: Final = 1.0
+_UPKEEP_S: Final = 60.0
+_AGAIN_S: Final = 1.0
+
+log = structlog.get_logger("apply")
+
+
+class OpenStream(Protocol):
+    """``jobs.run.stream.Stream``."""
+
+    def start(self, begin: Offsets) -> None: ...
+
+    def error(self) -> HeadwaterError | None: ...
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Engine:
+    """Keeps views until it is told to stop. Owns the stream, and a session with the state.
+
+    ``open_stream`` makes it of what applies its batches.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        open_stream: Callable[[Callable[[StreamBatch], None]], OpenStream],
+        stopping: threading.Event,
+    ) -> None:
+        self._parts, self._stopping = parts, stopping
+        self._conn = self._connect()
+        self._lock = threading.RLock()
+        self._batches = Batches(self._connect, parts.config.apply.dlq_limit)
+        self._reach = Reach(parts.broker, self._older)
+        self._tables = MirroredTables(parts.config, parts.broker)
+        self._joined = threading.Event()
+        self._views = KeptViews(parts, self._tables, self._reach, self.changing, self._joined.set)
+        self._stream = open_stream(self.apply)
+        self._last = read_progress(self._conn).batch
+        self._streams = False
+        self._due: dict[str, float] = {}
+
+    def run(self, available_now: bool = False) -> dict[str, HeadwaterError]:
+        """Keep views until it is told to stop, or, if ``available_now``, until they hold what
+        Kafka held when they were built; why those stopped that could not go on."""
+        self._joined.set()
+        target: Offsets | None = None
+        try:
+            while not self._stopping.wait(_POLL_S):
+                self._conduct()
+                if available_now and self._views.settled() and not self._joined.is_set():
+                    target = self._ends() if target is None else target
+                    if self._holds(target):
+                        break
+        finally:
+            self._close()
+        return self._views.errors()
+
+    def apply(self, batch: StreamBatch) -> None:
+        """Apply a batch of the stream; on its thread."""
+        self._parts.server.hold()
+        with self._lock:
+            applied = self._batches.apply(batch.begin, batch.end, batch.rows)
+            if applied is None:
+                return
+            self._last = applied.progress.batch
+        self._reach.batch(self._last, applied.offsets)
+        for fault in applied.faults:
+            log.error("record_not_applied", record=fault.record.record, cause=fault.cause)
+        self._views.batch(applied)
+
+    @contextmanager
+    def changing(self) -> Iterator[Connection]:
+        """No batch is applied herein; the next one knows the mirrors and views that there are
+        then."""
+        with self._lock, closing(self._connect()) as conn:
+            yield conn
+            mirrors = self._tables.for_batches(conn)
+            topics = {self._tables.topic(label): label for label in mirrors}
+            self._batches.know(mirrors, topics, self._views.kept())
+
+    def _conduct(self) -> None:
+        """What is to be done from time to time, each as often as it needs."""
+        for name, every_s, do in (
+            ("views", _LOOK_S, self._look),
+            ("stream", _POLL_S, self._keep_stream),
+            ("commit", _COMMIT_S, self._commit),
+            ("upkeep", _UPKEEP_S, lambda: forget_batches(self._conn, self._reach.lowest())),
+        ):
+            now = time.monotonic()
+            if self._due.get(name, 0.0) > now:
+                continue
+            self._due[name] = now + every_s
+            try:
+                do()
+            except RetryableError as error:
+                log.warning("tried_again", what=name, error=str(error))
+                self._due[name] = time.monotonic() + max(every_s, _AGAIN_S)
+                if self._conn.closed or self._conn.broken:
+                    self._conn.close()
+                    self._conn = self._connect()
+
+    def _keep_stream(self) -> None:
+        """Start the stream where the state database is, if it does not run over its topics."""
+        if (error := self._stream.error()) is not None and self._streams:
+            if not isinstance(error, RetryableError):
+                raise error
+            log.warning("stream_interrupted", error=str(error))
+            self._joined.set()
+        if not self._joined.is_set():
+            return
+        if self._streams:
+            self._stream.stop()
+            self._streams = False
+        self._joined.clear()
+        with self.changing() as conn:
+            offsets = stream_offsets(conn)
+            self._last = read_progress(conn).batch
+        self._reach.batch(self._last, offsets)
+        if offsets:
+            try:
+                self._stream.start(offsets)
+            except RetryableError:
+                self._joined.set()
+                raise
+            self._streams = True
+            log.info("stream_started", topics=len(offsets))
+
+    def _look(self) -> None:
+        """Take up what is declared, and what other commands have made dirty."""
+        self._views.follow(self._conn)
+        with self._lock:
+            if (batch := read_progress(self._conn).batch) == self._last:
+                return
+            self._last = batch
+            self._reach.batch(batch, stream_offsets(self._conn))
+        self._views.wake()
+
+    def _commit(self) -> None:
+        self._views.caught_up(self._last)
+        self._reach.commit()
+
+    def _ends(self) -> Offsets:
+        """Where the topics of the stream end now."""
+        return self._parts.broker.end_offsets(sorted(stream_offsets(self._conn)))
+
+    def _holds(self, target: Offsets) -> bool:
+        """Whether the mirrors have what is below these offsets, and the views what they have."""
+        held = stream_offsets(self._conn)
+        there = all(
+            held.get(topic, {}).get(partition, 0) >= at
+            for topic, of_topic in target.items()
+            for partition, at in of_topic.items()
+        )
+        return there and self._views.have_reached(read_progress(self._conn).batch)
+
+    def _close(self) -> None:
+        if self._streams:
+            self._stream.stop()
+        self._stream.close()
+        self._views.close()
+        try:
+            self._reach.commit()
+        except HeadwaterError as error:
+            log.warning("offsets_not_committed", error=str(error))
+        self._batches.close()
+        self._conn.close()
+
+    def _older(self, batches: Sequence[int]) -> dict[int, Offsets]:
+        with closing(self._connect()) as conn:
+            return offsets_of(conn, batches)
+
+    def _connect(self) -> Connection:
+        return self._parts.server.connect(autocommit=True)

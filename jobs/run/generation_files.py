@@ -1,0 +1,108 @@
+"""The generations of one view as other commands see them, while a process keeps and builds it.
+
+A switch is noted before the store is told and after, so whoever finds it half done asks the store
+(``jobs.generations``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+
+from cdc.config import Config, View
+from jobs.generations import Generation, Generations, read_generations, write_generations
+from jobs.run.parts import Parts
+from jobs.sinks.generations import Generations as StoredGenerations
+from jobs.sinks.generations import open_generations
+from jobs.standing import settle
+from jobs.state.view_record import ViewRecord
+from jobs.view_state import Declaration
+
+_DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationFiles:
+    """Of one view. ``clock`` is in seconds since 1970."""
+
+    parts: Parts
+    name: str
+    clock: Callable[[], float] = time.time
+
+    @property
+    def config(self) -> Config:
+        return self.parts.config
+
+    def read(self) -> Generations:
+        """As they are; a switch that a killed process left half done is ended first."""
+        found = read_generations(self.parts.directory(self.name))
+        if found.switching is None:
+            return found
+        return settle(self.parts.spark, self.config, self.name, found)
+
+    def begin(self, view: View, tables: tuple[str, ...]) -> int:
+        """Note a generation that is to be built; its number, above all that are known here and the
+        one that the store shows."""
+        found = self.read()
+        if (left := found.building) is not None:
+            found = self.drop(left.number)
+        wanted = declaration(view, tables)
+        with closing(self.stored(view.store)) as stored:
+            live = stored.live()
+        begun = found.noted(wanted, {}, self.clock(), live.number if live else 0).building
+        assert begun is not None, "it was just noted"
+        self._write(found.noted(wanted, {}, self.clock(), live.number if live else 0))
+        return begun.number
+
+    def loaded(self, number: int, rows: int) -> None:
+        """The store holds its load."""
+        self._write(self.read().changed(number, phase="loaded", rows=rows))
+
+    def switch(self, number: int) -> Generations:
+        """Let readers see a generation from now on, new or kept."""
+        found = self.read()
+        target, live, mark = found.of[number], found.live, ""
+        if live is not None:
+            with closing(self.stored(live.declared.store)) as stored:
+                shown = stored.live()
+            mark = shown.mark if shown else ""
+        found = self._write(found.intending(number, mark))
+        with closing(self.stored(target.declared.store)) as stored:
+            stored.switch(number, target.mark)
+        return self._write(found.switched(self.clock()))
+
+    def drop(self, number: int) -> Generations:
+        """Remove a generation from its store, and from what is known."""
+        found = self._write(self.read().changed(number, phase="leaving"))
+        with closing(self.stored(found.of[number].declared.store)) as stored:
+            stored.drop(number)
+        return self._write(self.read().without(number))
+
+    def expired(self) -> list[Generation]:
+        """Those that are kept no longer."""
+        apply = self.config.apply
+        return self.read().expired(apply.keep_generations, apply.keep_days * _DAY_S, self.clock())
+
+    def stored(self, store: str) -> StoredGenerations:
+        """The view's generations in a store."""
+        view = self.config.views.get(self.name)
+        retry_s = self.config.apply.retry_s
+        return open_generations(
+            self.config.store(store), self.name, self.parts.spark, retry_s, view
+        )
+
+    def _write(self, generations: Generations) -> Generations:
+        write_generations(self.parts.directory(self.name), generations)
+        return generations
+
+
+def declaration(view: View, tables: tuple[str, ...]) -> Declaration:
+    """A view as it is remembered."""
+    return Declaration(view.sql, tuple(view.key), view.store, tables[0], view.history)
+
+
+def is_built_from(record: ViewRecord, view: View) -> bool:
+    """Whether a generation has this declaration."""
+    return (record.sql, record.key, record.store) == (view.sql, tuple(view.key), view.store)

@@ -1,0 +1,36 @@
+"""What a process that keeps views is made of, put together by the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from cdc.config import Config, View
+from cdc.kafka.broker import Broker
+from jobs.state.server import StateServer
+from jobs.view_state import view_directory
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """``names`` are the views to be kept, all that are declared if it is empty. ``reload`` reads
+    the configuration as it is now; stores, source and Kafka stay what they were at the start."""
+
+    config: Config
+    names: tuple[str, ...]
+    reload: Callable[[], Config]
+    server: StateServer
+    broker: Broker
+    spark: SparkSession
+
+    def declared(self) -> dict[str, View]:
+        """The views to be kept, as they are declared now. Raises ``ConfigError``."""
+        views = self.reload().views
+        return {name: view for name, view in views.items() if not self.names or name in self.names}
+
+    def directory(self, view: str) -> Path:
+        """Where other commands find what is known of a view."""
+        return view_directory(self.config.apply.state, self.config.source.name, view)

@@ -1,0 +1,65 @@
+"""A view's place in a store, as ``jobs.run.view_keeper`` writes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cdc.config import View
+from cdc.lsn import Position
+from jobs.run.builder import Generation
+from jobs.run.parts import Parts
+from jobs.run.view_keeper import Change, ViewKeeper
+from jobs.sinks import Batch, open_sink
+from jobs.sinks.refusing import RowsError
+from jobs.sinks.rows import RowSink
+from jobs.sinks.shapes import Shape
+from jobs.state.document_sql import DocumentSql
+from jobs.state.kept_view import KeptView
+from jobs.state.progress import Progress
+from jobs.state.rows_query import KEY, ROW
+from jobs.state.store_rows import RowForm
+from jobs.state.view_columns import spark_columns
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """A ``jobs.run.view_keeper.RowStore`` over a sink."""
+
+    view: KeptView
+    generation_id: str
+    """Tells batches of this state database from those of another one, for stores that note them."""
+    sink: RowSink
+    form: RowForm
+    id: str
+    """SQL of what errors of the store call a row."""
+
+    @property
+    def shown(self) -> Sequence[str]:
+        return self.id, *self.form.expressions(ROW, KEY)
+
+    def write(self, changes: Sequence[Change], progress: Progress) -> None:
+        rows = self.form.rows(
+            [change.shown[1:] for change in changes], Position(progress.lsn, progress.total)
+        )
+        batch = Batch(self.view.name, self.generation_id, progress.batch, len(changes))
+        self.sink.write_rows(rows, batch)
+
+    def refused(self, error: RowsError, changes: Sequence[Change]) -> dict[tuple[str, ...], str]:
+        by_id = {change.shown[0]: change.key for change in changes}
+        return {by_id[row.id]: row.cause for row in error.rows if row.id in by_id}
+
+    def close(self) -> None:
+        self.sink.close()
+
+
+def open_keeper(parts: Parts, generation: Generation, view: View) -> ViewKeeper:
+    """What keeps a generation in its store. Raises what ``Sink.prepare`` raises."""
+    apply, record = parts.config.apply, generation.record
+    store = parts.config.store(record.store)
+    sink = open_sink(store, record.name, parts.spark, apply.retry_s, record.generation, view)
+    sink.prepare(spark_columns(generation.columns), generation.key)
+    assert isinstance(sink, RowSink), "each store takes finished rows"
+    id_ = DocumentSql(generation.columns, generation.key, Shape()).id(KEY)
+    rows = StoredRows(generation.kept, str(record.id), sink, generation.form, id_)
+    return ViewKeeper(generation.kept, rows, apply.dlq_limit, apply.whole_rows)

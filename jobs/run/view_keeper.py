@@ -1,0 +1,229 @@
+"""One view kept in its store: dirty keys taken, their rows made and written, turn by turn.
+
+A turn takes some keys, makes their rows from the mirrors as they are now, gives the store what
+differs from what it was given before, and lets the keys go. Whatever is killed between two of
+these steps is done again by the next turn. A row that cannot be made, or that the store refuses,
+parks its key: it waits in ``headwater.parked`` until a change dirties it again, or ``headwater
+dead-letters retry`` does, and all other keys go on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
+
+from cdc.errors import HeadwaterError, RetryableError, ViewError
+from cdc.source.postgres import sqlstate
+from jobs.sinks.refusing import TOLD, RowsError, RowsRefusedError, RowsUnfitError
+from jobs.state.connection import Connection, translated
+from jobs.state.dirty_keys import reached, settle, take, waits_since
+from jobs.state.kept_view import KeptView, quoted
+from jobs.state.parked_keys import ParkedKey, park, unpark
+from jobs.state.progress import Progress
+from jobs.state.rows_query import all_rows_sql, dirty_rows_sql
+from jobs.state.whole_views import settle_whole, whole_since
+
+KEYS_A_TURN: Final = 2_000
+"""So many keys are taken at most: other views of the store have their turn between."""
+_DATA_EXCEPTIONS: Final = ("22", "21", "23")
+"""Classes of SQLSTATE that a row's own values cause."""
+
+
+class Change(NamedTuple):
+    """A row that the store is to hold: its key, each value as text, and what is shown of it."""
+
+    key: tuple[str, ...]
+    digest: str | None
+    """None: the row is gone."""
+    shown: tuple[Any, ...]
+
+
+class RowUnmakeableError(RetryableError):
+    """Some of the keys have a row that their values do not allow to be made."""
+
+
+class RowStore(Protocol):
+    """A view's place in a store."""
+
+    @property
+    def shown(self) -> Sequence[str]:
+        """What it is given of a row, as SQL over the row ``m``."""
+
+    def write(self, changes: Sequence[Change], progress: Progress) -> None:
+        """Write rows under the position of ``progress``. Raises ``RetryableError`` for a store
+        that is away, ``RowsError`` for rows that it refuses when it has written the others."""
+
+    def refused(self, error: RowsError, changes: Sequence[Change]) -> dict[tuple[str, ...], str]:
+        """The keys that ``error`` names, and why each is refused."""
+
+    def close(self) -> None:
+        """Release connections."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """What came of a turn: the last batch that the store holds whole, rows written, keys left."""
+
+    reached: int
+    keys: int = 0
+    written: int = 0
+    parked: int = 0
+    more: bool = False
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class ViewKeeper:
+    """Keeps one generation. Use from one thread, with one connection to the state database.
+
+    ``whole_rows`` bounds a view that is computed whole.
+    """
+
+    view: KeptView
+    store: RowStore
+    parked_at_most: int
+    whole_rows: int
+    clock: Callable[[], float] = time.monotonic
+    _dirty_sql: bytes = field(init=False)
+    _whole_sql: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._dirty_sql = dirty_rows_sql(self.view, self.store.shown).encode()
+        self._whole_sql = all_rows_sql(self.view, self.store.shown).encode()
+
+    @property
+    def name(self) -> str:
+        return self.view.name
+
+    def close(self) -> None:
+        """Release the store."""
+        self.store.close()
+
+    def turn(self, conn: Connection) -> Turn:
+        """Take keys and write their rows, once.
+
+        Raises ``RetryableError`` for what passes, ``ViewError`` for a view that cannot go on.
+        """
+        began = self.clock()
+        if whole_since(conn, self.view) is not None:
+            turn = self._whole(conn)
+        else:
+            taken = take(conn, self.view, KEYS_A_TURN)
+            turn = self._some(conn, taken.places)
+            turn.more = taken.more
+        turn.seconds = self.clock() - began
+        return turn
+
+    def _some(self, conn: Connection, places: Sequence[str]) -> Turn:
+        """Make the rows of the keys at ``places``; by halves where one of them cannot be made."""
+        try:
+            progress, changes = self._made(conn, places)
+        except RowUnmakeableError as error:
+            if len(places) == 1:
+                return self._put_aside(conn, places, error)
+            half = len(places) // 2
+            one, other = self._some(conn, places[:half]), self._some(conn, places[half:])
+            return Turn(
+                other.reached,
+                one.keys + other.keys,
+                one.written + other.written,
+                one.parked + other.parked,
+            )
+        refused = self._write(changes, progress)
+        return self._settle(conn, places, progress, changes, refused)
+
+    def _made(self, conn: Connection, places: Sequence[str]) -> tuple[Progress, list[Change]]:
+        try:
+            with translated(f"making rows of view {self.view.name}"):
+                found = conn.execute(
+                    self._dirty_sql, {"places": list(places)}, prepare=True
+                ).fetchall()
+        except HeadwaterError as error:
+            if sqlstate(error)[:2] in _DATA_EXCEPTIONS:
+                raise RowUnmakeableError(error.message, error.hint) from error
+            raise
+        progress = Progress(*found[0][:4])
+        changes = _changes(found, len(self.view.key), 4)
+        if len({change.key for change in changes}) < len(changes):
+            raise RowUnmakeableError(
+                f"view {self.view.name}: two rows have one key",
+                "name what tells them apart in the view's key, then rebuild it",
+            )
+        return progress, changes
+
+    def _whole(self, conn: Connection) -> Turn:
+        name, key = self.view.name, len(self.view.key)
+        with translated(f"computing view {name} whole"):
+            found = conn.execute(
+                self._whole_sql, {"at_most": self.whole_rows}, prepare=True
+            ).fetchall()
+        if found[0][4]:
+            raise ViewError(
+                f"view {name} has more than {self.whole_rows:,} rows and is computed whole: "
+                f"{self.view.plan.reason}",
+                "raise apply.whole_rows, or write it so that a change tells its keys (docs/sql.md)",
+            )
+        progress, changes = Progress(*found[0][:4]), _changes(found, key, 5)
+        refused = self._write(changes, progress)
+        with conn.transaction():
+            settle_whole(conn, self.view, progress.batch)
+        return self._settle(conn, [], progress, changes, refused)
+
+    def _write(self, changes: Sequence[Change], progress: Progress) -> dict[tuple[str, ...], str]:
+        """Give the store what differs; the keys of rows that it refused, and why."""
+        if not changes:
+            return {}
+        try:
+            self.store.write(changes, progress)
+        except (RowsRefusedError, RowsUnfitError) as error:
+            if len(error.rows) >= TOLD:  # no more are named
+                raise
+            return self.store.refused(error, changes)
+        return {}
+
+    def _settle(
+        self,
+        conn: Connection,
+        places: Sequence[str],
+        progress: Progress,
+        changes: Sequence[Change],
+        refused: dict[tuple[str, ...], str],
+    ) -> Turn:
+        kept = [one for one in changes if one.key not in refused]
+        written = [(one.key, one.digest) for one in kept if one.digest is not None]
+        gone = [one.key for one in kept if one.digest is None]
+        with conn.transaction():
+            settle(conn, self.view, places, progress.batch, written, gone)
+            aside = [ParkedKey(key, cause) for key, cause in refused.items()]
+            park(conn, self.view, aside, self.parked_at_most)
+            unpark(conn, self.view, [one.key for one in kept])
+            waiting = waits_since(conn, self.view)
+        since = whole_since(conn, self.view)
+        waiting = min((at for at in (waiting, since) if at is not None), default=None)
+        return Turn(reached(waiting, progress.batch), len(places), len(kept), len(refused))
+
+    def _put_aside(
+        self, conn: Connection, places: Sequence[str], error: RowUnmakeableError
+    ) -> Turn:
+        """Park the key at a place, whose row cannot be made."""
+        names = ", ".join(f"d.{quoted(column.name)}::text" for column in self.view.key)
+        query = (
+            f"select p.batch, p.lsn, p.total, p.committed_at, {names} from headwater.progress p "
+            f"left join {self.view.dirty} d on d.ctid = any(%s::tid[])"
+        )
+        row = conn.execute(query.encode(), (list(places),)).fetchone()
+        assert row is not None, "there is always a progress"
+        refused = {} if row[4] is None else {tuple(row[4:]): str(error)}
+        return self._settle(conn, places, Progress(*row[:4]), [], refused)
+
+
+def _changes(rows: Sequence[Sequence[Any]], key: int, first: int) -> list[Change]:
+    """What ``dirty_rows_sql`` and ``all_rows_sql`` give, from column ``first`` on."""
+    behind = first + 1 + key
+    return [
+        Change(tuple(row[first + 1 : behind]), row[first], tuple(row[behind:]))
+        for row in rows
+        if row[first + 1] is not None
+    ]

@@ -1,0 +1,137 @@
+"""The dirty keys of a view: put there by batches, taken by whoever keeps its store.
+
+A batch finds keys twice, on the state before and on the state after (``views.maintain``), in its
+own transaction. A key stays dirty until its row was written from a state that has the batch which
+dirtied it last: ``settle`` deletes no key that a later batch has dirtied again, so whatever is
+killed between the store and the state database is done again, with the same effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal, NamedTuple
+
+from jobs.state.connection import Connection
+from jobs.state.kept_view import KeptView, quoted
+
+State = Literal["before", "after"]
+Images = dict[str, tuple[str, str]]
+"""By ``schema.table``: the relations that hold the old and the new images of its changed rows."""
+
+_NEVER: Final = (1 << 63) - 1
+
+
+class Taken(NamedTuple):
+    """Dirty keys to be made anew: where they stand in the view's table of them."""
+
+    places: list[str]
+    more: bool
+    """Whether there are others."""
+
+
+def mark_sql(view: KeptView, images: Images, state: State) -> str | None:
+    """The statement that dirties the keys which changed rows touch in a state of the mirrors; its
+    one parameter is the batch. None where no query of the view is of these tables.
+
+    Tables without a change are among them for nothing: their images are empty.
+    """
+
+    def both(table: str) -> str:
+        old, new = images[table]
+        return f"(select * from {old} union all select * from {new})"
+
+    parts = []
+    for query in view.plan.key_queries:
+        if query.table not in images:
+            continue
+        old, new = images[query.table]
+        exact = old if state == "before" else new
+        changed = both(query.table) if query.flavour == "beside" else exact
+        parts.append(query.sql(view.relation, changed, both))
+    if not parts:
+        return None
+    found = " union ".join(f"({part})" for part in parts)
+    return (
+        f"insert into {view.dirty} ({view.key_names}, seq, first_seq) "
+        f"select {view.key_names}, %(batch)s, %(batch)s from ({found}) found "
+        f"on conflict ({view.key_names}) do update set seq = excluded.seq"
+    )
+
+
+def mark_all_sql(view: KeptView) -> str:
+    """The statement that dirties every key which the store has a row of."""
+    return (
+        f"insert into {view.dirty} ({view.key_names}, seq, first_seq) "
+        f"select {view.key_names}, %(batch)s, %(batch)s from {view.shown} "
+        f"on conflict ({view.key_names}) do update set seq = excluded.seq"
+    )
+
+
+def take(conn: Connection, view: KeptView, at_most: int) -> Taken:
+    """The keys that have waited longest."""
+    query = f"select ctid::text from {view.dirty} order by first_seq limit %s"
+    found = [place for (place,) in conn.execute(query.encode(), (at_most + 1,), prepare=True)]
+    return Taken(found[:at_most], len(found) > at_most)
+
+
+def settle(
+    conn: Connection,
+    view: KeptView,
+    taken: Sequence[str],
+    batch: int,
+    written: Iterable[tuple[Sequence[str], str]],
+    gone: Iterable[Sequence[str]],
+) -> None:
+    """The store holds the rows of ``taken`` keys as of ``batch``; in the caller's transaction.
+
+    ``written`` are keys, each value as text, with the digest of what the store was given, ``gone``
+    those whose rows it has no more. What a later batch has dirtied again stays dirty.
+    """
+    if rows := list(written):
+        _remember(conn, view, rows)
+    if keys := list(gone):
+        names, condition = _keys(view)
+        query = f"delete from {view.shown} s using unnest({names[0]}) as k({names[1]})"
+        conn.execute(f"{query} where {condition}".encode(), _columns(keys), prepare=True)
+    query = f"delete from {view.dirty} where ctid = any(%s::tid[]) and seq <= %s"
+    conn.execute(query.encode(), (list(taken), batch), prepare=True)
+
+
+def waits_since(conn: Connection, view: KeptView) -> int | None:
+    """The first batch of which a key is still dirty; None where none is."""
+    query = f"select min(first_seq) from {view.dirty}"
+    (found,) = conn.execute(query.encode(), prepare=True).fetchone() or (None,)
+    return None if found is None else int(found)
+
+
+def reached(waiting: int | None, batch: int) -> int:
+    """The last batch that a view's store holds whole, of those up to ``batch``."""
+    return min((_NEVER if waiting is None else waiting) - 1, batch)
+
+
+def _remember(conn: Connection, view: KeptView, rows: Sequence[tuple[Sequence[str], str]]) -> None:
+    columns = [*_columns([key for key, _ in rows]), [digest for _, digest in rows]]
+    names = [*(quoted(column.name) for column in view.key), "digest"]
+    types = [*(column.type for column in view.key), "uuid"]
+    values = ", ".join(f"k.c{i}::{kind}" for i, kind in enumerate(types))
+    arrays = ", ".join("%s::text[]" for _ in types)
+    aliases = ", ".join(f"c{i}" for i in range(len(types)))
+    query = (
+        f"insert into {view.shown} ({', '.join(names)}) "
+        f"select {values} from unnest({arrays}) as k({aliases}) "
+        f"on conflict ({view.key_names}) do update set digest = excluded.digest"
+    )
+    conn.execute(query.encode(), columns, prepare=True)
+
+
+def _keys(view: KeptView) -> tuple[tuple[str, str], str]:
+    arrays = ", ".join("%s::text[]" for _ in view.key)
+    aliases = ", ".join(f"c{i}" for i in range(len(view.key)))
+    same = " and ".join(
+        f"s.{quoted(column.name)} = k.c{i}::{column.type}" for i, column in enumerate(view.key)
+    )
+    return (arrays, aliases), same
+
+
+def _columns(keys: Sequence[Sequence[str]]) -> list[list[str]]:
+    return [list(column) for column in zip(*keys, strict=True)]

@@ -1,0 +1,87 @@
+"""One generation of a view as the state database keeps it: its plan, and two tables of its own.
+
+``dirty.v<id>`` holds the keys whose rows have to be made anew, with the batch that dirtied each
+last (``seq``) and first (``first_seq``) since it was clean. ``shown.v<id>`` holds a digest of what
+the store was given for each key: what has not changed is not written again, and a key whose row
+is gone is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jobs.state.connection import Connection
+from views.maintain.plan import ViewPlan
+
+Relation = Callable[[str], str]
+"""From ``schema.table`` to the relation of its mirror, as SQL."""
+
+DIRTY_SCHEMA, SHOWN_SCHEMA = "dirty", "shown"
+
+
+def quoted(name: str) -> str:
+    """An identifier of PostgreSQL, whatever it holds."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A column of a view's key. ``type`` is what ``format_type`` calls it in the state database."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptView:
+    """``id`` numbers the generation among those of all views of the state database."""
+
+    id: int
+    name: str
+    generation: int
+    plan: ViewPlan
+    key: tuple[KeyColumn, ...]
+    relation: Relation
+
+    @property
+    def dirty(self) -> str:
+        return f"{DIRTY_SCHEMA}.v{self.id}"
+
+    @property
+    def shown(self) -> str:
+        return f"{SHOWN_SCHEMA}.v{self.id}"
+
+    @property
+    def key_names(self) -> str:
+        """The key's columns, quoted, with commas."""
+        return ", ".join(quoted(column.name) for column in self.key)
+
+
+def make_tables(conn: Connection, view_id: int, plan: ViewPlan, relation: Relation) -> None:
+    """Make the tables of a generation; their columns have the types that the view's SQL gives."""
+    names = ", ".join(map(quoted, plan.key))
+    alters = [f"alter {quoted(name)} set not null" for name in plan.key]
+    for schema in (DIRTY_SCHEMA, SHOWN_SCHEMA):
+        table = f"{schema}.v{view_id}"
+        own = (
+            ["add seq bigint not null", "add first_seq bigint not null", "set (fillfactor = 70)"]
+            if schema == DIRTY_SCHEMA  # a key is dirtied again and again: room for it in each page
+            else ["add digest uuid not null"]
+        )
+        made = f"select {names} from ({plan.whole(relation)}) w"
+        conn.execute(f"create table {table} as {made} with no data".encode())
+        actions = ", ".join([*alters, *own, f"add primary key ({names})"])
+        conn.execute(f"alter table {table} {actions}".encode())
+    conn.execute(f"create index on {DIRTY_SCHEMA}.v{view_id} (first_seq)".encode())
+
+
+def read_key(conn: Connection, view_id: int, plan: ViewPlan) -> tuple[KeyColumn, ...]:
+    """The columns of the key, as the tables of a generation have them."""
+    query = (
+        b"select attname, pg_catalog.format_type(atttypid, atttypmod) from pg_catalog.pg_attribute "
+        b"where attrelid = %s::regclass and attname = any(%s)"
+    )
+    rows = conn.execute(query, (f"{DIRTY_SCHEMA}.v{view_id}", list(plan.key)))
+    types = dict(rows.fetchall())
+    return tuple(KeyColumn(name, types[name]) for name in plan.key)

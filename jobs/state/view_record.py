@@ -1,0 +1,79 @@
+"""The generations of views whose dirty keys are collected: ``headwater.views``.
+
+Which generation readers see, and which is being built, is told by ``generations.json`` beside the
+view's state (``jobs.generations``), which other commands read too. Here is what batches and keepers
+need of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from jobs.state.connection import Connection
+from jobs.state.kept_view import DIRTY_SCHEMA, SHOWN_SCHEMA
+
+_COLUMNS: Final = "id, name, generation, sql, key, store, state, coalesce(error, '')"
+BUILDING: Final = "building"
+LOADED: Final = "loaded"
+
+
+class ViewRecord(NamedTuple):
+    """One generation. ``state``: ``building`` until its store holds the load, then ``loaded``.
+    ``error`` says why it cannot be kept now, "" where it can."""
+
+    id: int
+    name: str
+    generation: int
+    sql: str
+    key: tuple[str, ...]
+    store: str
+    state: str
+    error: str = ""
+
+
+def view_records(conn: Connection, name: str = "") -> list[ViewRecord]:
+    """All generations, of one view or of all, in the order of their numbers."""
+    query = (
+        f"select {_COLUMNS} from headwater.views where %(name)s in ('', name) "
+        "order by name, generation"
+    )
+    return [_record(row) for row in conn.execute(query.encode(), {"name": name})]
+
+
+def add_view(
+    conn: Connection, name: str, generation: int, sql: str, key: Sequence[str], store: str
+) -> ViewRecord:
+    """A generation begins to be built; in the caller's transaction, with its tables."""
+    query = (
+        "insert into headwater.views (name, generation, sql, key, store, state) "
+        f"values (%s, %s, %s, %s, %s, '{BUILDING}') returning {_COLUMNS}"
+    )
+    row = conn.execute(query.encode(), (name, generation, sql, list(key), store)).fetchone()
+    assert row is not None, "what is inserted is returned"
+    return _record(row)
+
+
+def note_loaded(conn: Connection, view_id: int) -> None:
+    """The store holds the load; in the transaction that remembers what it was given."""
+    query = b"update headwater.views set state = %s where id = %s"
+    conn.execute(query, (LOADED, view_id))
+
+
+def note_error(conn: Connection, view_id: int, error: str) -> None:
+    """Write why a generation cannot be kept now; "" that it can."""
+    query = b"update headwater.views set error = nullif(%s, '') where id = %s"
+    conn.execute(query, (error, view_id))
+
+
+def forget_view(conn: Connection, view_id: int) -> None:
+    """Remove a generation's tables and its record."""
+    with conn.transaction():
+        for schema in (DIRTY_SCHEMA, SHOWN_SCHEMA):
+            conn.execute(f"drop table if exists {schema}.v{view_id}".encode())
+        conn.execute(b"delete from headwater.views where id = %s", (view_id,))
+
+
+def _record(row: Sequence[Any]) -> ViewRecord:
+    id_, name, generation, sql, key, store, state, error = row
+    return ViewRecord(id_, name, generation, sql, tuple(key), store, state, error)

@@ -1,0 +1,38 @@
+"""Views that a change makes to be computed whole: which batch asked for it, and whether it is done.
+
+``headwater.views`` has, for each generation, the last and the first batch since it was computed
+(``whole_seq``, ``whole_first_seq``): as a dirty key has, for all keys at once.
+"""
+
+from __future__ import annotations
+
+from jobs.state.connection import Connection
+from jobs.state.kept_view import KeptView
+
+
+def mark_whole(conn: Connection, view: KeptView, batch: int) -> None:
+    """A batch has changed what no key can be told of; in its transaction."""
+    conn.execute(
+        b"update headwater.views set whole_seq = %(batch)s, "
+        b"whole_first_seq = coalesce(whole_first_seq, %(batch)s) where id = %(id)s",
+        {"batch": batch, "id": view.id},
+        prepare=True,
+    )
+
+
+def whole_since(conn: Connection, view: KeptView) -> int | None:
+    """The first batch since the view was last computed whole; None where nothing asks for it."""
+    query = b"select whole_first_seq from headwater.views where id = %s"
+    row = conn.execute(query, (view.id,), prepare=True).fetchone()
+    return None if row is None else row[0]
+
+
+def settle_whole(conn: Connection, view: KeptView, batch: int) -> None:
+    """The store holds the view as of ``batch``. What a later batch asks for stays asked for."""
+    conn.execute(
+        b"update headwater.views set whole_seq = null, whole_first_seq = null "
+        b"where id = %s and whole_seq <= %s",
+        (view.id, batch),
+        prepare=True,
+    )
+    conn.execute(f"delete from {view.dirty} where seq <= %s".encode(), (batch,))
