@@ -20,7 +20,7 @@ STAGED: Final = "pg_temp.staged"
 STAGED_SQL: Final = (
     "create temporary table if not exists staged (n int not null, mirror int not null, "
     "shape int not null, op text not null, commit_lsn bigint not null, ordinal bigint not null, "
-    "unchanged int[], image text) on commit delete rows"
+    "unchanged int[], image text)"
 )
 STAGED_COLUMNS: Final = "n, mirror, shape, op, commit_lsn, ordinal, unchanged, image"
 _GONE: Final = "(\0gone_lsn\0::bigint, \0gone_ordinal\0::bigint)"

@@ -188,7 +188,7 @@ def image_tables_sql(table: MirrorTable, mirror_id: int) -> tuple[str, ...]:
         for statement in (
             f"drop table if exists {name}",
             f"create temporary table {name.removeprefix('pg_temp.')} "
-            f"(like {table.relation} including generated) on commit delete rows",
+            f"(like {table.relation} including generated)",
         )
     )
 

@@ -1,7 +1,7 @@
 """Records of a batch, handed to the state database as they are.
 
-Staged is the last record of each key, one row each, in a table of the session that is empty again
-when the transaction ends. What SQL cannot read of an image is rewritten here (``value_texts``); in
+Staged is the last record of each key, one row each, in a table of the session that the next batch
+empties. What SQL cannot read of an image is rewritten here (``value_texts``); in
 most tables nothing is.
 """
 
@@ -17,11 +17,17 @@ from cdc.errors import StateError
 from cdc.lsn import Position
 from cdc.source.postgres import Connection
 from jobs.state.batch_sql import STAGED, STAGED_COLUMNS, STAGED_SQL, Shape, Traits
-from jobs.state.mirror_table import NOWHERE, MirrorTable
+from jobs.state.mirror_table import NOWHERE, MirrorTable, image_tables
 from jobs.state.value_texts import Reader, rewritten
 
 CREATE, DELETE, SNAPSHOT, TRUNCATE, UPDATE = "c", "d", "r", "t", "u"
 _UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+_LITTERED_BYTES: Final = 1 << 19
+_HELD: Final = f"""
+select mirror, pg_table_size(('pg_temp.old_' || mirror)::regclass),
+       pg_table_size(('pg_temp.new_' || mirror)::regclass), pg_table_size('{STAGED}')
+from (select distinct mirror from {STAGED}) s
+""".encode()
 _COPY: Final = f"copy {STAGED} ({STAGED_COLUMNS}) from stdin".encode()
 _FOLDED: Final = [
     *("topic", "op", "commit_lsn", "ordinal", "schema_id", "before", "after", "unchanged", "key"),
@@ -110,7 +116,7 @@ def stage(
     Records of tables without a mirror are left out; so are those that nothing can be done with
     (``faults``).
     """
-    conn.execute(STAGED_SQL, prepare=True)
+    _clear(conn)
     found: dict[str, _Rows] = {}
     with conn.cursor() as cursor, cursor.copy(_COPY) as copy:
         copy.set_types(_TYPES)
@@ -123,6 +129,29 @@ def stage(
             if (row := rows.row(number, record)) is not None:
                 copy.write_row(row)
     return [rows.done() for rows in found.values()]
+
+
+def _clear(conn: Connection) -> None:
+    """Forget what the batch before staged, and the images that were made of it.
+
+    The server empties nothing at the end of a transaction: that is slow for many tables. Rows are
+    deleted, and a table that has become large by that is truncated, which has plans made anew.
+    """
+    conn.execute(STAGED_SQL, prepare=True)
+    held = conn.execute(_HELD, prepare=True).fetchall()
+    with conn.pipeline():
+        for mirror_id, old_bytes, new_bytes, _ in held:
+            for images, size in zip(image_tables(mirror_id), (old_bytes, new_bytes), strict=True):
+                _empty(conn, images, size)
+        if held:
+            _empty(conn, STAGED, held[0][3])
+
+
+def _empty(conn: Connection, table: str, held_bytes: int) -> None:
+    if held_bytes > _LITTERED_BYTES:
+        conn.execute(f"truncate {table}".encode())
+    elif held_bytes:
+        conn.execute(f"delete from {table}".encode(), prepare=True)
 
 
 class _Version(NamedTuple):
@@ -144,7 +173,7 @@ class _Rows:
         self._partial = self._deletes = self._late = self._keyless = False
 
     def row(self, number: int, record: Record) -> tuple[object, ...] | None:
-        """None for what is not staged: below the fill, a TRUNCATE, or a fault."""
+        """None for what is not staged: below the fill, or a fault."""
         staged, op = self._staged, record.op
         mirror = staged.mirror
         if record.commit_lsn < mirror.fill_lsn:
@@ -153,7 +182,7 @@ class _Rows:
             at = Position(record.commit_lsn, record.ordinal)
             if at > mirror.truncated:
                 staged.truncated = max(staged.truncated, at)
-            return None
+            return number, mirror.id, -1, op, record.commit_lsn, record.ordinal, None, None
         version = self._versions.get(record.schema_id) or self._version(record.schema_id)
         unchanged, image = None, record.image
         if record.unchanged or version.rewrite:
