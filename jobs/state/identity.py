@@ -12,6 +12,10 @@ from jobs.state.connection import Connection, translated
 
 FORMAT: Final = 1
 """Of what is kept; higher when an older Headwater must not go on with it."""
+_EMPTY: Final = (
+    "empty the state database: views are then built anew, from snapshots, and stores keep what they"
+    " show until that is done"
+)
 Offsets = Mapping[str, Mapping[int, int]]
 """Next offsets by topic and partition."""
 
@@ -85,29 +89,39 @@ def read_stream(conn: Connection) -> dict[str, dict[int, int]]:
     return found
 
 
-def refuse_older_copy(state: Offsets, committed: Offsets, earliest: Offsets) -> None:
-    """A state that was restored from a copy goes on where the copy was, if Kafka still has that.
+def is_lost(state: Offsets, committed: Offsets) -> bool:
+    """Whether a new state database stands where views were applied before. ``committed`` are next
+    offsets of their consumer groups. All of these views have to be built anew."""
+    return not state and behind(state, committed) > 0
 
-    ``committed`` are next offsets of the views' consumer groups, ``earliest`` the oldest records
-    that topics still have. Raises ``StateError`` for a partition whose records between the state
-    and Kafka's oldest are gone. What is behind ``committed`` alone is read again, see ``behind``.
+
+def refuse_older_copy(state: Offsets, committed: Offsets, earliest: Offsets) -> None:
+    """Raise ``StateError`` for a state that was restored from a copy, or that Kafka has not kept
+    the next records of. ``earliest`` are the offsets of the oldest records that topics still have.
+
+    A copy is not brought up to date by reading again what it lacks. A row that came and went
+    meanwhile leaves no key to look at when both changes are in one batch, and the store may have
+    it; a row that is again what it was when the copy was made is taken for unchanged.
     """
+    if state and (lacks := behind(state, committed)):
+        raise StateError(
+            f"the state database is an older copy: it lacks {lacks} records that views had applied",
+            _EMPTY,
+        )
     for topic, partitions in sorted(earliest.items()):
         for partition, oldest in sorted(partitions.items()):
             at = state.get(topic, {}).get(partition)
             if at is not None and at < oldest:
-                told = committed.get(topic, {}).get(partition)
-                copy = f", and views had {told}: it is an older copy" if told else ""
                 raise StateError(
-                    f"the state database is at offset {at} of {topic}-{partition}, Kafka's oldest"
-                    f" is {oldest}{copy}",
-                    "empty the state database: views are then built anew, from snapshots",
+                    f"the state database is at offset {at} of {topic}-{partition}, where Kafka's"
+                    f" oldest record is {oldest}",
+                    _EMPTY,
                 )
 
 
 def behind(state: Offsets, committed: Offsets) -> int:
-    """How many records the state lacks that views have told Kafka they applied: above 0 the state
-    is an older copy, or another one, and nothing may be shown until it has caught up."""
+    """How many records the state lacks that views have told Kafka they applied. Never above 0 in
+    what apply leaves behind: it commits groups after the state."""
     return sum(
         max(0, told - state.get(topic, {}).get(partition, 0))
         for topic, partitions in committed.items()

@@ -15,7 +15,7 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError, RetryableError, StateError
 from cdc.source.postgres import connect as connect_source
 from jobs.state import requirements
-from jobs.state.identity import Identity, behind, read_stream, refuse_older_copy
+from jobs.state.identity import Identity, read_stream
 from jobs.state.migration import pending
 from jobs.state.server import running_dsn, state_server
 from migrations.runner import migrate as migrate_source
@@ -235,12 +235,3 @@ def test_a_database_that_is_away_is_waited_for(config: Config, tmp_path: Path) -
         for proxy in proxies:
             proxy.close()
     assert len(proxies) == 1
-
-
-def test_an_older_copy_is_told_from_a_state_that_is_current() -> None:
-    state = {"t": {0: 10, 1: 5}}
-    assert behind(state, {"t": {0: 10, 1: 4}}) == 0
-    assert behind(state, {"t": {0: 12}, "u": {0: 3}}) == 5
-    refuse_older_copy(state, {}, {"t": {0: 10, 1: 0}, "u": {0: 7}})
-    with pytest.raises(StateError, match=r"offset 10 of t-0, Kafka's oldest is 11, and views had"):
-        refuse_older_copy(state, {"t": {0: 12}}, {"t": {0: 11}})

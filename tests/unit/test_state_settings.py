@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from psycopg import conninfo
 
+from jobs.state.migration import FOLDER
 from jobs.state.place import Place, home_of
+from jobs.state.requirements import SCHEMAS
 from jobs.state.settings import SESSION_OPTIONS, configuration, server_settings
+from migrations.runner import migrations
 
 ODD = Path('/srv/it\'s, "here"\\now/shop/_database')
 
@@ -30,6 +34,12 @@ def test_only_a_server_that_knows_a_setting_is_given_it() -> None:
 
 def test_no_view_has_the_folder_s_name() -> None:
     assert home_of("/srv/views", "shop") == Path("/srv/views/shop/_database")
+
+
+def test_every_schema_that_a_migration_makes_is_looked_for_before() -> None:
+    texts = "".join(one.sql for one in migrations(FOLDER))
+    made = set(re.findall(r"create schema (\w+);", texts)) - {"headwater"}
+    assert made == set(SCHEMAS)
 
 
 def test_no_option_of_a_session_holds_a_space() -> None:
