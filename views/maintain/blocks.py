@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from views.maintain import functions
 from views.maintain.errors import refuse
-from views.maintain.from_clause import Frame, FromClause
-from views.maintain.tree import Block, Output, conjuncts
-
-if TYPE_CHECKING:
-    from views.maintain.scope import Env, Resolver
+from views.maintain.from_clause import Frame, FromClause, column
+from views.maintain.grouping_sets import expanded, is_set, members
+from views.maintain.tree import Block, Output, Source, conjuncts
 
 _KNOWN = functions.words(
     "with_ expressions from_ joins where group having windows distinct order limit offset fetch "
@@ -24,32 +22,27 @@ _REFUSED = {
     "into": ("SELECT INTO is not a view", "leave it out"),
     "sample": ("TABLESAMPLE takes other rows each time", "leave it out"),
 }
-_SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
 
 @dataclass(slots=True)
 class Blocks:
-    """Resolves one SELECT in its environment."""
+    """Resolves one SELECT: ``source`` an item of its FROM, ``expression`` an expression, both in
+    the frame that holds what stands before."""
 
-    resolver: Resolver
+    view: str
     node: exp.Select
-    env: Env
+    source: Callable[[exp.Expr, Frame], Source]
+    expression: Callable[[exp.Expr, Frame], exp.Expr]
     frame: Frame = field(default_factory=Frame)
 
     def block(self) -> Block:
         """The block. Raises ``ViewError`` for clauses that are not known."""
-        node, view = self.node, self.resolver.view
+        node, view = self.node, self.view
         for part, value in node.args.items():
             if value and part not in _KNOWN:
                 reason, hint = _REFUSED.get(part, (f"the clause {part} is not known here", ""))
                 refuse(view, node, reason, hint)
-        outer = self.env
-        clause = FromClause(
-            view,
-            self.frame,
-            lambda item, frame: self.resolver.source(item, frame, outer),
-            lambda item, _: self._expression(item),
-        )
+        clause = FromClause(view, self.frame, self.source, self.expression)
         first = node.args.get("from_")
         items = [first.this, *(node.args.get("joins") or [])] if first is not None else []
         tree = clause.tree(items)
@@ -62,8 +55,7 @@ class Blocks:
         return block
 
     def _expression(self, node: exp.Expr) -> exp.Expr:
-        env = self.env._replace(frames=(self.frame, *self.env.frames))
-        return self.resolver.expression(node, env)
+        return self.expression(node, self.frame)
 
     def _outputs(self) -> list[Output]:
         made: list[Output] = []
@@ -77,18 +69,16 @@ class Blocks:
                 node = self._windowed(self._expression(inner))
                 if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
                     reason = "a whole row is not a column here"
-                    refuse(self.resolver.view, item, reason, "name its columns, or write to_jsonb")
+                    refuse(self.view, item, reason, "name its columns, or write to_jsonb")
                 made.append(Output(_name(item), node))
         return made
 
     def _of_table(self, item: exp.Column) -> list[Output]:
         if item.table not in self.frame.called:
-            refuse(self.resolver.view, item, f"no table is called {item.table!r} here")
+            refuse(self.view, item, f"no table is called {item.table!r} here")
         alias = self.frame.called[item.table].alias
         columns = self.frame.called[item.table].columns
         shown = {part.name: part for part in self.frame.shown if part.source == alias}
-        from views.maintain.from_clause import column
-
         return [
             Output(name, shown[name].node.copy() if name in shown else column(alias, name))
             for name in columns
@@ -109,7 +99,7 @@ class Blocks:
         called = node.args["alias"].name
         found = named.get(called)
         if found is None:
-            refuse(self.resolver.view, node, f"no window is called {called!r}")
+            refuse(self.view, node, f"no window is called {called!r}")
         if found.args.get("alias") is not None:
             found = self._written_out(found.copy(), named)
         made = node.copy()
@@ -129,7 +119,7 @@ class Blocks:
         if isinstance(item, exp.Literal) and item.is_int:
             number = int(item.this)
             if not 1 <= number <= len(outputs):
-                refuse(self.resolver.view, item, f"position {number} is not in the select list")
+                refuse(self.view, item, f"position {number} is not in the select list")
             return outputs[number - 1].node.copy()
         if isinstance(item, exp.Column) and not item.table:
             shown = any(part.name == item.name for part in self.frame.shown)
@@ -145,12 +135,12 @@ class Blocks:
         block.having = conjuncts(self._expression(having.this)) if having is not None else []
         if group is not None:
             if group.args.get("all"):
-                refuse(self.resolver.view, group, "GROUP BY ALL is not known here", "name them")
+                refuse(self.view, group, "GROUP BY ALL is not known here", "name them")
             items = group.expressions
-            if any(isinstance(item, _SETS) for item in items):
+            if any(is_set(item) for item in items):
                 self._sets(block, group)
             else:
-                plain = [part for item in items for part in _members(item)]
+                plain = [part for item in items for part in members(item)]
                 block.group = [self._by_item(item, block.outputs, True) for item in plain]
         elif having is not None or any(functions.aggregates(out.node) for out in block.outputs):
             block.group = []
@@ -164,7 +154,7 @@ class Blocks:
             return part
 
         block.sets = made.transform(item)
-        found = list(block.sets.find_all(exp.Column))
+        found = [part for one in expanded(block.sets.expressions) for part in one]
         block.group = list({part.sql(): part for part in found}.values())
 
     def _stages(self, block: Block) -> None:
@@ -176,7 +166,7 @@ class Blocks:
         if distinct is not None:
             on = distinct.args.get("on")
             block.distinct = on is None
-            items = _members(on) if on is not None else []
+            items = members(on) if on is not None else []
             block.distinct_on = [self._by_item(item, outputs, False) for item in items]
         order = node.args.get("order")
         for ordered in order.expressions if order is not None else []:
@@ -191,13 +181,6 @@ class Blocks:
         names = ("limit", "fetch", "offset")
         parts = [node.args[name] for name in names if node.args.get(name) is not None]
         block.limit = [self._expression(part) for part in parts]
-
-
-def _members(node: exp.Expr) -> list[exp.Expr]:
-    """The expressions of a list in parentheses, or the one expression."""
-    if isinstance(node, exp.Tuple):
-        return list(node.expressions)
-    return [node.this] if isinstance(node, exp.Paren) else [node]
 
 
 def _name(item: exp.Expr) -> str:

@@ -11,14 +11,6 @@ from sqlglot import exp
 from views.maintain.errors import refuse
 from views.maintain.tree import Joined, Leaf, Source, Tree, aliases, conjuncts
 
-_OUT_NAMES = {
-    **dict.fromkeys(("json_each", "jsonb_each", "json_each_text", "jsonb_each_text"),
-                    ("key", "value")),
-    **dict.fromkeys(("json_array_elements", "jsonb_array_elements", "json_array_elements_text",
-                     "jsonb_array_elements_text"), ("value",)),
-}  # fmt: skip
-"""Functions whose columns have names of their own."""
-
 
 @dataclass(slots=True)
 class Shown:
@@ -170,12 +162,6 @@ def _comma(join: exp.Join) -> bool:
     """A comma, or CROSS JOIN, which binds as JOIN does but is the same to what is left of it."""
     parts = ("side", "kind", "on", "using", "method")
     return not any(join.args.get(part) for part in parts)
-
-
-def call_columns(node: exp.Expr, called: str) -> tuple[str, ...]:
-    """What a function's columns are called where no list of names is written."""
-    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
-    return _OUT_NAMES.get(name, (called,))
 
 
 def outer_sides(tree: Tree | None) -> frozenset[str]:

@@ -8,7 +8,7 @@ from views.maintain.free import own_expressions
 from views.maintain.not_null import NotNull
 from views.maintain.occurrences import Step
 from views.maintain.passing import passes
-from views.maintain.paths import Level, NoWayError, _certain
+from views.maintain.paths import Level, NoWayError, certain
 from views.maintain.tree import (
     Block,
     Query,
@@ -76,7 +76,7 @@ def _asked_for_true(block: Block, node: exp.Expr) -> bool:
     """Whether a comparison only matters where it is true, so that false and NULL are the same."""
     while isinstance(node.parent, exp.And | exp.Or | exp.Paren):
         node = node.parent
-    return any(node is part for part in [*block.where, *_certain(block.tree)])
+    return any(node is part for part in [*block.where, *certain(block.tree)])
 
 
 def _check_values(
@@ -103,15 +103,13 @@ def _left_of(part: exp.Expr, name: str) -> exp.Expr | None:
     return None
 
 
-def linked(
-    statement: Statement, block: Block, step: Step, rest: tuple[Step, ...]
-) -> set[tuple[str, str]]:
+def linked(statement: Statement, block: Block, steps: tuple[Step, ...]) -> set[tuple[str, str]]:
     """The columns of a block by which a LATERAL subquery in it is tied to its rows."""
-    _, _, levels = opened(statement, block, (step, *rest))
-    own = set(block.sources) - {step.name}
+    _, _, levels = opened(statement, block, steps)
+    own = set(block.sources) - {steps[0].name}
     found: set[tuple[str, str]] = set()
     for level in levels:
-        for node in [*level.where, *_certain(level.tree)]:
+        for node in [*level.where, *certain(level.tree)]:
             if reads(node) & own:
                 found |= {
                     (part.table, part.name)

@@ -10,7 +10,7 @@ from sqlglot import exp
 from views.maintain import functions
 from views.maintain.from_clause import outer_sides
 from views.maintain.parser import text
-from views.maintain.paths import _certain
+from views.maintain.paths import certain
 from views.maintain.tree import (
     Block,
     Joined,
@@ -199,7 +199,7 @@ def _operands(node: exp.Expr) -> list[exp.Expr]:
 
 def _rejected(block: Block) -> Iterator[exp.Expr]:
     """Expressions of which NULL is let through by no condition."""
-    for node in [*block.where, *_certain(block.tree)]:
+    for node in [*block.where, *certain(block.tree)]:
         yield from _rejected_by(node)
 
 

@@ -12,7 +12,14 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from views.maintain import functions
-from views.maintain.tree import Block, Query, SetOperation, subquery_name
+from views.maintain.tree import (
+    Block,
+    Query,
+    Recursion,
+    SetOperation,
+    Source,
+    subquery_name,
+)
 
 
 def has_subquery(node: exp.Expr) -> bool:
@@ -70,7 +77,28 @@ def column_passes(query: Query, position: int) -> bool:
     if isinstance(query, SetOperation):
         both = (query.left, query.right)
         return not query.limit and all(column_passes(side, position) for side in both)
-    return False
+    return position in carried(query) and column_passes(query.anchor, position)
+
+
+def carried(query: Recursion) -> tuple[int, ...]:
+    """The columns that the step of a recursive query passes on unchanged, by position."""
+    itself = recursive_source(query)
+    if itself is None or not isinstance(query.step, Block):
+        return ()
+    found = []
+    for place, output in enumerate(query.step.outputs):
+        node = output.node
+        if isinstance(node, exp.Column) and node.table == itself.alias:
+            found += [place] if node.name == query.columns[place] else []
+    return tuple(found)
+
+
+def recursive_source(query: Recursion) -> Source | None:
+    """Where the step reads what there is already; PostgreSQL lets it do so once."""
+    if not isinstance(query.step, Block) or query.step.limit:
+        return None
+    found = [item for item in query.step.sources.values() if item.recursion == query.name]
+    return found[0] if len(found) == 1 else None
 
 
 def handles(block: Block) -> list[list[exp.Expr]] | None:

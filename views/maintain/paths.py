@@ -76,22 +76,24 @@ class Search:
     sources: dict[str, Source] = field(default_factory=dict)
     outer: set[str] = field(default_factory=set)
 
-    def route(self, wanted: Iterable[exp.Expr]) -> Route:
-        """The way to what is wanted. Raises ``NoWayError`` if nothing connects it."""
+    def __post_init__(self) -> None:
         for level in self.levels:
             self.sources.update(level.sources)
             self.outer |= outer_sides(level.tree)
+
+    def route(self, wanted: Iterable[exp.Expr]) -> Route:
+        """The way to what is wanted. Raises ``NoWayError`` if nothing connects it."""
         needed = {alias for node in wanted for alias in reads(node)} & set(self.sources)
         keep = self._closed({self.start} | needed)
         keep = self._closed(keep | self._between(keep))
         return self._cut(keep)
 
-    def _conditions(self) -> list[exp.Expr]:
+    def conditions(self) -> list[exp.Expr]:
         """What holds in all rows, as far as it can be asked here."""
         found: list[exp.Expr] = []
         for level in self.levels:
             found += level.where
-            found += _certain(level.tree)
+            found += certain(level.tree)
         return [node for node in found if self._askable(node)]
 
     def _askable(self, node: exp.Expr) -> bool:
@@ -110,7 +112,7 @@ class Search:
         )
 
     def _edges(self) -> list[frozenset[str]]:
-        found = [reads(node) for node in self._conditions()]
+        found = [reads(node) for node in self.conditions()]
         for level in self.levels:
             for join in joins(level.tree):
                 found += [reads(node) for node in join.on if self._there(node)]
@@ -183,8 +185,8 @@ class Search:
         return set()
 
     def _cut(self, keep: set[str]) -> Route:
-        where = [node for node in self._conditions() if reads(node) and reads(node) <= keep]
-        trees = [tree for level in self.levels if (tree := _pruned(level.tree, keep)) is not None]
+        where = [node for node in self.conditions() if reads(node) and reads(node) <= keep]
+        trees = [tree for level in self.levels if (tree := pruned(level.tree, keep)) is not None]
         for tree in trees:
             for join in joins(tree):
                 if any(not reads(node) <= set(aliases(tree)) for node in join.on):
@@ -204,21 +206,21 @@ def called(source: Source) -> str:
     return name if name == source.alias else f"{name} {source.alias}"
 
 
-def _certain(tree: Tree | None) -> list[exp.Expr]:
+def certain(tree: Tree | None) -> list[exp.Expr]:
     """The conditions of inner joins that no outer join may undo."""
     if not isinstance(tree, Joined) or tree.kind == "full":
         return []
     if tree.kind == "left":
-        return _certain(tree.left)
-    return list(tree.on) + _certain(tree.left) + _certain(tree.right)
+        return certain(tree.left)
+    return list(tree.on) + certain(tree.left) + certain(tree.right)
 
 
-def _pruned(tree: Tree | None, keep: set[str]) -> Tree | None:
+def pruned(tree: Tree | None, keep: set[str]) -> Tree | None:
     if tree is None:
         return None
     if isinstance(tree, Leaf):
         return tree if tree.alias in keep else None
-    left, right = _pruned(tree.left, keep), _pruned(tree.right, keep)
+    left, right = pruned(tree.left, keep), pruned(tree.right, keep)
     if left is None or right is None:
         return left or right
     on = tree.on

@@ -12,19 +12,21 @@ from sqlglot import exp
 
 from cdc.errors import ViewError
 from views.maintain.errors import refuse
+from views.maintain.find import Find
 from views.maintain.free import blocks, columns, own_expressions
 from views.maintain.key_proof import KeyProof
-from views.maintain.mirror import MirrorColumn, MirrorTable
+from views.maintain.mirror import MirrorTable
 from views.maintain.not_null import NotNull
 from views.maintain.occurrences import Occurrence, occurrences
+from views.maintain.origin import of_query
 from views.maintain.parser import text
 from views.maintain.paths import NoWayError
-from views.maintain.recompute import restricted
+from views.maintain.pushdown import rows_of_keys
 from views.maintain.render import RESERVED, Template, Writer, quoted
 from views.maintain.scope import resolve
 from views.maintain.statement import check, parse
-from views.maintain.touched import Find, Touched
-from views.maintain.tree import Query, Recursion, SetOperation, Statement
+from views.maintain.touched import Touched
+from views.maintain.tree import Query, Statement
 
 Relation = Callable[[str], str]
 
@@ -133,7 +135,7 @@ def plan_view(
     assumes = prove(statement, key, positions)
     writer = Writer(statement, read)
     whole = Template(writer.query(statement.query), read)
-    rows = Template(restricted(statement, read, tuple(key), positions), read)
+    rows = Template(rows_of_keys(statement, read, tuple(key), positions), read)
     made, whole_tables = _key_queries(statement, read, tuple(key), positions)
     reasons = list(dict.fromkeys(whole_tables.values()))
     keys = any(query.table not in whole_tables for query in made)
@@ -203,7 +205,7 @@ def prove(statement: Statement, key: Sequence[str], positions: Sequence[int]) ->
     said = f"views.{view}.key: ({', '.join(key)})"
     proof = KeyProof(statement)
     for column, position in zip(key, positions, strict=True):
-        base = base_column(query, position)
+        base = of_query(query, position)
         if base is not None and not base.equal_image:
             raise ViewError(
                 f"views.{view}.key: {column!r} is {base.type}, of which equal values may differ",
@@ -222,23 +224,6 @@ def prove(statement: Statement, key: Sequence[str], positions: Sequence[int]) ->
                 f"add WHERE … IS NOT NULL, or make it coalesce({column}, …)",
             )
     return [*proof.assumes, *not_null.assumes]
-
-
-def base_column(query: Query, position: int) -> MirrorColumn | None:
-    """The column of a table that a column of a query shows unchanged."""
-    if isinstance(query, SetOperation):
-        return base_column(query.left, position) or base_column(query.right, position)
-    if isinstance(query, Recursion):
-        return base_column(query.anchor, position)
-    node = query.outputs[position].node
-    if not isinstance(node, exp.Column) or node.table not in query.sources:
-        return None
-    source = query.sources[node.table]
-    if source.table is not None:
-        return source.table.column(node.name)
-    if source.query is not None:
-        return base_column(source.query, source.columns.index(node.name))
-    return None
 
 
 def _key_queries(

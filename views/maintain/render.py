@@ -223,3 +223,19 @@ def all_of(conditions: Iterable[str]) -> str:
 def where(conditions: Sequence[str]) -> str:
     """WHERE, or nothing."""
     return f"WHERE {all_of(conditions)}" if conditions else ""
+
+
+def within(writer: Writer, prefix: Sequence[tuple[str, exp.Expr]], called: str) -> list[str]:
+    """Conditions: expressions have the values of a row of ``called``, NULL like any other."""
+    made = []
+    for name, node in prefix:
+        sql, value = f"({writer.node(node)})", quoted(name)
+        listed = f"{sql} = ANY(ARRAY(SELECT {value} FROM {called}))"
+        none = f"{sql} IS NULL AND EXISTS (SELECT FROM {called} WHERE {value} IS NULL)"
+        made.append(f"{listed} OR ({none})")
+    if len(prefix) > 1:
+        same = " AND ".join(
+            f"t.{quoted(name)} IS NOT DISTINCT FROM ({writer.node(node)})" for name, node in prefix
+        )
+        made.append(f"EXISTS (SELECT FROM {called} AS t WHERE {same})")
+    return made

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
 
 from sqlglot import exp
 
+from views.maintain import calls
 from views.maintain.blocks import Blocks
+from views.maintain.calls import limits, ordering, renamed
 from views.maintain.errors import refuse
-from views.maintain.from_clause import Frame, Shown, call_columns, column, row
+from views.maintain.free import free
+from views.maintain.from_clause import Frame, column, row
 from views.maintain.mirror import MirrorTable
 from views.maintain.tree import (
     SUBQUERY,
@@ -66,7 +69,16 @@ class Resolver:
             return self._set_operation(node, env)
         if not isinstance(node, exp.Select):
             refuse(self.view, node, "is not a SELECT")
-        return Blocks(self, node, env).block()
+        return self._block(node, env)
+
+    def _block(self, node: exp.Select, env: Env) -> Block:
+        def source(item: exp.Expr, frame: Frame) -> Source:
+            return self.source(item, frame, env)
+
+        def expression(item: exp.Expr, frame: Frame) -> exp.Expr:
+            return self.expression(item, env._replace(frames=(frame, *env.frames)))
+
+        return Blocks(self.view, node, source, expression).block()
 
     def _with(self, node: exp.Expr, env: Env) -> Env:
         clause = node.args.get("with_")
@@ -190,7 +202,7 @@ class Resolver:
         if isinstance(inner, exp.Subquery):
             within = env._replace(frames=(frame, *env.frames)) if lateral else env
             return self._derived(node, inner, within, frame, lateral)
-        return self._call(node, inner, frame, env)
+        return self._call(node, frame, env)
 
     def alias(self, wanted: str) -> str:
         """An alias that nothing else in the statement has."""
@@ -264,88 +276,27 @@ class Resolver:
         names = renamed(node) or renamed(inner)
         columns = (*names, *made.columns[len(names) :])
         called = node.alias or inner.alias or "subquery"
-        needs = _outside(made, self.subqueries) & {item.alias for item in frame.called.values()}
+        needs = free(made, self.subqueries) & {item.alias for item in frame.called.values()}
         return Source(self.alias(called), columns, node, query=made, lateral=lateral,
                       needs=frozenset(needs))  # fmt: skip
 
-    def _call(self, node: exp.Expr, inner: exp.Expr, frame: Frame, env: Env) -> Source:
+    def _call(self, node: exp.Expr, frame: Frame, env: Env) -> Source:
         within = env._replace(frames=(frame, *env.frames))
-        call = inner.this if isinstance(inner, exp.Table) else inner
-        if isinstance(inner, exp.Table) and inner.args.get("rows_from"):
-            refuse(self.view, node, "ROWS FROM is not known here", "write the functions one by one")
-        if not isinstance(call, exp.Anonymous | exp.Unnest | exp.Values):
-            refuse(self.view, node, "nothing that can be read in FROM is known by this name")
-        called = node.alias or (call.name if isinstance(call, exp.Anonymous) else "") or "unnest"
-        made = self.expression(_without_alias(call), within)
-        offset = inner.args.get("ordinality") or node.args.get("ordinality")
-        offset = offset or call.args.get("offset")
-        columns, ordinality = self._call_columns(node, call, called, offset)
-        source = Source(self.alias(called), columns, node, call=made, ordinality=ordinality)
+        call = calls.call_of(self.view, node)
+        made = self.expression(calls.bare(call), within)
+        called = calls.name_of(node, call)
+        columns, ordinality = calls.columns(node, call)
         here = {item.alias for item in frame.called.values()}
-        return replace(source, lateral=True, needs=reads(made) & here)
-
-    def _call_columns(
-        self, node: exp.Expr, call: exp.Expr, called: str, offset: object
-    ) -> tuple[tuple[str, ...], str]:
-        names = renamed(node) or renamed(call)
-        if isinstance(call, exp.Values):
-            width = len(call.expressions[0].expressions)
-            natural = tuple(f"column{number + 1}" for number in range(width))
-        elif isinstance(call, exp.Unnest):
-            natural = (
-                ("unnest",) * len(call.expressions) if len(call.expressions) > 1 else (called,)
-            )
-            if isinstance(offset, exp.Identifier):
-                names = (*names, offset.name)
-        else:
-            natural = call_columns(call, called)
-            if any(isinstance(part, exp.ColumnDef) for part in columns_of(node)):
-                natural = names
-        if offset:
-            natural = (*natural, "ordinality")
-        columns = (*names, *natural[len(names) :])
-        return columns, columns[-1] if offset else ""
-
-
-def columns_of(node: exp.Expr) -> list[exp.Expr]:
-    """The list of columns behind an alias."""
-    alias = node.args.get("alias")
-    return list(alias.args.get("columns") or []) if isinstance(alias, exp.TableAlias) else []
-
-
-def renamed(node: exp.Expr) -> tuple[str, ...]:
-    """The names in the list of columns behind an alias."""
-    return tuple(part.name for part in columns_of(node))
-
-
-def ordering(node: exp.Expr) -> list[exp.Expr]:
-    """The items of ORDER BY."""
-    order = node.args.get("order")
-    return list(order.expressions) if order is not None else []
-
-
-def limits(node: exp.Expr) -> list[exp.Expr]:
-    """LIMIT, FETCH and OFFSET."""
-    parts = (node.args.get(name) for name in ("limit", "fetch", "offset"))
-    return [part for part in parts if part is not None]
-
-
-def _without_alias(call: exp.Expr) -> exp.Expr:
-    made = call.copy()
-    for name in ("alias", "offset"):
-        if made.args.get(name):
-            made.set(name, None)
-    return made
+        return Source(
+            self.alias(called),
+            columns,
+            node,
+            call=made,
+            ordinality=ordinality,
+            lateral=True,
+            needs=reads(made) & here,
+        )
 
 
 def _names(node: exp.Expr, name: str) -> bool:
     return any(table.name == name and not table.db for table in node.find_all(exp.Table))
-
-
-def _outside(query: Query, subqueries: Mapping[str, Query]) -> frozenset[str]:
-    from views.maintain.free import free
-
-    return free(query, subqueries)
-
-
-__all__ = ["Env", "Frame", "Resolver", "Shown", "resolve"]

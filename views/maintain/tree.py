@@ -8,7 +8,7 @@ inside of an expression stands there as ``SELECT __sub_N``; ``Statement.subqueri
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -164,6 +164,12 @@ class Statement:
             name = subquery_name(select)
             if name in self.subqueries:
                 yield select, self.subqueries[name]
+
+
+def replaced_source(block: Block, alias: str, query: Query) -> Block:
+    """A block in which a source is another query, with the same columns."""
+    source = replace(block.sources[alias], query=query, recursion="")
+    return replace(block, sources={**block.sources, alias: source})
 
 
 def subquery_name(select: exp.Select) -> str:

@@ -1,0 +1,146 @@
+"""The way from the changed rows of one source to expressions over a FROM, as SQL. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from views.maintain.find import Find, Finder, Wanted
+from views.maintain.occurrences import Step
+from views.maintain.origin import same_type
+from views.maintain.passing import column_passes
+from views.maintain.paths import Level, NoWayError, Route, Search
+from views.maintain.render import BOTH, CHANGED, quoted, where
+from views.maintain.tree import Recursion, Source, joins
+
+
+def joined(
+    finder: Finder,
+    levels: Sequence[Level],
+    source: Source,
+    steps: tuple[Step, ...],
+    wanted: Wanted,
+    find: Find,
+    inside: frozenset[str] | None,
+) -> str:
+    """SELECT DISTINCT of the expressions; see ``Finder.joined``."""
+    usable = None
+    if source.query is not None:
+        places = enumerate(source.columns)
+        usable = frozenset(name for at, name in places if column_passes(source.query, at))
+    shown = _read([node for _, node in wanted], source)
+    if usable is not None and not shown <= usable and find is not Find.BOTH:
+        usable, find = None, Find.ALL
+    search = Search(levels, source.alias, usable, finder.statement.subqueries)
+    wanted = _from_changed(wanted, search, source)
+    route = search.route([node for _, node in wanted])
+    others = [item for item in route.sources.values() if item.alias != source.alias]
+    if find is Find.SOME and source.query is not None and any(item.query for item in others):
+        find = Find.ALL
+    return _written(finder, route, source, steps, wanted, find, inside)
+
+
+def _written(
+    finder: Finder,
+    route: Route,
+    source: Source,
+    steps: tuple[Step, ...],
+    wanted: Wanted,
+    find: Find,
+    inside: frozenset[str] | None,
+) -> str:
+    writer = finder.writer()
+    for alias, item in route.sources.items():
+        both = find is Find.BOTH and (inside is None or alias in inside)
+        if alias == source.alias:
+            writer.replaced[alias] = _changed(finder, route, source, steps, wanted, find)
+        elif both and item.table is not None:
+            writer.replaced[alias] = writer.table(item.table, BOTH)
+            finder.both_states.add(item.table.table)
+        elif both and (item.query is not None or item.recursion):
+            raise NoWayError(f"{alias} would have to be known in two states at once")
+        elif isinstance(item.query, Recursion) and item.columns == item.query.columns:
+            # it may read the same occurrence, of which all rows count there
+            writer.replaced[alias] = f"({finder.writer().query(item.query)})"
+    shown = ", ".join(f"{writer.node(node)} AS {quoted(name)}" for name, node in wanted)
+    items = ", ".join(writer.tree(tree, route.sources) for tree in route.trees)
+    conditions = where([writer.node(node) for node in route.where])
+    return f"SELECT DISTINCT {shown} FROM {items} {conditions}".rstrip()
+
+
+def _changed(
+    finder: Finder,
+    route: Route,
+    source: Source,
+    steps: tuple[Step, ...],
+    wanted: Wanted,
+    find: Find,
+) -> str:
+    """The changed rows of a source, with the columns that the way reads."""
+    if source.table is not None:
+        finder.beside = finder.beside or find is Find.BOTH
+        names = ", ".join(quoted(name) for name in finder.columns[source.table.table])
+        return f"(SELECT {names} FROM {CHANGED})"
+    assert source.query is not None
+    nodes = [node for _, node in wanted] + route.where
+    nodes += [node for tree in route.trees for join in joins(tree) for node in join.on]
+    read = _read(nodes, source)
+    needed = [(name, place) for place, name in enumerate(source.columns) if name in read]
+    if not needed:
+        raise NoWayError(f"nothing says which rows belong to a change of {source.alias}")
+    parts = finder.query(source.query, steps, needed, find)
+    return f"({' UNION '.join(f'({part})' for part in parts)})"
+
+
+def _read(nodes: Sequence[exp.Expr], source: Source) -> frozenset[str]:
+    """The columns of a source that expressions read."""
+    return frozenset(
+        part.name
+        for node in nodes
+        for part in node.find_all(exp.Column)
+        if part.table == source.alias
+    )
+
+
+def _from_changed(wanted: Wanted, search: Search, source: Source) -> Wanted:
+    """The expressions read from the changed rows where a condition says that these have the same:
+    a row that is not there then gives a key of no row, which does no harm."""
+    equal = _equal_columns(search, source)
+
+    def made(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Column):
+            return equal.get((node.table, node.name), node).copy()
+        return node
+
+    return [(name, node.copy().transform(made)) for name, node in wanted]
+
+
+def _equal_columns(search: Search, source: Source) -> dict[tuple[str, str], exp.Column]:
+    """Columns of other sources that equal one of ``source``, and are of its type."""
+    known = {
+        (source.alias, name): None
+        for name in source.columns
+        if search.usable is None or name in search.usable
+    }
+    found: dict[tuple[str, str], exp.Column] = {}
+    conditions = search.conditions()
+    grown = True
+    while grown:
+        grown = False
+        for node in conditions:
+            if not isinstance(node, exp.EQ):
+                continue
+            for one, other in ((node.this, node.expression), (node.expression, node.this)):
+                if not (isinstance(one, exp.Column) and isinstance(other, exp.Column)):
+                    continue
+                here, there = (one.table, one.name), (other.table, other.name)
+                fresh = there not in known and there not in found
+                if (
+                    fresh
+                    and (here in known or here in found)
+                    and same_type(search.sources, one, other)
+                ):
+                    found[there] = found.get(here, one)
+                    grown = True
+    return found

@@ -1,0 +1,42 @@
+"""Which column of a table a column of a query shows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from views.maintain.mirror import MirrorColumn
+from views.maintain.tree import Query, Recursion, SetOperation, Source
+
+
+def of_query(query: Query, position: int) -> MirrorColumn | None:
+    """The column of a table that a column of a query shows unchanged."""
+    if isinstance(query, SetOperation):
+        left, right = of_query(query.left, position), of_query(query.right, position)
+        if left is None or right is None or left.equal_image:
+            return right if left is None or right is not None else left
+        return left
+    if isinstance(query, Recursion):
+        return of_query(query.anchor, position)
+    return of_node(query.sources, query.outputs[position].node)
+
+
+def of_node(sources: Mapping[str, Source], node: exp.Expr) -> MirrorColumn | None:
+    """The same for a column that an expression is."""
+    if not isinstance(node, exp.Column) or node.table not in sources:
+        return None
+    source = sources[node.table]
+    if source.table is not None:
+        return source.table.column(node.name)
+    if source.query is not None:
+        return of_query(source.query, source.columns.index(node.name))
+    return None
+
+
+def same_type(sources: Mapping[str, Source], one: exp.Expr, other: exp.Expr) -> bool:
+    """Whether two columns are of one type, in which equal values are one and the same."""
+    left, right = of_node(sources, one), of_node(sources, other)
+    if left is None or right is None:
+        return False
+    return left.type == right.type and left.equal_image and right.equal_image
