@@ -52,10 +52,11 @@ def find_binaries(major: int | None = None) -> Binaries:
 
     Raises ``StateError`` when there are none.
     """
-    found = list(_candidates())
-    for one in found:
+    found = []
+    for one in _candidates():
         if one.major == major or (major is None and one.major >= MINIMUM_MAJOR):
             return one
+        found.append(one)
     have = ", ".join(sorted({str(one.major) for one in found})) or "none"
     if major is None:
         raise StateError(
