@@ -40,6 +40,9 @@ _PLAIN: Final = (NumericType, BooleanType, DateType, TimestampNTZType, Timestamp
 """Types whose text has nothing that COPY or an array would take for its own."""
 _ESCAPED: Final = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 _NULL: Final = "\\N"
+LIVE: Final = "\tfalse\t\\N"
+"""The end of a line for a batch: the row is not deleted, and nothing of it unchanged."""
+GONE: Final = "\ttrue\t\\N"
 _INFINITIES: Final = {"POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
 """Of a numeric, as events have them."""
 

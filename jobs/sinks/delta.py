@@ -15,7 +15,7 @@ Between batches small files are joined and those of old versions deleted (``jobs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pyarrow as pa
@@ -31,6 +31,7 @@ from jobs.sinks.delta_table import DeltaView
 from jobs.sinks.documents import key_text
 from jobs.sinks.merge import bounds, match, newer, of, updated
 from jobs.sinks.refusing import TOLD, unkeyed, unknown_values
+from jobs.sinks.rows import Rows, write
 from jobs.sinks.schema import quoted
 from jobs.sinks.transactions import confined, numbered
 from jobs.sinks.writing import held_bytes, kept
@@ -50,24 +51,35 @@ class DeltaSink:
         return self._of.prepare(columns, key, _CONTROL)
 
     def apply(self, rows: DataFrame, batch: Batch) -> None:
-        of = self._of
-        size = partial(held_bytes, rows)
-        if small_table(of.path, of.columns, of.key, batch.keys, size) is not None:
-            self._apply_here(rows, batch)
+        if self._is_small(batch.keys, partial(held_bytes, rows)):
+            self._apply_here(pa.table(rows.toArrow()), batch)
         else:
             self._apply_there(rows, batch)
-        of.after_batch()
+        self._of.after_batch()
 
-    def _apply_here(self, rows: DataFrame, batch: Batch) -> None:
+    def write_rows(self, rows: Rows, batch: Batch) -> None:
+        write(self._view, rows, lambda table: self._write_table(table, batch))
+        self._of.after_batch()
+
+    def _write_table(self, rows: pa.Table, batch: Batch) -> None:
+        if self._is_small(len(rows), lambda: rows.nbytes):
+            self._apply_here(rows, batch)
+        else:
+            self._apply_there(self._spark.createDataFrame(rows), batch)
+
+    def _is_small(self, rows: int, size: Callable[[], int]) -> bool:
+        of = self._of
+        return small_table(of.path, of.columns, of.key, rows, size) is not None
+
+    def _apply_here(self, whole: pa.Table, batch: Batch) -> None:
         """By this process."""
         of = self._of
-        whole = pa.table(rows.toArrow())
         if not len(whole):
             return
         if lacking := null_keys(whole, of.key):
             raise unkeyed(self._view, lacking)
         if has_unchanged(whole) and of.run(lambda: lacks_rows(of.path, whole, of.key)):
-            self._apply_there(rows, batch)  # which names them
+            self._apply_there(self._spark.createDataFrame(whole), batch)  # which names them
             return
         transaction = of.transaction(batch)
         of.run(lambda: merge(self._view, of.path, whole, of.key, transaction))

@@ -9,7 +9,7 @@ does that at once. The generation left is a version of that table, and Delta res
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -17,18 +17,21 @@ from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from cdc.config import Delta, View
 from cdc.errors import SinkError, ViewError
 from jobs.faults import fault
 from jobs.sinks import COMMIT_LSN, ORDINAL
-from jobs.sinks.delta_history import loaded
+from jobs.sinks.delta_fill import POSITION, fill
+from jobs.sinks.delta_history_columns import loaded
 from jobs.sinks.generations import Live
 from jobs.sinks.lake import (
     HISTORY_PROPERTY,
     KEY_PROPERTY,
+    Layout,
     apart_path,
+    create_table,
     generation_at,
     is_table,
     laid_out,
@@ -40,6 +43,7 @@ from jobs.sinks.lake import (
     run,
     table_properties,
 )
+from jobs.sinks.rows import Rows
 from jobs.sinks.schema import check_names, quoted
 
 _RENAMING: Final = frozenset({"file", "hdfs", "viewfs"})
@@ -75,18 +79,44 @@ class DeltaGenerations:
         held = self._run(lambda: table_properties(self._spark, self._live))
         return Live(number, str(version), held.get(HISTORY_PROPERTY, ""))
 
-    def load(self, number: int, rows: DataFrame, columns: StructType, key: tuple[str, ...]) -> None:
+    def load(
+        self,
+        number: int,
+        rows: DataFrame | Iterable[Rows],
+        columns: StructType,
+        key: tuple[str, ...],
+    ) -> None:
         check_names(self._view, "delta", columns)
         path = self._apart(number)
         self._delete(path)
+        properties = new_properties(
+            self._config, self._declared, columns, key, number, self._history
+        )
+        how = layout(self._view, self._declared, columns)
+        if isinstance(rows, DataFrame):
+            self._load_frame(path, rows, columns, key, how, properties)
+        else:
+            assert not self._history, "a history is made of changes, by Spark"
+            plain = [StructField(field.name, field.dataType) for field in columns]
+            whole = StructType([*plain, *POSITION])
+            self._run(lambda: create_table(self._spark, path, whole, how, properties))
+            filling = partial(fill, self._spark, self._view, path, whole, key, rows)
+            run(self._view, path, 0.0, filling)  # rows are made once: it is not tried again
+
+    def _load_frame(
+        self,
+        path: str,
+        rows: DataFrame,
+        columns: StructType,
+        key: tuple[str, ...],
+        how: Layout,
+        properties: dict[str, str],
+    ) -> None:
         selected = [self._value(columns, name, key) for name in columns.names]
         at = loaded(self._history) if self._history else [F.col(COMMIT_LSN), F.col(ORDINAL)]
         whole = rows.select(*selected, *at)
         writer = whole.writeTo(f"delta.{quoted(path)}").using("delta")
-        writer = laid_out(writer, layout(self._view, self._declared, columns))
-        properties = new_properties(
-            self._config, self._declared, columns, key, number, self._history
-        )
+        writer = laid_out(writer, how)
         for name, value in properties.items():
             writer = writer.tableProperty(name, value)
         try:

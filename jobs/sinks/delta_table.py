@@ -24,6 +24,7 @@ from jobs.sinks.lake import (
     SMALL_FILE_BYTES,
     WIDENING,
     apart_path,
+    create_table,
     features,
     generation_at,
     is_table,
@@ -98,20 +99,12 @@ class DeltaView:
         self, columns: StructType, key: tuple[str, ...], control: Iterable[StructField]
     ) -> None:
         fields = [StructField(field.name, field.dataType) for field in columns]
-        builder = DeltaTable.createIfNotExists(self.spark).location(self.path)
-        builder = builder.addColumns(StructType([*fields, *control]))
         how = layout(self.view, self._declared, columns)
-        if how.partitions:
-            builder = builder.partitionedBy(*how.partitions)
-        if how.clusters:
-            builder = builder.clusterBy(*how.clusters)
         number = self._wanted or 1
         properties = new_properties(
             self._config, self._declared, columns, key, number, self.history
         )
-        for name, value in properties.items():
-            builder = builder.property(name, value)
-        builder.execute()
+        create_table(self.spark, self.path, StructType([*fields, *control]), how, properties)
 
     def _extend(
         self, columns: StructType, key: tuple[str, ...], control: list[StructField]

@@ -11,6 +11,7 @@ the live one, and finds another whole one after a switch, never something empty 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from cdc.config import Store, View
+    from jobs.sinks.rows import Rows
 
 
 class Live(NamedTuple):
@@ -35,8 +37,14 @@ class Generations(Protocol):
     def live(self) -> Live | None:
         """What readers see, None while there is nothing."""
 
-    def load(self, number: int, rows: DataFrame, columns: StructType, key: tuple[str, ...]) -> None:
-        """Make a generation of ``rows``, each a live row of ``Sink.apply``'s form.
+    def load(
+        self,
+        number: int,
+        rows: DataFrame | Iterable[Rows],
+        columns: StructType,
+        key: tuple[str, ...],
+    ) -> None:
+        """Make a generation of ``rows``: each a live row of ``Sink.apply``'s form, or finished.
 
         Whatever the place held is gone first. Readers see nothing of it. Raises what
         ``Sink.prepare`` and ``Sink.apply`` raise.

@@ -166,6 +166,20 @@ def laid_out(writer: DataFrameWriterV2, how: Layout) -> DataFrameWriterV2:
     return writer
 
 
+def create_table(
+    spark: SparkSession, path: str, columns: StructType, how: Layout, properties: dict[str, str]
+) -> None:
+    """Make an empty table, if there is none."""
+    builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(columns)
+    if how.partitions:
+        builder = builder.partitionedBy(*how.partitions)
+    if how.clusters:
+        builder = builder.clusterBy(*how.clusters)
+    for name, value in properties.items():
+        builder = builder.property(name, value)
+    builder.execute()
+
+
 def features(columns: StructType) -> dict[str, str]:
     """Properties a table must have before it can have these columns."""
     found = {}

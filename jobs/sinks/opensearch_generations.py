@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ from jobs.sinks.indexes import alias_of, create, index_of, live_generation, owne
 from jobs.sinks.mapping import LIVE, index_body
 from jobs.sinks.opensearch_writer import OpenSearchWriter
 from jobs.sinks.overrides import filled, filling
+from jobs.sinks.rows import Rows, write_each
 from jobs.sinks.writing import DRIVER_ROWS, write_documents
 
 _T = TypeVar("_T")
@@ -36,7 +38,13 @@ class OpenSearchGenerations:
         number = self._call(partial(live_generation, view=self._view))
         return None if number is None else Live(number, "")
 
-    def load(self, number: int, rows: DataFrame, columns: StructType, key: tuple[str, ...]) -> None:
+    def load(
+        self,
+        number: int,
+        rows: DataFrame | Iterable[Rows],
+        columns: StructType,
+        key: tuple[str, ...],
+    ) -> None:
         index = index_of(self._view, number)
         body = index_body(self._view, columns, key, (alias_of(index),), self._declared)
         settings = body["settings"]
@@ -45,7 +53,10 @@ class OpenSearchGenerations:
         self.drop(number)
         create(self._server, self._view, index, body)
         writer = OpenSearchWriter(self._server, self._view, alias_of(index))
-        write_documents(Documents(columns, key)(rows), DRIVER_ROWS + 1, writer)
+        if isinstance(rows, DataFrame):
+            write_documents(Documents(columns, key)(rows), DRIVER_ROWS + 1, writer)
+        else:
+            write_each(self._view, rows, writer)
         full = {"index": filled(settings)}
         for action in (
             lambda client: client.indices.put_settings(index=index, body=full),

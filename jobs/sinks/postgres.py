@@ -35,6 +35,7 @@ from jobs.sinks.refusing import (
     unknown_values,
 )
 from jobs.sinks.relations import Held, held, live_generation, make, make_schema, run, show
+from jobs.sinks.rows import Rows, write
 from jobs.sinks.scanning import decoder
 from jobs.sinks.schema import POSTGRES_TYPE, REBUILD, check_key, check_names, evolved
 from jobs.sinks.table import (
@@ -117,8 +118,18 @@ class PostgresSink:
 
     def apply(self, rows: DataFrame, batch: Batch) -> None:
         self._rows = self._rows or copy_rows(self._table.columns, self._table.key)
-        writer = PostgresWriter(self._database, self._view, self._table)
-        write_rows(self._rows(rows), batch.keys, copy_list, writer)
+        write_rows(self._rows(rows), batch.keys, copy_list, self._writer)
+        self._after_batch()
+
+    def write_rows(self, rows: Rows, batch: Batch) -> None:  # noqa: ARG002
+        write(self._view, rows, self._writer)
+        self._after_batch()
+
+    @property
+    def _writer(self) -> PostgresWriter:
+        return PostgresWriter(self._database, self._view, self._table)
+
+    def _after_batch(self) -> None:
         self._batches += 1
         if self._batches % PURGE_BATCHES == 1:
             self._call(lambda conn: run(conn, [self._table.purge()]))

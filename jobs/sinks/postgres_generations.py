@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -11,12 +12,13 @@ from pyspark.sql.types import StructType
 
 from cdc.config import Postgres
 from cdc.errors import ViewError
-from jobs.sinks.copying import CopyRow, copy_list, copy_rows
+from jobs.sinks.copying import LIVE, CopyRow, copy_list, copy_rows
 from jobs.sinks.database import Action, Connection, Database, refusing_rows
 from jobs.sinks.generations import Live
 from jobs.sinks.postgres import copy_in
 from jobs.sinks.refusing import RowsError, raise_together
 from jobs.sinks.relations import held, live_generation, make, make_schema, run, show
+from jobs.sinks.rows import Rows, write_each
 from jobs.sinks.table import ViewTable, columns_of, ident, table_name
 from jobs.sinks.writing import DRIVER_ROWS, with_keys, write_rows
 
@@ -35,13 +37,23 @@ class PostgresGenerations:
         number = self._call(lambda conn: live_generation(conn, self._schema, self._view))
         return None if number is None else Live(number, "")
 
-    def load(self, number: int, rows: DataFrame, columns: StructType, key: tuple[str, ...]) -> None:
+    def load(
+        self,
+        number: int,
+        rows: DataFrame | Iterable[Rows],
+        columns: StructType,
+        key: tuple[str, ...],
+    ) -> None:
         self.drop(number)
         table = ViewTable(self._schema, self._name(number), columns, key)
         self._call(lambda conn: make_schema(conn, self._schema))
         self._call(lambda conn: make(conn, table, self._view, indexed=False))
         loader = PostgresLoader(self._database, self._view, table)
-        write_rows(copy_rows(columns, key, loading=True)(rows), DRIVER_ROWS + 1, copy_list, loader)
+        if isinstance(rows, DataFrame):
+            lines = copy_rows(columns, key, loading=True)(rows)
+            write_rows(lines, DRIVER_ROWS + 1, copy_list, loader)
+        else:
+            write_each(self._view, rows, loader.finished)
         self._call(partial(_finish, table))
 
     def switch(self, number: int, mark: str = "") -> None:  # noqa: ARG002
@@ -100,6 +112,10 @@ class PostgresLoader:
     database: Database
     view: str
     table: ViewTable
+
+    def finished(self, rows: list[CopyRow]) -> None:
+        """The same of lines for batches, which say at their end that the row is live and whole."""
+        self([row._replace(line=row.line.removesuffix(LIVE)) for row in rows])
 
     def __call__(self, rows: list[CopyRow]) -> None:
         errors: list[RowsError] = []

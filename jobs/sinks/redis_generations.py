@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from pyspark.sql import DataFrame
@@ -19,6 +20,7 @@ from jobs.sinks.redis import (
     live_key,
     prefix,
 )
+from jobs.sinks.rows import Rows, write_each
 from jobs.sinks.shapes import gone_key
 from jobs.sinks.writing import DRIVER_ROWS, write_documents
 
@@ -37,12 +39,21 @@ class RedisGenerations:
         number = self._keyspace.call(partial(live_generation, view=self._view))
         return None if number is None else Live(number, "")
 
-    def load(self, number: int, rows: DataFrame, columns: StructType, key: tuple[str, ...]) -> None:
+    def load(
+        self,
+        number: int,
+        rows: DataFrame | Iterable[Rows],
+        columns: StructType,
+        key: tuple[str, ...],
+    ) -> None:
         self.drop(number)
         sink = RedisSink(self._config, self._view, self._retry_s, number, self._declared)
         try:
             sink.describe(columns, key)
-            write_documents(sink.documents()(rows), DRIVER_ROWS + 1, sink.writer)
+            if isinstance(rows, DataFrame):
+                write_documents(sink.documents()(rows), DRIVER_ROWS + 1, sink.writer)
+            else:
+                write_each(self._view, rows, sink.writer)
         finally:
             sink.close()
 

@@ -7,7 +7,9 @@ guarded by position as those of ``Sink.apply``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -21,6 +23,8 @@ from jobs.sinks.refusing import (
     raise_together,
 )
 
+_WRITERS: Final = 2
+"""Threads that write while rows are made: one waits for the server, the other one packs."""
 _HINT: Final = "leave the column out, or turn it into text in the source"
 
 
@@ -65,3 +69,25 @@ def unfit_rows(view: str, rows: Sequence[Refused]) -> RowsUnfitError:
 def unfit_cause(column: str, kind: str) -> str:
     """Why such a row is not written."""
     return f"column {column!r}: a value that {kind} cannot hold"
+
+
+def write_each(view: str, some: Iterable[Rows], writer: Callable[[Any], None]) -> None:
+    """Give ``writer`` all rows while the next ones are made; a row that is not written is told of
+    when all others are."""
+    errors: list[RowsError] = []
+    waiting: deque[Future[None]] = deque()
+    with ThreadPoolExecutor(_WRITERS, "load") as pool:
+        for rows in some:
+            waiting.append(pool.submit(write, view, rows, writer))
+            if len(waiting) > _WRITERS:
+                _collect(waiting.popleft(), errors)
+        for one in waiting:
+            _collect(one, errors)
+    raise_together(errors)
+
+
+def _collect(one: Future[None], errors: list[RowsError]) -> None:
+    try:
+        one.result()
+    except (RowsRefusedError, RowsUnfitError) as error:
+        errors.append(error)

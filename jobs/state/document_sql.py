@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from jobs.sinks.shapes import PLACEHOLDER, Shape, escapes
-from jobs.sinks.table import ident, literal
-from jobs.state.json_forms import form_of, json_form, plain_text
+from jobs.sinks.table import ident
+from jobs.state.json_forms import concatenated, form_of, json_form, label, plain_text, text_literal
 from jobs.state.unfit_values import unfit_column
 from jobs.state.view_columns import ViewColumn
 
-_ARGUMENTS: Final = 90
-"""A function of PostgreSQL takes 100 at most."""
 # Of control characters PostgreSQL writes hexadecimal digits in small letters, Spark in large ones.
 _LETTERED: Final = r"E'[\x0b\x0e\x0f\x1a-\x1f]'"
 
@@ -42,7 +39,7 @@ class DocumentSql:
             return _encoded(self.id(key), codes) if codes else None
         pieces = PLACEHOLDER.split(self.shape.template)
         parts = [
-            _encoded(self._text(key, piece), codes) if number % 2 else _literal(piece)
+            _encoded(self._text(key, piece), codes) if number % 2 else text_literal(piece)
             for number, piece in enumerate(pieces)
         ]
         return f"({' || '.join(parts)})"
@@ -51,10 +48,8 @@ class DocumentSql:
         """The row as a JSON object."""
         parts: list[str] = []
         for column in self.columns:
-            name = json.dumps(column.name, ensure_ascii=False)
-            label = _literal(f"{',' if parts else '{'}{name}:")
-            parts += [label, f"coalesce({self._json(row, column)}, 'null')"]
-        return _concatenated([*parts, "'}'"])
+            parts += [label(column.name, not parts), f"coalesce({self._json(row, column)}, 'null')"]
+        return concatenated([*parts, "'}'"])
 
     def unfit(self, row: str) -> str | None:
         """The column whose value a document cannot hold, NULL where there is none; None if there
@@ -95,18 +90,5 @@ def _large(value: str) -> str:
 
 def _encoded(text: str, codes: Sequence[tuple[str, str]]) -> str:
     for one, code in codes:
-        text = f"replace({text}, {_literal(one)}, {_literal(code)})"
+        text = f"replace({text}, {text_literal(one)}, {text_literal(code)})"
     return text
-
-
-def _literal(text: str) -> str:
-    """Without percent signs, by which drivers tell parameters."""
-    return literal(text).replace("%", r"\x25")
-
-
-def _concatenated(parts: Sequence[str]) -> str:
-    calls = (
-        f"pg_catalog.concat({', '.join(parts[i : i + _ARGUMENTS])})"
-        for i in range(0, len(parts), _ARGUMENTS)
-    )
-    return " || ".join(calls)

@@ -7,10 +7,12 @@ NULL.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from cdc.protocol.relation import TypeInfo
+from jobs.sinks.table import ident, literal
 from jobs.state.event_texts import event_text, is_bare
 from jobs.state.geometry_texts import base64
 from views.types import FLOATS, INTEGERS, PgType
@@ -18,10 +20,18 @@ from views.types import FLOATS, INTEGERS, PgType
 _QUOTE: Final = "'\"'"
 _FIRST_DAY, _NEXT_DAY = "0001-01-01", "10000-01-01"
 """Between them dates have years of four digits."""
-_ARRAYS_AS_THEY_ARE: Final = frozenset(
-    (*INTEGERS, "bool", "text", "varchar", "uuid", "enum")
-)
+_ARRAYS_AS_THEY_ARE: Final = frozenset((*INTEGERS, "bool", "text", "varchar", "uuid", "enum"))
 """Elements that PostgreSQL's own JSON writes in the same way; oid is a string there."""
+
+_ARGUMENTS: Final = 90
+"""A function of PostgreSQL takes 100 at most."""
+_READ: Final = frozenset(
+    (
+        *(*INTEGERS, *FLOATS, "numeric", "bool", "date", "timestamp", "timestamptz", "bytea"),
+        *("interval", "time", "timetz", "money", "uuid", "json"),
+    )
+)
+"""Types of fields that are read out of JSON; others are the text that stands there."""
 
 
 class Form(NamedTuple):
@@ -48,8 +58,10 @@ def element_form(form: Form) -> Form:
 
 def json_form(form: Form, value: str) -> str:
     """The JSON of a value, as text."""
+    if form.kind.name == "struct":
+        return _object(form, value)
     if form.kind.name == "array":
-        return _array(form, value)
+        return _objects(form, value) if form.kind.element == "struct" else _array(form, value)
     if form.kind.spark == "string":
         text = event_text(form.base, form.typmod, value)
         return _quoted(text) if is_bare(form.base) else f"to_json({text})::text"
@@ -96,6 +108,94 @@ def elements(element: TypeInfo, array: str) -> str:
         subscripts = f"generate_subscripts({array}, 1)"
         return f"(select ({array})[i] as v, i as o from {subscripts} i) e"
     return f"unnest({array}) with ordinality e(v, o)"
+
+
+def _object(form: Form, value: str) -> str:
+    """A row that a view nests: its values in the forms of their types, whatever JSON made them."""
+    made = f"select {_pairs(form.kind)} from {record(form, value)}"
+    return f"case when {is_object(form, value)} then ({made}) end"
+
+
+def _objects(form: Form, value: str) -> str:
+    there = f"{value} is not null"
+    if form.element is None:
+        there = f"{form.base}_typeof({value}) = 'array'"
+    one = f"case when {is_object(form, 'e.v')} then {_pairs(form.kind)} else 'null' end"
+    items = f"coalesce(string_agg({one}, ',' order by e.o), '')"
+    return f"case when {there} then (select '[' || {items} || ']' from {records(form, value)}) end"
+
+
+def is_object(form: Form, value: str) -> str:
+    """Whether a value, of JSON or an element of an array of it, is an object."""
+    return f"{_json_base(form)}_typeof({value}) = 'object'"
+
+
+def _json_base(form: Form) -> str:
+    return form.base if form.element is None else form.element.base
+
+
+def record(form: Form, value: str) -> str:
+    """A relation ``r`` of the fields of an object."""
+    columns = ", ".join(f"{ident(name)} {base}" for name, base in _read(form))
+    return f"{_json_base(form)}_to_record({value}) as r({columns})"
+
+
+def records(form: Form, value: str) -> str:
+    """A relation of the elements ``e.v`` of an array and their numbers ``e.o``, and beside each
+    object ``r`` of its fields."""
+    of = "unnest" if form.element is not None else f"{form.base}_array_elements"
+    some = f"case when {is_object(form, 'e.v')} then e.v end"
+    return f"{of}({value}) with ordinality e(v, o) left join lateral {record(form, some)} on true"
+
+
+def field_forms(kind: PgType) -> list[tuple[str, Form]]:
+    """The fields of an object as ``record`` reads them."""
+    return [(name, _field_form(of)) for name, of in kind.fields]
+
+
+def _field_form(kind: PgType) -> Form:
+    if kind.name == "array" and kind.element != "struct":
+        base = kind.element if kind.element in _READ else "text"
+        return Form(kind, "array", element=TypeInfo(0, "pg_catalog", base, "base", base))
+    if kind.name in ("struct", "array"):
+        return Form(kind, "json")
+    return Form(kind, kind.name if kind.name in _READ else "text")
+
+
+def _read(form: Form) -> list[tuple[str, str]]:
+    """Names and types of the columns that ``record`` reads."""
+    read = []
+    for name, field in field_forms(form.kind):
+        element = field.element
+        read.append((name, f"{element.base}[]" if element is not None else field.base))
+    return read
+
+
+def _pairs(kind: PgType) -> str:
+    parts: list[str] = []
+    for name, field in field_forms(kind):
+        written = json_form(field, f"r.{ident(name)}")
+        parts += [label(name, not parts), f"coalesce({written}, 'null')"]
+    return concatenated([*parts, "'}'"])
+
+
+def label(name: str, first: bool) -> str:
+    """What stands before a value in an object, as a literal."""
+    return text_literal(f"{'{' if first else ','}{json.dumps(name, ensure_ascii=False)}:")
+
+
+def text_literal(text: str) -> str:
+    """Without percent signs, by which drivers tell parameters."""
+    return literal(text).replace("%", r"\x25")
+
+
+def concatenated(parts: Sequence[str]) -> str:
+    """Texts of which none is NULL, in one."""
+    calls = (
+        f"pg_catalog.concat({', '.join(parts[i : i + _ARGUMENTS])})"
+        for i in range(0, len(parts), _ARGUMENTS)
+    )
+    return " || ".join(calls)
 
 
 def _float(value: str) -> str:

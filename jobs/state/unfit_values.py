@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from jobs.sinks.table import ident, literal
-from jobs.state.json_forms import elements
+from jobs.state.json_forms import (
+    Form,
+    elements,
+    field_forms,
+    form_of,
+    is_object,
+    record,
+    records,
+)
 from jobs.state.view_columns import ViewColumn
 from views.types import PgType
 
@@ -19,13 +27,16 @@ def unfit_column(columns: Sequence[ViewColumn], row: str) -> str | None:
     if all values of these types fit."""
     cases = []
     for column in columns:
-        if found := _unfit(column, f"{row}.{ident(column.name)}"):
+        form = form_of(column.kind, column.type, column.typmod)
+        if found := _unfit(form, f"{row}.{ident(column.name)}"):
             cases.append(f"when {found} then {literal(column.name)}")
     return f"case {' '.join(cases)} end" if cases else None
 
 
-def _unfit(column: ViewColumn, value: str) -> str | None:
-    kind, element = column.kind, column.type.element
+def _unfit(form: Form, value: str) -> str | None:
+    kind, element = form.kind, form.element
+    if "struct" in (kind.name, kind.element):
+        return _unfit_inside(form, value)
     if kind.name != "array" or element is None:
         return _single(kind, value)
     if element.base == "array":  # of a domain of arrays
@@ -35,6 +46,20 @@ def _unfit(column: ViewColumn, value: str) -> str | None:
     if inside is None:
         return shape
     return f"{shape} or exists (select from {elements(element, value)} where {inside})"
+
+
+def _unfit_inside(form: Form, value: str) -> str | None:
+    """Of an object, or an array of them."""
+    found = [_unfit(field, f"r.{ident(name)}") for name, field in field_forms(form.kind)]
+    inside = " or ".join(one for one in found if one is not None)
+    if not inside:
+        return None
+    if form.kind.name == "struct":
+        some = f"case when {is_object(form, value)} then {value} end"
+        return f"exists (select from {record(form, some)} where {inside})"
+    if form.element is None:
+        value = f"case when {form.base}_typeof({value}) = 'array' then {value} end"
+    return f"exists (select from {records(form, value)} where {inside})"
 
 
 def _single(kind: PgType, value: str) -> str | None:

@@ -64,7 +64,7 @@ def _kind(type_: TypeInfo, typmod: int, known: PgType | None) -> PgType:
     if known is None or known == kind:
         return kind
     nested = known.name == "struct" or known.element == "struct"
-    if nested and kind.name in _JSON:
+    if nested and (kind.name in _JSON or kind.element in _JSON):
         return known
     limited = known.exact and kind.name == "numeric"
     return known if limited or (known.item.exact and kind.element == "numeric") else kind
