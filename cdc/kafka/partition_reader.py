@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
@@ -22,12 +23,17 @@ _AT_ONCE: Final = 1_000
 _POLL_S: Final = 0.1
 _SILENT_S: Final = 20.0
 """A broker that gives nothing of what it has for so long is away."""
+_MOST_BYTES: Final = 32 << 20
 _SETTINGS: Final[Mapping[str, str | int | bool]] = {
     "queued.min.messages": 10_000,
     "queued.max.messages.kbytes": 16_384,
     "topic.metadata.refresh.interval.ms": 300_000,
 }
 _GONE: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+LOST_HINT: Final = (
+    "retention removed it or the topic was recreated: rebuild the views of this table from a"
+    " snapshot (`headwater view rebuild`), and raise retention.ms of the topic"
+)
 _Place = tuple[str, int]
 
 
@@ -49,6 +55,7 @@ class PartitionReader:
         self._client: Any = None
         self._next: dict[_Place, int] = {}
         self._fetched: dict[_Place, int] = {}
+        self._held_bytes = 0
         self._ahead: defaultdict[_Place, deque[FetchedRecord]] = defaultdict(deque)
 
     def close(self) -> None:
@@ -79,29 +86,36 @@ class PartitionReader:
             self._fetch(min(left, _POLL_S))
         return True
 
-    def read(self, begin: Offsets, end: Offsets) -> list[FetchedRecord]:
+    def read(
+        self, begin: Offsets, end: Offsets, most_bytes: int = _MOST_BYTES
+    ) -> list[FetchedRecord] | None:
         """The records from ``begin`` up to, without it, ``end``, by partition and in order; offsets
-        that hold no record are passed over. What ``begin`` does not name counts from 0.
+        that hold no record are passed over. What ``begin`` does not name counts from 0. None where
+        keys and values are more than ``most_bytes``.
 
         Raises ``LogError`` where Kafka no longer holds them, ``RetryableError`` where it does not
         answer.
         """
         self._go_to(begin, end)
         wanted = _places(end)
-        self._fetch_until(wanted)
+        if not self._fetch_until(wanted, most_bytes):
+            self._next = {}
+            self._ahead.clear()
+            return None
         found = list[FetchedRecord]()
         for place, high in wanted.items():
             ahead = self._ahead[place]
             while ahead and ahead[0].offset < high:
                 found.append(ahead.popleft())
             self._next[place] = max(high, self._next.get(place, 0))
+        self._held_bytes = sum(map(_size, chain.from_iterable(self._ahead.values())))
         return found
 
-    def _fetch_until(self, wanted: dict[_Place, int]) -> None:
-        """Until all is there."""
+    def _fetch_until(self, wanted: dict[_Place, int], most_bytes: int) -> bool:
+        """Until all is there; whether it is no more than so much."""
         deadline = monotonic() + _SILENT_S
         left = {place: high for place, high in wanted.items() if self._fetched[place] < high}
-        while left:
+        while left and self._held_bytes <= most_bytes:
             if self._fetch(_POLL_S):
                 deadline = monotonic() + _SILENT_S
                 left = {place: at for place, at in left.items() if self._fetched[place] < at}
@@ -112,18 +126,20 @@ class PartitionReader:
                     f" {high}: Kafka has said nothing for {_SILENT_S:.0f} s",
                     "is Kafka up?",
                 )
+        return not left
 
     def _go_to(self, begin: Offsets, end: Offsets | None = None) -> None:
         """Fetch from ``begin`` on, unless that is where the last call ended."""
         unnamed = dict.fromkeys(_places(end or {}), 0)
         places = unnamed | _places(begin)
-        if self._client is not None and places == {**places, **self._next}:
+        if self._client is not None and places == self._next:
             return
         if self._client is None:
             self._client = Consumer(self._settings)
         self._client.assign([TopicPartition(*place, at) for place, at in places.items()])
         self._next, self._fetched = dict(places), dict(places)
         self._ahead.clear()
+        self._held_bytes = 0
 
     def _fetch(self, timeout_s: float) -> bool:
         """Keep what is there, or comes soon; whether something did."""
@@ -135,6 +151,7 @@ class PartitionReader:
                 offset = message.offset()
                 record = FetchedRecord(*place, offset, message.key(), message.value())
                 self._ahead[place].append(record)
+                self._held_bytes += _size(record)
                 self._fetched[place], moved = offset + 1, True
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._fetched[place], moved = max(self._fetched[place], message.offset()), True
@@ -154,9 +171,12 @@ def lost(topic: str, partition: int, offset: int) -> LogError:
     """The error for an offset that was to be read next and is not in Kafka any more."""
     return LogError(
         f"{topic}-{partition}: Kafka no longer holds offset {offset}, which is to be read next",
-        "retention removed it or the topic was recreated: rebuild the views of this table from a"
-        " snapshot (`headwater view rebuild`), and raise retention.ms of the topic",
+        LOST_HINT,
     )
+
+
+def _size(record: FetchedRecord) -> int:
+    return len(record.value or b"") + len(record.key or b"")
 
 
 def _places(offsets: Offsets) -> dict[_Place, int]:

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.kafka.partition_reader import FetchedRecord
-from jobs.batch.folded import SCHEMA
+from jobs.batch.folded import NO_EVENT, SCHEMA
 from jobs.batch.images import Image, filled, images
-from jobs.batch.plan import NO_EVENT, RANK, TEXT
+from jobs.batch.plan import RANK, TEXT
 
 _GROUP: Final = ("topic", "key", "schema_id", "op")
 

@@ -5,7 +5,8 @@ loses against any change committed at its LSN or later, wherever it stands in th
 
 A key has one row for each table version (``schema_id``) that its records of the batch have: columns
 may have exchanged their names in between. Records without a key are not folded, but for TRUNCATE,
-which stands in every partition of its topic: the newest is kept.
+which stands in every partition of its topic: the newest is kept, or of a large batch the newest of
+each part that a task read.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import pyarrow.compute as pc
 DELETE: Final = "d"
 SNAPSHOT: Final = "r"
 TRUNCATE: Final = "t"
+NO_EVENT: Final = "not an event of Headwater"
+"""Why a record was folded into nothing."""
 
 SCHEMA: Final = pa.schema(
     [

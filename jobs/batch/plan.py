@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.batch.folded import SCHEMA, SNAPSHOT, TRUNCATE
+from jobs.batch.folded import NO_EVENT, SCHEMA, SNAPSHOT, TRUNCATE
 from jobs.schema import JSON_OPTIONS
 
 RANK: Final = "rank"
@@ -19,7 +19,6 @@ RANK: Final = "rank"
 leaves values out."""
 TEXT: Final = "text"
 """The event where its images could not be cut out of it; else null."""
-NO_EVENT: Final = "not an event of Headwater"
 _EVENT: Final = (
     "struct<op: string, source: struct<commit_lsn: bigint, ordinal: bigint, schema_id: string,"
     " ts_us: bigint, unchanged: array<string>>>"

@@ -27,17 +27,18 @@ from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.partition_reader import PartitionReader
 from cdc.kafka.security import for_spark
+from jobs.batch.large import LargeBatch
 from jobs.batch.small import SmallBatch
 from jobs.faults import stream_error
 from jobs.loading import offsets_json
-from jobs.offsets import batch_offsets, records_between
+from jobs.offsets import FEW_RECORDS, batch_offsets, records_between
 from jobs.run.start_offsets import checked, earlier_by_one
 from jobs.session import session_beside
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-INTERVAL_S: Final = 0.2
+INTERVAL_S: Final = 0.25
 """From the begin of a batch to that of the next one: what comes meanwhile is one batch."""
 _LOOK_S: Final = 30.0
 """How often topics are looked at for partitions that are new."""
@@ -54,13 +55,14 @@ _SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class StreamBatch:
-    """The records from ``begin`` up to ``end``, folded: ``rows`` has the columns of
-    ``jobs.batch.folded.SCHEMA``. Numbers begin at 0 with each start of the stream."""
+    """The records from ``begin`` up to ``end``, folded to rows of ``jobs.batch.folded.SCHEMA``:
+    those of a small batch, or a large one, whose tasks read them when they are asked for. Numbers
+    begin at 0 with each start of the stream."""
 
     number: int
     begin: Offsets
     end: Offsets
-    rows: pa.Table
+    rows: pa.Table | LargeBatch
 
 
 class Stream:
@@ -141,9 +143,15 @@ class Stream:
         begin = self.reached
         end = batch_offsets(self._checkpoint, number)
         if records_between(begin, end) > 0:  # none in the first batch, see `earlier_by_one`
-            rows = self._small.fold(self._reader.read(begin, end))
-            self._apply(StreamBatch(number, begin, end, rows))
+            self._apply(StreamBatch(number, begin, end, self._rows(begin, end)))
         self.reached = end
+
+    def _rows(self, begin: Offsets, end: Offsets) -> pa.Table | LargeBatch:
+        if records_between(begin, end) <= FEW_RECORDS:
+            records = self._reader.read(begin, end)
+            if records is not None:
+                return self._small.fold(records)
+        return LargeBatch(self._session, self._kafka, begin, end)
 
     def _wait(self, began: float) -> None:
         """Until there is something for the next batch, and it is time for it."""

@@ -1,0 +1,110 @@
+"""A large batch: Spark's tasks read it from Kafka, fold it, and write what is left where it goes.
+
+All records of a key stand in one partition, so nothing is moved between tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc.config import Kafka
+from cdc.errors import LogError
+from cdc.kafka.broker import Offsets
+from cdc.kafka.partition_reader import LOST_HINT
+from cdc.kafka.stretches import read_stretch, reading
+from jobs.batch.folded import SCHEMA
+from jobs.batch.parts import Part, divided
+from jobs.batch.task_fold import TaskFold, TooLargeError, batches
+
+HELD_BYTES: Final = 256 << 20
+"""Of records, by all tasks together. A task that would hold more reads its part in two halves."""
+_DDL: Final = (
+    "topic string, `partition` int, `offset` bigint, key string, op string, commit_lsn bigint,"
+    " ordinal bigint, schema_id string, committed_us bigint, before string, after string,"
+    " unchanged array<string>, records bigint, oldest_us bigint, cause string"
+)
+_WRITTEN: Final = pa.schema([("task", pa.int32()), ("written", pa.int64())])
+
+WritePartition = Callable[[int, Iterator[pa.RecordBatch]], int]
+"""Called by a task with its number and its rows; it returns how many it wrote. It is pickled, runs
+in another process, and on a cluster perhaps twice: what it does has to be one transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class LargeBatch:
+    """The records from ``begin`` up to ``end``, read when they are asked for."""
+
+    spark: SparkSession
+    kafka: Kafka
+    begin: Offsets
+    end: Offsets
+
+    def collect(self) -> pa.Table:
+        """All rows, of ``jobs.batch.folded.SCHEMA``, in the driver.
+
+        Raises ``LogError`` where Kafka does not hold the records, as ``write``.
+        """
+        read = _reader(self.kafka, self._parts())
+
+        def rows(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for number in _numbers(numbers):
+                yield from read(number)
+
+        found = self._tasks().mapInArrow(rows, _DDL).toArrow()
+        return found.cast(SCHEMA)
+
+    def write(self, write_partition: WritePartition) -> list[int]:
+        """Have each task write its rows; how many each wrote, by its number."""
+        read = _reader(self.kafka, self._parts())
+
+        def rows(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for number in _numbers(numbers):
+                written = write_partition(number, read(number))
+                yield pa.RecordBatch.from_pydict({"task": [number], "written": [written]}, _WRITTEN)
+
+        found = self._tasks().mapInArrow(rows, "task int, written bigint").collect()
+        return [row["written"] for row in sorted(found)]
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks read it."""
+        return len(self._parts())
+
+    def _parts(self) -> list[list[Part]]:
+        return divided(self.begin, self.end, self.spark.sparkContext.defaultParallelism)
+
+    def _tasks(self) -> DataFrame:
+        return self.spark.range(0, self.tasks, 1, self.tasks)
+
+
+def _reader(kafka: Kafka, parts: list[list[Part]]) -> Callable[[int], Iterator[pa.RecordBatch]]:
+    """What a task reads by: without anything that cannot be pickled."""
+    settings = reading(kafka.bootstrap_servers, kafka)
+    most_bytes = HELD_BYTES // max(len(parts), 1)
+
+    def read(task: int) -> Iterator[pa.RecordBatch]:
+        left = list(parts[task])
+        while left:
+            part = left.pop()
+            fold = TaskFold(part, most_bytes)
+            try:
+                for records in read_stretch(settings, part.stretch):
+                    fold.add(records)
+            except TooLargeError:
+                left += part.halves()
+                continue
+            except LogError as error:
+                raise LogError(error.message, LOST_HINT) from None
+            yield from batches(part, fold.rows())
+
+    return read
+
+
+def _numbers(numbers: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    for batch in numbers:
+        yield from batch.column(0).to_pylist()

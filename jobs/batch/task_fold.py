@@ -1,0 +1,194 @@
+"""The records of a part of a large batch, folded where they are read: by a task, in Python.
+
+The rule is that of ``jobs.batch.plan``, which tests hold this against. Of an event as much is read
+as the rule asks; images are taken as they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from cdc.kafka.stretches import Raw
+from jobs.batch.folded import NO_EVENT, SCHEMA, SNAPSHOT, TRUNCATE
+from jobs.batch.images import Image, filled, text
+from jobs.batch.parts import Part
+
+_OVERHEAD_BYTES: Final = 600
+"""Of a record that is held, beside its value."""
+_BATCH_BYTES: Final = 8 << 20
+_MOST_EARLIER: Final = 16
+"""Images of a key that are held for values left out; then they become one."""
+
+
+class TooLargeError(Exception):
+    """A part holds more than a task may."""
+
+
+class _Source(msgspec.Struct, gc=False):
+    commit_lsn: int
+    ordinal: int
+    schema_id: str
+    ts_us: int | None = None
+    unchanged: list[str] | None = None
+
+
+class _Event(msgspec.Struct, gc=False):
+    op: str
+    source: _Source
+    before: msgspec.Raw = msgspec.Raw(b"null")
+    after: msgspec.Raw = msgspec.Raw(b"null")
+
+    def image(self) -> Image:
+        return Image(text(self.after), self.source.unchanged or ())
+
+
+_decoded: Final = msgspec.json.Decoder(_Event).decode
+_At = tuple[int, int, int]
+"""Position, and the offset of records that have the same."""
+
+
+class Last:
+    """The last change of a key, and what was folded into it. ``event`` None is no event."""
+
+    __slots__ = ("at", "earlier", "event", "key", "oldest_us", "records", "size")
+
+    def __init__(
+        self, key: bytes | None, at: _At, event: _Event | None, size: int, oldest_us: int | None
+    ) -> None:
+        self.key, self.at, self.event, self.size = key, at, event, size
+        self.records, self.oldest_us = 1, oldest_us
+        self.earlier: list[tuple[_At, Image]] = []
+
+    def image(self) -> Image:
+        """The image with values that it left out."""
+        assert self.event is not None, "only events have images"
+        last = self.event.image()
+        self.earlier.sort(key=lambda one: one[0], reverse=True)
+        return filled(last, (image for _, image in self.earlier))
+
+
+class TaskFold:
+    """Folds the records of one part of a partition."""
+
+    def __init__(self, part: Part, most_bytes: int) -> None:
+        self._part, self._most_bytes = part, most_bytes
+        self._versions: dict[str, dict[bytes | None, Last]] = {}
+        self._alone = list[Last]()
+        self._held_bytes = 0
+
+    def add(self, records: Iterable[Raw]) -> None:
+        """Raises ``TooLargeError`` as soon as more is held than may be."""
+        part = self._part
+        divided = part.slices > 1
+        for key, value, offset in records:
+            if value is None or (divided and not part.has(key, offset)):
+                continue
+            self._add(key, value, offset)
+        if self._held_bytes > self._most_bytes:
+            raise TooLargeError
+
+    def rows(self) -> Iterator[Last]:
+        """What is left, in no order."""
+        for held in self._versions.values():
+            yield from held.values()
+        yield from self._alone
+
+    def _add(self, key: bytes | None, value: bytes, offset: int) -> None:
+        size = len(value) + _OVERHEAD_BYTES
+        try:
+            value.decode()
+            (key or b"").decode()
+            event = _decoded(value)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            self._keep(Last(key, (0, 0, offset), None, size, None))
+            return
+        source = event.source
+        at = (source.commit_lsn, source.ordinal, offset)
+        oldest_us = None if event.op == SNAPSHOT else source.ts_us
+        if key is None and event.op != TRUNCATE:
+            self._keep(Last(key, at, event, size, oldest_us))
+            return
+        held = self._versions.setdefault(source.schema_id, {})
+        known = held.get(key)
+        if known is None:
+            held[key] = Last(key, at, event, size, oldest_us)
+            self._held_bytes += size
+            return
+        known.records += 1
+        if oldest_us is not None and (known.oldest_us is None or oldest_us < known.oldest_us):
+            known.oldest_us = oldest_us
+        self._held_bytes += _replace(known, at, event, size)
+
+    def _keep(self, one: Last) -> None:
+        self._alone.append(one)
+        self._held_bytes += one.size
+
+
+def _replace(known: Last, at: _At, event: _Event, size: int) -> int:
+    """Let ``known`` be the later one of two changes; how many bytes more it holds then."""
+    assert known.event is not None, "what is no event has no key here"
+    if at < known.at:
+        if not known.event.source.unchanged:
+            return 0
+        known.earlier.append((at, event.image()))
+        return size
+    before = known.size
+    if event.source.unchanged:
+        known.earlier.append((known.at, known.event.image()))
+        if len(known.earlier) > _MOST_EARLIER:
+            known.earlier = [(known.at, known.image())]
+        known.size = size + before
+    else:
+        known.earlier = []
+        known.size = size
+    known.at, known.event = at, event
+    return known.size - before
+
+
+def batches(part: Part, found: Iterable[Last]) -> Iterator[pa.RecordBatch]:
+    """Rows of ``jobs.batch.folded.SCHEMA``, in batches of a few megabytes."""
+    some, size = list[Last](), 0
+    for one in found:
+        some.append(one)
+        size += one.size
+        if size > _BATCH_BYTES:
+            yield _batch(part, some)
+            some, size = [], 0
+    if some:
+        yield _batch(part, some)
+
+
+def _batch(part: Part, found: list[Last]) -> pa.RecordBatch:
+    images = [Image(None, ()) if one.event is None else one.image() for one in found]
+    arrays = {
+        "topic": [part.stretch.topic] * len(found),
+        "partition": [part.stretch.partition] * len(found),
+        "offset": [one.at[2] for one in found],
+        "key": [_key(one.key) for one in found],
+        "before": [None if one.event is None else text(one.event.before) for one in found],
+        "after": [image.after for image in images],
+        "unchanged": [list(image.unchanged) or None for image in images],
+        "records": [one.records for one in found],
+        "oldest_us": [one.oldest_us for one in found],
+        "cause": [NO_EVENT if one.event is None else None for one in found],
+        "op": _each(found, lambda event: event.op),
+        "commit_lsn": _each(found, lambda event: event.source.commit_lsn),
+        "ordinal": _each(found, lambda event: event.source.ordinal),
+        "schema_id": _each(found, lambda event: event.source.schema_id),
+        "committed_us": _each(found, lambda event: event.source.ts_us),
+    }
+    return pa.RecordBatch.from_arrays(
+        [pa.array(arrays[field.name], field.type) for field in SCHEMA], schema=SCHEMA
+    )
+
+
+def _each(found: Iterable[Last], of_event: Callable[[_Event], Any]) -> list[Any]:
+    return [None if one.event is None else of_event(one.event) for one in found]
+
+
+def _key(key: bytes | None) -> str | None:
+    return None if key is None else key.decode(errors="replace")
