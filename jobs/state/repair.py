@@ -1,0 +1,92 @@
+"""Rows that are written to a view's store again, though nothing of the source changed.
+
+Their keys become dirty under a batch of its own, so that they are written under a position newer
+than that of any row in the store; and what the store was given of them is forgotten, so that a row
+is written also where nobody knows that it differs, and deleted where the view has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from jobs.state.connection import Connection, translated
+from jobs.state.generation_keys import KeyTables
+from jobs.state.kept_view import KeptView, quoted
+from jobs.state.progress import advance
+
+FORGOTTEN: Final = "00000000-0000-0000-0000-000000000000"
+"""A digest that no row has. Without any a row that the view has not would not be deleted."""
+_PART_KEYS: Final = 10_000
+_WAITING: Final = """
+select exists (select from {dirty} where first_seq <= %(batch)s) or exists (
+    select from headwater.views where id = %(id)s and whole_first_seq <= %(batch)s)
+"""
+
+
+def make_anew(
+    conn: Connection, view: KeyTables, keys: Iterable[Sequence[str]] | None = None
+) -> int:
+    """Have the rows of ``keys`` written again, each key with its values as text. None stands for
+    all that the store was given and, of a ``KeptView``, all that the view has.
+
+    Gives the batch that they are dirty under, for ``is_written``: whoever keeps the view writes
+    them. In the caller's transaction, or in one of its own.
+    """
+    with translated("marking rows that are to be written again"), conn.transaction():
+        batch = advance(conn).batch
+        if keys is None:
+            _mark_all(conn, view, batch)
+        else:
+            for part in _parts(keys):
+                _mark(conn, view, part, batch)
+    return batch
+
+
+def is_written(conn: Connection, view: KeyTables, batch: int) -> bool:
+    """Whether the store holds all that was dirty up to a batch, but for the rows of parked keys."""
+    query = _WAITING.format(dirty=view.dirty)
+    with translated("looking whether rows have been written again"):
+        row = conn.execute(query.encode(), {"batch": batch, "id": view.id}).fetchone()
+    return row is not None and not row[0]
+
+
+def _mark(conn: Connection, view: KeyTables, keys: Sequence[Sequence[str]], batch: int) -> None:
+    values = ", ".join(f"k.c{i}::{column.type}" for i, column in enumerate(view.key))
+    arrays = ", ".join("%s::text[]" for _ in view.key)
+    aliases = ", ".join(f"c{i}" for i in range(len(view.key)))
+    found = f"select distinct {values} from unnest({arrays}) as k({aliases})"
+    columns = [list(column) for column in zip(*keys, strict=True)]
+    names = view.key_names
+    forget = (
+        f"insert into {view.shown} ({names}, digest) "
+        f"select f.*, '{FORGOTTEN}'::uuid from ({found}) f "
+        f"on conflict ({names}) do update set digest = excluded.digest"
+    )
+    conn.execute(forget.encode(), columns)
+    conn.execute(_dirty(view, found, batch).encode(), columns)
+
+
+def _mark_all(conn: Connection, view: KeyTables, batch: int) -> None:
+    conn.execute(f"update {view.shown} set digest = '{FORGOTTEN}'::uuid".encode())
+    found = f"select {view.key_names} from {view.shown}"
+    if isinstance(view, KeptView):
+        made = ", ".join(f"w.{quoted(column.name)}" for column in view.key)
+        found += f" union select {made} from ({view.plan.whole(view.relation)}) w"
+    conn.execute(_dirty(view, found, batch).encode())
+
+
+def _dirty(view: KeyTables, found: str, batch: int) -> str:
+    names = view.key_names
+    return (
+        f"insert into {view.dirty} ({names}, seq, first_seq) "
+        f"select f.*, {batch}, {batch} from ({found}) f "
+        f"on conflict ({names}) do update set seq = excluded.seq"
+    )
+
+
+def _parts(keys: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
+    left = iter(keys)
+    while part := list(islice(left, _PART_KEYS)):
+        yield part

@@ -1,0 +1,79 @@
+"""What the state database says of one view, for commands and applications beside apply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from cdc.config import Config
+from cdc.errors import RetryableError, StateError
+from jobs.state.connection import Connection, connect, translated
+from jobs.state.generation_keys import live_record
+from jobs.state.lock import database_holder
+from jobs.state.place import home_of
+from jobs.state.server import running_dsn
+from jobs.state.view_record import ViewRecord
+
+_PARKED: Final = "select count(*) from headwater.parked where view_id = %s"
+
+
+class ViewStatus(NamedTuple):
+    """``record`` is the generation that readers see, None if nobody can say or there is none;
+    ``parked`` counts its keys that wait. ``applied`` says whether somebody keeps the views of the
+    source now, None if its state is elsewhere."""
+
+    record: ViewRecord | None = None
+    parked: int = 0
+    applied: bool | None = None
+
+    @property
+    def error(self) -> str:
+        """Why the view cannot be kept now, "" where it can."""
+        return self.record.error if self.record else ""
+
+
+def view_status(config: Config, name: str) -> ViewStatus:
+    """What is known of a view now. A state database that is away is no error."""
+    try:
+        with state_session(config) as conn:
+            if conn is None:
+                return ViewStatus(applied=False if _was_here(config) else None)
+            record = live_record(conn, config, name)
+            parked = 0
+            if record is not None:
+                with translated(f"counting parked keys of view {name}"):
+                    row = conn.execute(_PARKED, (record.id,)).fetchone()
+                parked = int(row[0]) if row else 0
+            return ViewStatus(record, parked, bool(database_holder(conn)))
+    except RetryableError:
+        return ViewStatus()
+
+
+@contextmanager
+def state_session(config: Config) -> Iterator[Connection | None]:
+    """A session with the state database in autocommit mode; None if ours does not run, or another
+    one holds no state yet.
+
+    Raises ``StateError`` for a wrong ``apply.state_dsn``, ``RetryableError`` if it is away.
+    """
+    dsn = running_dsn(config)
+    if not dsn:
+        yield None
+        return
+    with connect(dsn, autocommit=True, application_name="headwater") as conn:
+        yield conn if _is_migrated(conn) else None
+
+
+def _was_here(config: Config) -> bool:
+    """Whether the state database of ours is on this machine."""
+    try:
+        return home_of(config.apply.state, config.source.name).is_dir()
+    except StateError:
+        return False
+
+
+def _is_migrated(conn: Connection) -> bool:
+    with translated("looking at the state database"):
+        row = conn.execute("select pg_catalog.to_regclass('headwater.views')").fetchone()
+    return row is not None and row[0] is not None
