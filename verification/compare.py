@@ -54,6 +54,8 @@ class Outcome:
     """The view's values by key, of the first ``keep`` of them; None of the others."""
     extra: dict[bytes, tuple[object, ...]] = field(default_factory=dict)
     """With the key as it is stored."""
+    found: dict[bytes, bytes] = field(default_factory=dict)
+    """Digests of the view's different and extra rows."""
     newer: set[bytes] = field(default_factory=set)
     missing: set[bytes] = field(default_factory=set)
 
@@ -95,9 +97,10 @@ def compare(
         if position.commit_lsn >= lsn:
             outcome.newer.add(key)
         elif wanted is None:
-            outcome.extra[key] = stored_key
-        elif wanted != digest(values):
+            outcome.extra[key], outcome.found[key] = stored_key, digest(values)
+        elif wanted != (held := digest(values)):
             outcome.different[key] = values if len(outcome.different) < keep else None
+            outcome.found[key] = held
     outcome.missing = set(expected)
     return outcome
 

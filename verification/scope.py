@@ -11,11 +11,13 @@ from collections.abc import Callable, Collection
 
 from cdc.errors import SourceError
 from cdc.protocol.relation import Relation
-from cdc.source.catalog import relation, select_rows
-from cdc.source.postgres import Connection, translated
+from cdc.source.catalog import published, relation, select_rows
+from cdc.source.postgres import Connection, identifier, translated
 from cdc.source.types import load_types
+from verification.select_view import SelectView
 from views.maintained import View
 from views.resolve import ResolvedView
+from views.table_references import RelationOf
 from views.tables import TableVersion
 
 _TABLE = """
@@ -25,9 +27,42 @@ where n.nspname = %s and c.relname = %s
 """
 
 
-def published_sql(conn: Connection, view: View, publication: str) -> str:
+_COLUMNS = """
+select count(*) from pg_catalog.pg_attribute a
+where a.attrelid = %s::oid and a.attnum > 0 and not a.attisdropped
+"""
+
+
+def published_sql(conn: Connection, view: View | SelectView, publication: str) -> str:
     """The SQL as it was written but for its tables. Raises ``SourceError`` if one is gone."""
+    if isinstance(view, SelectView):
+        return view.reading(published_relations(conn, publication))
     return view.reading(published_rows(conn, view, publication))
+
+
+def published_relations(conn: Connection, publication: str) -> RelationOf:
+    """What is published of a table, by schema and name: the table itself where that is all of it,
+    for its key tells PostgreSQL which columns GROUP BY settles, else a SELECT in parentheses."""
+    types = load_types(conn)
+
+    def found(schema: str, table: str) -> str:
+        oid, kind = table_of(conn, schema, table)
+        shape = relation(conn, oid, types, publication)
+        with translated(f"reading the columns of {schema}.{table}"):
+            (columns,) = conn.execute(_COLUMNS, (oid,)).fetchone() or (0,)
+        filtered = published(conn, oid, publication).row_filter is not None
+        if filtered or columns != len(shape.columns):
+            return f"({select_rows(conn, shape, kind, publication)})"
+        return f"{'' if kind == 'p' else 'only '}{identifier(schema)}.{identifier(table)}"
+
+    return found
+
+
+def tables_read(view: View | SelectView) -> list[tuple[str, str]]:
+    """Schema and name of each table that a view reads, each once."""
+    if isinstance(view, SelectView):
+        return [(one.schema, one.table) for one in view.tables]
+    return list(dict.fromkeys((o.schema, o.table) for o in view.definition.occurrences))
 
 
 def published_rows(conn: Connection, view: View, publication: str) -> Callable[[str, str], str]:

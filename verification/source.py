@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from itertools import islice
 from typing import Any
 
@@ -30,7 +31,8 @@ from verification.canonical import (
 from verification.compare import Row
 from verification.forms import TIMES, has_four_digits, source_form
 from verification.nested import Form
-from verification.scope import published_sql, table_of
+from verification.scope import published_sql, table_of, tables_read
+from verification.select_view import SEARCH_PATH, SelectView
 from views.maintained import View
 from views.types import PgType
 
@@ -50,10 +52,13 @@ _DATA_EXCEPTION = "22"
 class SourceSnapshot:
     """The source as it was when everything committed below ``lsn`` was, and nothing else.
 
-    ``conn`` is in a transaction there; ``key_types`` are SQL's names of its key's types.
+    ``conn`` is in a transaction there; ``key_types`` are SQL's names of its key's types, and
+    ``key_names`` the key's columns.
     """
 
-    def __init__(self, conn: Connection, lsn: int, view: View, publication: str) -> None:
+    def __init__(
+        self, conn: Connection, lsn: int, view: View | SelectView, publication: str
+    ) -> None:
         self.lsn = lsn
         self.conn = conn
         self.publication = publication
@@ -61,15 +66,23 @@ class SourceSnapshot:
         self._names = [output.name for output in view.outputs]
         self._canonical = row_canonicalizer([])
         self._as_text: dict[int, Any] = {}
+        self.key_names = view.key
         self._key = [self._names.index(name) for name in view.key]
-        columns = ", ".join(identifier(name) for name in self._names)
-        sql = published_sql(conn, view, publication)
-        self._query = f"select {columns} from (\n{sql}\n) as v"
+        self._query = self._selecting(published_sql(conn, view, publication))
         self._doing = f"running the SQL of view {view.name} on the source"
         kinds = [output.type for output in view.outputs]
         self._key_kinds = [kinds[i].name for i in self._key]
         self._digits = [i for i in self._key if is_endless(kinds[i])]
         self.key_types = self._prepare(kinds)
+
+    def _selecting(self, sql: str) -> str:
+        return f"select {', '.join(map(identifier, self._names))} from (\n{sql}\n) as v"
+
+    def computing(self, sql: str) -> SourceSnapshot:
+        """The same moment for other SQL, which has the view's columns."""
+        other = copy(self)
+        other._query = self._selecting(sql)
+        return other
 
     def _prepare(self, kinds: Sequence[PgType]) -> list[str]:
         """Decide how each column is read; the SQL names of the key's types."""
@@ -113,12 +126,14 @@ class SourceSnapshot:
 
     def rows(self) -> Iterator[Row]:
         """Every row of the view, as the source has it."""
+        yield from map(self._row, self._each(self._query))
+
+    def _each(self, query: str) -> Iterator[Any]:
         named = self.conn.cursor(name="headwater_verify")
         with self._computing(), self._reading(named) as cursor:
             cursor.itersize = _FETCH_ROWS
-            cursor.execute(self._query.encode())
-            for values in cursor:
-                yield self._row(values)
+            cursor.execute(query.encode())
+            yield from cursor
 
     def rows_of(self, keys: Sequence[bytes]) -> Iterator[Row]:
         """The rows of these packed keys; keys without a row are left out.
@@ -156,6 +171,20 @@ class SourceSnapshot:
             hint = f"{error.hint}; {way}" if error.hint else way
             raise SourceError(error.message, hint) from error.__cause__
 
+    def key_texts(self, keys: Collection[bytes]) -> dict[bytes, tuple[str, ...]]:
+        """What PostgreSQL reads these packed keys from; keys without a way back to its own values
+        are looked for among all rows, and left out if they are not there."""
+        direct = [key for key in keys if self.can_be_asked_for(key)]
+        found = dict(zip(direct, zip(*sql_texts(direct), strict=True), strict=True))
+        others = set(keys) - found.keys()
+        if others:
+            texts = ", ".join(f"{identifier(self._names[i])}::text" for i in self._key)
+            count, query = len(self._names), f"select q.*, {texts} from ({self._query}) q"
+            for values in self._each(query):
+                if (key := self._row(values[:count]).key) in others:
+                    found[key] = tuple(values[count:])
+        return found
+
     def can_be_asked_for(self, key: bytes) -> bool:
         """Whether a packed key has a way back to PostgreSQL's own values."""
         return all(
@@ -166,9 +195,12 @@ class SourceSnapshot:
         )
 
     def _asked_for(self, keys: Sequence[bytes]) -> Iterator[Row]:
-        names = ", ".join(identifier(self._names[i]) for i in self._key)
-        rows = key_rows([f"%s::text[]::{name}[]" for name in self.key_types])
-        query = f"{self._query.replace('%', '%%')} where ({names}) in ({rows})"
+        names = [identifier(self._names[i]) for i in self._key]
+        arrays = [f"%(k{i})s::text[]::{kind}[]" for i, kind in enumerate(self.key_types)]
+        # A list goes down to an index through GROUP BY and windows, a subquery does not.
+        each = " and ".join(f"{n} = any({of})" for n, of in zip(names, arrays, strict=True))
+        exact = f"({', '.join(names)}) in ({key_rows(arrays)})" if len(names) > 1 else "true"
+        query = f"{self._query.replace('%', '%%')} where {each} and {exact}"
         left = iter(keys)
         while part := list(islice(left, _LOOKUP_KEYS)):
             # PostgreSQL may find more: 'ab' is 'ab ' to char(n), and 'A' is 'a' to some collations.
@@ -183,7 +215,8 @@ class SourceSnapshot:
                 self.conn.transaction(),
                 self._reading(self.conn.cursor()) as cursor,
             ):
-                found = cursor.execute(query.encode(), sql_texts(keys)).fetchall()
+                texts = {f"k{i}": column for i, column in enumerate(sql_texts(keys))}
+                found = cursor.execute(query.encode(), texts).fetchall()
         except SourceError as error:
             if not sqlstate(error).startswith(_DATA_EXCEPTION):
                 raise
@@ -205,7 +238,7 @@ class SourceSnapshot:
 @contextmanager
 def source_at_new_lsn(
     dsn: str,
-    view: View,
+    view: View | SelectView,
     publication: str,
     timeout_s: float,
     on_wait: Callable[[str], None],
@@ -223,19 +256,21 @@ def source_at_new_lsn(
         ):
             conn.execute("begin isolation level repeatable read read only")
             conn.execute(f"set transaction snapshot {literal(slot.snapshot_name)}".encode())
+            if isinstance(view, SelectView):
+                conn.execute(SEARCH_PATH)
         source = SourceSnapshot(conn, slot.consistent_point, view, publication)
         _refuse_rewritten(conn, view)
         yield source
 
 
-def _refuse_rewritten(conn: Connection, view: View) -> None:
+def _refuse_rewritten(conn: Connection, view: View | SelectView) -> None:
     """To an older snapshot a table that was rewritten looks empty. From here on it is locked."""
-    for one in view.definition.occurrences:
-        oid, _ = table_of(conn, one.schema, one.table)
+    for schema, table in tables_read(view):
+        oid, _ = table_of(conn, schema, table)
         then, now = table_files(conn, oid)
         if then != now:
             raise RetryableError(
-                f"{one.table_name} was rewritten while its snapshot was taken", "verify it again"
+                f"{schema}.{table} was rewritten while its snapshot was taken", "verify it again"
             )
 
 

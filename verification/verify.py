@@ -12,16 +12,19 @@ from cdc.kafka.broker import Broker
 from cdc.topics import table_topic
 from jobs.sinks import ViewRow
 from verification.canonical import Canonical, canonicalizer, packed, row_canonicalizer, unpacked
+from verification.change_window import ChangeWindow, LogWindow, QuietWindow
 from verification.compare import Outcome, Row, StoredRow, compare, differing_columns, expected_rows
 from verification.parked import parked_rows
 from verification.reach import Lacking, wait_until_applied
 from verification.repair import Repair
+from verification.scope import tables_read
+from verification.select_view import SelectView
 from verification.source import SourceSnapshot, source_at_new_lsn
-from verification.touched import touched_keys
 from views.maintained import MaintainedView, View
 from views.tables import TableVersion
 
 MAX_ROUNDS = 6
+_SPARE_ROWS = 1_000
 
 
 class Difference(NamedTuple):
@@ -47,6 +50,8 @@ class Report:
     """Of these, those that are equal now."""
     beyond_repair: int = 0
     """Of these, those that differ still though they were made anew from the view's mirrors."""
+    awaiting: int = 0
+    """Of these, those that are written as soon as somebody applies the view."""
     undecided: int = 0
     """Rows that were changed during every round."""
     parked: int = 0
@@ -76,7 +81,7 @@ class Verification:
         dsn: str,
         source: str,
         publication: str,
-        view: View,
+        view: View | SelectView,
         broker: Broker,
         scan: Callable[[], Iterable[ViewRow]],
         *,
@@ -87,23 +92,28 @@ class Verification:
         parked: Callable[[], Letters] = Letters,
         versions: Collection[TableVersion] = (),
         on_lacking: Callable[[Lacking], None] = lambda _: None,
+        window: ChangeWindow | None = None,
+        parked_keys: Callable[[SourceSnapshot], set[bytes]] | None = None,
     ) -> None:
         """``parked`` gives the view's dead letters. ``versions`` are all of its table's, if it has
         one: what keys of events may be called. ``on_lacking`` may raise while the view is waited
-        for."""
+        for. Of a ``SelectView``: ``window`` tells what changes have touched, by default as little
+        as the log does by itself; ``parked_keys`` are the packed keys of rows that wait."""
         self._dsn, self._source, self._view = dsn, source, view
         self._publication = publication
         self._broker, self._scan = broker, scan
         self._timeout_s, self._limit, self._on_step = timeout_s, limit, on_step
-        definition = view.definition
-        topics = (table_topic(source, o.schema, o.table) for o in definition.occurrences)
-        self._topics = list(dict.fromkeys(topics))
+        self._topics = topics = [table_topic(source, *table) for table in tables_read(view)]
         self._names = [output.name for output in view.outputs]
         self._canonical = row_canonicalizer([canonicalizer(o.type) for o in view.outputs])
         self._key = [self._names.index(name) for name in view.key]
         self._report = Report(view.name)
         self._repair, self._parked, self._versions = repair, parked, versions
-        self._on_lacking = on_lacking
+        self._on_lacking, self._parked_keys = on_lacking, parked_keys
+        if isinstance(view, SelectView):
+            self._window = window or QuietWindow(broker, topics)
+        else:
+            self._window = LogWindow(broker, view, topics, versions)
         self._waiting: set[bytes] = set()
         self._found: set[bytes] = set()
         self._wrong: set[bytes] = set()
@@ -133,6 +143,7 @@ class Verification:
         report = self._report
         report.rounds += 1
         before = self._broker.end_offsets(self._topics)
+        self._window.begin(before)
         self._on_step("taking a snapshot of the source")
         timeout_s, on_step = self._timeout_s, self._on_step
         with source_at_new_lsn(
@@ -147,15 +158,18 @@ class Verification:
             self._on_step("reading the view")
             room = max(0, self._limit - len(report.differences))
             waiting = self._parked_rows(source)
-            outcome = compare(expected, self._stored(), source.lsn, room, only)
+            newer_from = self._window.newer_from(source.lsn)
+            # Of those that are kept some may turn out to be newer.
+            keep = room + _SPARE_ROWS if room else 0
+            outcome = compare(expected, self._stored(), newer_from, keep, only)
             self._set_aside(outcome, waiting | self._parked_rows(source))
             if only is None:
                 report.view_rows = outcome.view_rows
-            missing = self._never_touched(outcome.missing, before)
+            lacking = self._window.withdraw(outcome, source)
+            missing = outcome.missing - lacking
             wrong = {*outcome.different, *outcome.extra, *missing}
             self._take(outcome, missing, source)
             self._wrong = wrong if only is None else (self._wrong - only) | wrong
-            lacking = outcome.missing - missing
             undecided = outcome.newer | lacking
             if self._repair is None or report.rounds == MAX_ROUNDS or not wrong | lacking:
                 return undecided
@@ -179,10 +193,13 @@ class Verification:
 
     def _parked_rows(self, source: SourceSnapshot) -> set[bytes]:
         """The packed keys of rows that wait."""
+        view = self._view
+        if isinstance(view, SelectView):
+            return self._parked_keys(source) if self._parked_keys else set()
         letters = self._parked()
-        if isinstance(self._view, MaintainedView):
+        if isinstance(view, MaintainedView):
             self._report.waiting = len(letters.keys)
-        return parked_rows(self._view, letters, source, self._source, self._versions)
+        return parked_rows(view, letters, source, self._source, self._versions)
 
     def _set_aside(self, outcome: Outcome, parked: set[bytes]) -> None:
         """Rows whose events wait are told as that, once, and neither judged nor repaired."""
@@ -205,14 +222,6 @@ class Verification:
             packed_key = packed(tuple([row[i] for i in key]))
             yield StoredRow(Row(packed_key, row), position, stored_key)
 
-    def _never_touched(self, missing: set[bytes], before: dict[str, dict[int, int]]) -> set[bytes]:
-        """Those of ``missing`` that no change at or after the LSN can explain."""
-        if not missing:
-            return missing
-        after = self._broker.end_offsets(self._topics)
-        touched = touched_keys(self._broker, self._view, before, after, self._versions)
-        return set() if touched is None else missing - touched
-
     def _take(self, outcome: Outcome, missing: set[bytes], source: SourceSnapshot) -> None:
         """Count what is certain, and describe the first of it: each key once."""
         report, seen = self._report, self._found
@@ -233,7 +242,7 @@ class Verification:
             for key, values in outcome.different.items()
             if values is not None and key not in self._found
         }
-        for row in source.rows_of(sorted(shown)):
+        for row in source.rows_of(sorted(shown)[: self._limit]):
             found = shown[row.key]
             columns = differing_columns(self._names, row.values, found)
             pairs = {name: (wanted, has) for name, wanted, has in columns}

@@ -15,18 +15,15 @@ from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.position import CURRENT_LSN, nudge
 from cdc.source.position import current_lsn as lsn_of
 from cdc.source.postgres import Connection, connect
-from cdc.topics import table_topic, view_dead_letters_topic
-from jobs.generations import read_generations
-from jobs.letters import waiting
-from jobs.view_state import view_directory
-from verification.late import Standing, idle, is_applied, refuse_stopped, said, way_out
+from verification.late import Standing, idle, said, way_out
 from verification.reach import (
     Lacking,
     NotReachedError,
     applied_below,
     wait_until_applied,
 )
-from views.definition import ViewDefinition, parse_view
+from verification.view_facts import kept as kept
+from verification.view_facts import view_facts
 
 
 class DbConnection(Protocol):
@@ -83,7 +80,7 @@ class Views:
         self._config = config if isinstance(config, Config) else load_config(Path(config))
         self._broker = Broker(self._config.kafka.bootstrap_servers, self._config.kafka)
         self._conn: Connection | None = None
-        self._letters: dict[str, tuple[int, int]] = {}
+        self._facts = view_facts(self._config, self._broker)
 
     def __enter__(self) -> Views:
         return self
@@ -114,7 +111,7 @@ class Views:
         reached; ``ViewError`` for a view of a table that is not captured.
         """
         began = time.monotonic()
-        topics = {view: self._topics(view) for view in dict.fromkeys(views)}
+        topics = {view: self._facts.topics(view) for view in dict.fromkeys(views)}
         if not topics:
             raise UsageError("no view to wait for", "name one")
         goal = self._now() if lsn is None else parsed(lsn)
@@ -127,9 +124,8 @@ class Views:
 
         def on_lacking(lacking: Lacking) -> None:
             for view in lacking:
-                directory = self._directory(view)
-                refuse_stopped(view, directory, lacking)
-                if view not in told and (line := idle(view, is_applied(directory))):
+                self._facts.refuse_stopped(view, lacking)
+                if view not in told and (line := idle(view, self._facts.applied(view))):
                     on_idle(line)
                 told.add(view)
 
@@ -154,31 +150,19 @@ class Views:
         return [
             Standing(
                 view,
-                applied_below(self._broker, self._config.source.name, view, self._topics(view)),
+                applied_below(
+                    self._broker, self._config.source.name, view, self._facts.topics(view)
+                ),
                 sum(one.records for one in behind),
                 self.parked(view),
-                is_applied(self._directory(view)),
+                self._facts.applied(view),
             )
             for view, behind in lacking.items()
         ]
 
     def parked(self, view: str) -> int:
-        """How many keys of a view wait as dead letters. They are read again when there are more."""
-        topic = view_dead_letters_topic(view)
-        if topic not in self._broker.partitions([topic]):
-            return 0
-        end = self._broker.end_offsets([topic])[topic][0]
-        if self._letters.get(view, (-1, 0))[0] != end:
-            self._letters[view] = end, waiting(self._config, self._broker, view).parked
-        return self._letters[view][1]
-
-    def _topics(self, name: str) -> Sequence[str]:
-        source = self._config.source.name
-        found = kept(self._config, name).occurrences
-        return list(dict.fromkeys(table_topic(source, one.schema, one.table) for one in found))
-
-    def _directory(self, view: str) -> Path:
-        return view_directory(self._config.apply.state, self._config.source.name, view)
+        """How many keys of a view wait as dead letters."""
+        return self._facts.parked(view)
 
     def _look(self, lsn: int, ahead: bool) -> None:
         """Kafka does not hold ``lsn`` yet: refuse what the source has not, and hurry what it has.
@@ -223,21 +207,6 @@ def _check_captured(view: str, topics: Sequence[str], ends: Offsets) -> None:
             f"view {view}: capture does not publish {unknown[0]}",
             "is its table in source.tables? `headwater table add` captures it",
         )
-
-
-def kept(config: Config, name: str) -> ViewDefinition:
-    """A view as it was built, if that is known here, else as it is declared.
-
-    Raises ``UsageError`` for one that is not declared.
-    """
-    declared = config.views.get(name)
-    if declared is None:
-        known = ", ".join(config.views) or "none"
-        raise UsageError(f"no view {name!r}", f"[views] has: {known}")
-    live = read_generations(view_directory(config.apply.state, config.source.name, name)).live
-    if live is not None:
-        return live.declared.parsed(name)
-    return parse_view(name, declared.store, declared.key, declared.sql, declared.history)
 
 
 def parsed(lsn: int | str) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
     from cdc.config import Config
     from cdc.kafka.broker import Broker, Offsets
     from cdc.lag import Lag, PartitionLag
+    from verification.view_facts import ViewFacts
 
 Document = dict[str, Any]
 Parked = Mapping[tuple[str, str, int], int]
 """Keys that wait, by view, topic and partition: of rows of the view its own name and -1."""
 Stopped = Mapping[str, Mapping[str, str]]
-"""Views that a fault has ended: when, by what, and the way out."""
+"""Views that a fault has ended: when, if that is known, by what, and the way out."""
 _EVERY_S = 1.0
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -48,44 +50,54 @@ def lag(
     from cdc.kafka.broker import Broker
     from cdc.lag import measure
     from cdc.source.postgres import connect
+    from verification.view_facts import is_kept_by_state, view_facts
 
     if watch and as_json:
         raise UsageError("--watch and --json do not go together", "leave one out")
     config = configured(ctx)
-    topics = view_topics(config, views or list(config.views))
-    with (
-        connect(config.source.dsn) as conn,
-        Broker(config.kafka.bootstrap_servers, config.kafka) as broker,
-    ):
-        parked = ParkedKeys(config, broker, list(topics))
+    with ExitStack() as stack:
+        broker = stack.enter_context(Broker(config.kafka.bootstrap_servers, config.kafka))
+        facts = view_facts(config, broker)
+        topics = {view: facts.topics(view) for view in views or config.views}
+        conn = stack.enter_context(connect(config.source.dsn))
+        of_state = [view for view in topics if is_kept_by_state(config, view)]
+        letters = ParkedKeys(config, broker, [view for view in topics if view not in of_state])
 
         def now() -> Lag:
             source = config.source
             return measure(conn, broker, source.name, source.slot_name, topics, time.time())
 
+        def parked() -> Parked:
+            return {**letters.now(), **_parked_rows(facts, of_state)}
+
         def stopped() -> Stopped:
-            found = {view: stopped_by(config, view) for view in topics}
+            found = {
+                view: _fault(facts, view) if view in of_state else stopped_by(config, view)
+                for view in topics
+            }
             return {view: fault for view, fault in found.items() if fault}
 
         if as_json:
-            print_json(document(now(), parked.now(), stopped()))
+            print_json(document(now(), parked(), stopped()))
         elif watch:
-            _watch(lambda: table(now(), parked.now(), stopped()))
+            _watch(lambda: table(now(), parked(), stopped()))
         else:
-            out().print(table(now(), parked.now(), stopped()))
+            out().print(table(now(), parked(), stopped()))
 
 
-def view_topics(config: Config, names: Sequence[str]) -> dict[str, list[str]]:
-    """The topics each view reads. Raises ``UsageError`` for a view that is not configured."""
-    from cdc.topics import table_topic
-    from verification.waiting import kept
+def _parked_rows(facts: ViewFacts, views: Iterable[str]) -> Parked:
+    """In the state database rows of views are parked: they are of no partition."""
+    return {(view, view, -1): found for view in views if (found := facts.parked(view))}
 
-    topics = {}
-    for name in names:
-        tables = kept(config, name).occurrences
-        found = (table_topic(config.source.name, o.schema, o.table) for o in tables)
-        topics[name] = list(dict.fromkeys(found))
-    return topics
+
+def _fault(facts: ViewFacts, view: str) -> dict[str, str] | None:
+    from verification.reach import StoppedError
+
+    try:
+        facts.refuse_stopped(view, {})
+    except StoppedError as error:
+        return {"fault": error.message, "hint": error.hint}
+    return None
 
 
 def _watch(draw: Any) -> None:
@@ -203,7 +215,8 @@ def table(
         shown = item.view
     if stopped:
         said = (
-            f"{view} stopped at {one['at']}: {one['fault']}: {one['hint']}"
+            f"{view} stopped{f' at {at}' if (at := one.get('at')) else ''}: {one['fault']}: "
+            f"{one['hint']}"
             for view, one in stopped.items()
         )
         grid.caption = Text("\n".join(said), style="red")

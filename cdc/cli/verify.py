@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cdc.cli import verify_state
 from cdc.cli.context import configured, declared
 from cdc.cli.output import err, out, print_json
+from cdc.cli.verify_display import document, show
 from cdc.errors import ViewError
-from cdc.lsn import format_lsn
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from jobs.mirrors.live import LiveMirrors
     from jobs.sinks import Sink
     from verification.repair import Repair
-    from verification.verify import Difference, Report
+    from verification.verify import Report
     from views.maintained import View
     from views.tables import TableVersion
 
@@ -55,8 +56,8 @@ def verify(
     With --repair the rows that differ are read from the source at that LSN and written to the
     store, those it does not have are deleted, and all of them are compared again. In a view with
     mirrors (of several tables, GROUP BY, nested objects) they are made anew from those. A
-    running `headwater apply` lets go of the view for that moment. Exit code 0 when all are equal
-    then.
+    running `headwater apply` lets go of the view for that moment; where the state database keeps
+    the mirrors, it is what writes the rows. Exit code 0 when all are equal then.
     """
     report = _compared(configured(ctx), view, timeout, limit, repair)
     if as_json:
@@ -75,9 +76,14 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
     from jobs.view_state import view_directory
     from verification.late import refuse_stopped
     from verification.verify import Verification
+    from verification.view_facts import is_kept_by_state
 
     with ExitStack() as stack:
         broker = stack.enter_context(Broker(config.kafka.bootstrap_servers, config.kafka))
+        if is_kept_by_state(config, view):
+            on_step = stack.enter_context(_steps(err()))
+            asked = verify_state.Asked(view, timeout, limit, repair)
+            return verify_state.compared(config, asked, broker, on_step)
         directory = view_directory(config.apply.state, config.source.name, view)
         number = read_generations(directory).live_number
         resolved, versions = resolved_view(config, view, broker)
@@ -193,103 +199,3 @@ def _steps(console: Console) -> Iterator[Any]:
         return
     with console.status("") as status:
         yield status.update
-
-
-def document(report: Report) -> dict[str, Any]:
-    """The report as JSON."""
-    return {
-        "view": report.view,
-        "equal": report.equal,
-        "lsn": format_lsn(report.lsn),
-        "source_rows": report.source_rows,
-        "view_rows": report.view_rows,
-        "missing": report.missing,
-        "extra": report.extra,
-        "different": report.different,
-        "repaired": report.repaired,
-        "beyond_repair": report.beyond_repair,
-        "undecided": report.undecided,
-        "parked": report.parked,
-        "parked_keys_of_tables": report.waiting,
-        "rounds": report.rounds,
-        "seconds": round(report.seconds, 3),
-        "differences": [_difference(item) for item in report.differences],
-    }
-
-
-def _difference(item: Difference) -> dict[str, Any]:
-    return {
-        "kind": item.kind,
-        "key": {name: _plain(value) for name, value in item.key.items()},
-        "columns": {
-            name: {"source": _plain(source), "view": _plain(view)}
-            for name, (source, view) in item.columns.items()
-        },
-    }
-
-
-def _plain(value: Any) -> Any:
-    """A canonical value as JSON has it."""
-    if isinstance(value, bytes):
-        return "\\x" + value.hex()
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
-
-
-def show(report: Report, console: Console) -> None:
-    """The report for people: what differs first, the sum last."""
-    from rich.table import Table
-    from rich.text import Text
-
-    found = report.wrong
-    if report.differences:
-        grid = Table("row", "key", "column", "source", "view")
-        for item in report.differences:
-            key = ", ".join(f"{name}={_plain(value)!r}" for name, value in item.key.items())
-            lines = list(item.columns.items()) or [("", ("", ""))]
-            for name, (source, view) in lines:
-                shown = (repr(_plain(value)) if name else "" for value in (source, view))
-                grid.add_row(item.kind, Text(key), Text(name), *(Text(text) for text in shown))
-        console.print(grid)
-        if found > len(report.differences):
-            console.print(f"… and {found - len(report.differences):,} more")
-    if report.undecided:
-        console.print(
-            f"{report.undecided:,} rows were newer than the source in every round: run it again "
-            "when less changes, or rebuild the view when nothing does",
-            style="yellow",
-        )
-    if report.parked:
-        console.print(
-            f"{report.parked:,} rows are parked: events that could not be applied wait in the "
-            f"view's dead letters: headwater dlq list {report.view}",
-            style="yellow",
-        )
-    if report.waiting:
-        console.print(
-            f"{report.waiting:,} keys of its tables are parked: rows that differ may be made of"
-            f" their last good versions: headwater dlq list {report.view}",
-            style="yellow",
-        )
-    if report.beyond_repair:
-        first = "once no key is parked, " if report.waiting else ""
-        console.print(
-            f"{report.beyond_repair:,} rows differ still: they are made from the view's mirrors of"
-            f" its tables, which are not what the tables are: {first}headwater view rebuild"
-            f" {report.view}",
-            style="red",
-        )
-    left = found - report.repaired
-    verdict = f"{left:,} rows differ" if left else "not decided"
-    if report.parked and not left and not report.undecided:
-        verdict = f"{report.parked:,} rows parked, the others equal"
-    if report.equal:
-        verdict = "repaired" if found else "equal"
-    repaired = f", repaired {report.repaired:,}" if report.repaired else ""
-    console.print(
-        f"{report.view}: {verdict} at LSN {format_lsn(report.lsn)}; source {report.source_rows:,} "
-        f"rows, view {report.view_rows:,}; missing {report.missing:,}, extra {report.extra:,}, "
-        f"different {report.different:,}{repaired}; {report.rounds} round(s), "
-        f"{report.seconds:.1f} s",
-        style="green" if report.equal else "red",
-        soft_wrap=True,
-    )

@@ -1,0 +1,119 @@
+"""How the report of ``headwater verify`` is shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cdc.lsn import format_lsn
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from verification.verify import Difference, Report
+
+
+def document(report: Report) -> dict[str, Any]:
+    """The report as JSON."""
+    return {
+        "view": report.view,
+        "equal": report.equal,
+        "lsn": format_lsn(report.lsn),
+        "source_rows": report.source_rows,
+        "view_rows": report.view_rows,
+        "missing": report.missing,
+        "extra": report.extra,
+        "different": report.different,
+        "repaired": report.repaired,
+        "beyond_repair": report.beyond_repair,
+        "awaiting": report.awaiting,
+        "undecided": report.undecided,
+        "parked": report.parked,
+        "parked_keys_of_tables": report.waiting,
+        "rounds": report.rounds,
+        "seconds": round(report.seconds, 3),
+        "differences": [_difference(item) for item in report.differences],
+    }
+
+
+def _difference(item: Difference) -> dict[str, Any]:
+    return {
+        "kind": item.kind,
+        "key": {name: _plain(value) for name, value in item.key.items()},
+        "columns": {
+            name: {"source": _plain(source), "view": _plain(view)}
+            for name, (source, view) in item.columns.items()
+        },
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A canonical value as JSON has it."""
+    if isinstance(value, bytes):
+        return "\\x" + value.hex()
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def show(report: Report, console: Console) -> None:
+    """The report for people: what differs first, the sum last."""
+    from rich.table import Table
+    from rich.text import Text
+
+    found = report.wrong
+    if report.differences:
+        grid = Table("row", "key", "column", "source", "view")
+        for item in report.differences:
+            key = ", ".join(f"{name}={_plain(value)!r}" for name, value in item.key.items())
+            lines = list(item.columns.items()) or [("", ("", ""))]
+            for name, (source, view) in lines:
+                shown = (repr(_plain(value)) if name else "" for value in (source, view))
+                grid.add_row(item.kind, Text(key), Text(name), *(Text(text) for text in shown))
+        console.print(grid)
+        if found > len(report.differences):
+            console.print(f"… and {found - len(report.differences):,} more")
+    if report.undecided:
+        console.print(
+            f"{report.undecided:,} rows were newer than the source in every round: run it again "
+            "when less changes, or rebuild the view when nothing does",
+            style="yellow",
+        )
+    if report.parked:
+        console.print(
+            f"{report.parked:,} rows are parked: events that could not be applied wait in the "
+            f"view's dead letters: headwater dlq list {report.view}",
+            style="yellow",
+        )
+    if report.waiting:
+        console.print(
+            f"{report.waiting:,} keys of its tables are parked: rows that differ may be made of"
+            f" their last good versions: headwater dlq list {report.view}",
+            style="yellow",
+        )
+    if report.beyond_repair:
+        first = "once no key is parked, " if report.waiting else ""
+        console.print(
+            f"{report.beyond_repair:,} rows differ still: they are made from the view's mirrors of"
+            f" its tables, which are not what the tables are: {first}headwater view rebuild"
+            f" {report.view}",
+            style="red",
+        )
+    if report.awaiting:
+        console.print(
+            f"{report.awaiting:,} rows are to be written again, and were not yet: `headwater apply"
+            f" {report.view}` writes them as soon as it runs; then verify once more",
+            style="yellow",
+        )
+    left = found - report.repaired
+    verdict = f"{left:,} rows differ" if left else "not decided"
+    if report.parked and not left and not report.undecided:
+        verdict = f"{report.parked:,} rows parked, the others equal"
+    if report.equal:
+        verdict = "repaired" if found else "equal"
+    repaired = f", repaired {report.repaired:,}" if report.repaired else ""
+    console.print(
+        f"{report.view}: {verdict} at LSN {format_lsn(report.lsn)}; source {report.source_rows:,} "
+        f"rows, view {report.view_rows:,}; missing {report.missing:,}, extra {report.extra:,}, "
+        f"different {report.different:,}{repaired}; {report.rounds} round(s), "
+        f"{report.seconds:.1f} s",
+        style="green" if report.equal else "red",
+        soft_wrap=True,
+    )

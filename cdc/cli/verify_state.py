@@ -1,0 +1,174 @@
+"""``headwater verify`` of a view that is kept over mirrors in the state database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from cdc.errors import StateError, ViewError
+
+if TYPE_CHECKING:
+    from cdc.config import Config
+    from cdc.kafka.broker import Broker
+    from jobs.sinks import Sink
+    from jobs.state.connection import Connection
+    from jobs.state.view_record import ViewRecord
+    from verification.batch_end import BatchEnds
+    from verification.change_window import ChangeWindow
+    from verification.repair_from_state import RepairFromState
+    from verification.select_view import SelectView
+    from verification.source import SourceSnapshot
+    from verification.verify import Report
+
+
+class Asked(NamedTuple):
+    """What the command was given."""
+
+    view: str
+    timeout_s: float
+    limit: int
+    repair: bool
+
+
+class _Standing(NamedTuple):
+    """What the state database has to do with a verification."""
+
+    window: ChangeWindow | None = None
+    parked: Callable[[SourceSnapshot], set[bytes]] | None = None
+    repair: RepairFromState | None = None
+
+
+def compared(
+    config: Config, asked: Asked, broker: Broker, on_step: Callable[[str], None]
+) -> Report:
+    """The verification's report. Raises ``StateError`` for a repair while the state database does
+    not run, and what ``Verification.run`` does."""
+    from jobs.state.view_status import state_session
+    from verification.batch_end import BatchEnds
+    from verification.verify import Verification
+    from verification.view_facts import view_facts
+
+    with ExitStack() as stack:
+        conn = stack.enter_context(state_session(config))
+        record = None if conn is None else _live(conn, config, asked.view)
+        view, store = described(config, asked.view, record)
+        known = _Standing()
+        if conn is not None and record is not None:
+            ends = BatchEnds(broker, view, config.source)
+            known = stack.enter_context(_standing(conn, record, asked, ends, on_step))
+        elif asked.repair:
+            raise StateError(
+                f"view {asked.view}: its rows are made of the state database, which does not run",
+                f"start `headwater apply {asked.view}`, which starts it, then repair",
+            )
+
+        @cache
+        def sink() -> Sink:  # when the view is known to be there, not before
+            return stack.enter_context(_stored(config, store, view))
+
+        report = Verification(
+            config.source.dsn,
+            config.source.name,
+            config.source.publication_name,
+            view,
+            broker,
+            lambda: sink().scan(),
+            timeout_s=asked.timeout_s,
+            limit=asked.limit,
+            on_step=on_step,
+            repair=known.repair,
+            on_lacking=partial(view_facts(config, broker).refuse_stopped, asked.view),
+            window=known.window,
+            parked_keys=known.parked,
+        ).run()
+    if known.repair is not None:
+        report.awaiting = len(known.repair.awaiting)
+        report.beyond_repair = max(0, report.beyond_repair - report.awaiting)
+    return report
+
+
+def described(config: Config, name: str, record: ViewRecord | None) -> tuple[SelectView, str]:
+    """The view as the source describes it now, and the store it is in: as it was built, if that is
+    known here, else as it is declared."""
+    from cdc.source.postgres import connect
+    from jobs.generations import read_generations
+    from jobs.view_state import view_directory
+    from verification.scope import published_relations
+    from verification.select_view import described_view
+    from verification.view_facts import declared_view
+
+    wanted = declared_view(config, name)
+    sql, key, store = wanted.sql, wanted.key, wanted.store
+    directory = view_directory(config.apply.state, config.source.name, name)
+    if record is not None:
+        sql, key, store = record.sql, record.key, record.store
+    elif (live := read_generations(directory).live) is not None:
+        sql, key, store = live.declared.sql, live.declared.key, live.declared.store
+    with connect(config.source.dsn, application_name="headwater verify") as conn:
+        relations = published_relations(conn, config.source.publication_name)
+        return described_view(conn, name, key, sql, relations), store
+
+
+def _live(conn: Connection, config: Config, view: str) -> ViewRecord:
+    from jobs.state.generation_keys import live_record
+
+    if (record := live_record(conn, config, view)) is None:
+        raise ViewError(
+            f"view {view}: readers see no generation of it that the state database knows",
+            "`headwater apply` builds it; `headwater view list` shows how far that is",
+        )
+    return record
+
+
+@contextmanager
+def _standing(
+    conn: Connection,
+    record: ViewRecord,
+    asked: Asked,
+    ends: BatchEnds,
+    on_step: Callable[[str], None],
+) -> Iterator[_Standing]:
+    from jobs.state.generation_keys import generation_keys
+    from jobs.state.key_watch import key_watch
+    from jobs.state.parked_keys import parked_keys
+    from verification.change_window import WatchWindow, packed_keys
+    from verification.repair_from_state import RepairFromState
+
+    def parked(source: SourceSnapshot) -> set[bytes]:
+        return packed_keys(source, [one.key for one in parked_keys(conn, record.id)]) or set()
+
+    keys = generation_keys(conn, record)
+    repair = RepairFromState(conn, keys, asked.timeout_s, on_step) if asked.repair else None
+    with key_watch(conn, keys) as watch:
+        yield _Standing(WatchWindow(watch, ends), parked, repair)
+
+
+@contextmanager
+def _stored(config: Config, store: str, view: SelectView) -> Iterator[Sink]:
+    """The view in its store, ready to be read. Spark runs for a Delta view only."""
+    from jobs.sinks import open_sink
+    from jobs.sinks.generations import open_generations
+    from jobs.state.view_columns import spark_columns
+
+    settings, retry_s = config.store(store), config.apply.retry_s
+    with ExitStack() as stack:
+        spark = None
+        if settings.kind == "delta":
+            from jobs.session import spark_session
+
+            spark = stack.enter_context(spark_session(config))
+        stored = open_generations(settings, view.name, spark, retry_s)
+        stack.callback(stored.close)
+        if stored.live() is None:
+            raise ViewError(
+                f"view {view.name}: store {store} holds nothing of it",
+                f"`headwater apply {view.name}` fills it; if it did so before,"
+                f" `headwater view rebuild {view.name}`",
+            )
+        declared = config.views[view.name]
+        sink = open_sink(settings, view.name, spark, retry_s, declared=declared)
+        stack.callback(sink.close)
+        sink.prepare(spark_columns(view.columns), view.key)
+        yield sink
