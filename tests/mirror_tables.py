@@ -28,9 +28,12 @@ from jobs.state.connection import connect
 from jobs.state.fill import Filled, fill
 from jobs.state.migration import migrate
 from jobs.state.mirror_batch import Images
+from jobs.state.mirror_ddl import follow
 from jobs.state.mirror_table import MirrorTable
+from jobs.state.mirror_types import MirrorTypes
 from jobs.state.mirrors import read_mirrors
 from jobs.state.staging import Mirror, Record, stage
+from jobs.state.table_changes import Refill, SentVersion, parse_version, shapes, to_follow
 
 NAME: Final = "shop"
 CONTEXT: Final = SourceContext("1", NAME, "db")
@@ -50,7 +53,9 @@ class MirrorSetting:
         migrate(self.state)
         self.mirrors: dict[str, Mirror] = {}
         self.transcriber = Transcriber(CONTEXT, self._resolve, self._lookup, lambda _: 1, 0)
-        self.versions: dict[str, Relation] = {}
+        self.versions: dict[str, SentVersion] = {}
+        self.refilled: list[str] = []
+        """Why mirrors had to be filled anew."""
 
     def close(self) -> None:
         self.source.close()
@@ -86,12 +91,17 @@ class MirrorSetting:
             self.take(one.table.label)
         return filled
 
+    def fill_oid(self, oid: int) -> Filled:
+        """The same for one table, by its OID."""
+        (filled,) = fill(self.state, self.config, [oid])
+        self.take(filled.table.label)
+        return filled
+
     def take(self, label: str) -> Mirror:
         """The mirror as it is recorded, with versions that have its columns."""
         record = read_mirrors(self.state)[label]
-        names = tuple(column.name for column in record.table.stored)
-        shapes = {record.table.schema_id: names}
-        mirror = Mirror(record.id, record.table, record.fill_lsn, record.truncated, shapes)
+        found = shapes(record.table, self.versions.values())
+        mirror = Mirror(record.id, record.table, record.fill_lsn, record.truncated, found)
         mirror_batch.prepare_images(self.state, mirror)
         self.mirrors[label] = mirror
         return mirror
@@ -125,9 +135,29 @@ class MirrorSetting:
                 self.take(one.mirror.table.label)
         return made
 
+    def follow(self, records: Iterable[Record]) -> None:
+        """Give mirrors the columns that the events have, or fill them anew."""
+        seen: dict[str, set[str]] = {}
+        for record in records:
+            mirror = self.mirrors.get(record.table)
+            if mirror is not None and record.commit_lsn >= mirror.fill_lsn:
+                seen.setdefault(record.table, set()).add(record.schema_id)
+        for label, ids in seen.items():
+            record_ = read_mirrors(self.state)[label]
+            version = to_follow(record_.table, self.versions, ids)
+            if version is not None:
+                types = MirrorTypes(self.source, self.state)
+                found = follow(self.state, self.source, types, record_, version)
+                if isinstance(found, Refill):
+                    self.refilled.append(found.reason)
+                    self.fill(label)
+            self.take(label)
+
     def catch_up(self) -> list[Images]:
         """All changes since the last time, as one batch that has no faults."""
-        made = self.apply(self.changes())
+        changes = self.changes()
+        self.follow(changes)
+        made = self.apply(changes)
         assert not [fault for one in made for fault in one.faults]
         return made
 
@@ -147,11 +177,11 @@ class MirrorSetting:
         table = self.mirrors[label].table
         assert sorted(map(repr, self.mirrored(table))) == sorted(map(repr, self.held(table)))
 
-    def _resolve(self, message: RelationMessage, _xid: int, _lsn: int) -> Relation:
+    def _resolve(self, message: RelationMessage, _xid: int, lsn: int) -> Relation:
         facts = table_facts(self.source, message.oid, PUBLICATION)
         configured = self.config.keys.get(f"{message.schema}.{message.table}", ())
         relation = describe(message, facts, load_types(self.source), configured)
-        self.versions[relation.schema_id()] = relation
+        self.versions[relation.schema_id()] = parse_version({**relation.describe(), "lsn": lsn})
         return relation
 
     def _lookup(self, relation: Relation, key: Sequence[Any], _xid: int) -> Any:

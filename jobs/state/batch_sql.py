@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple
 
-from cdc.source.postgres import identifier
+from cdc.source.postgres import identifier, literal
 from jobs.state.mirror_table import LSN, ORDINAL, MirrorColumn, MirrorTable, image_tables
 
 _PARAMETER: Final = re.compile(r"\0(\w+)\0")
@@ -42,7 +41,6 @@ class Traits(NamedTuple):
     repeats: bool = False
 
 
-@lru_cache(maxsize=512)
 def images_sql(
     table: MirrorTable, mirror_id: int, shapes: tuple[Shape, ...], traits: Traits
 ) -> str:
@@ -105,7 +103,8 @@ def _typed_shape(table: MirrorTable, shape: Shape, number: int) -> str:
     read, values = [], []
     for i, (column, sent) in enumerate(zip(table.stored, shape, strict=True)):
         if sent is None:
-            values.append(f"null::{column.sql} as c{i}")
+            missing = "null" if column.missing is None else literal(column.missing)
+            values.append(f"{missing}::{column.sql} as c{i}")
             continue
         name = identifier(sent)
         read.append(f"{name} {column.form.read_as}")
@@ -179,7 +178,6 @@ def _unkeyed(table: MirrorTable) -> str:
     return " or ".join(f"c{i} is null" for i in _key_numbers(table))
 
 
-@lru_cache(maxsize=512)
 def truncated_sql(table: MirrorTable, mirror_id: int) -> str:
     """The statement that adds the rows below a TRUNCATE, ``gone_lsn`` and ``gone_ordinal``, to the
     old images."""
@@ -192,7 +190,6 @@ def truncated_sql(table: MirrorTable, mirror_id: int) -> str:
     )
 
 
-@lru_cache(maxsize=512)
 def write_sql(table: MirrorTable, mirror_id: int, *, deletes: bool) -> str:
     """The statement that makes the mirror's rows those of the new images. With ``deletes`` there
     are old images without new ones."""
@@ -200,8 +197,9 @@ def write_sql(table: MirrorTable, mirror_id: int, *, deletes: bool) -> str:
     columns = [*(column.quoted for column in table.stored), LSN, ORDINAL]
     names = ", ".join(columns)
     keys = ", ".join(column.quoted for column in table.key_columns)
-    others = [name for name in columns if name not in keys.split(", ")]
-    changed = ", ".join(f"{name} = excluded.{name}" for name in others)
+    # Where keys that are equal have several texts, the row has the text of the last one.
+    kept = {one.quoted for one in table.key_columns} if table.one_text_a_key else set()
+    changed = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in kept)
     written = (
         f"insert into {table.relation} ({names}) select {names} from {new} "
         f"on conflict ({keys}) do update set {changed}"

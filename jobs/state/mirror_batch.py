@@ -70,12 +70,18 @@ def write(conn: Connection, made: Sequence[Images]) -> None:
     with translated("writing a batch to the mirrors"), conn.pipeline():
         for one in made:
             if one.old or one.new:
-                statement = write_sql(one.mirror.table, one.mirror.id, deletes=one.old > 0)
                 small = one.old + one.new < LARGE
-                conn.execute(statement.encode(), {}, prepare=small)
+                conn.execute(_write_statement(one), {}, prepare=small)
         for one in made:
             if one.truncated is not None:
                 _remember_truncate(conn, one.mirror, one.truncated)
+
+
+def _write_statement(made: Images) -> bytes:
+    mirror, deletes = made.mirror, made.old > 0
+    return mirror.statement(
+        ("write", deletes), lambda: write_sql(mirror.table, mirror.id, deletes=deletes)
+    )
 
 
 def _remember_truncate(conn: Connection, mirror: Mirror, at: Position) -> None:
@@ -98,7 +104,10 @@ def _started(
     conn: Connection, staged: Staged, first: int = 0, last: int = (1 << 31) - 1
 ) -> psycopg.Cursor[Any]:
     mirror = staged.mirror
-    statement = images_sql(mirror.table, mirror.id, tuple(staged.shapes), staged.traits)
+    shapes, traits = tuple(staged.shapes), staged.traits
+    statement = mirror.statement(
+        (shapes, traits), lambda: images_sql(mirror.table, mirror.id, shapes, traits)
+    )
     parameters = {
         "mirror": mirror.id,
         "first": first,
@@ -108,7 +117,7 @@ def _started(
         "gone_ordinal": staged.gone.ordinal,
     }
     small = len(staged.records) < LARGE
-    return conn.execute(statement.encode(), parameters, prepare=small)
+    return conn.execute(statement, parameters, prepare=small)
 
 
 def _truncate(conn: Connection, staged: Staged) -> None:

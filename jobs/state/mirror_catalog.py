@@ -10,7 +10,7 @@ import psycopg
 
 from cdc.errors import SourceError, StateError
 from cdc.protocol.relation import Column, Relation, TypeInfo
-from cdc.source.catalog import relation
+from cdc.source.catalog import relation, table_facts, table_files
 from cdc.source.postgres import Connection, translated
 from cdc.source.types import load_types
 from jobs.state.mirror_table import (
@@ -95,9 +95,9 @@ class MirrorCatalog:
             if published is not None and _is_ragged(published.type):
                 left_out.append((attribute.name, _RAGGED))
             elif published is not None:
-                columns.append(self._column(attribute, published))
+                columns.append(describe_column(self._types, self._state, attribute, published))
             elif attribute.generated:
-                columns.append(self._computed(attribute, infos[attribute.type_oid]))
+                columns.append(_computed(self._types, attribute, infos[attribute.type_oid]))
         table = MirrorTable(
             shape.schema,
             shape.table,
@@ -107,49 +107,15 @@ class MirrorCatalog:
             shape.key,
             self.is_partitioned(source, oid),
             tuple(left_out),
+            table_facts(source, oid).highest,
+            table_files(source, oid)[1],
+            ((shape.schema_id(), tuple((one.name, one.attnum or 0) for one in shape.columns)),),
         )
         _check(table)
         return self._computable(table)
 
     def _infos(self, source: Connection) -> dict[int, TypeInfo]:
         return load_types(source)
-
-    def _column(self, attribute: Attribute, published: Column) -> MirrorColumn:
-        found = self._types.column(attribute.type_oid, attribute.typmod)
-        collation = self._types.collations.match(0 if found.is_text else attribute.collation)
-        one_text = has_one_text(published.type, published.typmod) and collation.deterministic
-        return MirrorColumn(
-            attribute.name,
-            attribute.attnum,
-            published.type,
-            published.typmod,
-            found.sql,
-            published.nullable,
-            collation=collation.sql,
-            is_text=found.is_text,
-            fault=collation.fault,
-            equals=self._equals(found.sql) if published.key else "=",
-            one_text=one_text,
-        )
-
-    def _computed(self, attribute: Attribute, info: TypeInfo) -> MirrorColumn:
-        found = self._types.column(attribute.type_oid, attribute.typmod)
-        collation = self._types.collations.match(attribute.collation)
-        return MirrorColumn(
-            attribute.name,
-            attribute.attnum,
-            info,
-            attribute.typmod,
-            found.sql,
-            collation=collation.sql,
-            generated=attribute.generated,
-            is_text=found.is_text,
-            fault=collation.fault,
-        )
-
-    def _equals(self, sql: str) -> str:
-        row = self._state.execute(_EQUALS, (sql,)).fetchone()
-        return row[0] if row else "="
 
     def _computable(self, table: MirrorTable) -> MirrorTable:
         """Without generated columns that the state database cannot compute: their expressions call
@@ -168,6 +134,44 @@ class MirrorCatalog:
                 left_out = (*table.left_out, (column.name, _UNCOMPUTED))
                 table = replace(table, columns=columns, left_out=left_out)
         return table
+
+
+def describe_column(
+    types: MirrorTypes, state: Connection, attribute: Attribute, published: Column
+) -> MirrorColumn:
+    """The mirror's column for one that events carry."""
+    found = types.column(attribute.type_oid, attribute.typmod)
+    collation = types.collations.match(0 if found.is_text else attribute.collation)
+    equals = state.execute(_EQUALS, (found.sql,)).fetchone() if published.key else None
+    return MirrorColumn(
+        attribute.name,
+        attribute.attnum,
+        published.type,
+        published.typmod,
+        found.sql,
+        published.nullable,
+        collation=collation.sql,
+        is_text=found.is_text,
+        fault=collation.fault,
+        equals=equals[0] if equals else "=",
+        one_text=has_one_text(published.type, published.typmod) and collation.deterministic,
+    )
+
+
+def _computed(types: MirrorTypes, attribute: Attribute, info: TypeInfo) -> MirrorColumn:
+    found = types.column(attribute.type_oid, attribute.typmod)
+    collation = types.collations.match(attribute.collation)
+    return MirrorColumn(
+        attribute.name,
+        attribute.attnum,
+        info,
+        attribute.typmod,
+        found.sql,
+        collation=collation.sql,
+        generated=attribute.generated,
+        is_text=found.is_text,
+        fault=collation.fault,
+    )
 
 
 def _is_ragged(type: TypeInfo) -> bool:

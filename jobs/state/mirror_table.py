@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from cdc.lsn import Position
@@ -55,6 +55,8 @@ class MirrorColumn:
     """The operator that the mirror's key is compared by."""
     one_text: bool = True
     """Whether values that are equal have one text."""
+    missing: str | None = None
+    """What rows have in it that were written before the column was added, as text."""
 
     @property
     def quoted(self) -> str:
@@ -86,6 +88,14 @@ class MirrorTable:
     partitioned: bool = False
     left_out: tuple[tuple[str, str], ...] = ()
     """Columns of the table that the mirror does not have, each with the reason."""
+    highest: int = 0
+    """The highest ``attnum`` that any column of the table had when it was filled."""
+    files: str = ""
+    """The ``relfilenode`` of the table, or of its partitions, when it was filled: as long as these
+    are the same, nothing has rewritten its rows."""
+    versions: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] = ()
+    """The versions that it had the columns of, by ``schema_id``: what each called its columns, and
+    their ``attnum``."""
 
     @property
     def label(self) -> str:
@@ -193,14 +203,29 @@ def image_tables_sql(table: MirrorTable, mirror_id: int) -> tuple[str, ...]:
     )
 
 
-def columns_json(table: MirrorTable) -> list[dict[str, Any]]:
-    """What ``headwater.mirrors`` keeps of the columns."""
-    return [asdict(column) | {"type": _type_json(column.type)} for column in table.columns]
+def table_json(table: MirrorTable) -> dict[str, Any]:
+    """What ``headwater.mirrors`` keeps of the columns, and of what they were."""
+    columns = [asdict(column) | {"type": _type_json(column.type)} for column in table.columns]
+    versions = {schema_id: dict(names) for schema_id, names in table.versions}
+    return {
+        "columns": columns,
+        "highest": table.highest,
+        "files": table.files,
+        "versions": versions,
+    }
 
 
-def columns_from_json(columns: list[dict[str, Any]]) -> tuple[MirrorColumn, ...]:
-    """The inverse of ``columns_json``."""
-    return tuple(MirrorColumn(**column | {"type": _type(column["type"])}) for column in columns)
+def with_columns(table: MirrorTable, found: Mapping[str, Any]) -> MirrorTable:
+    """The table with what ``table_json`` has kept."""
+    columns = (column | {"type": _type(column["type"])} for column in found["columns"])
+    versions = ((schema_id, tuple(names.items())) for schema_id, names in found["versions"].items())
+    return replace(
+        table,
+        columns=tuple(MirrorColumn(**column) for column in columns),
+        highest=found["highest"],
+        files=found["files"],
+        versions=tuple(versions),
+    )
 
 
 def _type_json(type: TypeInfo) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from jobs.state.mirror_table import (
     MIRROR_SCHEMA,
     NOWHERE,
     MirrorTable,
-    columns_from_json,
-    columns_json,
+    table_json,
+    with_columns,
 )
 
 FILLED: Final = "filled"
@@ -94,16 +94,9 @@ def read_mirrors(conn: Connection) -> Mapping[str, MirrorRecord]:
     found = {}
     for id_, schema, name, oid, columns, key, schema_id, fill, gone, gone_n, *rest in rows:
         state, reason, partitioned, left_out = rest
-        table = MirrorTable(
-            schema,
-            name,
-            oid,
-            schema_id,
-            columns_from_json(columns),
-            tuple(key),
-            partitioned,
-            tuple((column, why) for column, why in left_out),
-        )
+        named = tuple((column, why) for column, why in left_out)
+        table = MirrorTable(schema, name, oid, schema_id, (), tuple(key), partitioned, named)
+        table = with_columns(table, columns)
         truncated = NOWHERE if gone is None else Position(gone, gone_n)
         found[table.label] = MirrorRecord(id_, table, fill or 0, truncated, state, reason)
     return found
@@ -164,7 +157,7 @@ def _parameters(table: MirrorTable) -> dict[str, object]:
         "name": table.name,
         "oid": table.oid,
         "relation": table.relation_name,
-        "columns": Jsonb(columns_json(table)),
+        "columns": Jsonb(table_json(table)),
         "key": list(table.key),
         "schema_id": table.schema_id,
         "partitioned": table.partitioned,

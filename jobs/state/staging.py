@@ -7,7 +7,7 @@ most tables nothing is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -75,6 +75,13 @@ class Mirror:
     fill_lsn: int
     truncated: Position
     shapes: Mapping[str, Shape]
+    statements: dict[object, bytes] = field(default_factory=dict, compare=False, repr=False)
+    """What its batches run, by what they have of it: made once."""
+
+    def statement(self, of: object, make: Callable[[], str]) -> bytes:
+        if (found := self.statements.get(of)) is None:
+            found = self.statements[of] = make().encode()
+        return found
 
 
 @dataclass(slots=True)
