@@ -98,17 +98,24 @@ class PartitionReader:
         """
         self._go_to(begin, end)
         wanted = _places(end)
-        if not self._fetch_until(wanted, most_bytes):
-            self._next = {}
-            self._ahead.clear()
+        found = self._taken(wanted) if self._fetch_until(wanted, most_bytes) else None
+        if found is None or sum(map(_size, found)) > most_bytes:
+            self._forget()  # whoever reads much reads it otherwise
             return None
+        self._next |= wanted
+        self._held_bytes = sum(map(_size, chain.from_iterable(self._ahead.values())))
+        return found
+
+    def _forget(self) -> None:
+        self._next = {}
+        self._ahead.clear()
+
+    def _taken(self, wanted: dict[_Place, int]) -> list[FetchedRecord]:
         found = list[FetchedRecord]()
         for place, high in wanted.items():
             ahead = self._ahead[place]
             while ahead and ahead[0].offset < high:
                 found.append(ahead.popleft())
-            self._next[place] = max(high, self._next.get(place, 0))
-        self._held_bytes = sum(map(_size, chain.from_iterable(self._ahead.values())))
         return found
 
     def _fetch_until(self, wanted: dict[_Place, int], most_bytes: int) -> bool:
