@@ -20,7 +20,7 @@ def test_a_case_is_kept_with_exactly_its_effects(case: Case, database: str) -> N
         fill(connection, tables.values())
         plan = plan_view(case.name, case.sql, case.key, tables)
         assert case.mode == "W" or plan.mode == "keys", plan.reason
-        view = KeptView(connection, plan)
+        view = KeptView(connection, plan, case.sql)
         view.build()
         view.check()
         for number, batch in enumerate(case.batches):

@@ -24,10 +24,11 @@ class Difference:
 
 @dataclass(slots=True)
 class KeptView:
-    """A view, its rows by key as record text."""
+    """A view, as it was written, and its rows by key as record text."""
 
     connection: Connection
     plan: ViewPlan
+    sql: str
     rows: dict[Key, str] = field(default_factory=dict)
 
     def build(self) -> None:
@@ -104,7 +105,7 @@ class KeptView:
 
     def truth(self) -> Counter[str]:
         """The view's rows as PostgreSQL computes them from the tables, by its SQL as written."""
-        return self.computed(self.plan.written)
+        return self.computed(self.sql)
 
     def computed(self, sql: str) -> Counter[str]:
         """The rows of any query as record text."""

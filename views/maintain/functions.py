@@ -37,14 +37,13 @@ VOLATILE = words(
     """
     clock_timestamp currval dblink gen_random_uuid lastval nextval pg_advisory_lock pg_sleep random
     random_normal set_config setseed setval statement_timestamp timeofday txid_current
+    array_sample array_shuffle
     pg_current_xact_id uuid_generate_v4 uuidv4 uuidv7 pg_backend_pid pg_notify
     """
 )
-CLOCK = words(
-    """
-    now transaction_timestamp current_date current_timestamp current_time localtime localtimestamp
-    """
-)
+CLOCK = words("now transaction_timestamp current_timestamp")
+LOCAL_CLOCK = words("current_date current_time localtime localtimestamp")
+"""The clock as the session's time zone shows it."""
 
 
 def name(node: exp.Expr) -> str:
@@ -73,7 +72,7 @@ def _aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
         for part in (*inner.iter_expressions(), *_window_parts(node)):
             yield from _aggregates(part)
         return
-    if name(node) in AGGREGATES or isinstance(node, exp.JSONObjectAgg):
+    if name(node) in AGGREGATES or isinstance(node, exp.JSONObjectAgg | exp.WithinGroup):
         yield node
         return
     for part in node.iter_expressions():

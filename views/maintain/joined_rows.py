@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
 from views.maintain.find import Find, Finder, Wanted
+from views.maintain.free import columns, queries_in
 from views.maintain.occurrences import Step
 from views.maintain.origin import same_type
 from views.maintain.passing import column_passes
@@ -29,33 +30,39 @@ def joined(
     if source.query is not None:
         places = enumerate(source.columns)
         usable = frozenset(name for at, name in places if column_passes(source.query, at))
-    shown = _read([node for _, node in wanted], source)
-    if usable is not None and not shown <= usable and find is not Find.BOTH:
-        usable, find = None, Find.ALL
-    search = Search(levels, source.alias, usable, finder.statement.subqueries)
-    wanted = _from_changed(wanted, search, source)
-    route = search.route([node for _, node in wanted])
+    subqueries = finder.statement.subqueries
+    search = Search(levels, source.alias, usable, subqueries)
+    way = _from_changed(wanted, search, source)
+    route = search.route([node for _, node in way])
+    needed = _needed(finder, route, source, way)
+    if usable is not None and not needed <= usable and find is not Find.BOTH:
+        find, search = Find.ALL, Search(levels, source.alias, None, subqueries)
+        way = _from_changed(wanted, search, source)
+        route = search.route([node for _, node in way])
+        needed = _needed(finder, route, source, way)
     others = [item for item in route.sources.values() if item.alias != source.alias]
     if find is Find.SOME and source.query is not None and any(item.query for item in others):
         find = Find.ALL
-    return _written(finder, route, source, steps, wanted, find, inside)
+    changed = _changed(finder, source, steps, needed, find)
+    return _written(finder, route, changed, source, way, find, inside)
 
 
 def _written(
     finder: Finder,
     route: Route,
+    changed: str,
     source: Source,
-    steps: tuple[Step, ...],
     wanted: Wanted,
     find: Find,
     inside: frozenset[str] | None,
 ) -> str:
     writer = finder.writer()
+    writer.replaced[source.alias] = changed
     for alias, item in route.sources.items():
         both = find is Find.BOTH and (inside is None or alias in inside)
         if alias == source.alias:
-            writer.replaced[alias] = _changed(finder, route, source, steps, wanted, find)
-        elif both and item.table is not None:
+            continue
+        if both and item.table is not None:
             writer.replaced[alias] = writer.table(item.table, BOTH)
             finder.both_states.add(item.table.table)
         elif both and (item.query is not None or item.recursion):
@@ -71,10 +78,9 @@ def _written(
 
 def _changed(
     finder: Finder,
-    route: Route,
     source: Source,
     steps: tuple[Step, ...],
-    wanted: Wanted,
+    read: frozenset[str],
     find: Find,
 ) -> str:
     """The changed rows of a source, with the columns that the way reads."""
@@ -83,9 +89,6 @@ def _changed(
         names = ", ".join(quoted(name) for name in finder.columns[source.table.table])
         return f"(SELECT {names} FROM {CHANGED})"
     assert source.query is not None
-    nodes = [node for _, node in wanted] + route.where
-    nodes += [node for tree in route.trees for join in joins(tree) for node in join.on]
-    read = _read(nodes, source)
     needed = [(name, place) for place, name in enumerate(source.columns) if name in read]
     if not needed:
         raise NoWayError(f"nothing says which rows belong to a change of {source.alias}")
@@ -93,7 +96,26 @@ def _changed(
     return f"({' UNION '.join(f'({part})' for part in parts)})"
 
 
-def _read(nodes: Sequence[exp.Expr], source: Source) -> frozenset[str]:
+def _needed(finder: Finder, route: Route, source: Source, wanted: Wanted) -> frozenset[str]:
+    """The columns of the changed rows that the way reads, its functions and LATERAL too."""
+    nodes = [node for _, node in wanted] + route.where
+    nodes += [node for tree in route.trees for join in joins(tree) for node in join.on]
+    subqueries = finder.statement.subqueries
+    found = set(_read(nodes, source))
+    for node in nodes:
+        for query in queries_in(node, subqueries):
+            found |= _read(columns(query, subqueries), source)
+    for item in route.sources.values():
+        if item.alias == source.alias:
+            continue
+        if item.call is not None:
+            found |= _read([item.call], source)
+        if item.query is not None:
+            found |= _read(columns(item.query, subqueries), source)
+    return frozenset(found)
+
+
+def _read(nodes: Iterable[exp.Expr], source: Source) -> frozenset[str]:
     """The columns of a source that expressions read."""
     return frozenset(
         part.name

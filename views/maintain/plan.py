@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from cdc.errors import ViewError
+from views.maintain.determinism import check_orders
 from views.maintain.errors import refuse
 from views.maintain.find import Find
 from views.maintain.free import blocks, columns, own_expressions
@@ -132,6 +133,7 @@ def plan_view(
     statement = resolve(name, parsed, tables)
     read = _reads(statement)
     positions = _positions(name, statement.query, key)
+    check_orders(statement)
     assumes = prove(statement, key, positions)
     writer = Writer(statement, read)
     whole = Template(writer.query(statement.query), read)

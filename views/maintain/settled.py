@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from views.maintain import functions
 from views.maintain.not_null import NotNull
+from views.maintain.origin import of_node
 from views.maintain.passing import of_rows
 from views.maintain.paths import certain
 from views.maintain.tree import (
@@ -30,6 +31,8 @@ from views.maintain.tree import (
 )
 
 Column = tuple[str, str]
+_ONE_TEXT = ("smallint", "integer", "bigint", "uuid", "text", "boolean", "date")
+"""Types of which different values have different texts, whatever the session's settings."""
 
 
 class Proof(Protocol):
@@ -101,6 +104,8 @@ class Settled:
     def _inverted(self, node: exp.Expr) -> None:
         """``coalesce(x, literal)`` tells as much as x if x is never that literal; of the two sides
         of FULL JOIN ... ON a.k = b.k it is both."""
+        if isinstance(node, exp.Cast):
+            self._cast(node)
         if functions.name(node) != "coalesce" or len(node.expressions) != 2:
             return
         first, second = node.expressions
@@ -120,6 +125,15 @@ class Settled:
                 self.proof.assumes.append(
                     f"{first.sql('postgres')} is never {second.sql('postgres')}".replace('"', "")
                 )
+
+    def _cast(self, node: exp.Cast) -> None:
+        """``id::text`` tells as much as id, where each value has one text."""
+        column = of_node(self.block.sources, node.this)
+        to = node.to.sql("postgres").lower()
+        if column is None or to not in ("text", "varchar"):
+            return
+        if column.type in _ONE_TEXT or column.type.startswith("character varying"):
+            self.columns.add((node.this.table, node.this.name))
 
     def _close(self) -> None:
         conditions = [*self.block.where, *certain(self.block.tree)]

@@ -10,6 +10,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from cdc.errors import ViewError
 from views.maintain import functions
+from views.maintain.builtin_functions import BUILTIN
 from views.maintain.errors import refuse
 from views.maintain.parser import Verbatim, text
 from views.misparsed import misparsed
@@ -61,13 +62,43 @@ def check(view: str, statement: exp.Expr, known: Mapping[str, str]) -> bool:
     for node in statement.walk():
         if isinstance(node, _PARAMETERS):
             refuse(view, node, "a view has no parameters", "write the value")
-        if isinstance(node, exp.Column) and node.name in _SYSTEM and not node.find(exp.Star):
+        if isinstance(node, exp.Column) and node.name in _SYSTEM:
             refuse(view, node, "a system column is another one in each copy of the table",
                    "leave it out")  # fmt: skip
         name = functions.name(node)
-        volatility = known.get(name, "")
-        if name in functions.VOLATILE or volatility == "volatile":
-            refuse(view, node, "it is volatile: it gives another value each time",
-                   "leave it out, or write the value into a column of the table")  # fmt: skip
+        if name:
+            _check_function(view, node, name, known)
         clock = clock or name in functions.CLOCK
+    for select in statement.find_all(exp.Select):
+        _check_rows(view, select)
     return clock
+
+
+def _check_function(view: str, node: exp.Expr, name: str, known: Mapping[str, str]) -> None:
+    schema = ""
+    if isinstance(node.parent, exp.Dot):
+        schema = node.parent.this.name
+        name = name if schema == "pg_catalog" else f"{schema}.{name}"
+    volatility = known.get(name, "")
+    if name in functions.VOLATILE or volatility == "volatile":
+        refuse(view, node, "it is volatile: it gives another value each time",
+               "leave it out, or write the value into a column of the table")  # fmt: skip
+    if name in functions.LOCAL_CLOCK:
+        refuse(view, node, "it depends on the time zone of the session",
+               "write (now() AT TIME ZONE 'Europe/Berlin')::date, or another zone")  # fmt: skip
+    if name in functions.CLOCK or name in BUILTIN or volatility:
+        return
+    if name == "any_value":
+        refuse(view, node, "it may give any of the values", "write min or max")
+    refuse(view, node, "is no function of PostgreSQL that gives the same for the same rows",
+           "a function of yours has to be immutable, to read no table, and to be brought into the "
+           "state database")  # fmt: skip
+
+
+def _check_rows(view: str, select: exp.Select) -> None:
+    """Functions that give rows have their place in FROM."""
+    for item in select.expressions:
+        for node in item.walk(prune=lambda part: isinstance(part, exp.Query)):
+            if functions.name(node) in functions.ROWS:
+                hint = "write it in FROM: CROSS JOIN LATERAL … WITH ORDINALITY AS t(value, n)"
+                refuse(view, node, "it gives rows, which have no key in a select list", hint)
