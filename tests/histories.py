@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from jobs.sinks.delta_history import CONTROL
+from jobs.sinks.delta_history_columns import CONTROL
 from jobs.sinks.delta_rs import opened, stream
 
 Row = dict[str, Any]

@@ -4,15 +4,20 @@
 version of it, from the change that made it up to the one that ended it. A batch is one commit.
 What comes again is found by its position, so nothing stands there twice; what comes late finds its
 place.
+
+Small batches are written by this process (``delta_history_small``), others by Spark
+(``delta_history_spark``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
 
-from pyspark.sql import Column, DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -25,7 +30,7 @@ from pyspark.sql.types import (
 )
 
 from cdc.lsn import Position
-from jobs.fold import DELETE, SNAPSHOT, TRUNCATE
+from jobs.fold import DELETE, TRUNCATE
 from jobs.sinks import (
     COMMIT_LSN,
     COMMITTED_AT,
@@ -36,56 +41,18 @@ from jobs.sinks import (
     Batch,
     ViewRow,
 )
+from jobs.sinks.delta_history_changes import with_op
+from jobs.sinks.delta_history_columns import CONTROL, CURRENT
+from jobs.sinks.delta_history_order import as_columns
+from jobs.sinks.delta_history_small import SmallHistory
+from jobs.sinks.delta_history_spark import SparkHistory
 from jobs.sinks.delta_table import DeltaView
-from jobs.sinks.documents import key_text
-from jobs.sinks.history import (
-    HELD,
-    LIVE,
-    NEXT,
-    UNKNOWN,
-    WAS_LIVE,
-    changes_of,
-    held_as,
-    in_order,
-    truncates_of,
-    with_op,
-)
-from jobs.sinks.merge import bounds, of, same, within
-from jobs.sinks.refusing import TOLD, unknown_values
-from jobs.sinks.schema import quoted
-from jobs.sinks.transactions import confined, numbered
-from jobs.sinks.writing import kept
+from jobs.sinks.writing import held_bytes
 
-TO_LSN, TO_ORDINAL, TO, CURRENT = "__to_lsn", "__to_ordinal", "__valid_to", "__current"
-FROM = "__valid_from"
-_POSITION = (StructField(COMMIT_LSN, LongType()), StructField(ORDINAL, LongType()))
-CONTROL: dict[str, tuple[StructField, ...]] = {
-    "log": (
-        StructField(OP, StringType()),
-        *_POSITION,
-        StructField(COMMITTED_AT, TimestampType()),
-    ),
-    "scd2": (
-        *_POSITION,
-        StructField(FROM, TimestampType()),
-        StructField(TO_LSN, LongType()),
-        StructField(TO_ORDINAL, LongType()),
-        StructField(TO, TimestampType()),
-        StructField(CURRENT, BooleanType()),
-    ),
-}
-"""The columns beside the view's own."""
-
-
-def loaded(history: str) -> list[Column]:
-    """Those columns of rows that a table is filled with from a snapshot."""
-    nothing: dict[str, Any] = {OP: F.lit(SNAPSHOT), FROM: F.col(COMMITTED_AT), CURRENT: F.lit(True)}
-    for name in (COMMIT_LSN, ORDINAL, COMMITTED_AT):
-        nothing[name] = F.col(name)
-    return [
-        nothing.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
-        for field in CONTROL[history]
-    ]
+_BESIDE: tuple[tuple[str, DataType], ...] = (
+    (DELETED, BooleanType()), (COMMIT_LSN, LongType()), (ORDINAL, LongType()),
+    (UNCHANGED, ArrayType(StringType())), (COMMITTED_AT, TimestampType()), (OP, StringType()),
+)  # fmt: skip
 
 
 class DeltaHistory:
@@ -93,155 +60,54 @@ class DeltaHistory:
 
     def __init__(self, table: DeltaView) -> None:
         self._of, self._is_log = table, table.history == "log"
+        self._here, self._by_spark = SmallHistory(table), SparkHistory(table)
 
     def prepare(self, columns: StructType, key: tuple[str, ...]) -> bool:
         return self._of.prepare(columns, key, CONTROL[self._of.history])
 
     def apply(self, rows: DataFrame, batch: Batch) -> None:
-        with kept(rows) as held:
-            facts = self._facts(with_op(held))
-            if not facts["rows"]:
-                return
-            if facts["unkeyed"]:
-                self._of.refuse_unkeyed(with_op(held).where(F.col(OP) != TRUNCATE))
-            self._of.run(lambda: self._write(with_op(held), facts, batch))
+        size = partial(held_bytes, rows)
+        if self._here.takes(batch.keys, size) and self._write_here(pa.table(rows.toArrow()), batch):
+            self._of.after_batch()
+            return
+        self._by_spark.write(rows, self._of.transaction(batch))
         self._of.after_batch()
+
+    def write_changes(self, changes: pa.Table, batch: Batch) -> None:
+        """As ``apply``, of changes that are at hand: the view's columns, in Arrow's types for them,
+        and those of ``jobs.sinks``. Columns that they lack are null."""
+        if not (
+            self._here.takes(len(changes), lambda: changes.nbytes)
+            and self._write_here(changes, batch)
+        ):
+            self._by_spark.write(self._frame(changes), self._of.transaction(batch))
+        self._of.after_batch()
+
+    def _write_here(self, changes: pa.Table, batch: Batch) -> bool:
+        return self._of.run(lambda: self._here.write(changes, self._of.transaction(batch)))
+
+    def _frame(self, changes: pa.Table) -> DataFrame:
+        """Changes for Spark."""
+        fields = [StructField(field.name, field.dataType) for field in self._of.columns]
+        columns = StructType([*fields, *(StructField(*one) for one in _BESIDE)])
+        whole = as_columns(to_arrow_schema(columns, timezone="UTC"), with_op(changes))
+        return self._of.spark.createDataFrame(whole, columns)
 
     def truncate(self, before: Position, batch: Batch) -> None:
         """Without a time, for who has no event: else TRUNCATE comes with the rows of ``apply``."""
-        columns = StructType([StructField(f.name, f.dataType) for f in self._of.columns])
-        made: tuple[Any, ...] = (*(None for _ in columns), True, *before, [], None, TRUNCATE)
-        control: tuple[tuple[str, DataType], ...] = (
-            (DELETED, BooleanType()), (COMMIT_LSN, LongType()), (ORDINAL, LongType()),
-            (UNCHANGED, ArrayType(StringType())), (COMMITTED_AT, TimestampType()),
-            (OP, StringType()),
-        )  # fmt: skip
-        for name, kind in control:
-            columns = columns.add(name, kind)
-        self.apply(self._of.spark.createDataFrame([made], columns), batch)
+        control = {
+            DELETED: [True], COMMIT_LSN: [before.commit_lsn], ORDINAL: [before.ordinal],
+            UNCHANGED: [[]], COMMITTED_AT: [None], OP: [TRUNCATE],
+        }  # fmt: skip
+        self.write_changes(pa.table(control), batch)
 
     def scan(self) -> Iterator[ViewRow]:
         table = self._of.run(lambda: self._of.table(self._of.spark).toDF())
         if not self._is_log:
             yield from self._of.scanned(table.where(CURRENT))
             return
-        newest = self._newest(table)
+        newest = self._by_spark.newest(table)
         yield from self._of.scanned(newest.where(~F.col(OP).isin(DELETE, TRUNCATE)))
 
     def close(self) -> None:
         """The session is the caller's; nothing else is held."""
-
-    def _facts(self, rows: DataFrame) -> dict[str, Any]:
-        keyed = F.col(OP) != TRUNCATE
-        found = rows.agg(
-            F.count("*").alias("rows"),
-            F.count_if(keyed & ~self._of.keyed()).alias("unkeyed"),
-            F.count_if(keyed & (F.size(UNCHANGED) > 0)).alias("partial"),
-            F.count_if(keyed & F.col(DELETED)).alias("deleted"),
-            F.count_if(~keyed).alias("truncates"),
-            F.min(COMMIT_LSN).alias("lsn"),
-            *bounds(self._of.columns, self._of.key),
-        ).collect()[0]
-        return dict(found.asDict())
-
-    def _write(self, rows: DataFrame, facts: dict[str, Any], batch: Batch) -> None:
-        columns, key = self._of.columns, self._of.key
-        changes = changes_of(rows, columns)
-        table = self._of.table(rows.sparkSession).toDF()
-        if not facts["truncates"]:
-            table = table.where(within(columns, key, facts))
-            table = table.join(F.broadcast(changes.select(*self._keys()).distinct()),
-                               list(key), "left_semi")  # fmt: skip
-        held = self._logged(table, facts) if self._is_log else self._versions(table, facts)
-        truncates = truncates_of(rows) if facts["truncates"] else None
-        partial = bool(facts["partial"])
-        ordered = in_order(columns, key, held.unionByName(changes), truncates, partial)
-        with kept(ordered) as found:
-            if partial:
-                self._check_known(found)
-            if self._is_log:
-                self._append(found, batch)
-            else:
-                self._merge(found, facts, batch)
-
-    def _keys(self) -> list[Column]:
-        return [F.col(quoted(name)) for name in self._of.key]
-
-    def _newest(self, rows: DataFrame) -> DataFrame:
-        whole = F.max_by(F.struct("*"), F.struct(COMMIT_LSN, ORDINAL)).alias("__newest")
-        return rows.groupBy(*self._keys()).agg(whole).select("__newest.*")
-
-    def _logged(self, table: DataFrame, facts: dict[str, Any]) -> DataFrame:
-        """What the log has since the batch begins; and what was before, where that is asked for:
-        only then more is read than what was written last."""
-        live, first = ~F.col(OP).isin(DELETE, TRUNCATE), _lsn(facts)
-        held = table.where(F.col(COMMIT_LSN) >= first)
-        if facts["partial"] or facts["deleted"] or facts["truncates"]:
-            held = held.unionByName(self._newest(table.where(F.col(COMMIT_LSN) < first)))
-        return held_as(held, self._of.columns, F.col(OP), live)
-
-    def _versions(self, table: DataFrame, facts: dict[str, Any]) -> DataFrame:
-        """The versions that ended since the batch begins, or did not yet: where each begins, and
-        where it ends."""
-        some = table.where(_in_question(F.col(TO_LSN), facts))
-        begins = some.withColumn(COMMITTED_AT, F.col(FROM))
-        ends = some.where(F.col(TO_LSN).isNotNull())
-        for name, at in ((COMMIT_LSN, TO_LSN), (ORDINAL, TO_ORDINAL), (COMMITTED_AT, TO)):
-            ends = ends.withColumn(name, F.col(at))
-        columns, op = self._of.columns, F.lit(SNAPSHOT)
-        return held_as(begins, columns, op, F.lit(True)).unionByName(
-            held_as(ends, columns, op, F.lit(False))
-        )
-
-    def _check_known(self, found: DataFrame) -> None:
-        columns, key = self._of.columns, self._of.key
-        missing = found.where(UNKNOWN).select(key_text(columns, key), COMMIT_LSN, ORDINAL)
-        told = [(id_, Position(lsn, at)) for id_, lsn, at in missing.limit(TOLD).collect()]
-        if told:
-            raise unknown_values(self._of.view, told, len(told))
-
-    def _append(self, found: DataFrame, batch: Batch) -> None:
-        op = F.when(F.col(LIVE) | (F.col(OP) == TRUNCATE), F.col(OP)).otherwise(DELETE)
-        news = found.where(~F.col(HELD) & (F.col(LIVE) | F.col(WAS_LIVE))).withColumn(OP, op)
-        names = (*self._of.columns.names, *(field.name for field in CONTROL["log"]))
-        writer = news.select(*map(quoted, names)).write.format("delta").mode("append")
-        numbered(writer, self._of.transaction(batch)).save(self._of.path)
-
-    def _merge(self, found: DataFrame, facts: dict[str, Any], batch: Batch) -> None:
-        session = found.sparkSession
-        to = {
-            TO_LSN: of("s", NEXT)[COMMIT_LSN],
-            TO_ORDINAL: of("s", NEXT)[ORDINAL],
-            TO: of("s", NEXT)[COMMITTED_AT],
-            CURRENT: of("s", NEXT).isNull(),
-        }
-        begins = {name: of("s", name) for name in (*self._of.columns.names, COMMIT_LSN, ORDINAL)}
-        begins[FROM] = of("s", COMMITTED_AT)
-        moved = ~(of("t", TO_LSN).eqNullSafe(to[TO_LSN])
-                  & of("t", TO_ORDINAL).eqNullSafe(to[TO_ORDINAL]))  # fmt: skip
-        matching = same(self._of.key)
-        for name in (COMMIT_LSN, ORDINAL):
-            matching &= of("t", name) == of("s", name)
-        matching &= _in_question(of("t", TO_LSN), facts)
-        if not facts["truncates"]:
-            matching &= within(self._of.columns, self._of.key, facts, "t")
-        with confined(session, self._of.transaction(batch)):
-            (
-                self._of.table(session)
-                .alias("t")
-                .merge(found.where(LIVE).alias("s"), matching)
-                .whenMatchedUpdate(moved, to)
-                .whenNotMatchedInsert(values={quoted(n): v for n, v in {**begins, **to}.items()})
-                .execute()
-            )
-
-
-def _in_question(to_lsn: Column, facts: dict[str, Any]) -> Column:
-    """Whether a batch may have to do with a version: it did not end before all of it. Files that
-    hold older ones only are left unread."""
-    return to_lsn.isNull() | (to_lsn >= _lsn(facts))
-
-
-def _lsn(facts: dict[str, Any]) -> Column:
-    """Where a batch begins: a literal of the column's type, by which Delta leaves files unread."""
-    return F.expr(f"{facts['lsn']}L")

@@ -6,14 +6,27 @@ tables whose features it knows: the others are Spark's as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from cdc.errors import SinkError
 from jobs.sinks.arrow import python_values
@@ -22,6 +35,11 @@ _FEATURES: Final = frozenset(
     {"appendOnly", "changeDataFeed", "deletionVectors", "invariants", "timestampNtz"}
 )
 """Which mean the same to both."""
+_KEYS: Final[tuple[type[DataType], ...]] = (
+    *(ShortType, IntegerType, LongType, DecimalType, BooleanType, StringType),
+    *(DateType, TimestampType, TimestampNTZType),
+)
+"""Equal to both alike; of NaN they think differently."""
 _LISTED: Final = 7
 """Tables for writers of older versions have none of the others, or say so by a property."""
 
@@ -44,14 +62,32 @@ def opened(path: str) -> DeltaTable | None:
     return table if features <= _FEATURES else None
 
 
+def writable(path: str, columns: StructType, key: Iterable[str]) -> DeltaTable | None:
+    """The table, None if rows with such columns and key are not to be written by delta-rs."""
+    if not is_plain(columns):
+        return None
+    if not all(isinstance(columns[name].dataType, _KEYS) for name in key):
+        return None
+    return opened(path)
+
+
+def bytes_of(table: DeltaTable) -> int:
+    """How large its files are together."""
+    sizes = pa.table(table.get_add_actions()).column("size_bytes")
+    return int(pc.sum(sizes).as_py() or 0)
+
+
 def is_plain(columns: StructType) -> bool:
     """Whether all names are words: what else is in a name is not the same to all."""
     return all(name.isidentifier() for name in columns.names)
 
 
-def stream(table: DeltaTable, columns: StructType) -> Iterator[dict[str, list[Any]]]:
-    """All rows as lists by column name, batch by batch."""
-    for rows in _read(table, to_arrow_schema(columns, timezone="UTC")):
+def stream(
+    table: DeltaTable, columns: StructType, where: str = "true"
+) -> Iterator[dict[str, list[Any]]]:
+    """Rows as lists by column name, batch by batch; ``where`` is a condition in DataFusion's SQL,
+    with names in double quotes, and perhaps a QUALIFY behind it."""
+    for rows in _read(table, to_arrow_schema(columns, timezone="UTC"), where):
         for part in rows.to_batches():
             yield {
                 name: python_values(column)
@@ -59,15 +95,16 @@ def stream(table: DeltaTable, columns: StructType) -> Iterator[dict[str, list[An
             }
 
 
-def read(table: DeltaTable, schema: pa.Schema) -> pa.Table:
-    """Some columns of all rows."""
-    return pa.concat_tables([schema.empty_table(), *_read(table, schema)])
+def read(table: DeltaTable, schema: pa.Schema, where: str = "true") -> pa.Table:
+    """Some columns of rows, those of ``where`` as ``stream`` has it."""
+    return pa.concat_tables([schema.empty_table(), *_read(table, schema, where)])
 
 
-def _read(table: DeltaTable, schema: pa.Schema) -> Iterator[pa.Table]:
+def _read(table: DeltaTable, schema: pa.Schema, where: str) -> Iterator[pa.Table]:
     names = ", ".join(f'"{name}"' for name in schema.names)
+    query = f"select {names} from t where {where}"
     try:
-        for batch in QueryBuilder().register("t", table).execute(f"select {names} from t"):
+        for batch in QueryBuilder().register("t", table).execute(query):
             yield pa.Table.from_batches([pa.record_batch(batch)]).cast(schema)
     except DeltaError as error:
         raise SinkError(f"Delta table {table.table_uri}: {first_line(error)}") from error

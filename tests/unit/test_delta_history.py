@@ -3,49 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import LongType, StringType, StructType
+from pyspark.sql.types import StringType
 
 from cdc.config import Delta
 from cdc.errors import ViewError
 from cdc.lsn import Position
 from jobs.sinks import Batch, Sink, open_sink
+from jobs.sinks.delta_history_small import LARGEST_BATCH
 from jobs.sinks.refusing import RowsUnfitError
 from tests.batches import with_control
+from tests.history_events import COLUMNS, Event, at, expected, naive
 
-COLUMNS = StructType().add("id", LongType()).add("name", StringType()).add("text", StringType())
-START = datetime(2026, 1, 1, tzinfo=UTC)
 HISTORIES = ("log", "scd2")
 PAGE = Path(__file__).parents[2] / "docs/delta.md"
 QUERIES = re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 
 
-class Event(NamedTuple):
-    """``name`` None: the row is gone, or was never in the view. ``text`` None: left out."""
-
-    lsn: int
-    op: str
-    id: int | None
-    name: str | None = None
-    text: str | None = "t"
-    ordinal: int = 1
-
-
-def at(lsn: int) -> datetime:
-    return START + timedelta(seconds=lsn)
-
-
 class History:
-    """A table, and the batches of one checkpoint into it."""
+    """A table, and the batches of one checkpoint into it; ``by_spark`` every other one is written
+    by Spark, as large ones are."""
 
-    def __init__(self, spark: SparkSession, path: Path, history: str) -> None:
-        self.spark, self.path, self.history = spark, path, history
+    def __init__(
+        self, spark: SparkSession, path: Path, history: str, by_spark: bool = False
+    ) -> None:
+        self.spark, self.path, self.history, self.by_spark = spark, path, history, by_spark
         self.generation, self.number = "g", 0
         self.sink = self.opened()
 
@@ -64,7 +50,9 @@ class History:
         columns = with_control(COLUMNS).add("__op", StringType())
         frame = self.spark.createDataFrame(rows, columns, verifySchema=False)
         self.number += 1
-        self.sink.apply(frame, Batch("v", self.generation, self.number, len(rows)))
+        large = self.by_spark and self.number % 2
+        keys = LARGEST_BATCH + 1 if large else len(rows)
+        self.sink.apply(frame, Batch("v", self.generation, self.number, keys))
 
     def restart(self, number: int) -> None:
         """Another process, with the checkpoint of a batch."""
@@ -93,39 +81,6 @@ class History:
         return {row[0]: (row[1], row[2]) for row in self.spark.sql(asked).collect()}
 
 
-def expected(history: str, events: Iterable[Event]) -> list[tuple[Any, ...]]:
-    """What the table has to hold, made one event at a time."""
-    changes: dict[int, list[Event]] = {}
-    for event in sorted(set(events), key=lambda e: (e.lsn, e.ordinal)):
-        ids = list(changes) if event.id is None else [event.id]
-        for id_ in ids:
-            held = changes.setdefault(id_, [])
-            live = bool(held) and held[-1].name is not None
-            if event.name is None and not live:
-                continue
-            text = event.text
-            if event.name is not None and text is None:
-                text = held[-1].text
-            held.append(event._replace(id=id_, text=text))
-    found: list[tuple[Any, ...]] = []
-    for id_, held in changes.items():
-        for one, after in zip(held, [*held[1:], None], strict=False):
-            place, live = (id_, one.lsn, one.ordinal), one.name is not None
-            if history == "log":
-                op = one.op if live or one.op == "t" else "d"
-                found.append((*place, op, one.name, one.text if live else None, naive(one.lsn)))
-            elif live:
-                to = after.lsn if after else None
-                found.append((*place, one.name, one.text, to, naive(one.lsn),
-                              None if to is None else naive(to), after is None))  # fmt: skip
-    return sorted(found)
-
-
-def naive(lsn: int) -> datetime:
-    """As Spark gives a timestamp to Python, in the session's zone."""
-    return at(lsn).astimezone().replace(tzinfo=None)
-
-
 STORY = [
     Event(5, "c", 1, "a", "long"),
     Event(5, "c", 2, "b", ordinal=2),
@@ -143,11 +98,12 @@ STORY = [
 ]
 
 
+@pytest.mark.parametrize("by_spark", [False, True], ids=["here", "by turns"])
 @pytest.mark.parametrize("history", HISTORIES)
 def test_every_change_appears_once_whatever_comes_again(
-    history: str, quickly: SparkSession, tmp_path: Path
+    history: str, by_spark: bool, quickly: SparkSession, tmp_path: Path
 ) -> None:
-    one = History(quickly, tmp_path, history)
+    one = History(quickly, tmp_path, history, by_spark)
     one.apply(*STORY[:9], STORY[3])  # one of them twice
     assert one.rows() == expected(history, STORY[:9])
     assert one.current() == {2: "back"}
