@@ -49,13 +49,18 @@ class MirrorSetting:
     ) -> None:
         self.config = Source(name=NAME, dsn=source, tables=("public.*",), keys=keys or {})
         self.source = psycopg.connect(source, options=WIRE_OPTIONS, autocommit=True)
-        self.state = connect(state, autocommit=True)
+        self._state_dsn = state
+        self.state = self.reconnected()
         migrate(self.state)
         self.mirrors: dict[str, Mirror] = {}
         self.transcriber = Transcriber(CONTEXT, self._resolve, self._lookup, lambda _: 1, 0)
         self.versions: dict[str, SentVersion] = {}
         self.refilled: list[str] = []
         """Why mirrors had to be filled anew."""
+
+    def reconnected(self) -> psycopg.Connection[Any]:
+        """Another session with the state database."""
+        return connect(self._state_dsn, autocommit=True)
 
     def close(self) -> None:
         self.source.close()
