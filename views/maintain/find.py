@@ -39,6 +39,7 @@ class Finder(Protocol):
     columns: Mapping[str, Sequence[str]]
     beside: bool
     both_states: set[str]
+    gated: set[str]
 
     def query(
         self, query: Query, steps: tuple[Step, ...], wanted: Sequence[tuple[str, int]], find: Find

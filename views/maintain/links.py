@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sqlglot import exp
 
-from views.maintain.free import own_expressions
+from views.maintain.free import free, own_expressions
 from views.maintain.not_null import NotNull
 from views.maintain.occurrences import Step
 from views.maintain.passing import passes
@@ -20,11 +22,22 @@ from views.maintain.tree import (
 )
 
 
+class NullComparedError(NoWayError):
+    """NOT IN compares what may be NULL with the subquery ``name``, which nothing else ties."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("NULL in what NOT IN compares lets one row change the answer for all")
+        self.name = name
+
+
 def opened(
-    statement: Statement, block: Block, steps: tuple[Step, ...]
+    statement: Statement, block: Block, steps: tuple[Step, ...], gated: Collection[str] = ()
 ) -> tuple[Block, tuple[Step, ...], list[Level]]:
     """Down to the block in which the changed source stands: it, the steps from it on, and a level
-    for each FROM that is passed, the block's own not among them."""
+    for each FROM that is passed, the block's own not among them.
+
+    Of the subqueries in ``gated`` it is known that NULL among their values came or went with none.
+    """
     levels: list[Level] = []
     while True:
         step = steps[0]
@@ -35,8 +48,10 @@ def opened(
                 raise NoWayError(
                     "a subquery in ON of an outer join, in LIMIT or in FROM's functions"
                 )
-            query, steps = _side(statement.subqueries[step.name], steps[1:])
-            compared = _compared(statement, block, step.name, query)
+            whole = statement.subqueries[step.name]
+            query, steps = _side(whole, steps[1:])
+            if not isinstance(whole, SetOperation) or not _limited(whole):
+                compared = _compared(statement, block, step.name, query, step.name in gated)
         else:
             source = block.sources[step.name]
             if not source.lateral or source.query is None:
@@ -55,7 +70,15 @@ def _side(query: Query, steps: tuple[Step, ...]) -> tuple[Block, tuple[Step, ...
     return query, steps
 
 
-def _compared(statement: Statement, block: Block, name: str, query: Block) -> list[exp.Expr]:
+def _limited(query: Query) -> bool:
+    if not isinstance(query, SetOperation):
+        return False
+    return bool(query.limit) or _limited(query.left) or _limited(query.right)
+
+
+def _compared(
+    statement: Statement, block: Block, name: str, query: Block, gated: bool
+) -> list[exp.Expr]:
     """``x IN (SELECT y …)`` as x = y, where y is computed from one row of the subquery."""
     made: list[exp.Expr] = []
     for node in own_expressions(block):
@@ -64,11 +87,26 @@ def _compared(statement: Statement, block: Block, name: str, query: Block) -> li
             if left is None:
                 continue
             columns = left.expressions if isinstance(left, exp.Tuple) else [left]
-            if not _asked_for_true(block, part):
-                _check_values(statement, block, columns, query)
+            safe = gated or _asked_for_true(block, part)
+            if not safe and not _have_values(statement, block, columns, query):
+                alone = not free(statement.subqueries[name], statement.subqueries)
+                if alone and len(columns) == 1:
+                    raise NullComparedError(name)
+                continue
             for one, output in zip(columns, query.outputs, strict=False):
                 if passes(query, output.node):
                     made.append(exp.EQ(this=one.copy(), expression=output.node.copy()))
+    return made
+
+
+def compared_with(statement: Statement, block: Block) -> list[exp.Expr]:
+    """What the subqueries of a block are compared with by IN, for all of them."""
+    made: list[exp.Expr] = []
+    for node in own_expressions(block):
+        for select, query in statement.inside(node):
+            if isinstance(query, Block):
+                name = subquery_name(select)
+                made += _compared(statement, block, name, query, True)
     return made
 
 
@@ -79,20 +117,17 @@ def _asked_for_true(block: Block, node: exp.Expr) -> bool:
     return any(node is part for part in [*block.where, *certain(block.tree)])
 
 
-def _check_values(
-    statement: Statement, block: Block, columns: list[exp.Expr], query: Block
-) -> None:
-    """With NULL on either side NOT IN depends on whether the subquery has rows at all."""
+def _have_values(statement: Statement, block: Block, columns: list[exp.Expr], query: Block) -> bool:
+    """Whether NULL is on neither side. With it NOT IN depends on more than what is equal."""
     proof = NotNull(statement)
     inner = all(proof.column(query, place) for place in range(len(query.outputs)))
-    if not inner or not all(proof.node(block, node) for node in columns):
-        raise NoWayError("NULL in what NOT IN compares lets one row change the answer for all")
+    return inner and all(proof.node(block, node) for node in columns)
 
 
 def _left_of(part: exp.Expr, name: str) -> exp.Expr | None:
     """What is compared with the values of the subquery, by = or <>."""
     inside = part.args.get("query") if isinstance(part, exp.In) else part.expression
-    if isinstance(inside, exp.Any | exp.All):
+    if isinstance(inside, exp.Any if isinstance(part, exp.EQ) else exp.All):
         inside = inside.this
     elif not isinstance(part, exp.In):
         return None
@@ -103,9 +138,11 @@ def _left_of(part: exp.Expr, name: str) -> exp.Expr | None:
     return None
 
 
-def linked(statement: Statement, block: Block, steps: tuple[Step, ...]) -> set[tuple[str, str]]:
+def linked(
+    statement: Statement, block: Block, steps: tuple[Step, ...], gated: Collection[str]
+) -> set[tuple[str, str]]:
     """The columns of a block by which a LATERAL subquery in it is tied to its rows."""
-    _, _, levels = opened(statement, block, steps)
+    _, _, levels = opened(statement, block, steps, gated)
     own = set(block.sources) - {steps[0].name}
     found: set[tuple[str, str]] = set()
     for level in levels:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from sqlglot import exp
 
@@ -32,6 +32,27 @@ def of_node(sources: Mapping[str, Source], node: exp.Expr) -> MirrorColumn | Non
     if source.query is not None:
         return of_query(source.query, source.columns.index(node.name))
     return None
+
+
+def source_of(sources: Mapping[str, Source], node: exp.Expr) -> Iterator[tuple[Source, str]]:
+    """The tables' columns that a column shows unchanged, those of all sides of a UNION."""
+    if not isinstance(node, exp.Column) or node.table not in sources:
+        return
+    source = sources[node.table]
+    if source.table is not None:
+        yield source, node.name
+    elif source.query is not None and node.name in source.columns:
+        yield from _of_position(source.query, source.columns.index(node.name))
+
+
+def _of_position(query: Query, position: int) -> Iterator[tuple[Source, str]]:
+    if isinstance(query, SetOperation):
+        yield from _of_position(query.left, position)
+        yield from _of_position(query.right, position)
+    elif isinstance(query, Recursion):
+        yield from _of_position(query.anchor, position)
+    else:
+        yield from source_of(query.sources, query.outputs[position].node)
 
 
 def same_type(sources: Mapping[str, Source], one: exp.Expr, other: exp.Expr) -> bool:

@@ -128,7 +128,7 @@ def lateral(
         return through(finder, block, steps, [level], wanted, find)
     if find is Find.BOTH:
         raise NoWayError("it depends on what a LATERAL subquery gives")
-    found = sorted(linked(finder.statement, block, steps))
+    found = sorted(linked(finder.statement, block, steps, finder.gated))
     if not found:
         raise NoWayError("nothing says for which rows a LATERAL subquery reads a change")
     prefix = [(f"h{number}", column(*key)) for number, key in enumerate(found)]
@@ -145,7 +145,7 @@ def through(
     find: Find,
 ) -> list[str]:
     """Through a subquery: its rows are joined to those around it by its correlation."""
-    inner, rest, more = opened(finder.statement, block, steps)
+    inner, rest, more = opened(finder.statement, block, steps, finder.gated)
     if find is Find.ALL:
         find = Find.BOTH
     deeper = [*levels, *more]

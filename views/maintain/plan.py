@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -14,8 +14,11 @@ from cdc.errors import ViewError
 from views.maintain.determinism import check_orders
 from views.maintain.errors import refuse
 from views.maintain.find import Find
-from views.maintain.free import blocks, columns, own_expressions
+from views.maintain.free import columns
+from views.maintain.gates import gate_of, nothing_compared
+from views.maintain.indexes import Index, indexes
 from views.maintain.key_proof import KeyProof
+from views.maintain.links import NullComparedError
 from views.maintain.mirror import MirrorTable
 from views.maintain.not_null import NotNull
 from views.maintain.occurrences import Occurrence, occurrences
@@ -27,17 +30,9 @@ from views.maintain.render import RESERVED, Template, Writer, quoted
 from views.maintain.scope import resolve
 from views.maintain.statement import check, parse
 from views.maintain.touched import Touched
-from views.maintain.tree import Query, Statement
+from views.maintain.tree import Query, Recursion, SetOperation, Statement
 
 Relation = Callable[[str], str]
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """An index that makes key queries and recomputation cheap: the columns, in their order."""
-
-    table: str
-    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,20 +133,22 @@ def plan_view(
     writer = Writer(statement, read)
     whole = Template(writer.query(statement.query), read)
     rows = Template(rows_of_keys(statement, read, tuple(key), positions), read)
-    made, whole_tables = _key_queries(statement, read, tuple(key), positions)
-    reasons = list(dict.fromkeys(whole_tables.values()))
-    keys = any(query.table not in whole_tables for query in made)
+    found = _Found(statement, read, tuple(key), positions)
+    for occurrence in occurrences(statement):
+        found.add(occurrence)
+    shown = [node for place in positions for node in outputs(statement.query, place)]
+    queries = tuple(query for query in found.queries if query.table not in found.whole)
     return ViewPlan(
         name=name,
         key=tuple(key),
         columns=statement.query.columns,
-        mode="keys" if keys else "whole",
-        reason="; ".join(reasons) if not keys else "",
+        mode="keys" if queries else "whole",
+        reason="" if queries else "; ".join(dict.fromkeys(found.whole.values())),
         reads=read,
-        key_queries=tuple(query for query in made if query.table not in whole_tables),
-        whole_tables=whole_tables,
-        gates=(),
-        indexes=(),
+        key_queries=queries,
+        whole_tables=found.whole,
+        gates=tuple(gate for gate in found.gates if gate.table not in found.whole),
+        indexes=indexes(statement, shown),
         clock=clock,
         assumes=tuple(dict.fromkeys(assumes)),
         written=written,
@@ -179,6 +176,15 @@ def _reads(statement: Statement) -> dict[str, tuple[str, ...]]:
         name: tuple(item.name for item in tables[name].columns if item.name in found[name])
         for name in found
     }
+
+
+def outputs(query: Query, position: int) -> list[exp.Expr]:
+    """What a column of a query is in each of its branches."""
+    if isinstance(query, SetOperation):
+        return outputs(query.left, position) + outputs(query.right, position)
+    if isinstance(query, Recursion):
+        return outputs(query.anchor, position)
+    return [query.outputs[position].node]
 
 
 def _positions(view: str, query: Query, key: Sequence[str]) -> tuple[int, ...]:
@@ -228,47 +234,59 @@ def prove(statement: Statement, key: Sequence[str], positions: Sequence[int]) ->
     return [*proof.assumes, *not_null.assumes]
 
 
-def _key_queries(
-    statement: Statement,
-    read: Mapping[str, tuple[str, ...]],
-    key: tuple[str, ...],
-    positions: Sequence[int],
-) -> tuple[list[KeyQuery], dict[str, str]]:
-    made: list[KeyQuery] = []
-    whole: dict[str, str] = {}
-    for occurrence in occurrences(statement):
+@dataclass(slots=True)
+class _Found:
+    """What is found for the occurrences of a view's tables."""
+
+    statement: Statement
+    read: Mapping[str, tuple[str, ...]]
+    key: tuple[str, ...]
+    positions: Sequence[int]
+    queries: list[KeyQuery] = field(default_factory=list)
+    gates: list[Gate] = field(default_factory=list)
+    whole: dict[str, str] = field(default_factory=dict)
+
+    def add(self, occurrence: Occurrence) -> None:
+        """Key queries for an occurrence; else a gate, else the reason why there is none."""
         table = occurrence.table.table
-        try:
-            made += _of_occurrence(statement, read, key, positions, occurrence)
-        except NoWayError as reason:
-            whole.setdefault(table, str(reason))
-    return made, whole
+        gated: set[str] = set()
+        while True:
+            try:
+                self.queries += self._queries(occurrence, gated)
+            except NullComparedError as error:
+                gated.add(error.name)
+                self._gate(table, nothing_compared(self.statement, self.read, error.name))
+                continue
+            except NoWayError as reason:
+                gate = gate_of(self.statement, self.read, occurrence)
+                if gate is None:
+                    self.whole.setdefault(table, str(reason))
+                else:
+                    self._gate(table, gate)
+            return
 
+    def _gate(self, table: str, sql: str) -> None:
+        gate = Gate(table, Template(sql, self.read))
+        if gate not in self.gates:
+            self.gates.append(gate)
 
-def _of_occurrence(
-    statement: Statement,
-    read: Mapping[str, tuple[str, ...]],
-    key: tuple[str, ...],
-    positions: Sequence[int],
-    occurrence: Occurrence,
-) -> list[KeyQuery]:
-    touched = Touched(statement, read)
-    wanted = list(zip(key, positions, strict=True))
-    parts = touched.query(statement.query, occurrence.steps, wanted, Find.SOME)
-    names = ", ".join(quoted(name) for name in key)
-    there = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in key)
-    flavour = "beside" if touched.beside else "exact"
-    both = tuple(sorted(touched.both_states))
-    return [
-        KeyQuery(
-            occurrence.table.table,
-            occurrence.alias,
-            flavour,
-            both,
-            Template(f"SELECT DISTINCT {names} FROM ({part}) AS found WHERE {there}", read),
-        )
-        for part in parts
-    ]
-
-
-__all__ = ["Gate", "Index", "KeyQuery", "ViewPlan", "blocks", "own_expressions", "plan_view"]
+    def _queries(self, occurrence: Occurrence, gated: set[str]) -> list[KeyQuery]:
+        touched = Touched(self.statement, self.read, gated=gated)
+        wanted = list(zip(self.key, self.positions, strict=True))
+        parts = touched.query(self.statement.query, occurrence.steps, wanted, Find.SOME)
+        names = ", ".join(quoted(name) for name in self.key)
+        there = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in self.key)
+        flavour = "beside" if touched.beside else "exact"
+        both = tuple(sorted(touched.both_states))
+        return [
+            KeyQuery(
+                occurrence.table.table,
+                occurrence.alias,
+                flavour,
+                both,
+                Template(
+                    f"SELECT DISTINCT {names} FROM ({part}) AS found WHERE {there}", self.read
+                ),
+            )
+            for part in parts
+        ]

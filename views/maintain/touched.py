@@ -35,13 +35,15 @@ class Touched:
     """Writes the key queries of one occurrence; see ``Finder``.
 
     ``beside`` becomes true when old and new images are needed in either state, ``both_states`` are
-    the tables that are read in both at once.
+    the tables that are read in both at once. ``gated`` are subqueries of NOT IN whose NULLs are
+    looked after by a gate.
     """
 
     statement: Statement
     columns: Mapping[str, Sequence[str]]
     beside: bool = False
     both_states: set[str] = field(default_factory=set)
+    gated: set[str] = field(default_factory=set)
     made: int = 0
 
     def writer(self) -> Writer:
