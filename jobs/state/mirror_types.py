@@ -6,13 +6,15 @@ enum cannot be used in the transaction that adds it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import psycopg
 
-from cdc.source.postgres import Connection, identifier, literal, translated
+from cdc.source.postgres import Connection, identifier, literal
 from jobs.state.collations import Collations
+from jobs.state.connection import translated
 from jobs.state.mirror_table import TYPE_SCHEMA, one_identifier
 from jobs.state.source_types import (
     TEXT,
@@ -25,12 +27,18 @@ from jobs.state.source_types import (
 )
 
 _EXTENSION = "create extension if not exists {name} with schema {schema}"
+# What the source knows the labels of an enum by is kept in the type's comment.
 _MADE = """
-select t.typtype::text, coalesce(array_agg(e.enumlabel::text order by e.enumsortorder)
-                                 filter (where e.enumlabel is not null), '{}')
+select pg_catalog.obj_description(t.oid, 'pg_type')
 from pg_catalog.pg_type t join pg_catalog.pg_namespace n on n.oid = t.typnamespace
-left join pg_catalog.pg_enum e on e.enumtypid = t.oid
-where n.nspname = %s and t.typname = %s group by t.typtype
+where n.nspname = %s and t.typname = %s
+"""
+
+
+_FIELDS = """
+select a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod)
+from pg_catalog.pg_attribute a join pg_catalog.pg_type t on t.typrelid = a.attrelid
+where t.oid = %s::regtype and a.attnum > 0 and not a.attisdropped order by a.attnum
 """
 
 
@@ -53,6 +61,10 @@ class MirrorTypes:
         self._text: set[int] = set()
         """Types that the state database cannot have."""
         self._ready: set[int] = set()
+        self.changed: list[str] = []
+        """Types of the state database that were brought up to date, as SQL."""
+        self.replaced: set[str] = set()
+        """Those of them that mirrors have in their old form."""
 
     def refresh(self) -> None:
         """Read the types of the source again: some were made or changed."""
@@ -109,7 +121,10 @@ class MirrorTypes:
             return False
         if self._of_now(one):
             return True
-        return any(self._tried(statement) for statement in self._creations(one))
+        made = any(self._tried(statement) for statement in self._creations(one))
+        if made and one.kind == "e":
+            self._note_labels(one)
+        return made
 
     def _base_of(self, one: SourceType) -> Sequence[int]:
         """What it cannot be without. A composite's field may be text."""
@@ -125,20 +140,48 @@ class MirrorTypes:
         if row is None:
             return False
         if one.kind == "e":
-            self._relabel(one, row[1])
-        return True
+            self._relabel(one, row[0])
+        return one.kind != "c" or self._has_fields(one, name)
 
-    def _relabel(self, one: SourceType, held: Sequence[str]) -> None:
-        called, labels = type_name(one.schema, one.name), self.known.labels.get(one.oid, ())
-        for statement in label_statements(called, held, labels):
-            with translated(f"changing the labels of {called}"):
+    def _relabel(self, one: SourceType, comment: str | None) -> None:
+        called, labels = type_name(one.schema, one.name), self.known.labels.get(one.oid, {})
+        held = {int(number): label for number, label in json.loads(comment or "{}").items()}
+        if held == labels:
+            return
+        with translated(f"changing the labels of {called}"):
+            for statement in label_statements(called, held, labels):
                 self._state.execute(statement.encode())
+            self._note_labels(one)
+        self.changed.append(called)
+
+    def _note_labels(self, one: SourceType) -> None:
+        noted = literal(json.dumps(self.known.labels.get(one.oid, {})))
+        called = type_name(one.schema, one.name)
+        self._state.execute(f"comment on type {called} is {noted}".encode())
+
+    def _has_fields(self, one: SourceType, name: str) -> bool:
+        """Whether a composite has the source's fields; one that has not makes way."""
+        wanted = [
+            (part.name, self._column(part.type, part.typmod).sql)
+            for part in self.known.fields.get(one.relation, ())
+        ]
+        called = type_name(one.schema, one.name)
+        with translated(f"changing {called}"):
+            if self._state.execute(_FIELDS, (called,)).fetchall() == wanted:
+                return True
+            row = self._state.execute("select %s::regtype::oid::text", (called,)).fetchone()
+            assert row is not None, "it is a function"
+            old = identifier(one_identifier(name, f"old {row[0]}"))
+            self._state.execute(f"alter type {called} rename to {old}".encode())
+        self.changed.append(called)
+        self.replaced.add(called)
+        return False
 
     def _creations(self, one: SourceType) -> list[str]:
         """Statements that make it, of which the first that can be carried out is enough."""
         called = type_name(one.schema, one.name)
         if one.kind == "e":
-            labels = ", ".join(literal(label) for label in self.known.labels.get(one.oid, ()))
+            labels = ", ".join(map(literal, self.known.labels.get(one.oid, {}).values()))
             return [f"create type {called} as enum ({labels})"]
         if one.kind == "d":
             base = f"create domain {called} as {self._column(one.base, one.typmod).sql}"
@@ -187,25 +230,31 @@ class MirrorTypes:
         return True
 
 
-def label_statements(called: str, held: Sequence[str], wanted: Sequence[str]) -> list[str]:
+def label_statements(called: str, held: Mapping[int, str], wanted: Mapping[int, str]) -> list[str]:
     """What makes the labels of an enum those of the source, in its order. Pure.
 
-    A label at the place of another one that is gone is that one, renamed. One that the source has
-    no more stays: rows may have it that come later in the stream than they were read.
+    Labels are known by their numbers, so that one that was renamed is no other one.
     """
+    renamed = [(held[n], label) for n, label in wanted.items() if held.get(n, label) != label]
     statements = []
-    labels = list(held)
-    if len(held) == len(wanted):
-        for i, (was, now) in enumerate(zip(held, wanted, strict=True)):
-            if was != now and was not in wanted and now not in held:
-                labels[i] = now
-                renamed = f"rename value {literal(was)} to {literal(now)}"
-                statements.append(f"alter type {called} {renamed}")
-    for i, label in enumerate(wanted):
-        if label in labels:
+    if any(now in held.values() for _, now in renamed):  # names may have been exchanged
+        between = [f"~{number}" for number, _ in enumerate(renamed)]
+        statements += [
+            _renaming(called, was, to) for (was, _), to in zip(renamed, between, strict=True)
+        ]
+        renamed = [(by, now) for by, (_, now) in zip(between, renamed, strict=True)]
+    statements += [_renaming(called, was, now) for was, now in renamed]
+    labels = list(wanted.values())
+    there = {label for number, label in wanted.items() if number in held}
+    for place, label in enumerate(labels):
+        if label in there:
             continue
-        behind = next((one for one in wanted[i + 1 :] if one in labels), None)
-        place = "" if behind is None else f" before {literal(behind)}"
-        labels.append(label)
-        statements.append(f"alter type {called} add value {literal(label)}{place}")
+        behind = next((one for one in labels[place + 1 :] if one in there), None)
+        where = "" if behind is None else f" before {literal(behind)}"
+        there.add(label)
+        statements.append(f"alter type {called} add value {literal(label)}{where}")
     return statements
+
+
+def _renaming(called: str, was: str, now: str) -> str:
+    return f"alter type {called} rename value {literal(was)} to {literal(now)}"

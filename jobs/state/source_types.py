@@ -36,7 +36,8 @@ left join pg_catalog.pg_namespace xn on xn.oid = x.extnamespace
 where t.typtype <> 'p' and (n.nspname <> 'pg_catalog' or t.typtype <> 'c')
 """
 _LABELS: Final = """
-select enumtypid::bigint, array_agg(enumlabel::text order by enumsortorder)
+select enumtypid::bigint, array_agg(oid::bigint order by enumsortorder),
+       array_agg(enumlabel::text order by enumsortorder)
 from pg_catalog.pg_enum group by enumtypid
 """
 _FIELDS: Final = """
@@ -103,7 +104,8 @@ class SourceTypes:
     """All types of the source's database, by OID."""
 
     types: Mapping[int, SourceType]
-    labels: Mapping[int, tuple[str, ...]]
+    labels: Mapping[int, Mapping[int, str]]
+    """In their order, by what a label keeps when it is renamed."""
     fields: Mapping[int, tuple[Field, ...]]
     ranges: Mapping[int, Range]
     checks: Mapping[int, tuple[str, ...]]
@@ -151,7 +153,10 @@ def read_source_types(conn: Connection) -> SourceTypes:
     """The types as the session (of the source) sees them. Raises what reading the catalog does."""
     with translated("reading the types of the database"):
         types = {row[0]: SourceType._make(row) for row in conn.execute(_TYPES)}
-        labels = {oid: tuple(names) for oid, names in conn.execute(_LABELS)}
+        labels = {
+            oid: dict(zip(numbers, names, strict=True))
+            for oid, numbers, names in conn.execute(_LABELS)
+        }
         fields: dict[int, list[Field]] = {}
         for relation, *parts in conn.execute(_FIELDS):
             fields.setdefault(relation, []).append(Field._make(parts))
