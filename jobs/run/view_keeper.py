@@ -18,7 +18,7 @@ from cdc.errors import HeadwaterError, RetryableError, ViewError
 from cdc.source.postgres import sqlstate
 from jobs.sinks.refusing import TOLD, RowsError, RowsRefusedError, RowsUnfitError
 from jobs.state.connection import Connection, translated
-from jobs.state.dirty_keys import reached, settle, take, waits_since
+from jobs.state.dirty_keys import doubt, doubt_keys, reached, settle, take, waits_since
 from jobs.state.kept_view import KeptView, quoted
 from jobs.state.parked_keys import ParkedKey, park, unpark
 from jobs.state.progress import Progress
@@ -88,6 +88,8 @@ class ViewKeeper:
     clock: Callable[[], float] = time.monotonic
     _dirty_sql: bytes = field(init=False)
     _whole_sql: bytes = field(init=False)
+    _doubtful: bool = field(default=True, init=False)
+    """Whether a write may have been cut off: of this process, or of one before it."""
 
     def __post_init__(self) -> None:
         self._dirty_sql = dirty_rows_sql(self.view, self.store.shown).encode()
@@ -107,6 +109,10 @@ class ViewKeeper:
         Raises ``RetryableError`` for what passes, ``ViewError`` for a view that cannot go on.
         """
         began = self.clock()
+        if self._doubtful:
+            with translated(f"opening view {self.name}"):
+                doubt(conn, self.view)
+            self._doubtful = False
         if whole_since(conn, self.view) is not None:
             turn = self._whole(conn)
         else:
@@ -166,6 +172,7 @@ class ViewKeeper:
                 "raise apply.whole_rows, or write it so that a change tells its keys (docs/sql.md)",
             )
         progress, changes = Progress(*found[0][:4]), _changes(found, key, 5)
+        doubt_keys(conn, self.view, [change.key for change in changes])
         refused = self._write(changes, progress)
         with conn.transaction():
             settle_whole(conn, self.view, progress.batch)
@@ -175,6 +182,7 @@ class ViewKeeper:
         """Give the store what differs; the keys of rows that it refused, and why."""
         if not changes:
             return {}
+        self._doubtful = True  # until it is known that nothing was cut off
         try:
             self.store.write(changes, progress)
         except (RowsRefusedError, RowsUnfitError) as error:
@@ -200,6 +208,7 @@ class ViewKeeper:
             park(conn, self.view, aside, self.parked_at_most)
             unpark(conn, self.view, [one.key for one in kept])
             waiting = waits_since(conn, self.view)
+        self._doubtful = False
         since = whole_since(conn, self.view)
         waiting = min((at for at in (waiting, since) if at is not None), default=None)
         return Turn(reached(waiting, progress.batch), len(places), len(kept), len(refused))

@@ -18,6 +18,8 @@ State = Literal["before", "after"]
 Images = dict[str, tuple[str, str]]
 """By ``schema.table``: the relations that hold the old and the new images of its changed rows."""
 
+FORGOTTEN: Final = "00000000-0000-0000-0000-000000000000"
+"""A digest that no row has: what the store holds of the key is not known."""
 _NEVER: Final = (1 << 63) - 1
 
 
@@ -72,6 +74,23 @@ def take(conn: Connection, view: KeptView, at_most: int) -> Taken:
     query = f"select ctid::text from {view.dirty} order by first_seq limit %s"
     found = [place for (place,) in conn.execute(query.encode(), (at_most + 1,), prepare=True)]
     return Taken(found[:at_most], len(found) > at_most)
+
+
+def doubt(conn: Connection, view: KeptView) -> None:
+    """What the store holds of dirty keys is not known: a write to it may have been cut off, of rows
+    that have changed back since. All of them are written again, or deleted, whatever they are."""
+    query = (
+        f"insert into {view.shown} ({view.key_names}, digest) "
+        f"select {view.key_names}, '{FORGOTTEN}' from {view.dirty} "
+        f"on conflict ({view.key_names}) do update set digest = excluded.digest"
+    )
+    conn.execute(query.encode())
+
+
+def doubt_keys(conn: Connection, view: KeptView, keys: Sequence[Sequence[str]]) -> None:
+    """The same of these keys, which are about to be written and are not dirty by themselves."""
+    if keys:
+        _remember(conn, view, [(key, FORGOTTEN) for key in keys])
 
 
 def settle(

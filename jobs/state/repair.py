@@ -12,12 +12,11 @@ from itertools import islice
 from typing import Final
 
 from jobs.state.connection import Connection, translated
+from jobs.state.dirty_keys import FORGOTTEN
 from jobs.state.generation_keys import KeyTables
 from jobs.state.kept_view import KeptView, quoted
 from jobs.state.progress import advance
 
-FORGOTTEN: Final = "00000000-0000-0000-0000-000000000000"
-"""A digest that no row has. Without any a row that the view has not would not be deleted."""
 _PART_KEYS: Final = 10_000
 _WAITING: Final = """
 select exists (select from {dirty} where first_seq <= %(batch)s) or exists (

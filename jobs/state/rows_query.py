@@ -87,7 +87,7 @@ def _columns(view: KeptView, keys: str, shown: Sequence[str]) -> str:
 
 def _digest(view: KeptView) -> str:
     """Of the row's text; NULL where there is none. A row of NULLs is one: its key is none."""
-    return f"case when m.{_name(view.key[0])} is not null then md5(m::text)::uuid end"
+    return f"case when m.{_name(view.key[0])} is not null then md5((m.*)::text)::uuid end"
 
 
 def _same(view: KeptView, one: str, other: str) -> str:

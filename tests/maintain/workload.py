@@ -80,10 +80,11 @@ def _deletion(of: random.Random) -> str:
 
 
 def _change_of_key(of: random.Random) -> str:
+    id_, order = of.randint(30, 33), of.randint(10, 24)
     return (
-        f"update lines set no = no + 10 where order_id = {of.randint(10, 24)} and no < 3; "
-        f"delete from orders where id = {of.randint(30, 33)}; "
-        f"update orders set id = {of.randint(30, 33)} where id = {of.randint(10, 24)}"
+        f"delete from lines where order_id = {order} and no > 10; "
+        f"update lines set no = no + 10 where order_id = {order}; "
+        f"delete from orders where id = {id_}; update orders set id = {id_} where id = {order}"
     )
 
 

@@ -1,0 +1,117 @@
+"""Views of any SELECT, kept by the engine's batches and keepers, through changes and kills."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from unittest.mock import patch
+
+import pytest
+
+from jobs.run.view_keeper import ViewKeeper
+from jobs.state.key_marker import KeyMarker
+from jobs.state.staging import Record
+from tests.engine_setting import EngineSetting, Killed, split
+from tests.maintain.cases import CASES, SHOP, Case
+from tests.maintain.workload import transaction
+from tests.postgres import fresh_database
+
+TABLES = ("customers", "products", "orders", "lines", "payments")
+_KEPT_TOGETHER = (
+    *("c2", "c7", "c9", "c14", "c16", "c23", "c26", "c27", "c28", "c32", "c33", "c38", "c39"),
+    *("c41", "c45", "c48", "c49", "c52", "c53", "c55", "c56", "c60"),
+)
+SEEDS = (1, 2)
+
+
+@pytest.fixture(scope="module")
+def shop(postgres: str) -> Iterator[EngineSetting]:
+    with fresh_database(postgres) as source, fresh_database(postgres) as state:
+        found = EngineSetting(source, state, SHOP)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def setting(shop: EngineSetting) -> EngineSetting:
+    """The shop as it is declared, and no views."""
+    shop.forget_views()
+    rows = SHOP[SHOP.index("insert into") :]
+    shop.mirrors.execute(f"truncate {', '.join(TABLES)}; {rows}")
+    shop.apply(shop.mirrors.changes())
+    return shop
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_case_is_kept_and_nothing_else_is_written(case: Case, setting: EngineSetting) -> None:
+    kept = setting.add(case.name, case.sql, case.key)
+    setting.check()
+    for number, batch in enumerate(case.batches):
+        before, written = setting.expected(case.name), kept.store.written
+        setting.mirrors.execute(batch.changes)
+        setting.step()
+        setting.check()
+        after = setting.expected(case.name)
+        # A row that changes is one write, as is one that goes or comes.
+        gone, come = sum((before - after).values()), sum((after - before).values())
+        wrote = kept.store.written - written
+        assert max(gone, come) <= wrote <= gone + come, f"batch {number + 1}"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_views_are_what_the_source_says_after_kills_between_any_two_steps(
+    seed: int, setting: EngineSetting
+) -> None:
+    generator = random.Random(seed)
+    for case in CASES:
+        if case.name in _KEPT_TOGETHER:
+            setting.add(case.name, case.sql, case.key)
+    for _ in range(8):
+        setting.mirrors.execute(*(transaction(generator) for _ in range(generator.randint(1, 6))))
+        for records in split(setting.mirrors.changes(), generator):
+            _apply_with_kills(setting, records, generator)
+            _keep_with_kills(setting, generator)
+        setting.keep()
+        setting.check()
+
+
+def _apply_with_kills(
+    setting: EngineSetting, records: Sequence[Record], generator: random.Random
+) -> None:
+    """A batch: killed before its commit, killed after it and given again, or neither."""
+    batch = setting.table(records)
+    fate = generator.choice(("before", "after", "none", "none"))
+    if fate == "before":
+        with (
+            patch.object(KeyMarker, "after", side_effect=Killed()),
+            pytest.raises(Killed),
+        ):
+            setting.batches.apply(*batch)
+        setting.begin_again()
+    assert setting.batches.apply(*batch) is not None
+    if fate == "after":
+        setting.begin_again()
+        assert setting.batches.apply(*batch) is None
+
+
+def _keep_with_kills(setting: EngineSetting, generator: random.Random) -> None:
+    """Some views have turns, of which some end in the middle of a write or behind it."""
+    for name in generator.sample(sorted(setting.views), 6):
+        kept = setting.views[name]
+        kept.store.dies = generator.choice((-1, 1, 2, 5))
+        with suppress(Killed):
+            kept.keeper.turn(setting.conn)
+        kept.keeper = ViewKeeper(kept.view, kept.store, 100, 100_000)
+        kept.store.dies = -1
+
+
+def test_what_is_written_again_is_under_a_newer_position(setting: EngineSetting) -> None:
+    kept = setting.add("v", "select id, name from customers", ("id",))
+    first = Counter(kept.store.positions.values())
+    assert len(first) == 1
+    setting.mirrors.execute("update customers set name = 'Other' where id = 1")
+    setting.step()
+    assert len(set(kept.store.positions.values())) == 2
+    assert max(kept.store.positions.values()) == kept.store.positions[("1",)]
