@@ -68,7 +68,7 @@ class Both:
             return self.conn.execute(select.encode()).fetchall()
 
     def view(self, select: str, key: Sequence[str] = ("id",)) -> ResolvedView:
-        return resolve(parse_view("v", "s", list(key), select), self._version())
+        return resolve(parse_view("v", "s", list(key), select), self.version())
 
     def form(
         self, select: str, key: Sequence[str] = ("id",), shape: Shape | None = None
@@ -88,7 +88,8 @@ class Both:
         rows = steps(kafka_frame(spark, self._events(view.table)))
         return rows.where(~rows[DELETED])
 
-    def _version(self) -> TableVersion:
+    def version(self, table: str = "t", key: Sequence[str] = ("id",)) -> TableVersion:
+        """A table as the log describes it."""
         columns = [
             {
                 "name": column.name,
@@ -96,15 +97,15 @@ class Both:
                 "typmod": column.typmod,
                 "element": column.type.element.base if column.type.element else None,
             }
-            for column in self.columns("select * from public.t")
+            for column in self.columns(f"select * from public.{table}")
         ]
-        told = {"schema_id": "a" * 16, "schema": "public", "table": "t", "key": ["id"]}
+        told = {"schema_id": "a" * 16, "schema": "public", "table": table, "key": list(key)}
         return parse_version({**told, "columns": columns})
 
     def _events(self, version: TableVersion) -> Iterator[tuple[bytes | None, bytes | None]]:
-        columns = self.columns("select * from public.t")
+        columns = self.columns(f"select * from {version.name}")
         encoders = [encoder(column.type, column.typmod) for column in columns]
-        cursor = self.conn.execute("select * from public.t order by id")
+        cursor = self.conn.execute(f"select * from {version.name} order by 1, 2".encode())
         result = cursor.pgresult
         assert result is not None
         for i in range(result.ntuples):

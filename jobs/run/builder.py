@@ -19,6 +19,7 @@ from cdc.source.types import load_types
 from jobs.sinks.rows import Rows
 from jobs.state.connection import Connection, translated
 from jobs.state.kept_view import KeptView, Relation, make_tables, read_key
+from jobs.state.known_columns import known_columns
 from jobs.state.progress import read_progress
 from jobs.state.rows_query import KEY, ROW, load_sql, remember_sql
 from jobs.state.store_rows import RowForm, form_of_store
@@ -67,7 +68,9 @@ def opened(
     with translated(f"opening view {record.name}"):
         key = read_key(conn, record.id, plan)
         kept = KeptView(record.id, record.name, record.generation, plan, key, relation)
-        columns = described(conn, plan.whole(relation), load_types(conn))
+        types = load_types(conn)
+        known = known_columns(conn, record.sql, plan.key, plan.reads, relation, types)
+        columns = described(conn, plan.whole(relation), types, known)
     store = declared.config.store(record.store)
     form = form_of_store(store, columns, plan.key, declared.view)
     return Generation(record, kept, columns, form)

@@ -94,7 +94,8 @@ def _printed(value: str) -> str:
 
 def _array(form: Form, value: str) -> str:
     element = form.element
-    assert element is not None, "an array has elements"
+    if element is None:
+        return in_list(form, value, json_form)
     if element.base in _ARRAYS_AS_THEY_ARE or element.base == "array":
         return f"array_to_json({value})::text"
     items = f"coalesce(string_agg(coalesce({json_form(element_form(form), 'e.v')}, 'null'), ','"
@@ -146,6 +147,15 @@ def records(form: Form, value: str) -> str:
     of = "unnest" if form.element is not None else f"{form.base}_array_elements"
     some = f"case when {is_object(form, 'e.v')} then e.v end"
     return f"{of}({value}) with ordinality e(v, o) left join lateral {record(form, some)} on true"
+
+
+def in_list(form: Form, value: str, write: Callable[[Form, str], str]) -> str:
+    """What ``write`` makes of an array which JSON holds in place of one of PostgreSQL's."""
+    field = _field_form(form.kind)
+    assert field.element is not None, "of values, not of objects"
+    some = f"case when {form.base}_typeof({value}) = 'array' then {value} end"
+    read = f"json_to_record(json_build_object('v', {some})) as r(v {field.element.base}[])"
+    return f"(select {write(field, 'r.v')} from {read})"
 
 
 def field_forms(kind: PgType) -> list[tuple[str, Form]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from jobs.columns import TEXT_HERE
 from jobs.sinks.table import ident
 from jobs.state.event_texts import event_text
-from jobs.state.json_forms import Form, element_form, elements, form_of, json_form
+from jobs.state.json_forms import Form, element_form, elements, form_of, in_list, json_form
 from jobs.state.view_columns import ViewColumn
 from views.types import PgType
 
@@ -43,8 +43,10 @@ def _own(kind: PgType, value: str) -> str:
 
 def _array(form: Form, value: str) -> str:
     element, item = form.element, form.kind.item
-    if element is None or item.name == "struct" or element.base == "array":
+    if item.name == "struct" or (element is not None and element.base == "array"):
         return json_form(form, value)
+    if element is None:
+        return in_list(form, value, _array)
     if item.exact:
         return f"({value}::numeric({item.precision},{item.scale})[])::text"
     if item.name in _ZEROS or (item.spark == "string" and item.name not in _PRINTED_ALIKE):

@@ -11,6 +11,7 @@ from jobs.state.json_forms import (
     elements,
     field_forms,
     form_of,
+    in_list,
     is_object,
     record,
     records,
@@ -37,8 +38,11 @@ def _unfit(form: Form, value: str) -> str | None:
     kind, element = form.kind, form.element
     if "struct" in (kind.name, kind.element):
         return _unfit_inside(form, value)
-    if kind.name != "array" or element is None:
+    if kind.name != "array":
         return _single(kind, value)
+    if element is None:
+        inside = _single(kind.item, "e.v")
+        return inside and in_list(form, value, lambda of, it: _unfit(of, it) or "false")
     if element.base == "array":  # of a domain of arrays
         return f"{value} is not null"
     shape = f"array_ndims({value}) > 1 or array_lower({value}, 1) <> 1"

@@ -63,8 +63,9 @@ def _kind(type_: TypeInfo, typmod: int, known: PgType | None) -> PgType:
     kind = from_typmod(type_.base, typmod, type_.element.base if type_.element else None)
     if known is None or known == kind:
         return kind
-    nested = known.name == "struct" or known.element == "struct"
-    if nested and (kind.name in _JSON or kind.element in _JSON):
+    if known.name in ("struct", "array") and kind.name in _JSON:
+        return known
+    if known.element == "struct" and kind.element in _JSON:
         return known
     limited = known.exact and kind.name == "numeric"
     return known if limited or (known.item.exact and kind.element == "numeric") else kind
