@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc.cli.context import MasterOption, configured, configured_for
 from cdc.cli.output import err, out, print_json
+from cdc.cli.view_build import build, told_of_rollback
+from cdc.cli.view_command import command, kept_by_state, result, telling
 
 if TYPE_CHECKING:
     from bootstrap.build import Built
-    from cdc.cli.view_progress import Progress
     from cdc.config import Config
 
 group = typer.Typer(
@@ -98,6 +97,9 @@ def create(
     same command goes on. Then `headwater apply` keeps the views.
     """
     config = configured_for(ctx, master)
+    if kept_by_state(config, known(config, views)):
+        build(partial(configured_for, ctx, master), "create", views, hold, as_json)
+        return
     _build(config, views, hold, as_json, new=True, new_history=new_history)
 
 
@@ -116,6 +118,9 @@ def rebuild(
     then on. The old one is kept for `rollback`. Killed at any moment, `rebuild` goes on.
     """
     config = configured_for(ctx, master)
+    if kept_by_state(config, known(config, views)):
+        build(partial(configured_for, ctx, master), "rebuild", views, hold, as_json)
+        return
     _build(config, views, hold, as_json, new=False, new_history=new_history)
 
 
@@ -132,7 +137,9 @@ def rollback(
     from cdc.cli.view_display import gone_back
 
     config = configured(ctx)
-    known(config, [view])
+    if kept_by_state(config, known(config, [view])):
+        told_of_rollback(partial(configured, ctx), view, to)
+        return
     with telling() as teller:
         done = roll_back(config, view, to, teller)
     out().print(gone_back(view, done, time.time()), soft_wrap=True)
@@ -158,9 +165,12 @@ def drop(
     from bootstrap.run import drop_view
 
     config = configured(ctx)
-    known(config, [view])
-    with telling() as teller:
-        dropped = drop_view(config, view, generation, teller)
+    if kept_by_state(config, known(config, [view])):
+        wanted = command("drop", view, generation=generation)
+        dropped = result(partial(configured, ctx), wanted)["dropped"]
+    else:
+        with telling() as teller:
+            dropped = drop_view(config, view, generation, teller)
     for number in dropped:
         out().print(f"{view}: generation {number} dropped")
 
@@ -170,20 +180,6 @@ def known(config: Config, names: list[str]) -> list[str]:
     from jobs.apply import chosen
 
     return chosen(config, names)
-
-
-@contextmanager
-def telling() -> Iterator[Progress]:
-    """Says on stderr what is being done; so do the logs, from here on."""
-    from cdc.cli.view_progress import Progress
-    from cdc.logs import configure
-
-    configure(json_lines=not sys.stderr.isatty())
-    progress = Progress(err())
-    try:
-        yield progress
-    finally:
-        progress.close()
 
 
 def _build(

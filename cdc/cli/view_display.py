@@ -131,6 +131,11 @@ def gone_back(view: str, done: RolledBack, now_s: float) -> str:
     return f"{view}: {number}{instead}, with its rows of {left}; {then}"
 
 
+def utc(seconds: float) -> str:
+    """A time since 1970 in minutes."""
+    return _short(_time(seconds))
+
+
 def _live(one: dict[str, Any]) -> str:
     """The live generation, and what it does not hold."""
     live = next((of for of in one["generations"] if of["generation"] == one["live"]), None)

@@ -6,7 +6,7 @@ again; what it has done is known by the offsets that it wrote.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +22,7 @@ from jobs.state.kept_view import KeptView
 from jobs.state.key_marker import KeyMarker
 from jobs.state.mirror_batch import Images, images, prepare_images, write
 from jobs.state.mirror_table import image_tables
-from jobs.state.progress import Progress, begin_batch, end_batch
+from jobs.state.progress import Progress, advance, begin_batch, end_batch
 from jobs.state.staging import DELETE, Fault, Mirror, Record, Staged, stage
 
 _COLUMNS: Final = [
@@ -101,24 +101,59 @@ class Batches:
         held = begin_batch(conn, begin, end)
         if held is None:
             return None
+        number = held.batch + 1
+        views, faults = self._taken(conn, marker, faulty, records, number, truncated)
+        committed = _integers(records, "committed_us")
+        lsn = max(_integers(records, "commit_lsn"), default=0)
+        newest = max(committed, default=None)
+        progress, offsets = end_batch(conn, held, end, lsn, newest)
+        return Applied(progress, offsets, views, count(records), faults, committed)
+
+    def again(self, tables: Sequence[pa.Table], keys: Collection[tuple[str, str]]) -> None:
+        """Apply records again that could not be applied: each as folded rows, all that wait of
+        ``keys`` (``schema.table`` and event key), in their order. What is still faulty stays."""
+        conn, marker, faulty = self._session()
+        truncated: dict[str, Position] = {}
+        try:
+            with translated("applying records again"), conn.transaction():
+                number = advance(conn).batch
+                faulty.forget(keys)
+                for records in tables:
+                    self._taken(conn, marker, faulty, records, number, truncated)
+        except BaseException:
+            self._faulty = None  # what it knows may have been rolled back
+            raise
+
+    def forget(self, keys: Collection[tuple[str, str]]) -> None:
+        """Give up what waits of ``keys``: each row stays as it is until a later record of it."""
+        conn, _, faulty = self._session()
+        with translated("giving up records"), conn.transaction():
+            faulty.forget(keys)
+
+    def _taken(
+        self,
+        conn: Connection,
+        marker: KeyMarker,
+        faulty: FaultyKeys,
+        records: pa.Table,
+        number: int,
+        truncated: dict[str, Position],
+    ) -> tuple[set[int], list[Fault]]:
+        """Records into the mirrors; the views that they touch, and what cannot be applied."""
         faults: list[Fault] = []
         applied: list[Record] = []
         views: set[int] = set()
         for step in steps(records):
             found = faulty.split(self._records(step, faults), faults)
             staged = stage(conn, self._mirrors, found)
-            made, touched = self._change(conn, marker, staged, held.batch + 1)
+            made, touched = self._change(conn, marker, staged, number)
             views |= touched
             faults += [fault for one in made for fault in one.faults]
             truncated |= {m.mirror.table.label: m.truncated for m in made if m.truncated}
             applied += [record for one in staged for record in one.records.values()]
         ids = {label: mirror.id for label, mirror in self._mirrors.items()}
         faulty.settle(ids, applied, faults, self._at_most)
-        committed = _integers(records, "committed_us")
-        lsn = max(_integers(records, "commit_lsn"), default=0)
-        newest = max(committed, default=None)
-        progress, offsets = end_batch(conn, held, end, lsn, newest)
-        return Applied(progress, offsets, views, count(records), faults, committed)
+        return views, faults
 
     @staticmethod
     def _change(

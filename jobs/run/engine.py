@@ -19,15 +19,22 @@ import structlog
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Offsets
 from jobs.run.batches import Batches
+from jobs.run.kept_generations import KeptGenerations
 from jobs.run.kept_views import KeptViews
 from jobs.run.mirrored_tables import MirroredTables
+from jobs.run.orders import Orders
 from jobs.run.parts import Parts
 from jobs.run.reach import Reach
+from jobs.run.record_reader import read_again
+from jobs.run.removal import drop_spare_mirrors
 from jobs.run.stream import StreamBatch
-from jobs.state.connection import Connection
+from jobs.state.connection import Connection, translated
+from jobs.state.faulty_records import FaultyRecord
+from jobs.state.missed_changes import leave_all_but
 from jobs.state.progress import forget_batches, offsets_of, read_progress, stream_offsets
 
 _POLL_S: Final = 0.05
+_ORDERS_S: Final = 0.2
 _COMMIT_S: Final = 0.25
 _LOOK_S: Final = 1.0
 _UPKEEP_S: Final = 60.0
@@ -67,7 +74,12 @@ class Engine:
         self._reach = Reach(parts.broker, self._older)
         self._tables = MirroredTables(parts.config, parts.broker)
         self._joined = threading.Event()
-        self._views = KeptViews(parts, self._tables, self._reach, self.changing, self._joined.set)
+        self._generations = KeptGenerations(
+            parts, self._tables, self._reach, self.changing, self._joined.set
+        )
+        self._views = KeptViews(parts, self._generations)
+        self._orders = Orders(parts, self._views, self)
+        self._spare = False
         self._stream = open_stream(self.apply)
         self._last = read_progress(self._conn).batch
         self._streams = False
@@ -100,7 +112,24 @@ class Engine:
         self._reach.batch(self._last, applied.offsets)
         for fault in applied.faults:
             log.error("record_not_applied", record=fault.record.record, cause=fault.cause)
-        self._views.batch(applied)
+        self._generations.batch(applied)
+
+    def again(self, records: Sequence[FaultyRecord]) -> None:
+        """Apply records once more that could not be applied."""
+        tables = read_again(self._parts, [one.record for one in records])
+        with self._lock:
+            self._batches.again(tables, {(one.table, one.key) for one in records})
+        self._generations.wake()
+
+    def forget(self, records: Sequence[FaultyRecord]) -> None:
+        """Give them up."""
+        with self._lock:
+            self._batches.forget({(one.table, one.key) for one in records})
+
+    def spare_mirrors(self) -> None:
+        """Mirrors that no view needs are dropped, when the stream stands."""
+        self._spare = True
+        self._joined.set()
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:
@@ -110,12 +139,16 @@ class Engine:
             yield conn
             mirrors = self._tables.for_batches(conn)
             topics = {self._tables.topic(label): label for label in mirrors}
-            self._batches.know(mirrors, topics, self._views.kept())
+            kept = self._generations.views()
+            if self._streams:
+                leave_all_but(conn, [one.id for one in kept])
+            self._batches.know(mirrors, topics, kept)
 
     def _conduct(self) -> None:
         """What is to be done from time to time, each as often as it needs."""
         for name, every_s, do in (
             ("views", _LOOK_S, self._look),
+            ("orders", _ORDERS_S, lambda: self._orders.conduct(self._conn)),
             ("stream", _POLL_S, self._keep_stream),
             ("commit", _COMMIT_S, self._commit),
             ("upkeep", _UPKEEP_S, lambda: forget_batches(self._conn, self._reach.lowest())),
@@ -125,7 +158,8 @@ class Engine:
                 continue
             self._due[name] = now + every_s
             try:
-                do()
+                with translated(f"looking after {name}"):
+                    do()
             except RetryableError as error:
                 log.warning("tried_again", what=name, error=str(error))
                 self._due[name] = time.monotonic() + max(every_s, _AGAIN_S)
@@ -147,6 +181,9 @@ class Engine:
             self._streams = False
         self._joined.clear()
         with self.changing() as conn:
+            if self._spare:
+                self._drop_spare(conn)
+            leave_all_but(conn, [one.id for one in self._generations.views()])
             offsets = stream_offsets(conn)
             self._last = read_progress(conn).batch
         self._reach.batch(self._last, offsets)
@@ -159,6 +196,12 @@ class Engine:
             self._streams = True
             log.info("stream_started", topics=len(offsets))
 
+    def _drop_spare(self, conn: Connection) -> None:
+        declared = [(name, view.sql) for name, view in self._parts.reload().views.items()]
+        for table in drop_spare_mirrors(conn, self._tables, declared):
+            log.info("mirror_dropped", table=table)
+        self._spare = False
+
     def _look(self) -> None:
         """Take up what is declared, and what other commands have made dirty."""
         self._views.follow(self._conn)
@@ -167,10 +210,10 @@ class Engine:
                 return
             self._last = batch
             self._reach.batch(batch, stream_offsets(self._conn))
-        self._views.wake()
+        self._generations.wake()
 
     def _commit(self) -> None:
-        self._views.caught_up(self._last)
+        self._generations.caught_up(self._last)
         self._reach.commit()
 
     def _ends(self) -> Offsets:
@@ -188,6 +231,11 @@ class Engine:
         return there and self._views.have_reached(read_progress(self._conn).batch)
 
     def _close(self) -> None:
+        try:
+            with translated("ending commands"):
+                self._orders.close(self._conn)
+        except HeadwaterError as error:
+            log.warning("commands_not_ended", error=str(error))
         if self._streams:
             self._stream.stop()
         self._stream.close()

@@ -18,6 +18,7 @@ from jobs.sinks.generations import Generations as StoredGenerations
 from jobs.sinks.generations import open_generations
 from jobs.standing import settle
 from jobs.state.view_record import ViewRecord
+from jobs.stopped import NOTE
 from jobs.view_state import Declaration
 
 _DAY_S = 86_400.0
@@ -79,6 +80,11 @@ class GenerationFiles:
         with closing(self.stored(found.of[number].declared.store)) as stored:
             stored.drop(number)
         return self._write(self.read().without(number))
+
+    def clear(self) -> None:
+        """Forget the view: all of its generations are gone."""
+        for file in ("generations.json", NOTE):
+            (self.parts.directory(self.name) / file).unlink(missing_ok=True)
 
     def expired(self) -> list[Generation]:
         """Those that are kept no longer."""

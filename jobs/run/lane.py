@@ -92,12 +92,16 @@ class Lane:
 
     def remove(self, view: int) -> None:
         """Keep it no more; returns when a turn under way is over. Its store is released."""
+        if (keeper := self.detach(view)) is not None:
+            keeper.close()
+
+    def detach(self, view: int) -> Keeper | None:
+        """Keep it no more, as ``remove``; its keeper, for ``add``. None if it was not kept."""
         with self._changed:
             work = self._work.pop(view, None)
             while self._busy == view:
                 self._changed.wait(_JOIN_S)
-        if work is not None:
-            work.keeper.close()
+        return None if work is None else work.keeper
 
     def wake(self, views: set[int]) -> None:
         """These views have dirty keys."""

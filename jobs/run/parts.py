@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from cdc.config import Config, View
 from cdc.kafka.broker import Broker
+from jobs.run.direct_views import is_direct
 from jobs.state.server import StateServer
 from jobs.view_state import view_directory
 
@@ -17,7 +18,8 @@ from jobs.view_state import view_directory
 @dataclass(frozen=True, slots=True)
 class Parts:
     """``names`` are the views to be kept, all that are declared if it is empty. ``reload`` reads
-    the configuration as it is now; stores, source and Kafka stay what they were at the start."""
+    the configuration as it is now; stores, source and Kafka stay what they were at the start.
+    ``builds``: views that are declared are built unasked."""
 
     config: Config
     names: tuple[str, ...]
@@ -25,11 +27,16 @@ class Parts:
     server: StateServer
     broker: Broker
     spark: SparkSession
+    builds: bool = True
 
     def declared(self) -> dict[str, View]:
-        """The views to be kept, as they are declared now. Raises ``ConfigError``."""
-        views = self.reload().views
-        return {name: view for name, view in views.items() if not self.names or name in self.names}
+        """The views to be kept over mirrors, as they are declared now. Raises ``ConfigError``."""
+        config = self.reload()
+        return {
+            name: view
+            for name, view in config.views.items()
+            if (not self.names or name in self.names) and not is_direct(config, name)
+        }
 
     def directory(self, view: str) -> Path:
         """Where other commands find what is known of a view."""

@@ -1,39 +1,42 @@
 """A view that is being built: from its declaration to the moment that readers see it.
 
 Its tables are mirrored, its dirty keys are collected from then on, its place in the store is loaded
-from the mirrors, its keeper brings it up to date, and then the store shows it. Killed anywhere it
-is begun again: what it had filled beside what readers see is dropped.
+from the mirrors, its keeper brings it up to date, and then the store shows it. Ended before the
+load is whole it is begun again, and what it had filled beside what readers see is dropped; ended
+after that, the next build of the same declaration goes on with it.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 from pyspark.sql.types import StructType
 
 from cdc.config import View
-from cdc.errors import HeadwaterError, RetryableError, ViewError
+from cdc.errors import HeadwaterError, RetryableError
 from jobs.faults import trace, translate
 from jobs.run.builder import Declared, Generation, begin, load, opened
-from jobs.run.generation_files import GenerationFiles
+from jobs.run.generation_files import GenerationFiles, is_built_from
+from jobs.run.kept_generations import KeptGenerations
 from jobs.run.parts import Parts
+from jobs.run.removal import forget_unknown
+from jobs.run.steps import Steps
+from jobs.run.view_plan import planned, relation_of
 from jobs.sinks.rows import Rows
 from jobs.sinks.schema import check_names
 from jobs.state.connection import Connection
-from jobs.state.kept_view import quoted
-from jobs.state.mirror_table import MIRROR_SCHEMA, one_identifier
+from jobs.state.missed_changes import make_up_for
 from jobs.state.progress import read_progress
 from jobs.state.view_columns import spark_columns
-from views.maintain.mirror import MirrorTable
-from views.maintain.plan import ViewPlan, plan_view
-from views.table_references import tables_read
+from jobs.state.view_record import LEFT, view_records
+from views.maintain.plan import ViewPlan
 
 _POLL_S: Final = 0.02
 _AGAIN_S: Final = 1.0
@@ -41,64 +44,63 @@ _AGAIN_S: Final = 1.0
 log = structlog.get_logger("apply")
 
 
-class Host(Protocol):
-    """The process that a view is built in."""
-
-    def mirrored(self, conn: Connection, labels: tuple[str, ...]) -> Mapping[str, MirrorTable]:
-        """These tables, mirrored from now on; fills what is missing."""
-
-    def changing(self) -> AbstractContextManager[Connection]:
-        """No batch is applied herein; the next one knows what was begun."""
-
-    def begun(self, generation: Generation) -> None:
-        """Its dirty keys are to be collected, within ``changing``; kept once it is loaded."""
-
-    def keep(self, generation: Generation, live: bool) -> Callable[[], int]:
-        """Keep it; ``live``: readers see it, in place of the one before. What is given tells the
-        last batch that its store holds whole."""
-
-    def abandon(self, generation: Generation) -> None:
-        """It is not built after all: forget it."""
-
-
 @dataclass(slots=True)
 class ViewBuild:
     """A build, on a thread of its own from ``start`` on.
 
-    ``step`` hears what is being done, ``rows`` how many rows were loaded. ``hold``: it is kept
-    beside the live one and not shown.
+    ``show`` lets readers see a generation, in place of the one before. ``hold``: it is kept beside
+    the live one until the build is stopped, and not shown.
     """
 
     parts: Parts
-    host: Host
+    host: KeptGenerations
     name: str
     view: View
-    stopping: threading.Event
+    show: Callable[[Connection, Generation], None]
     hold: bool = False
-    step: Callable[[str], None] = lambda _: None
-    rows: Callable[[int], None] = lambda _: None
+    steps: Steps = field(default_factory=Steps)
     error: HeadwaterError | None = None
     done: bool = False
+    result: dict[str, object] = field(default_factory=dict)
+    """What was built, once it is caught up."""
+    _stopping: threading.Event = field(default_factory=threading.Event, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name=f"build-{self.name}", daemon=True)
         self._thread.start()
 
-    def join(self, timeout_s: float) -> None:
-        if self._thread is not None:
-            self._thread.join(timeout_s)
+    def stop(self) -> None:
+        """End it between two steps; what is loaded can be gone on with."""
+        self._stopping.set()
+
+    def join(self) -> None:
+        """Until it is done."""
+        while self._thread is not None and self._thread.is_alive():
+            self._thread.join(_POLL_S)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was told to end."""
+        return self._stopping.is_set()
+
+    @property
+    def files(self) -> GenerationFiles:
+        return GenerationFiles(self.parts, self.name)
 
     def _run(self) -> None:
         try:
-            while not self.stopping.is_set():
+            while True:
                 try:
                     self._build()
                     break
                 except RetryableError as error:
                     self.error = error
+                    if self._stopping.is_set():
+                        return
                     log.warning("build_interrupted", view=self.name, error=str(error))
-                    self.stopping.wait(_AGAIN_S)
+                    self.steps.step(f"tried again: {error}")
+                    self._stopping.wait(_AGAIN_S)
             self.error = None
         except Exception as error:
             self.error = translate(error, self.name)
@@ -110,71 +112,100 @@ class ViewBuild:
     def _build(self) -> None:
         began = time.monotonic()
         with closing(self.parts.server.connect(autocommit=True)) as conn:
-            generation = self._begun(planned(self.host, conn, self.name, self.view))
+            generation = self._gone_on_with(conn) or self._loaded(conn)
             try:
-                self._load(conn, generation)
                 self._bring_up_to_date(conn, generation)
+                self._note(generation, began, live=False)
+                if self.hold:
+                    self.steps.step("caught up; held beside what is live")
+                    self._stopping.wait()
+                    self.host.leave(generation)
+                    return
+                self.show(conn, generation)
             except BaseException:
-                self.host.abandon(generation)
+                self.host.leave(generation)
                 raise
-        log.info(
-            "view_built",
-            view=self.name,
-            generation=generation.record.generation,
-            live=not self.hold,
-            seconds=round(time.monotonic() - began, 3),
-        )
+        self._note(generation, began, live=True)
+        self.steps.step(f"generation {generation.record.generation} is live")
+        log.info("view_built", **self.result)
+
+    def _note(self, generation: Generation, began: float, live: bool) -> None:
+        number = generation.record.generation
+        self.result = {
+            "view": self.name,
+            "generation": number,
+            "live": live,
+            "rows": self.files.read().of[number].rows,
+            "seconds": round(time.monotonic() - began, 3),
+        }
+
+    def _gone_on_with(self, conn: Connection) -> Generation | None:
+        """What an earlier build of this declaration had loaded, made up for what it has missed."""
+        found = self.files.read().building
+        if found is None or found.phase != "loaded":
+            return None
+        for record in view_records(conn, self.name):
+            if record.generation == found.number and record.is_loaded:
+                if not is_built_from(record, self.view):
+                    return None
+                generation = self.host.reopened(conn, record, self.view)
+                self.steps.step(f"generation {found.number} is gone on with")
+                if record.state == LEFT:
+                    make_up_for(conn, generation.kept)
+                return generation
+        return None
+
+    def _loaded(self, conn: Connection) -> Generation:
+        """A new generation, its place in the store filled."""
+        generation = self._begun(planned(self.host, conn, self.name, self.view))
+        try:
+            number = generation.record.generation
+            self.steps.step(f"loading into {self.view.store}")
+            count = load(conn, generation, partial(self._fill, number), self._read)
+            self.files.loaded(number, count)
+        except BaseException:
+            self.host.abandon(generation)
+            with suppress(HeadwaterError):  # else the next build drops it
+                self.files.drop(generation.record.generation)
+            raise
+        self.steps.step(f"{count:,} rows loaded")
+        return generation
 
     def _begun(self, plan: ViewPlan) -> Generation:
         """Note it, and collect its dirty keys from now on."""
         declared = Declared(self.name, self.view, self.parts.config)
-        number = GenerationFiles(self.parts, self.name).begin(self.view, tuple(plan.reads))
+        number = self.files.begin(self.view, tuple(plan.reads))
         with self.host.changing() as conn, conn.transaction():
+            forget_unknown(conn, self.files)
             record = begin(conn, declared, number, plan, relation_of)
             generation = opened(conn, record, declared, plan, relation_of)
             kind = self.parts.config.store(self.view.store).kind
             check_names(self.name, kind, spark_columns(generation.columns))
             self.host.begun(generation)
-        self.step(f"generation {number} begun")
+        self.steps.step(f"generation {number} begun")
         return generation
-
-    def _load(self, conn: Connection, generation: Generation) -> None:
-        number = generation.record.generation
-        self.step(f"loading into {self.view.store}")
-        count = load(conn, generation, partial(self._fill, number), self.rows)
-        GenerationFiles(self.parts, self.name).loaded(number, count)
-        self.step(f"{count:,} rows loaded")
 
     def _fill(
         self, number: int, rows: Iterable[Rows], columns: StructType, key: tuple[str, ...]
     ) -> None:
         """Make the generation's place in the store and fill it."""
-        parts, store = self.parts, self.view.store
-        with closing(GenerationFiles(parts, self.name).stored(store)) as stored:
+        with closing(self.files.stored(self.view.store)) as stored:
             stored.load(number, rows, columns, key)
+
+    def _read(self, rows: int) -> None:
+        """So many rows were loaded."""
+        if self._stopping.is_set():
+            raise stopped(self.name)
+        self.steps.reading(rows)
 
     def _bring_up_to_date(self, conn: Connection, generation: Generation) -> None:
         target = read_progress(conn).batch
-        reached = self.host.keep(generation, live=False)
-        while reached() < target:
-            if self.stopping.wait(_POLL_S):
-                raise RetryableError(f"view {self.name}: stopped", "the next start builds it")
-        if self.hold:
-            self.step("caught up; held beside what is live")
-            return
-        self.host.keep(generation, live=True)
-        self.step(f"generation {generation.record.generation} is live")
+        self.host.lanes.add(generation, self.view)
+        while self.host.reached(generation) < target:
+            if self._stopping.wait(_POLL_S):
+                raise stopped(self.name)
 
 
-def planned(host: Host, conn: Connection, name: str, view: View) -> ViewPlan:
-    """The plan of a view over mirrors that there are. Raises ``ViewError`` for what cannot be."""
-    labels = tuple(table.name for table in tables_read(name, view.sql))
-    if not labels:
-        raise ViewError(f"views.{name}.sql reads no table", "select from captured tables")
-    return plan_view(name, view.sql, view.key, host.mirrored(conn, labels))
-
-
-def relation_of(label: str) -> str:
-    """The mirror of ``schema.table``, as SQL."""
-    schema, _, table = label.partition(".")
-    return f"{MIRROR_SCHEMA}.{quoted(one_identifier(schema, table))}"
+def stopped(view: str) -> RetryableError:
+    """Of a build that was told to stop."""
+    return RetryableError(f"view {view}: stopped", f"`headwater view rebuild {view}` goes on")

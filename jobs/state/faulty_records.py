@@ -51,6 +51,17 @@ class FaultyKeys:
             else:
                 yield record
 
+    def forget(self, keys: Iterable[tuple[str, str]]) -> None:
+        """What waits of these keys, by ``schema.table`` and event key, waits no more; in the
+        caller's transaction."""
+        for table, key in keys:
+            self._held.get(table, set()).discard(key)
+            self._conn.execute(
+                b"delete from headwater.faulty_records f using headwater.mirrors m "
+                b"where m.id = f.mirror_id and m.schema || '.' || m.name = %s and f.key = %s",
+                (table, key),
+            )
+
     def settle(
         self,
         ids: dict[str, int],

@@ -16,11 +16,13 @@ from jobs.state.kept_view import DIRTY_SCHEMA, SHOWN_SCHEMA
 _COLUMNS: Final = "id, name, generation, sql, key, store, state, coalesce(error, '')"
 BUILDING: Final = "building"
 LOADED: Final = "loaded"
+LEFT: Final = "left"
 
 
 class ViewRecord(NamedTuple):
-    """One generation. ``state``: ``building`` until its store holds the load, then ``loaded``.
-    ``error`` says why it cannot be kept now, "" where it can."""
+    """One generation. ``state``: ``building`` until its store holds the load, then ``loaded``, and
+    ``left`` when batches do not collect its keys (``jobs.state.missed_changes``). ``error`` says
+    why it cannot be kept now, "" where it can."""
 
     id: int
     name: str
@@ -30,6 +32,11 @@ class ViewRecord(NamedTuple):
     store: str
     state: str
     error: str = ""
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether its store holds what it was filled with."""
+        return self.state in (LOADED, LEFT)
 
 
 def view_records(conn: Connection, name: str = "") -> list[ViewRecord]:

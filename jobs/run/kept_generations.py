@@ -1,0 +1,149 @@
+"""The generations that a process keeps: batches collect their dirty keys, lanes write their rows.
+
+Batches know a generation from ``begun`` or ``reopened`` to ``leave``. What they touched in between
+was collected; a generation that they have passed over is made up for before it is kept again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
+
+import structlog
+
+from cdc.config import View
+from cdc.errors import HeadwaterError
+from jobs.run.batches import Applied
+from jobs.run.builder import Declared, Generation, opened
+from jobs.run.lanes import Lanes
+from jobs.run.mirrored_tables import MirroredTables
+from jobs.run.parts import Parts
+from jobs.run.reach import Reach
+from jobs.run.turns import Turns
+from jobs.run.view_plan import planned, relation_of
+from jobs.state.connection import Connection
+from jobs.state.kept_view import KeptView
+from jobs.state.view_record import ViewRecord, forget_view
+from views.maintain.mirror import MirrorTable
+
+log = structlog.get_logger("apply")
+
+
+class KeptGenerations:
+    """Use from any thread. ``changing`` keeps batches out while generations change, ``joined`` is
+    called when the stream has to have more topics."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        tables: MirroredTables,
+        reach: Reach,
+        changing: Callable[[], AbstractContextManager[Connection]],
+        joined: Callable[[], None],
+    ) -> None:
+        self._parts, self._tables, self._reach = parts, tables, reach
+        self.changing, self._joined = changing, joined
+        self._generations: dict[int, Generation] = {}
+        self._turns = Turns(reach, self._name)
+        self.lanes = Lanes(parts, self._turns)
+        self._lock = threading.Lock()
+        self._filling = threading.Lock()
+
+    # -- what batches and the engine ask ----------------------------------------------------
+
+    def views(self) -> list[KeptView]:
+        """Those whose dirty keys are collected."""
+        return [one.kept for one in self._all()]
+
+    def batch(self, applied: Applied) -> None:
+        """A batch was applied: those that it touched have work, all others have reached it."""
+        self._turns.batch(applied)
+        self.lanes.wake(applied.views)
+        for one in self._all():
+            if one.record.id not in applied.views and self.lanes.is_idle(one):
+                self._reach.reached(one.record.id, applied.progress.batch)
+
+    def wake(self) -> None:
+        """The state database was changed otherwise than by the stream: each one looks."""
+        self.lanes.wake(one.record.id for one in self._all())
+
+    def caught_up(self, batch: int) -> None:
+        """Those without work have reached the last batch."""
+        for one in self._all():
+            if self.lanes.is_idle(one):
+                self._reach.reached(one.record.id, batch)
+
+    def reached(self, generation: Generation) -> int:
+        """The last batch that its store holds whole, -1 where that is not known yet."""
+        return self._reach.of(generation.record.id)
+
+    def errors(self) -> dict[str, HeadwaterError]:
+        """Why views cannot be written now."""
+        return self._turns.errors()
+
+    # -- how they come and go ---------------------------------------------------------------
+
+    def mirrored(self, conn: Connection, labels: tuple[str, ...]) -> Mapping[str, MirrorTable]:
+        """These tables, mirrored from now on; fills what is missing."""
+        with self._filling:
+            missing = set(labels) - self._tables.filled(conn).keys()
+            if missing:
+                self._tables.described(conn, missing)  # what cannot be is refused before it is read
+                for done in self._tables.fill(conn, missing):
+                    log.info("mirror_filled", table=done.table.label, rows=done.rows,
+                             seconds=round(done.seconds, 3))  # fmt: skip
+                with self.changing():
+                    pass
+                self._joined()
+        return self._tables.described(conn, labels)
+
+    def begun(self, generation: Generation) -> None:
+        """Its dirty keys are collected from now on; within ``changing``."""
+        with self._lock:
+            self._generations[generation.record.id] = generation
+        topics = [self._tables.topic(label) for label in generation.kept.plan.reads]
+        self._reach.add(generation.record.id, topics)
+
+    def reopened(self, conn: Connection, record: ViewRecord, declared: View) -> Generation:
+        """A generation whose store holds what it was filled with, as it was built; its dirty keys
+        are collected from now on."""
+        built = declared.model_copy(
+            update={"sql": record.sql, "key": record.key, "store": record.store}
+        )
+        plan = planned(self, conn, record.name, built)
+        wanted = Declared(record.name, built, self._parts.config)
+        generation = opened(conn, record, wanted, plan, relation_of)
+        with self.changing():
+            self.begun(generation)
+        return generation
+
+    def shown(self, generation: Generation) -> None:
+        """Readers see it from now on: it tells how far its view is."""
+        self._reach.show(generation.record.id, generation.record.name)
+
+    def leave(self, generation: Generation) -> None:
+        """Keep it no more, when a turn under way is over. Its tables stay."""
+        self.lanes.remove(generation)
+        with self._lock:
+            self._generations.pop(generation.record.id, None)
+        self._reach.remove(generation.record.id)
+        self._turns.forget(generation.record.id)
+        with self.changing():
+            pass
+
+    def abandon(self, generation: Generation) -> None:
+        """It is not built after all: forget it."""
+        with suppress(HeadwaterError):  # the next start forgets it
+            self.leave(generation)
+            with self.changing() as conn:
+                forget_view(conn, generation.record.id)
+
+    def _all(self) -> list[Generation]:
+        with self._lock:
+            return list(self._generations.values())
+
+    def _name(self, id_: int) -> str:
+        with self._lock:
+            generation = self._generations.get(id_)
+        return generation.record.name if generation else ""

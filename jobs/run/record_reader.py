@@ -1,0 +1,33 @@
+"""Records of Kafka that are read once more, as folded rows: one by one, in the order given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+
+import pyarrow as pa
+
+from cdc.errors import LogError
+from cdc.kafka.partition_reader import PartitionReader
+from jobs.batch.small import SmallBatch
+from jobs.run.parts import Parts
+
+
+def read_again(parts: Parts, records: Sequence[str]) -> list[pa.Table]:
+    """The rows of each record, named as ``topic-partition-offset``. Raises ``LogError`` for one
+    that Kafka does not hold any more."""
+    kafka, found = parts.config.kafka, []
+    batch = SmallBatch(parts.spark)
+    with closing(PartitionReader(kafka.bootstrap_servers, kafka)) as reader:
+        for record in records:
+            topic, partition, offset = record.rsplit("-", 2)
+            begin = {topic: {int(partition): int(offset)}}
+            end = {topic: {int(partition): int(offset) + 1}}
+            read = reader.read(begin, end)
+            if not read:
+                raise LogError(
+                    f"{record}: Kafka does not hold this record any more",
+                    "an UPDATE of its row in the source brings it anew; then discard what waits",
+                )
+            found.append(batch.fold(read))
+    return found

@@ -1,0 +1,77 @@
+"""What nobody needs any more: generations, the tables of theirs, mirrors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+
+from cdc.errors import HeadwaterError, ViewError
+from jobs.run.generation_files import GenerationFiles
+from jobs.run.mirrored_tables import MirroredTables
+from jobs.state.connection import Connection
+from jobs.state.mirrors import drop_mirror, read_mirrors
+from jobs.state.progress import remove_topics
+from jobs.state.view_record import forget_view, view_records
+from views.table_references import tables_read
+
+log = structlog.get_logger("apply")
+
+
+def drop_generation(conn: Connection, files: GenerationFiles, number: int) -> None:
+    """Remove one that nobody reads, or the live one: of that, the view is gone from the store.
+    Killed meanwhile it is one that cannot be shown any more, and is dropped with the next."""
+    files.drop(number)
+    for record in view_records(conn, files.name):
+        if record.generation == number:
+            forget_view(conn, record.id)
+
+
+def drop_expired(conn: Connection, files: GenerationFiles) -> None:
+    """Remove those that are kept no longer."""
+    for old in files.expired():
+        try:
+            drop_generation(conn, files, old.number)
+        except HeadwaterError as error:  # the next one is asked again
+            log.warning("generation_not_dropped", view=files.name, error=str(error))
+
+
+def drop_all(conn: Connection, files: GenerationFiles) -> list[int]:
+    """Remove a view, its live generation last; the numbers of what is gone."""
+    found = files.read()
+    numbers = sorted(found.of, key=lambda number: found.of[number].phase == "live")
+    for number in numbers:
+        drop_generation(conn, files, number)
+    files.clear()
+    forget_unknown(conn, files)
+    return numbers
+
+
+def forget_unknown(conn: Connection, files: GenerationFiles) -> None:
+    """Remove the tables of generations that were never loaded, or that nobody knows any more."""
+    known = files.read().of
+    for record in view_records(conn, files.name):
+        if record.generation not in known or not record.is_loaded:
+            forget_view(conn, record.id)
+
+
+def drop_spare_mirrors(
+    conn: Connection, tables: MirroredTables, declared: Iterable[tuple[str, str]]
+) -> list[str]:
+    """Remove the mirrors that no view needs, built or ``declared`` (its name and SQL), and their
+    topics from the stream, which stands; what is gone, as ``schema.table``."""
+    built = ((record.name, record.sql) for record in view_records(conn))
+    needed = {label for name, sql in (*built, *declared) for label in _read(name, sql)}
+    spare = {label: one for label, one in read_mirrors(conn).items() if label not in needed}
+    with conn.transaction():
+        for record in spare.values():
+            drop_mirror(conn, record)
+        remove_topics(conn, [tables.topic(label) for label in spare])
+    return sorted(spare)
+
+
+def _read(name: str, sql: str) -> list[str]:
+    try:
+        return [table.name for table in tables_read(name, sql)]
+    except ViewError:  # no view can be made of it
+        return []

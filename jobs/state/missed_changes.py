@@ -1,0 +1,38 @@
+"""Generations that batches have passed over for a while: one that readers left, one that was held
+back, one of a view that no process kept.
+
+Nobody knows which of their keys were touched meanwhile, so all of them are dirty. What the store
+was given is known still: only rows that differ are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from jobs.state.connection import Connection, translated
+from jobs.state.dirty_keys import mark_all_sql
+from jobs.state.kept_view import KeptView, quoted
+from jobs.state.progress import advance
+from jobs.state.view_record import LEFT, LOADED, note_loaded
+
+
+def leave_all_but(conn: Connection, kept: Collection[int]) -> None:
+    """Note that batches collect no keys from now on but for these generations, by their ids."""
+    query = b"update headwater.views set state = %s where state = %s and id <> all(%s)"
+    conn.execute(query, (LEFT, LOADED, list(kept)), prepare=True)
+
+
+def make_up_for(conn: Connection, view: KeptView) -> int:
+    """Make all keys dirty that a generation has or had, so that it becomes what the mirrors say;
+    the batch they are dirty under. Batches collect its keys already."""
+    with translated(f"looking for all keys of view {view.name}"), conn.transaction():
+        batch = advance(conn).batch
+        conn.execute(mark_all_sql(view).encode(), {"batch": batch})
+        made = ", ".join(f"w.{quoted(column.name)}" for column in view.key)
+        conn.execute(
+            f"insert into {view.dirty} ({view.key_names}, seq, first_seq) "
+            f"select {made}, {batch}, {batch} from ({view.plan.whole(view.relation)}) w "
+            f"on conflict ({view.key_names}) do nothing".encode()
+        )
+        note_loaded(conn, view.id)
+    return batch
