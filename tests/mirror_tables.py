@@ -17,6 +17,7 @@ from cdc.events.records import Record as Produced
 from cdc.lsn import parse_lsn
 from cdc.protocol.messages import RelationMessage
 from cdc.protocol.relation import Relation
+from cdc.source import postgres as source_postgres
 from cdc.source.catalog import table_facts
 from cdc.source.postgres import WIRE_OPTIONS
 from cdc.source.relations import describe
@@ -28,12 +29,11 @@ from jobs.state.connection import connect
 from jobs.state.fill import Filled, fill
 from jobs.state.migration import migrate
 from jobs.state.mirror_batch import Images
-from jobs.state.mirror_ddl import follow
 from jobs.state.mirror_table import MirrorTable
-from jobs.state.mirror_types import MirrorTypes
+from jobs.state.mirror_versions import batch_mirror, follow_versions
 from jobs.state.mirrors import read_mirrors
 from jobs.state.staging import Mirror, Record, stage
-from jobs.state.table_changes import Refill, SentVersion, parse_version, shapes, to_follow
+from jobs.state.table_changes import Refill, SentVersion, parse_version
 
 NAME: Final = "shop"
 CONTEXT: Final = SourceContext("1", NAME, "db")
@@ -105,8 +105,7 @@ class MirrorSetting:
     def take(self, label: str) -> Mirror:
         """The mirror as it is recorded, with versions that have its columns."""
         record = read_mirrors(self.state)[label]
-        found = shapes(record.table, self.versions.values())
-        mirror = Mirror(record.id, record.table, record.fill_lsn, record.truncated, found)
+        mirror = batch_mirror(record, {label: self.versions})
         mirror_batch.prepare_images(self.state, mirror)
         self.mirrors[label] = mirror
         return mirror
@@ -147,16 +146,18 @@ class MirrorSetting:
             mirror = self.mirrors.get(record.table)
             if mirror is not None and record.commit_lsn >= mirror.fill_lsn:
                 seen.setdefault(record.table, set()).add(record.schema_id)
-        for label, ids in seen.items():
-            record_ = read_mirrors(self.state)[label]
-            version = to_follow(record_.table, self.versions, ids)
-            if version is not None:
-                types = MirrorTypes(self.source, self.state)
-                found = follow(self.state, self.source, types, record_, version)
-                if isinstance(found, Refill):
-                    self.refilled.append(found.reason)
-                    self.fill(label)
+        versions = dict.fromkeys(seen, self.versions)
+        records_ = read_mirrors(self.state)
+        followed = follow_versions(self.state, self._connected, records_, versions, seen)
+        for label, found in followed.items():
+            if isinstance(found, Refill):
+                self.refilled.append(found.reason)
+                self.fill(label)
+        for label in seen:
             self.take(label)
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        return source_postgres.connect(self.config.dsn)
 
     def catch_up(self) -> list[Images]:
         """All changes since the last time, as one batch that has no faults."""

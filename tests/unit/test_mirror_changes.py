@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from cdc.errors import LogError
 from cdc.protocol.relation import TypeInfo
 from jobs.state.mirror_table import (
+    NOWHERE,
     MirrorColumn,
     MirrorTable,
     has_one_text,
@@ -18,6 +20,8 @@ from jobs.state.mirror_table import (
     with_columns,
 )
 from jobs.state.mirror_types import label_statements
+from jobs.state.mirror_versions import seen_versions, unread
+from jobs.state.staging import Mirror
 from jobs.state.table_changes import (
     Changes,
     Refill,
@@ -140,6 +144,26 @@ def test_the_version_to_follow_is_the_newest_that_was_seen() -> None:
     assert to_follow(TABLE, versions, {"two"}) is two
     assert to_follow(TABLE, {"two": two}, {"two"}) is two
     assert to_follow(TABLE, {}, {"not described yet"}) is None
+
+
+def test_the_versions_of_a_batch_s_events() -> None:
+    rows = [
+        ("s.public.t", "own", 100),
+        ("s.public.t", "below the fill", 99),
+        ("s.public.t", "new", 98),
+        ("s.public.t", "new", 101),
+        ("s.public.t", None, None),
+        ("s.public.other", "x", 200),
+    ]
+    columns = {
+        name: [row[i] for row in rows]
+        for i, name in enumerate(("topic", "schema_id", "commit_lsn"))
+    }
+    mirrors = {"public.t": Mirror(1, TABLE, 100, NOWHERE, {})}
+    seen = seen_versions(pa.table(columns), {"s.public.t": "public.t"}, mirrors)
+    assert seen == {"public.t": {"own", "new"}}
+    assert unread(mirrors, seen)
+    assert not unread(mirrors, {"public.t": {"own"}})
 
 
 def test_a_version_that_is_described_otherwise_is_followed() -> None:
