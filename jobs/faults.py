@@ -74,9 +74,20 @@ def stream_error(error: BaseException) -> HeadwaterError:
     """As ``caused``, of what a stream of all tables failed with."""
     if isinstance(error, HeadwaterError):
         return error
-    found = _translated(error, "the stream")
+    found = _of_task(str(error)) or _translated(error, "the stream")
     found.__cause__ = error
     return found
+
+
+def _of_task(text: str) -> HeadwaterError | None:
+    """The error of ours that a task in Python ended with, if it was one."""
+    if (found := _IN_TASK.search(text)) is None:
+        return None
+    kinds: dict[str, type[HeadwaterError]] = {"Log": LogError, "Retryable": RetryableError}
+    return kinds[found[1]](found[2])
+
+
+_IN_TASK = re.compile(r"^cdc\.errors\.(Log|Retryable)Error: (.*)$", re.MULTILINE)
 
 
 def trace(error: BaseException) -> str:

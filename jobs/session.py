@@ -36,14 +36,14 @@ from stack.java import find_java
 _TELLTALES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _LOG = Path(__file__).with_name("log4j2.properties")
 # Of this process, and of a cluster's executors: what a failed task says may hold values.
-_LOGGING = f"-Dlog4j2.configurationFile={_LOG.as_uri()}"
+LOGGING = f"-Dlog4j2.configurationFile={_LOG.as_uri()}"
 _DRIVER = {
     "spark.ui.showConsoleProgress": "false",  # its bars share lines with the log's events
     # Filling a view cold, more than half of the CPU was the second compiler's: what it compiles
     # has to be four times as hot. `spark.driver.extraJavaOptions` comes after these.
     "spark.driver.defaultJavaOptions": "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=20000"
     " -XX:Tier4MinInvocationThreshold=2400 -XX:Tier4CompileThreshold=60000"
-    f" -XX:Tier4BackEdgeThreshold=160000 {_LOGGING}",
+    f" -XX:Tier4BackEdgeThreshold=160000 {LOGGING}",
 }
 # A micro-batch's fixed cost is planning and tiny tasks. Figures: a MERGE of 1,000 rows into a table
 # of 200,000, two cores.
@@ -207,7 +207,7 @@ def _own(master: str, jars: Sequence[Path]) -> dict[str, str]:
         return {**chosen, **_LOCAL, **(_FILES if jars and not under_spark_submit() else {})}
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     english = {"spark.executorEnv.LC_MESSAGES": "C"}
-    return {**chosen, **english, executors: _LOGGING, "spark.jars": ",".join(map(str, jars))}
+    return {**chosen, **english, executors: LOGGING, "spark.jars": ",".join(map(str, jars))}
 
 
 def _speak_english() -> None:

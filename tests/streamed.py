@@ -11,8 +11,6 @@ import sys
 import threading
 from pathlib import Path
 
-import pyarrow as pa
-
 from cdc.config import Kafka
 from cdc.kafka.broker import Offsets
 from jobs.run.stream import Stream, StreamBatch
@@ -39,7 +37,7 @@ def main(bootstrap: str, topic: str, file: Path) -> None:
     spark = open_session("local[2]", {}, jars("spark"))
 
     def apply(batch: StreamBatch) -> None:
-        rows = batch.rows if isinstance(batch.rows, pa.Table) else batch.rows.collect()
+        rows = batch.rows
         found = zip(rows["key"].to_pylist(), rows["commit_lsn"].to_pylist(), strict=True)
         with file.open("a") as out:
             out.write(json.dumps([batch.end, list(found)]) + "\n")

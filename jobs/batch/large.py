@@ -5,8 +5,11 @@ All records of a key stand in one partition, so nothing is moved between tasks.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -20,6 +23,7 @@ from cdc.kafka.stretches import read_stretch, reading
 from jobs.batch.folded import SCHEMA
 from jobs.batch.parts import Part, divided
 from jobs.batch.task_fold import TaskFold, TooLargeError, batches
+from jobs.faults import stream_error
 
 HELD_BYTES: Final = 256 << 20
 """Of records, by all tasks together. A task that would hold more reads its part in two halves."""
@@ -47,16 +51,26 @@ class LargeBatch:
     def collect(self) -> pa.Table:
         """All rows, of ``jobs.batch.folded.SCHEMA``, in the driver.
 
-        Raises ``LogError`` where Kafka does not hold the records, as ``write``.
+        Raises what the tasks raise, as ``write``: ``LogError`` where Kafka does not hold the
+        records, ``RetryableError`` where it does not answer.
         """
+        if str(self.spark.sparkContext.master).startswith("local"):
+            return self._by_files()
         read = _reader(self.kafka, self._parts())
 
         def rows(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for number in _numbers(numbers):
                 yield from read(number)
 
-        found = self._tasks().mapInArrow(rows, _DDL).toArrow()
-        return found.cast(SCHEMA)
+        with _translated():
+            return self._tasks().mapInArrow(rows, _DDL).toArrow().cast(SCHEMA)
+
+    def _by_files(self) -> pa.Table:
+        """Through files: the JVM's heap is a small batch's, and rows need not go through it."""
+        with tempfile.TemporaryDirectory(prefix="headwater-batch-") as directory:
+            self.write(partial(_to_file, directory))
+            tables = [_from_file(f"{directory}/{number}") for number in range(self.tasks)]
+        return pa.concat_tables(tables)
 
     def write(self, write_partition: WritePartition) -> list[int]:
         """Have each task write its rows; how many each wrote, by its number."""
@@ -67,7 +81,8 @@ class LargeBatch:
                 written = write_partition(number, read(number))
                 yield pa.RecordBatch.from_pydict({"task": [number], "written": [written]}, _WRITTEN)
 
-        found = self._tasks().mapInArrow(rows, "task int, written bigint").collect()
+        with _translated():
+            found = self._tasks().mapInArrow(rows, "task int, written bigint").collect()
         return [row["written"] for row in sorted(found)]
 
     @property
@@ -103,6 +118,28 @@ def _reader(kafka: Kafka, parts: list[list[Part]]) -> Callable[[int], Iterator[p
             yield from batches(part, fold.rows())
 
     return read
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise stream_error(error) from None
+
+
+def _to_file(directory: str, task: int, found: Iterator[pa.RecordBatch]) -> int:
+    rows = 0
+    with pa.ipc.new_file(f"{directory}/{task}", SCHEMA) as file:
+        for batch in found:
+            file.write_batch(batch)
+            rows += batch.num_rows
+    return rows
+
+
+def _from_file(path: str) -> pa.Table:
+    """Mapped: what is deleted stays until it is let go of."""
+    return pa.ipc.open_file(pa.memory_map(path)).read_all()
 
 
 def _numbers(numbers: Iterable[pa.RecordBatch]) -> Iterator[int]:

@@ -101,8 +101,11 @@ class TaskFold:
         size = len(value) + _OVERHEAD_BYTES
         try:
             value.decode()
-            (key or b"").decode()
             event = _decoded(value)
+            held = self._versions.setdefault(event.source.schema_id, {})
+            known = held.get(key)
+            if known is None and key is not None:
+                key.decode()
         except (msgspec.DecodeError, UnicodeDecodeError):
             self._keep(Last(key, (0, 0, offset), None, size, None))
             return
@@ -112,8 +115,6 @@ class TaskFold:
         if key is None and event.op != TRUNCATE:
             self._keep(Last(key, at, event, size, oldest_us))
             return
-        held = self._versions.setdefault(source.schema_id, {})
-        known = held.get(key)
         if known is None:
             held[key] = Last(key, at, event, size, oldest_us)
             self._held_bytes += size

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 INTERVAL_S: Final = 0.25
 """From the begin of a batch to that of the next one: what comes meanwhile is one batch."""
+MOST_RECORDS: Final = 100_000
+"""Of a batch: so many rows may be in the driver, as Python has them."""
 _LOOK_S: Final = 30.0
 """How often topics are looked at for partitions that are new."""
 _SETTINGS: Final = {
@@ -55,14 +57,24 @@ _SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class StreamBatch:
-    """The records from ``begin`` up to ``end``, folded to rows of ``jobs.batch.folded.SCHEMA``:
-    those of a small batch, or a large one, whose tasks read them when they are asked for. Numbers
-    begin at 0 with each start of the stream."""
+    """The records from ``begin`` up to ``end``, folded. Numbers begin at 0 with each start of the
+    stream. Those of a ``large`` batch are read by Spark's tasks when they are asked for."""
 
     number: int
     begin: Offsets
     end: Offsets
-    rows: pa.Table | LargeBatch
+    folded: pa.Table | LargeBatch
+
+    @property
+    def rows(self) -> pa.Table:
+        """All rows, of ``jobs.batch.folded.SCHEMA``. Those of a large batch are read for each
+        call."""
+        return self.folded.collect() if isinstance(self.folded, LargeBatch) else self.folded
+
+    @property
+    def large(self) -> LargeBatch | None:
+        """The batch, if its tasks had better write its rows."""
+        return self.folded if isinstance(self.folded, LargeBatch) else None
 
 
 class Stream:
@@ -78,7 +90,7 @@ class Stream:
         kafka: Kafka,
         apply: Callable[[StreamBatch], None],
         interval_s: float = INTERVAL_S,
-        most_records: int = 200_000,
+        most_records: int = MOST_RECORDS,
     ) -> None:
         self._kafka, self._apply = kafka, apply
         self._interval_s, self._most_records = interval_s, most_records
@@ -143,10 +155,10 @@ class Stream:
         begin = self.reached
         end = batch_offsets(self._checkpoint, number)
         if records_between(begin, end) > 0:  # none in the first batch, see `earlier_by_one`
-            self._apply(StreamBatch(number, begin, end, self._rows(begin, end)))
+            self._apply(StreamBatch(number, begin, end, self._folded(begin, end)))
         self.reached = end
 
-    def _rows(self, begin: Offsets, end: Offsets) -> pa.Table | LargeBatch:
+    def _folded(self, begin: Offsets, end: Offsets) -> pa.Table | LargeBatch:
         if records_between(begin, end) <= FEW_RECORDS:
             records = self._reader.read(begin, end)
             if records is not None:

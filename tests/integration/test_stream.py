@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from cdc.config import Kafka
 from cdc.errors import LogError, RetryableError, SinkError
 from cdc.kafka.broker import Offsets
+from jobs.batch.large import LargeBatch
 from jobs.run.stream import Stream, StreamBatch
 from tests.waiting import wait_until
 from tests.written import PARTITIONS, Log, row, v1
@@ -42,14 +43,10 @@ class Applied:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        return [row for batch in self.batches for row in _table(batch.rows).to_pylist()]
+        return [row for batch in self.batches for row in batch.rows.to_pylist()]
 
     def ids(self) -> list[int]:
         return sorted(json.loads(row["after"])["id"] for row in self.rows)
-
-
-def _table(rows: Any) -> pa.Table:
-    return rows if isinstance(rows, pa.Table) else rows.collect()
 
 
 @pytest.fixture
@@ -147,9 +144,9 @@ def test_large_batches_are_read_by_tasks(
     write(log, 7_000)
     wait_until(lambda: len(applied.batches) == 2, "one more")
     stream.close()
-    large, small = (batch.rows for batch in applied.batches)
-    assert isinstance(small, pa.Table)
-    assert not isinstance(large, pa.Table)
+    large, small = (batch.large for batch in applied.batches)
+    assert small is None
+    assert large is not None
     rows = large.collect()
     assert len(rows) == len(ids)
     assert set(rows.column("records").to_pylist()) == {2}
@@ -220,6 +217,18 @@ def test_offsets_that_retention_removed_are_named(
     stream.start({log.topic: {0: 2, 1: 0}})
     wait_until(lambda: applied.rows, "a row")
     assert applied.ids() == [2]
+
+
+def test_tasks_tell_what_kafka_does_not_hold(spark: SparkSession, kafka: str, log: Log) -> None:
+    for id_ in range(3):
+        key, value = v1(100 + id_, 1, row(id_, "x"))
+        log.send(log.topic, 0, key, value)
+    admin = AdminClient({"bootstrap.servers": log.bootstrap})
+    (done,) = admin.delete_records([TopicPartition(log.topic, 0, 2)]).values()
+    done.result()
+    large = LargeBatch(spark, Kafka(bootstrap_servers=kafka), {}, {log.topic: {0: 3}})
+    with pytest.raises(LogError, match=f"{log.topic}-0 from offset 0 to 3.*retention"):
+        large.collect()
 
 
 def test_kafka_that_does_not_answer_is_told(spark: SparkSession, applied: Applied) -> None:
