@@ -135,7 +135,15 @@ class ViewQuery:
         )
         if available_now:
             writer = writer.trigger(availableNow=True)
+        elif self._cadence_s():
+            writer = writer.trigger(processingTime=f"{self._cadence_s() * 1000:.0f} milliseconds")
         self._query = writer.start()
+
+    def _cadence_s(self) -> float:
+        """The shortest time from one batch to the next; 0 where each comes when it can."""
+        if self._config.apply.engine != "database":
+            return 0.0
+        return self._config.store(self._definition.store).cadence_s
 
     def _most_records(self) -> int:
         asked = self._config.apply.max_offsets_per_trigger

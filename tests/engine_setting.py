@@ -24,6 +24,7 @@ from jobs.run.view_keeper import Change, ViewKeeper
 from jobs.sinks.refusing import RowsError
 from jobs.state.connection import Connection, connect
 from jobs.state.kept_view import KeptView, make_tables, read_key
+from jobs.state.mirror_indexes import make_indexes
 from jobs.state.progress import Progress, add_partitions, read_progress, stream_offsets
 from jobs.state.rows_query import remember_sql
 from jobs.state.staging import Record
@@ -112,6 +113,7 @@ class EngineSetting:
         tables = {label: planned(self.mirrors.mirrors[label].table) for label in self.labels}
         plan = plan_view(name, sql, key, tables)
         record = add_view(self.conn, name, 1, sql, key, "store")
+        make_indexes(self.conn, plan.indexes, self._relation)
         make_tables(self.conn, record.id, plan, self._relation)
         view = KeptView(
             record.id, name, 1, plan, read_key(self.conn, record.id, plan), self._relation

@@ -20,6 +20,7 @@ from jobs.sinks.rows import Rows
 from jobs.state.connection import Connection, translated
 from jobs.state.kept_view import KeptView, Relation, make_tables, read_key
 from jobs.state.known_columns import known_columns
+from jobs.state.mirror_indexes import make_indexes
 from jobs.state.progress import read_progress
 from jobs.state.rows_query import KEY, ROW, load_sql, remember_sql
 from jobs.state.store_rows import RowForm, form_of_store
@@ -84,6 +85,7 @@ def begin(
     view = declared.view
     with translated(f"beginning view {declared.name}"), conn.transaction():
         record = add_view(conn, declared.name, number, view.sql, view.key, view.store)
+        make_indexes(conn, plan.indexes, relation)
         make_tables(conn, record.id, plan, relation)
     return record
 
