@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from jobs.state.connection import Connection
 from jobs.state.kept_view import KeptView, make_tables, read_key
@@ -31,7 +31,10 @@ def kept_view(
     return record._replace(state=LOADED), view
 
 
-def table(name: str, key: Sequence[str], /, **columns: str) -> MirrorTable:
-    """A mirror of a table in ``public``, without NULL."""
-    made = tuple(MirrorColumn(column, kind, nullable=False) for column, kind in columns.items())
+def table(
+    name: str, key: Sequence[str], /, not_null: Collection[str] = (), **columns: str
+) -> MirrorTable:
+    """A mirror of a table in ``public``; the key's columns hold no NULL either."""
+    present = {*key, *not_null}
+    made = tuple(MirrorColumn(n, kind, nullable=n not in present) for n, kind in columns.items())
     return MirrorTable("public", name, made, tuple(key))

@@ -33,6 +33,7 @@ from tests.kept_views import kept_view
 from tests.log_in_memory import LogInMemory
 from verification.batch_end import BatchEnds
 from verification.change_window import QuietWindow, WatchWindow
+from verification.parked import parked_in_state
 from verification.repair_from_state import RepairFromState
 from verification.scope import published_relations
 from verification.select_view import SelectView, described_view
@@ -64,6 +65,8 @@ class StateEngine:
     sql: str
     key: Sequence[str]
     tables: Sequence[MirrorTable]
+    types: str = ""
+    """Statements that make types, for both databases."""
     on_step: Callable[[str], None] = lambda _: None
     changes: list[Change] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
@@ -74,6 +77,7 @@ class StateEngine:
         self.state = connect(self.state_dsn, autocommit=True)
         for conn in (self.source, self.state):
             conn.execute("set search_path = public")
+            conn.execute(self.types.encode())
             for table in self.tables:
                 declared = ", ".join(f"{c.name} {c.type}" for c in table.columns)
                 keys = ", ".join(table.key)
@@ -229,6 +233,7 @@ class StateEngine:
                 on_step=self._step,
                 repair=mending,
                 window=WatchWindow(watch, ends) if watched else quiet,
+                parked_keys=parked_in_state(conn, self.record.id),
             ).run()
             if mending is not None:
                 report.awaiting = len(mending.awaiting)

@@ -24,11 +24,20 @@ _BITS = re.compile(rb"[01]+")
 
 
 def source_form(
-    kind: PgType, types: Mapping[int, TypeInfo], of_type: TypeInfo, typmod: int
+    kind: PgType,
+    types: Mapping[int, TypeInfo],
+    of_type: TypeInfo,
+    typmod: int,
+    *,
+    described: bool = False,
 ) -> Form | None:
-    """How PostgreSQL's text of a column becomes what events carry, also inside of nested rows."""
+    """How PostgreSQL's text of a column becomes what events carry, also inside of nested rows.
+
+    ``described``: the view knows of the column what PostgreSQL says, and no typmod beyond that.
+    """
     if not is_nested(kind):
-        return _event_form(kind, _encoder(of_type, typmod))
+        encode = encoder(of_type, typmod) if described else _encoder(of_type, typmod)
+        return _event_form(kind, encode)
     type_of = built_in(types)
 
     def of_field(field: PgType) -> Form | None:

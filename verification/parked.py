@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import orjson
@@ -11,6 +11,9 @@ from cdc.errors import SourceError
 from cdc.events.parked import Letters, spelled
 from cdc.source.postgres import identifier, literal
 from cdc.topics import table_topic
+from jobs.state.connection import Connection
+from jobs.state.parked_keys import parked_keys
+from verification.change_window import packed_keys
 from verification.scope import names_now, published_rows
 from verification.source import SourceSnapshot
 from verification.touched import key_reader
@@ -44,6 +47,16 @@ def parked_rows(
         with suppress(SourceError):  # a key in a form that is not PostgreSQL's: it is not told
             rows |= source.keys(query)
     return rows
+
+
+def parked_in_state(conn: Connection, view_id: int) -> Callable[[SourceSnapshot], set[bytes]]:
+    """Finds the packed keys of rows that wait in the state database, for a snapshot of the source;
+    none where the source cannot read one of them."""
+
+    def found(source: SourceSnapshot) -> set[bytes]:
+        return packed_keys(source, [one.key for one in parked_keys(conn, view_id)]) or set()
+
+    return found
 
 
 def _queries(

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from itertools import islice
 from typing import Any
 
-from cdc.errors import RetryableError, SourceError
-from cdc.source.catalog import table_files
+import orjson
+
+from cdc.errors import SourceError
 from cdc.source.postgres import (
     Connection,
-    connect,
     identifier,
-    literal,
     sqlstate,
     translated,
 )
-from cdc.source.slot import create_slot
 from cdc.source.types import load_types
 from verification.canonical import (
     Canonicalizer,
@@ -31,8 +28,8 @@ from verification.canonical import (
 from verification.compare import Row
 from verification.forms import TIMES, has_four_digits, source_form
 from verification.nested import Form
-from verification.scope import published_sql, table_of, tables_read
-from verification.select_view import SEARCH_PATH, SelectView
+from verification.scope import published_sql
+from verification.select_view import SelectView
 from views.maintained import View
 from views.types import PgType
 
@@ -68,15 +65,20 @@ class SourceSnapshot:
         self._as_text: dict[int, Any] = {}
         self.key_names = view.key
         self._key = [self._names.index(name) for name in view.key]
+        self._shown = tuple(map(identifier, self._names))
+        documents: tuple[int, ...] = ()
+        self._described = isinstance(view, SelectView)
+        if isinstance(view, SelectView):
+            self._shown, documents = view.shown(), view.documents
         self._query = self._selecting(published_sql(conn, view, publication))
         self._doing = f"running the SQL of view {view.name} on the source"
         kinds = [output.type for output in view.outputs]
         self._key_kinds = [kinds[i].name for i in self._key]
         self._digits = [i for i in self._key if is_endless(kinds[i])]
-        self.key_types = self._prepare(kinds)
+        self.key_types = self._prepare(kinds, documents)
 
     def _selecting(self, sql: str) -> str:
-        return f"select {', '.join(map(identifier, self._names))} from (\n{sql}\n) as v"
+        return f"select {', '.join(self._shown)} from (\n{sql}\n) as v"
 
     def computing(self, sql: str) -> SourceSnapshot:
         """The same moment for other SQL, which has the view's columns."""
@@ -84,10 +86,11 @@ class SourceSnapshot:
         other._query = self._selecting(sql)
         return other
 
-    def _prepare(self, kinds: Sequence[PgType]) -> list[str]:
-        """Decide how each column is read; the SQL names of the key's types."""
+    def _prepare(self, kinds: Sequence[PgType], documents: Sequence[int]) -> list[str]:
+        """Decide how each column is read, ``documents`` as JSON; the SQL names of the key's
+        types."""
         types = load_types(self.conn)
-        cursor = self._described()
+        cursor = self._without_rows()
         with translated(self._doing):
             description, result = cursor.description or [], cursor.pgresult
             assert result is not None
@@ -97,7 +100,10 @@ class SourceSnapshot:
             for i, (column, kind) in enumerate(zip(description, kinds, strict=True)):
                 if column.type_code not in _LOADED_OIDS:
                     self._as_text[column.type_code] = as_text
-                form = source_form(kind, types, types[column.type_code], result.fmod(i))
+                form: Form | None = orjson.loads
+                if i not in documents:
+                    of_type, typmod = types[column.type_code], result.fmod(i)
+                    form = source_form(kind, types, of_type, typmod, described=self._described)
                 canonical.append(_chained(form, canonicalizer(kind)))
             self._canonical = row_canonicalizer(canonical)
             oids = [description[i].type_code for i in self._key]
@@ -110,7 +116,7 @@ class SourceSnapshot:
             )
         return [names[oid] for oid in oids]
 
-    def _described(self) -> Any:
+    def _without_rows(self) -> Any:
         """The query without rows: a value that is none stands in the SQL itself."""
         try:
             with translated(self._doing):
@@ -233,45 +239,6 @@ class SourceSnapshot:
         row = self._canonical(values)
         digits = tuple([str(values[i]) for i in self._digits]) if self._digits else ()
         return Row(packed(tuple([row[i] for i in self._key])), row, digits)
-
-
-@contextmanager
-def source_at_new_lsn(
-    dsn: str,
-    view: View | SelectView,
-    publication: str,
-    timeout_s: float,
-    on_wait: Callable[[str], None],
-) -> Iterator[SourceSnapshot]:
-    """The source at an LSN of this moment; a transaction is open there until the block ends.
-
-    Needs a free replication slot, for as long as it takes to import the snapshot. Raises
-    ``SourceError`` when the slot cannot be created or the view's SQL fails.
-    """
-    name = f"headwater_verify_{secrets.token_hex(6)}"
-    with connect(dsn, application_name="headwater verify") as conn:
-        with (
-            create_slot(dsn, name, temporary=True, timeout_s=timeout_s, on_wait=on_wait) as slot,
-            translated("importing a snapshot"),
-        ):
-            conn.execute("begin isolation level repeatable read read only")
-            conn.execute(f"set transaction snapshot {literal(slot.snapshot_name)}".encode())
-            if isinstance(view, SelectView):
-                conn.execute(SEARCH_PATH)
-        source = SourceSnapshot(conn, slot.consistent_point, view, publication)
-        _refuse_rewritten(conn, view)
-        yield source
-
-
-def _refuse_rewritten(conn: Connection, view: View | SelectView) -> None:
-    """To an older snapshot a table that was rewritten looks empty. From here on it is locked."""
-    for schema, table in tables_read(view):
-        oid, _ = table_of(conn, schema, table)
-        then, now = table_files(conn, oid)
-        if then != now:
-            raise RetryableError(
-                f"{schema}.{table} was rewritten while its snapshot was taken", "verify it again"
-            )
 
 
 def is_endless(kind: PgType) -> bool:

@@ -132,17 +132,14 @@ def _standing(
 ) -> Iterator[_Standing]:
     from jobs.state.generation_keys import generation_keys
     from jobs.state.key_watch import key_watch
-    from jobs.state.parked_keys import parked_keys
-    from verification.change_window import WatchWindow, packed_keys
+    from verification.change_window import WatchWindow
+    from verification.parked import parked_in_state
     from verification.repair_from_state import RepairFromState
-
-    def parked(source: SourceSnapshot) -> set[bytes]:
-        return packed_keys(source, [one.key for one in parked_keys(conn, record.id)]) or set()
 
     keys = generation_keys(conn, record)
     repair = RepairFromState(conn, keys, asked.timeout_s, on_step) if asked.repair else None
     with key_watch(conn, keys) as watch:
-        yield _Standing(WatchWindow(watch, ends), parked, repair)
+        yield _Standing(WatchWindow(watch, ends), parked_in_state(conn, record.id), repair)
 
 
 @contextmanager

@@ -38,7 +38,7 @@ def found(state: Connection) -> tuple[ViewRecord, KeptView]:
     state.execute("set search_path = public")
     state.execute(ROWS)
     sql = "select id, kind, id * 2 as double from item"
-    item = table("item", ["id"], id="integer", kind="text")
+    item = table("item", ["id"], ["kind"], id="integer", kind="text")
     made = kept_view(state, "v", sql, ["id", "kind"], [item])
     state.execute(f"{HELD} (6, 'n6', md5('given')::uuid)")
     return made

@@ -12,8 +12,8 @@ from cdc.events.parked import Letter, Letters, row_letter
 from cdc.lsn import Position
 from tests.mirrored import CUSTOMERS, ORDERS
 from verification.canonical import unpacked
+from verification.exact_snapshot import source_at_new_lsn
 from verification.parked import parked_rows
-from verification.source import source_at_new_lsn
 from views.definition import parse_view
 from views.maintained import resolve_maintained
 

@@ -1,0 +1,55 @@
+"""A snapshot of the source at an exact LSN: that of a temporary replication slot."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from cdc.errors import RetryableError
+from cdc.source.catalog import table_files
+from cdc.source.postgres import Connection, connect, literal, translated
+from cdc.source.slot import create_slot
+from verification.scope import table_of, tables_read
+from verification.select_view import SEARCH_PATH, SelectView
+from verification.source import SourceSnapshot
+from views.maintained import View
+
+
+@contextmanager
+def source_at_new_lsn(
+    dsn: str,
+    view: View | SelectView,
+    publication: str,
+    timeout_s: float,
+    on_wait: Callable[[str], None],
+) -> Iterator[SourceSnapshot]:
+    """The source at an LSN of this moment; a transaction is open there until the block ends.
+
+    Needs a free replication slot, for as long as it takes to import the snapshot. Raises
+    ``SourceError`` when the slot cannot be created or the view's SQL fails.
+    """
+    name = f"headwater_verify_{secrets.token_hex(6)}"
+    with connect(dsn, application_name="headwater verify") as conn:
+        with (
+            create_slot(dsn, name, temporary=True, timeout_s=timeout_s, on_wait=on_wait) as slot,
+            translated("importing a snapshot"),
+        ):
+            conn.execute("begin isolation level repeatable read read only")
+            conn.execute(f"set transaction snapshot {literal(slot.snapshot_name)}".encode())
+            if isinstance(view, SelectView):
+                conn.execute(SEARCH_PATH)
+        source = SourceSnapshot(conn, slot.consistent_point, view, publication)
+        _refuse_rewritten(conn, view)
+        yield source
+
+
+def _refuse_rewritten(conn: Connection, view: View | SelectView) -> None:
+    """To an older snapshot a table that was rewritten looks empty. From here on it is locked."""
+    for schema, table in tables_read(view):
+        oid, _ = table_of(conn, schema, table)
+        then, now = table_files(conn, oid)
+        if then != now:
+            raise RetryableError(
+                f"{schema}.{table} was rewritten while its snapshot was taken", "verify it again"
+            )
