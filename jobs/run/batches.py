@@ -22,6 +22,7 @@ from jobs.state.kept_view import KeptView
 from jobs.state.key_marker import KeyMarker
 from jobs.state.mirror_batch import Images, images, prepare_images, write
 from jobs.state.mirror_table import image_tables
+from jobs.state.mirror_versions import seen_versions, unread
 from jobs.state.progress import Progress, advance, begin_batch, end_batch
 from jobs.state.staging import DELETE, Fault, Mirror, Record, Staged, stage
 
@@ -83,6 +84,12 @@ class Batches:
         except BaseException:
             self._faulty = None  # what it knows may have been rolled back
             raise
+
+    def unread(self, records: pa.Table) -> dict[str, set[str]]:
+        """The versions that a batch's events are of, by ``schema.table``, if mirrors have to follow
+        some of them first; else nothing."""
+        seen = seen_versions(records, self._topics, self._mirrors)
+        return seen if unread(self._mirrors, seen) else {}
 
     def close(self) -> None:
         if self._conn is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Final, Protocol
 
@@ -32,6 +32,7 @@ from jobs.state.connection import Connection, translated
 from jobs.state.faulty_records import FaultyRecord
 from jobs.state.missed_changes import leave_all_but
 from jobs.state.progress import forget_batches, offsets_of, read_progress, stream_offsets
+from jobs.state.table_changes import Refill
 
 _POLL_S: Final = 0.05
 _ORDERS_S: Final = 0.2
@@ -105,6 +106,8 @@ class Engine:
         """Apply a batch of the stream; on its thread."""
         self._parts.server.hold()
         with self._lock:
+            if seen := self._batches.unread(batch.rows):
+                self._follow(seen)
             applied = self._batches.apply(batch.begin, batch.end, batch.rows)
             if applied is None:
                 return
@@ -143,6 +146,17 @@ class Engine:
             if self._streams:
                 leave_all_but(conn, [one.id for one in kept])
             self._batches.know(mirrors, topics, kept)
+
+    def _follow(self, seen: Mapping[str, set[str]]) -> None:
+        """Mirrors follow what DDL made of their tables; the views of those are opened again."""
+        with self.changing() as conn:
+            found = self._tables.follow(conn, seen)
+            for label, one in found.items():
+                stale = {"stale": one.reason} if isinstance(one, Refill) else {}
+                log.warning("table_altered", table=label, **stale)
+            if found:
+                self._generations.pass_over(found)
+                self._due["views"] = 0.0
 
     def _conduct(self) -> None:
         """What is to be done from time to time, each as often as it needs."""

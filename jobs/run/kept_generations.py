@@ -7,7 +7,7 @@ was collected; a generation that they have passed over is made up for before it 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, suppress
 
 import structlog
@@ -131,6 +131,20 @@ class KeptGenerations:
         self._turns.forget(generation.record.id)
         with self.changing():
             pass
+
+    def pass_over(self, labels: Collection[str]) -> None:
+        """Batches know the views of these tables no more, which are not what they were planned
+        over: who keeps them opens them again, and makes up for what was missed. Within
+        ``changing``."""
+        with self._lock:
+            for id_, one in list(self._generations.items()):
+                if not one.kept.plan.reads.keys().isdisjoint(labels):
+                    del self._generations[id_]
+
+    def knows(self, generation: Generation) -> bool:
+        """Whether batches collect its dirty keys."""
+        with self._lock:
+            return self._generations.get(generation.record.id) is generation
 
     def abandon(self, generation: Generation) -> None:
         """It is not built after all: forget it."""

@@ -22,7 +22,7 @@ from jobs.run.view_build import ViewBuild
 from jobs.run.view_entry import ViewEntry
 from jobs.state.connection import Connection
 from jobs.state.missed_changes import make_up_for
-from jobs.state.view_record import LEFT, ViewRecord, note_error, view_records
+from jobs.state.view_record import LEFT, ViewRecord, note_error, note_unbuilt, view_records
 from jobs.turn import turn
 
 log = structlog.get_logger("apply")
@@ -51,7 +51,7 @@ class KeptViews:
             return
         for one in [one for name, one in self._views.items() if name not in wanted]:
             if not one.ordered:
-                self._let_go(one)
+                self._let_go(conn, one)
         for name, view in wanted.items():
             one = self._views.setdefault(name, ViewEntry(name, view))
             if not one.ordered:
@@ -164,6 +164,9 @@ class KeptViews:
             self._built(one, one.build)
         if view != one.declared:
             self._declared(one, view)
+        if one.live is not None and one.kept and not self.generations.knows(one.live):
+            self.generations.leave(one.live)
+            one.live, one.kept, one.due = None, False, 0.0
         if one.kept or one.build is not None or one.waits or self._clock() < one.due:
             return
         try:
@@ -243,7 +246,7 @@ class KeptViews:
     def _failed(self, one: ViewEntry, error: Exception) -> None:
         one.failed(error, self._clock())
 
-    def _let_go(self, one: ViewEntry) -> None:
+    def _let_go(self, conn: Connection, one: ViewEntry) -> None:
         if one.build is not None:
             one.build.stop()
             if not one.build.done:
@@ -252,6 +255,8 @@ class KeptViews:
         if one.live is not None:
             self.generations.leave(one.live)
         one.held.close()
+        if one.told and one.live is None:
+            note_unbuilt(conn, one.name, "")
         log.info("view_let_go", view=one.name)
 
     def _hold(self, one: ViewEntry) -> None:
@@ -262,11 +267,14 @@ class KeptViews:
             one.is_held = True
 
     def _note_errors(self, conn: Connection) -> None:
-        """Write why live views cannot be kept, for those who look from outside."""
+        """Write why views cannot be kept, for those who look from outside."""
         errors: Mapping[str, HeadwaterError] = self.errors()
         for name, one in self._views.items():
             found = errors.get(name)
             told = "" if found is None or isinstance(found, RetryableError) else str(found)
-            if one.live is not None and told != one.told:
+            if told == one.told:
+                continue
+            one.told = told
+            if one.live is not None:
                 note_error(conn, one.live.record.id, told)
-                one.told = told
+            note_unbuilt(conn, name, told if one.live is None else "")

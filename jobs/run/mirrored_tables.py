@@ -9,23 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from cdc.config import Config
 from cdc.errors import ViewError
-from cdc.kafka.broker import Broker, Offsets
+from cdc.kafka.broker import Broker
 from cdc.source import postgres as source_postgres
 from cdc.source.catalog import captured_tables
 from cdc.topics import table_topic
-from jobs.state import mirror_table
+from jobs.state import mirror_table as state_tables
 from jobs.state.connection import Connection
 from jobs.state.fill import Filled, fill
 from jobs.state.mirror_catalog import MirrorCatalog
 from jobs.state.mirror_types import MirrorTypes
+from jobs.state.mirror_versions import batch_mirror, follow_versions, read_table_versions
 from jobs.state.mirrors import MirrorRecord, read_mirrors
-from jobs.state.progress import add_partitions, advance
+from jobs.state.progress import add_partitions, advance, remove_topics
 from jobs.state.staging import Mirror
-from jobs.versions import Versions, read_versions
+from jobs.state.table_changes import Refill
 from views.maintain.mirror import MirrorColumn, MirrorTable
 
 _APPLICATION: Final = "headwater apply"
@@ -53,12 +55,21 @@ class MirroredTables:
 
         Raises ``LogError`` for a record of ``__schemas`` that is none.
         """
-        found = {}
-        for label, one in self.filled(conn).items():
-            table = one.table
-            versions = read_versions(self.broker, self.config.source.name, table.schema, table.name)
-            shapes = shapes_of(table, versions)
-            found[label] = Mirror(one.id, table, one.fill_lsn, one.truncated, shapes)
+        versions = read_table_versions(self.broker, self.config.source.name)
+        return {label: batch_mirror(one, versions) for label, one in self.filled(conn).items()}
+
+    def follow(
+        self, conn: Connection, seen: Mapping[str, set[str]]
+    ) -> dict[str, state_tables.MirrorTable | Refill]:
+        """Give mirrors the columns of newer versions that a batch has; what became of those that
+        were behind. One that cannot follow is stale, and the stream goes on without its topic."""
+        source = partial(
+            source_postgres.connect, self.config.source.dsn, application_name=_APPLICATION
+        )
+        versions = read_table_versions(self.broker, self.config.source.name)
+        found = follow_versions(conn, source, self.filled(conn), versions, seen)
+        if stale := [self.topic(label) for label, one in found.items() if isinstance(one, Refill)]:
+            remove_topics(conn, stale)
         return found
 
     def described(self, conn: Connection, labels: Iterable[str]) -> dict[str, MirrorTable]:
@@ -116,39 +127,9 @@ class MirroredTables:
         return {label: tables[label] for label in labels & tables.keys()}
 
 
-def planned(table: mirror_table.MirrorTable) -> MirrorTable:
+def planned(table: state_tables.MirrorTable) -> MirrorTable:
     """A mirror as the planner of views knows it."""
     columns = tuple(
         MirrorColumn(one.name, one.sql, one.nullable, one.one_text) for one in table.columns
     )
     return MirrorTable(table.schema, table.name, columns, table.key)
-
-
-def shapes_of(
-    table: mirror_table.MirrorTable, versions: Versions
-) -> Mapping[str, tuple[str | None, ...]]:
-    """What events of each version call the columns of a mirror; None for one that they lack. A
-    column is its ``attnum``, where that is known, else its name."""
-    return {
-        id_: tuple(
-            next(
-                (
-                    sent.name
-                    for sent in version.columns
-                    if (
-                        sent.attnum == one.attnum
-                        if sent.attnum is not None and one.attnum is not None
-                        else sent.name == one.name
-                    )
-                ),
-                None,
-            )
-            for one in table.stored
-        )
-        for id_, version in versions.items()
-    }
-
-
-def topics_of(offsets: Offsets) -> tuple[str, ...]:
-    """The topics of a stream."""
-    return tuple(sorted(offsets))

@@ -202,6 +202,10 @@ class ViewBuild:
         target = read_progress(conn).batch
         self.host.lanes.add(generation, self.view)
         while self.host.reached(generation) < target:
+            if not self.host.knows(generation):
+                raise RetryableError(
+                    f"view {self.name}: a table that it reads was altered", "it is built again"
+                )
             if self._stopping.wait(_POLL_S):
                 raise stopped(self.name)
 

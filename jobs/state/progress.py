@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from psycopg.types.json import Jsonb
 
-from cdc.errors import ViewError
+from cdc.errors import RetryableError
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
 from jobs.state.connection import Connection
@@ -56,7 +56,7 @@ def stream_offsets(conn: Connection) -> Offsets:
 def begin_batch(conn: Connection, begin: Offsets, end: Offsets) -> Progress | None:
     """Lock the progress for a batch, in the caller's transaction; None if it was applied before.
 
-    Raises ``ViewError`` for one that does not begin where the last one ended.
+    Raises ``RetryableError`` for one that does not begin where the last one ended.
     """
     query = b"select batch, lsn, total, committed_at from headwater.progress for update"
     row = conn.execute(query, prepare=True).fetchone()
@@ -67,10 +67,10 @@ def begin_batch(conn: Connection, begin: Offsets, end: Offsets) -> Progress | No
     for topic, of_topic in begin.items():
         for partition, at in of_topic.items():
             if (there := held.get(topic, {}).get(partition)) is not None and there != at:
-                raise ViewError(
+                raise RetryableError(
                     f"a batch begins at {topic}-{partition}-{at}, and the state database has "
                     f"applied what is below offset {there}",
-                    "start `headwater apply` again: it goes on from the state database",
+                    "the stream is started again from there",
                 )
     return Progress(*row)
 
