@@ -27,6 +27,8 @@ def _of_redis(store: Any, view: str) -> Any:
         kind, name = client.type(key), key.removeprefix(view)
         if kind == "hash":
             row = client.hgetall(key)
+            if "__index" in row:
+                row["__index"] = row["__index"].replace(view, "")
             found[name] = {**row, "doc": orjson.loads(row["doc"])} if row.get("doc") else row
         elif kind == "string":
             found[name] = orjson.loads(client.get(key))
