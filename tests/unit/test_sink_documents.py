@@ -65,10 +65,18 @@ def test_fields_a_document_lacks_are_null_and_others_are_left_out() -> None:
     assert row.values == {"id": 1, "added": None}
 
 
-@given(st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1))
-def test_positions_survive_their_text(lsn: int, ordinal: int) -> None:
-    position = Position(lsn, ordinal)
+ORDINALS = st.integers(0, 2**32 - 1) | st.integers(0, 2**53 - 1) | st.just(2**32)
+POSITIONS = st.builds(Position, st.integers(0, 2**64 - 1) | st.integers(0, 3), ORDINALS)
+
+
+@given(POSITIONS)
+def test_positions_survive_their_text(position: Position) -> None:
     assert parse_position(position.hex()) == position
+
+
+@given(POSITIONS, POSITIONS)
+def test_texts_of_positions_are_in_their_order(one: Position, other: Position) -> None:
+    assert (one.hex() < other.hex()) == (one < other)
 
 
 def _document(lsn: int, body: str = '{"id":1,"big":null,"n":2}') -> Document:
