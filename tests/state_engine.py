@@ -25,6 +25,7 @@ from jobs.state.connection import connect
 from jobs.state.document_sql import DocumentSql
 from jobs.state.key_marker import KeyMarker
 from jobs.state.key_watch import key_watch
+from jobs.state.known_columns import known_columns
 from jobs.state.progress import begin_batch, end_batch
 from jobs.state.rows_query import KEY
 from jobs.state.store_rows import form_of_store
@@ -95,7 +96,9 @@ class StateEngine:
                 )
             self.images[table.table] = names
         self.marker = KeyMarker([self.kept], self.images)
-        columns = described(self.state, self.kept.plan.whole(self.kept.relation), self._types())
+        plan, relation, types = self.kept.plan, self.kept.relation, load_types(self.state)
+        known = known_columns(self.state, self.sql, self.key, plan.reads, relation, types)
+        columns = described(self.state, plan.whole(relation), types, known)
         form = form_of_store(self.store, columns, tuple(self.key), None)
         sink = open_sink(self.store, self.view, None, 5.0, 1)
         assert isinstance(sink, RowSink)
@@ -112,9 +115,6 @@ class StateEngine:
         self.sink.close()
         self.source.close()
         self.state.close()
-
-    def _types(self) -> Any:
-        return load_types(self.state)
 
     def change(self, statement: str) -> None:
         """An INSERT, UPDATE or DELETE of the source, captured at once."""

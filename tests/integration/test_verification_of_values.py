@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from cdc.config import OpenSearch, Postgres, Redis, Store
+from tests.integration.test_state_rows_nested import TABLES, VIEWS
 from tests.kept_views import table
 from tests.state_engine import StateEngine
 
@@ -66,6 +67,24 @@ select t.*, s.number,
 from things t left join seen s using (id)
 where t.name is distinct from 'nobody'
 """
+INSERTS = [part.strip() for part in TABLES.split(";") if "insert into" in part]
+SHOP = [
+    table(
+        "customers", ["id"], ["name"],
+        id="int", name="text", city="text", referred_by="int",
+    ),
+    table("products", ["sku"], ["name", "price"], sku="text", name="text", price="numeric(8,2)"),
+    table(
+        "orders", ["id"], ["customer_id", "total", "placed", "shipped"],
+        id="int", customer_id="int", total="numeric(10,2)", placed="timestamptz", shipped="boolean",
+        note="text", tags="text[]", extra="jsonb", weight="double precision", made="date",
+        took="interval", rate="real", exact="numeric", raw="bytea", at="timestamp",
+    ),
+    table(
+        "lines", ["order_id", "no"], ["sku", "quantity"],
+        order_id="int", no="int", sku="text", quantity="int",
+    ),
+]  # fmt: skip
 
 
 @pytest.fixture(params=["redis", "opensearch", "postgres"])
@@ -105,3 +124,23 @@ def test_a_row_that_no_store_can_hold_is_told_as_parked(things: StateEngine) -> 
     report = things.verify()
     assert [(item.kind, item.key) for item in report.differences] == [("parked", {"id": 5})]
     assert (report.wrong, report.parked, report.equal) == (0, 1, False)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_objects_that_a_view_nests_are_equal(
+    database: str, store_database: str, redis_server: str, source_name: str, name: str
+) -> None:
+    """Of views whose objects are known, and so are the limits of their numerics."""
+    key, sql = VIEWS[name]
+    sql = sql.replace("group by o.id, c.id", "group by o.id, o.placed, c.id, c.name")
+    sql = sql.replace("group by c.id", "group by c.id, c.name")
+    store = Redis(kind="redis", url=redis_server)
+    engine = StateEngine(database, store_database, store, source_name, sql, key, SHOP)
+    for statement in INSERTS:
+        engine.change(statement)
+    engine.apply()
+    report = engine.verify()
+    assert report.differences == []
+    assert report.equal
+    assert report.source_rows > 1
+    engine.close()

@@ -141,3 +141,17 @@ def test_only_what_is_published_is_compared(
         return
     report = run(shop, settings)
     assert (report.different, report.missing, report.extra) == (5, 0, 0)
+
+
+def test_a_table_s_key_settles_its_columns_unless_it_is_published_in_part(
+    shop: StateEngine, tmp_path: Path
+) -> None:
+    """A SELECT in its place has no key, so that GROUP BY has to name the columns itself."""
+    sql = "select id as kind, name, count(*) as items from item group by id"
+    settings = config(shop, tmp_path, "", settled=sql)
+    view, _ = described(settings, "settled", None)
+    assert [column.name for column in view.columns] == ["kind", "name", "items"]
+    shop.source.execute("create publication p for table item where (id <= 20)")
+    source = settings.source.model_copy(update={"publication": "p"})
+    with pytest.raises(SourceError, match=r'"item.name" must appear in the GROUP BY clause'):
+        described(settings.model_copy(update={"source": source}), "settled", None)
