@@ -66,7 +66,8 @@ def fill(
     on_rows: Callable[[str, int], None] = lambda _label, _rows: None,
     filled: Callable[[Connection, Filled], None] = lambda _state, _filled: None,
 ) -> list[Filled]:
-    """Fill the mirrors of these tables of the source, or fill them anew, all as of one LSN.
+    """Fill the mirrors of these tables of the source, or fill them anew, all as of one LSN; a table
+    that DDL changes meanwhile as of a later one.
 
     ``state`` is in autocommit mode; each mirror is a transaction of its own, in which ``filled`` is
     called before it ends. All of a table that is published is mirrored: columns, and rows by the
@@ -89,7 +90,7 @@ def fill(
                         continue
             if not pending:
                 return done
-            types.refresh()
+            catalog.refresh()
     raise RetryableError(
         f"the mirrors of {len(pending)} tables were not filled: DDL came in each of {ATTEMPTS}"
         " snapshots",

@@ -71,6 +71,12 @@ class MirrorCatalog:
     ) -> None:
         self._types, self._state = types, state
         self._publication, self._keys = publication, keys
+        self._infos_known: dict[int, TypeInfo] = {}
+
+    def refresh(self) -> None:
+        """Types of the source may be others since."""
+        self._types.refresh()
+        self._infos_known = {}
 
     def shape(self, source: Connection, oid: int) -> Relation:
         """The table as its events have it, in the source's session. Raises ``SourceError``."""
@@ -115,7 +121,9 @@ class MirrorCatalog:
         return self._computable(table)
 
     def _infos(self, source: Connection) -> dict[int, TypeInfo]:
-        return load_types(source)
+        if not self._infos_known:
+            self._infos_known = load_types(source)
+        return self._infos_known
 
     def _computable(self, table: MirrorTable) -> MirrorTable:
         """Without generated columns that the state database cannot compute: their expressions call
