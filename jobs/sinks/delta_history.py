@@ -102,6 +102,9 @@ class DeltaHistory:
         self.write_changes(pa.table(control), batch)
 
     def scan(self) -> Iterator[ViewRow]:
+        if (here := self._here.current()) is not None:
+            yield from self._of.rows_of(here)
+            return
         table = self._of.run(lambda: self._of.table(self._of.spark).toDF())
         if not self._is_log:
             yield from self._of.scanned(table.where(CURRENT))

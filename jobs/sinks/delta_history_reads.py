@@ -47,12 +47,13 @@ class Question:
         return pa.schema([*wanted, *beside])
 
     def where(self, *terms: str) -> str:
-        """A condition that rows of the batch's keys meet, and few others."""
-        every = list(terms)
+        """A condition that rows of the batch's keys meet, and few others; none that somebody else
+        wrote, which has no position."""
+        every = [f"{_quoted(COMMIT_LSN)} is not null", *terms]
         if self.keys is not None:
             for name in self.key:
                 every += among(name, python_values(self.keys.column(name)))
-        return " and ".join(every) or "true"
+        return " and ".join(every)
 
     def rows(self, held: pa.Table, **columns: Any) -> pa.Table:
         """Rows of the table as ``in_order`` takes them, nothing in the columns not read."""
@@ -66,14 +67,24 @@ def logged(table: DeltaTable, asked: Question) -> pa.Table:
     schema = asked.schema(*position, pa.field(OP, pa.string()))
     since = f'"{COMMIT_LSN}" >= {asked.since}'
     if asked.before:
-        keys = ", ".join(f'"{name}"' for name in asked.key)
-        order = f'order by "{COMMIT_LSN}" desc, "{ORDINAL}" desc'
-        newest = f"row_number() over (partition by {keys}, {since} {order}) = 1"
-        held = read(table, schema, f"{asked.where()} qualify {since} or {newest}")
+        last = _last([*map(_quoted, asked.key), since])
+        held = read(table, schema, f"{asked.where()} qualify {since} or {last}")
     else:
         held = read(table, schema, asked.where(since))
     gone = pc.is_in(held.column(OP), pa.array([DELETE, TRUNCATE]))
     return asked.rows(held, **{LIVE: pc.invert(gone)})
+
+
+def newest(key: Iterable[str]) -> str:
+    """The rows of a log that are there now, as ``delta_rs.stream`` asks for them."""
+    there = f"{_quoted(OP)} not in ('{DELETE}', '{TRUNCATE}')"
+    return f"true qualify {_last(map(_quoted, key))} and {there}"
+
+
+def _last(of: Iterable[str]) -> str:
+    """The newest change of each that has the same of these."""
+    order = f"{_quoted(COMMIT_LSN)} desc, {_quoted(ORDINAL)} desc"
+    return f"row_number() over (partition by {', '.join(of)} order by {order}) = 1"
 
 
 def versions(table: DeltaTable, asked: Question) -> tuple[pa.Table, pa.Table]:
@@ -112,9 +123,13 @@ def among(name: str, values: Iterable[Any]) -> list[str]:
     texts = [_literal(value) for value in found]
     if not found or None in texts:
         return []
-    quoted = f'"{name}"'
+    quoted = _quoted(name)
     among_them = ", ".join(text for text in texts if text is not None)
     return [f"{quoted} >= {texts[0]}", f"{quoted} <= {texts[-1]}", f"{quoted} in ({among_them})"]
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
 
 
 def _literal(value: Any) -> str | None:

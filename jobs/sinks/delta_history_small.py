@@ -33,8 +33,8 @@ from jobs.sinks.delta_history_order import (
     news_of_log,
     op_in_log,
 )
-from jobs.sinks.delta_history_reads import logged, versions
-from jobs.sinks.delta_rs import bytes_of, first_line, writable
+from jobs.sinks.delta_history_reads import logged, newest, versions
+from jobs.sinks.delta_rs import bytes_of, first_line, stream, writable
 from jobs.sinks.delta_small import LARGEST_TABLE
 from jobs.sinks.delta_table import DeltaView
 from jobs.sinks.lake import full
@@ -82,6 +82,20 @@ class SmallHistory:
                 return False
             add = self._add_changes if self._is_log else self._add_versions
             return add(table, schema, batch, transaction)
+
+    def current(self) -> Iterator[dict[str, list[Any]]] | None:
+        """The rows that are there now, as ``DeltaView.rows_of`` takes them; None if Spark is to
+        read them: it need not hold all of a log to find the newest changes."""
+        of = self._of
+        table = writable(of.path, of.columns, of.key)
+        if table is None or (self._is_log and not _is_small(table)):
+            return None
+        position = [field for field in CONTROL[of.history] if field.name in (COMMIT_LSN, ORDINAL)]
+        return stream(
+            table,
+            StructType([*of.columns, *position]),
+            newest(of.key) if self._is_log else f'"{CURRENT}"',
+        )
 
     def _schema(self, table: DeltaTable) -> pa.Schema:
         """The columns of the table; those of the view as it has them."""

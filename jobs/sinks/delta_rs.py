@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -71,10 +70,14 @@ def writable(path: str, columns: StructType, key: Iterable[str]) -> DeltaTable |
     return opened(path)
 
 
+def sizes_of(table: DeltaTable) -> list[int]:
+    """How many bytes each of its files has."""
+    return list(pa.table(table.get_add_actions()).column("size_bytes").to_pylist())
+
+
 def bytes_of(table: DeltaTable) -> int:
     """How large its files are together."""
-    sizes = pa.table(table.get_add_actions()).column("size_bytes")
-    return int(pc.sum(sizes).as_py() or 0)
+    return sum(sizes_of(table))
 
 
 def is_plain(columns: StructType) -> bool:

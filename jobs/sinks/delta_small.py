@@ -19,25 +19,13 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 from deltalake import Transaction as Numbered
 from deltalake.exceptions import CommitFailedError, DeltaError
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import StructType
 
 from cdc.errors import RetryableError, SinkError
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.arrow import python_values
-from jobs.sinks.delta_rs import first_line, is_plain, opened, read
+from jobs.sinks.delta_rs import bytes_of, first_line, read, writable
 from jobs.sinks.lake import full
 from jobs.sinks.refusing import TOLD
 from jobs.sinks.transactions import Transaction
@@ -47,11 +35,6 @@ LARGEST_TABLE: Final = 32 << 20
 """Bytes of files: writing all of them anew costs less than Spark's jobs."""
 LARGEST_FIRST: Final = 64 << 20
 """Bytes of rows that Spark holds: the first of a table, which come here as they are."""
-_KEYS: Final[tuple[type[DataType], ...]] = (
-    *(ShortType, IntegerType, LongType, DecimalType, BooleanType, StringType),
-    *(DateType, TimestampType, TimestampNTZType),
-)
-"""Equal to both alike; of NaN they think differently."""
 _CONTROL: Final = (DELETED, UNCHANGED, COMMITTED_AT)
 
 
@@ -60,17 +43,12 @@ def small_table(
 ) -> DeltaTable | None:
     """The table, None if a batch of up to so many rows is not to be written here; ``size`` tells
     what they take, in bytes."""
-    if not is_plain(columns):
-        return None
-    if not all(isinstance(columns[name].dataType, _KEYS) for name in key):
-        return None
-    table = opened(path)
+    table = writable(path, columns, key)
     if table is None:
         return None
-    sizes = pa.table(table.get_add_actions()).column("size_bytes")
     if rows > DRIVER_ROWS:
-        return table if not len(sizes) and size() <= LARGEST_FIRST else None
-    return table if (pc.sum(sizes).as_py() or 0) <= LARGEST_TABLE else None
+        return table if not table.file_uris() and size() <= LARGEST_FIRST else None
+    return table if bytes_of(table) <= LARGEST_TABLE else None
 
 
 def null_keys(rows: pa.Table, key: Iterable[str]) -> list[Position]:
