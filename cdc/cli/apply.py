@@ -49,6 +49,7 @@ def apply(
     from cdc.logs import configure
     from cdc.stopping import told_to_stop
     from jobs.apply import apply_views, chosen
+    from jobs.run.jvm import light
     from jobs.session import spark_session
     from jobs.stopped import forget
     from jobs.view_state import view_directory
@@ -58,7 +59,7 @@ def apply(
     json_lines = json_logs or not sys.stderr.isatty()
     configure(json_lines)
     forget(view_directory(config.apply.state, config.source.name, name) for name in names)
-    with spark_session(config) as spark:
+    with spark_session(light(config)) as spark:
         stopping = told_to_stop()  # after Spark, which takes SIGINT for itself
         if config.apply.engine == "database":
             from jobs.run.process import keep_views

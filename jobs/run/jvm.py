@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from cdc.config import Config
 from jobs import class_archive
 from jobs.session import LOGGING
 
-HEAP_BYTES: Final = 512 << 20
-"""Spark starts with no less than 450 MB."""
+HEAP_BYTES: Final = 640 << 20
+"""Spark starts with no less than 450 MB; the rest is for a MERGE into a large Delta table."""
 _OPTIONS: Final = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
@@ -41,3 +42,13 @@ def light_settings(heap_bytes: int = HEAP_BYTES) -> dict[str, str]:
         "spark.driver.defaultJavaOptions": options,
         **_KEPT,
     }
+
+
+def light(config: Config) -> Config:
+    """The same with a JVM of such settings where views are kept over the state database, by this
+    machine alone; what ``apply.spark`` says wins."""
+    apply = config.apply
+    if apply.engine != "database" or not apply.master.startswith("local"):
+        return config
+    spark = {**light_settings(), **apply.spark}
+    return config.model_copy(update={"apply": apply.model_copy(update={"spark": spark})})

@@ -13,9 +13,10 @@ from pyspark.sql import SparkSession
 
 from cdc.config import Config
 from cdc.errors import HeadwaterError, UsageError
-from cdc.kafka.broker import Broker
+from cdc.kafka.broker import Broker, Offsets
 from cdc.source import postgres as source_postgres
 from cdc.source.slot import identify
+from cdc.topics import table_topic, view_group
 from jobs.run.command_client import Teller, awaited
 from jobs.run.direct_views import DirectViews, is_direct
 from jobs.run.engine import Engine
@@ -23,8 +24,10 @@ from jobs.run.orders import ENDED
 from jobs.run.parts import Parts
 from jobs.run.stream import Stream
 from jobs.state.commands import Answer, Command, ask, end_all
-from jobs.state.identity import Identity
-from jobs.state.server import state_server
+from jobs.state.identity import Identity, is_lost, refuse_older_copy
+from jobs.state.progress import stream_offsets
+from jobs.state.server import StateServer, state_server
+from views.table_references import tables_read
 
 log = structlog.get_logger("apply")
 
@@ -105,7 +108,35 @@ def _parts(spark: SparkSession, config: Config, reload: Callable[[], Config]) ->
         state_server(config, source_identity(config), _waits) as server,
         Broker(config.kafka.bootstrap_servers, config.kafka) as broker,
     ):
+        refuse_other_state(config, server, broker)
         yield Parts(config, (), reload, server, broker, spark)
+
+
+def refuse_other_state(config: Config, server: StateServer, broker: Broker) -> None:
+    """Raise ``StateError`` for a state database that was restored from a copy, or that Kafka has
+    not kept the next records of. Tells of one that is new where views were kept before."""
+    with closing(server.connect(autocommit=True)) as conn:
+        state = stream_offsets(conn)
+    committed: Offsets = {}
+    for name in config.views:
+        if not is_direct(config, name):
+            for topic, of_topic in _committed(config, broker, name).items():
+                if state and topic not in state:
+                    continue  # its mirror is filled anew
+                known = committed.setdefault(topic, {})
+                known |= {n: max(at, known.get(n, 0)) for n, at in of_topic.items()}
+    if is_lost(state, committed):
+        log.warning("state_database_lost", then="the mirrors are filled and the views built anew")
+        return
+    earliest = broker.beginning_offsets(sorted(state)) if state else {}
+    refuse_older_copy(state, committed, earliest)
+
+
+def _committed(config: Config, broker: Broker, name: str) -> Offsets:
+    """What the group of a view was told, of the topics that its SQL reads."""
+    tables = tables_read(name, config.views[name].sql)
+    topics = [table_topic(config.source.name, one.schema, one.table) for one in tables]
+    return broker.committed(view_group(name), topics)
 
 
 def source_identity(config: Config) -> Identity:
