@@ -33,6 +33,7 @@ VERBS: tuple[str, ...] = (
     "table",
     "apply",
     "view",
+    "state",
     "wait",
     "replay",
     "health",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdc.cli import dlq_state
 from cdc.cli.context import configured, declared
 from cdc.cli.output import err, out, print_json
+from cdc.cli.view_command import kept_by_state
 from cdc.errors import LogError, UsageError
 
 if TYPE_CHECKING:
@@ -49,14 +52,19 @@ def list_(
     from cdc.cli.dlq_display import described, of_events, of_keys
 
     config = configured(ctx)
-    found = {name: letters(config, name) for name in views or config.views}
+    names = list(views or config.views)
+    of_state = dlq_state.waiting(config, [one for one in names if kept_by_state(config, [one])])
+    found = {name: letters(config, name) for name in names if name not in of_state}
     if as_json:
-        print_json([described(name, of) for name, of in found.items()])
+        told = {name: described(name, of) for name, of in found.items()}
+        told |= {name: dlq_state.described(name, of) for name, of in of_state.items()}
+        print_json([told[name] for name in names])
         return
-    grid = of_events(found) if events else of_keys(found)
-    if grid.row_count:
-        out().print(grid)
-    else:
+    grids = [of_events(found) if events else of_keys(found), dlq_state.table(of_state, events)]
+    for grid in grids:
+        if grid.row_count:
+            out().print(grid)
+    if not any(grid.row_count for grid in grids):
         err().print("no dead letters: every event was applied")
 
 
@@ -79,6 +87,9 @@ def show(
     from cdc.cli.dlq_display import document, fields
     from cdc.cli.record_display import show as shown
 
+    if kept_by_state(configured(ctx), [view]):
+        dlq_state.show_one(configured(ctx), view, event, as_json)
+        return
     letter = _letter(configured(ctx), view, event)
     if as_json:
         sys.stdout.write(document(view, letter))
@@ -101,6 +112,9 @@ def retry(
     from jobs.session import spark_session
 
     config = configured(ctx)
+    if kept_by_state(config, [view]):
+        dlq_state.settle(partial(configured, ctx), "retry", view, key, as_json)
+        return
     wanted = _wanted(config, view, key)
     if wanted == []:
         _tell_nothing(view, as_json)
@@ -130,6 +144,9 @@ def discard(
     if bool(key) == everything:
         raise UsageError("discard takes --key KEY or --all", "`headwater dlq list` names the keys")
     config = configured(ctx)
+    if kept_by_state(config, [view]):
+        dlq_state.settle(partial(configured, ctx), "discard", view, key, as_json)
+        return
     wanted = _wanted(config, view, key)
     if wanted == []:
         _tell_nothing(view, as_json)

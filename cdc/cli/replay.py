@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cdc.cli.context import configured, declared
 from cdc.cli.output import err, out, print_json
+from cdc.cli.view_command import command, kept_by_state, result
 
 if TYPE_CHECKING:
     from jobs.replaying import Replayed
@@ -37,7 +39,8 @@ def replay(
     store has forgotten may be seen again.
 
     In a view with mirrors (of several tables, GROUP BY, nested objects) the rows that these changes
-    touch are made anew from them; `verify --repair` finds what no change reaches.
+    touch are made anew from them; `verify --repair` finds what no change reaches. Where the state
+    database keeps the mirrors all rows of the view are, and the command ends when they are written.
 
     A time is when a change was committed, in UTC unless it names its offset. An offset is one of
     every partition. Nothing before the snapshot that filled a view comes again.
@@ -56,6 +59,9 @@ def replay(
     place = parse_place(from_)
     config = configured(ctx)
     declared(config, view)
+    if kept_by_state(config, [view]):
+        _made_anew(ctx, view, as_json)
+        return
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         done = again(config, broker, view, from_, place)
     if as_json:
@@ -63,6 +69,16 @@ def replay(
         return
     out().print(said(view, done), soft_wrap=True, markup=False)
     err().print(f"`headwater wait {view}` returns when it is done", style="dim")
+
+
+def _made_anew(ctx: typer.Context, view: str, as_json: bool) -> None:
+    """Of a view that the state database keeps: all of its rows, from the mirrors as they are."""
+    done = result(partial(configured, ctx), command("anew", view))
+    if as_json:
+        print_json({"view": view, **done})
+        return
+    generation, rows = done["generation"], done["rows"]
+    out().print(f"{view}: generation {generation}: {rows:,} rows were made anew and written again")
 
 
 def said(view: str, done: Replayed) -> str:

@@ -34,7 +34,18 @@ def described(config: Config, name: str) -> dict[str, Any]:
         "switching": found.switching,
         "kept": [one.number for one in found.kept],
         "generations": [_generation(one, directory) for one in found.of.values()],
-    }
+    } | _of_state(config, name)
+
+
+def _of_state(config: Config, name: str) -> dict[str, Any]:
+    """What the state database says of a view that it keeps, as far as it runs."""
+    from cdc.cli.view_show_state import known_state, of_view
+    from verification.view_facts import is_kept_by_state
+
+    if not is_kept_by_state(config, name):
+        return {}
+    with known_state(config) as conn:
+        return {} if conn is None else of_view(conn, config, name)
 
 
 def stopped_by(config: Config, name: str) -> dict[str, str] | None:
@@ -79,7 +90,8 @@ def overview(found: Sequence[dict[str, Any]]) -> Table:
     """One line a view."""
     from rich.table import Table
 
-    grid = Table("view", "store", "live", "building", "kept")
+    modes = any("mode" in one for one in found)
+    grid = Table("view", "store", "live", "building", "kept", *(["mode"] if modes else []))
     for one in found:
         phases = {item["generation"]: item["phase"] for item in one["generations"]}
         building = one["building"]
@@ -89,6 +101,7 @@ def overview(found: Sequence[dict[str, Any]]) -> Table:
             _live(one),
             f"{building}: {phases[building]}" if building else "-",
             ", ".join(map(str, one["kept"])) or "-",
+            *([one.get("mode") or "-"] if modes else []),
         )
     return grid
 
@@ -139,8 +152,9 @@ def utc(seconds: float) -> str:
 def _live(one: dict[str, Any]) -> str:
     """The live generation, and what it does not hold."""
     live = next((of for of in one["generations"] if of["generation"] == one["live"]), None)
-    stopped = ", stopped" if one["stopped"] else ""
-    return f"-{stopped}" if live is None else f"{one['live']}{stopped}{_parked(live)}"
+    stopped = ", stopped" if one["stopped"] or one.get("error") else ""
+    parked = _parked(one if "parked_keys" in one else live or {"parked_keys": 0})
+    return f"-{stopped}" if live is None else f"{one['live']}{stopped}{parked}"
 
 
 def _parked(generation: dict[str, Any]) -> str:

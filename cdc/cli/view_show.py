@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
+from cdc.cli import view_show_state
+from cdc.cli.lag import size
 from cdc.cli.view_display import described, generations
 from cdc.errors import HeadwaterError
 from cdc.lsn import format_lsn
@@ -24,8 +26,11 @@ Document = dict[str, Any]
 def gathered(config: Config, name: str) -> Document:
     """All that is known of a view, as JSON. ``problems`` say what is not known, and why."""
     from cdc.kafka.broker import Broker
+    from verification.view_facts import is_kept_by_state
     from verification.waiting import kept
 
+    if is_kept_by_state(config, name):
+        return view_show_state.gathered(config, name, described(config, name))
     found, declared = described(config, name), config.views[name]
     definition = kept(config, name)
     changed = _changed(config, name)
@@ -95,14 +100,20 @@ def _plan(config: Config, name: str, definition: ViewDefinition, broker: Broker)
 
 
 def _standing(config: Config, name: str, definition: ViewDefinition, broker: Broker) -> Document:
+    from cdc.topics import table_topic
+
+    source = config.source.name
+    named = (table_topic(source, one.schema, one.table) for one in definition.occurrences)
+    return standing(config, name, list(dict.fromkeys(named)), broker)
+
+
+def standing(config: Config, name: str, topics: list[str], broker: Broker) -> Document:
+    """How far a view is that reads these topics."""
     from cdc.lag import measure
     from cdc.source.postgres import connect
-    from cdc.topics import table_topic
     from verification.reach import applied_below
 
     source = config.source
-    named = (table_topic(source.name, one.schema, one.table) for one in definition.occurrences)
-    topics = list(dict.fromkeys(named))
     below = applied_below(broker, source.name, name, topics)
     with connect(source.dsn) as conn:
         lag = measure(conn, broker, source.name, source.slot_name, {name: topics}, time.time())
@@ -164,13 +175,16 @@ def shown(found: Document, console: Console, with_plan: bool) -> None:
 def _facts(found: Document) -> Iterator[tuple[str, str]]:
     if stopped := found["stopped"]:
         yield "stopped", f"at {stopped['at']}: {stopped['fault']}: {stopped['hint']}"
+    if error := found.get("error"):
+        yield "stopped", f"{error}; it is tried again by itself"
     if changed := found["declared_otherwise"]:
         yield "declared", f"{changed} changed since: headwater view rebuild {found['view']}"
     yield "key", ", ".join(found["key"])
     for number, table in enumerate(found["tables"]):
         columns = f": {', '.join(table['columns'])}" if "columns" in table else ""
         keyed = f" (key {', '.join(table['key'])})" if "key" in table else ""
-        yield "" if number else "tables", f"{table['table']}{keyed}{columns}"
+        mirror = _mirror(table.get("mirror"))
+        yield "" if number else "tables", f"{table['table']}{keyed}{columns}{mirror}"
     for table in found["tables"]:
         for column, name in table.get("called_now", {}).items():
             yield "renamed", f"{column} of {table['table']} is called {name} in the source now"
@@ -184,17 +198,26 @@ def _facts(found: Document) -> Iterator[tuple[str, str]]:
             yield "" if number else "a change", f"of {called}: {step['words']}"
         if plan["rows"]:
             yield "its rows", plan["rows"]
+    if reason := found.get("reason"):
+        yield "", reason
     if found["lag"]:
         yield "holds", _holds(found)
     if found["replay"]:
         replay = found["replay"]
         yield "replay", f"from {replay['from']}: {replay['left_records']:,} records left"
-    parked = sum(
-        one["parked_keys"] for one in found["generations"] if one["generation"] == found["live"]
-    )
+    of_live = (one for one in found["generations"] if one["generation"] == found["live"])
+    parked = found.get("parked_keys", sum(one["parked_keys"] for one in of_live))
     if parked:
         keys = f"{parked:,} key{'s' * (parked > 1)}"
         yield "parked", f"{keys}, and not in it: headwater dlq list {found['view']}"
+
+
+def _mirror(held: Document | None) -> str:
+    """The mirror of a table in the state database."""
+    if held is None:
+        return ""
+    stale = "" if held["reason"] is None else f", {held['state']}: {held['reason']}"
+    return f"; mirror: {held['rows']:,} rows, {size(held['bytes'])}{stale}"
 
 
 def _holds(found: Document) -> str:
@@ -211,6 +234,8 @@ def _print_queries(plan: Document, console: Console) -> None:
     if not plan["changes"]:
         return
     for step in plan["changes"]:
+        if not step["sql"]:
+            continue
         said = f"keys that a change of {step['table']} {step['alias']} touches"
         console.print(f"\n{said}", style="dim", markup=False)
         _print_sql(step["sql"], console)

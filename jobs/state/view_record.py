@@ -73,6 +73,23 @@ def note_error(conn: Connection, view_id: int, error: str) -> None:
     conn.execute(query, (error, view_id))
 
 
+def note_unbuilt(conn: Connection, name: str, error: str) -> None:
+    """Write why a view that readers see nothing of cannot be built; "" that it can, or is."""
+    if error:
+        conn.execute(
+            b"insert into headwater.unbuilt_views (name, error) values (%s, %s) "
+            b"on conflict (name) do update set error = excluded.error",
+            (name, error),
+        )
+    else:
+        conn.execute(b"delete from headwater.unbuilt_views where name = %s", (name,))
+
+
+def unbuilt_errors(conn: Connection) -> dict[str, str]:
+    """Why views cannot be built, by their names."""
+    return dict(conn.execute(b"select name, error from headwater.unbuilt_views").fetchall())
+
+
 def forget_view(conn: Connection, view_id: int) -> None:
     """Remove a generation's tables and its record."""
     with conn.transaction():
