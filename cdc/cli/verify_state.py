@@ -113,10 +113,13 @@ def described(config: Config, name: str, record: ViewRecord | None) -> tuple[Sel
 
 def _live(conn: Connection, config: Config, view: str) -> ViewRecord:
     from jobs.state.generation_keys import live_record
+    from jobs.state.view_record import unbuilt_errors
 
     if (record := live_record(conn, config, view)) is None:
+        error = unbuilt_errors(conn).get(view, "")
         raise ViewError(
-            f"view {view}: readers see no generation of it that the state database knows",
+            f"view {view}: readers see no generation of it that the state database knows"
+            + (f": {error}" if error else ""),
             "`headwater apply` builds it; `headwater view list` shows how far that is",
         )
     return record

@@ -13,7 +13,7 @@ from jobs.state.generation_keys import live_record
 from jobs.state.lock import database_holder
 from jobs.state.place import home_of
 from jobs.state.server import running_dsn
-from jobs.state.view_record import ViewRecord
+from jobs.state.view_record import ViewRecord, unbuilt_errors
 
 _PARKED: Final = "select count(*) from headwater.parked where view_id = %s"
 
@@ -26,11 +26,12 @@ class ViewStatus(NamedTuple):
     record: ViewRecord | None = None
     parked: int = 0
     applied: bool | None = None
+    unbuilt: str = ""
 
     @property
     def error(self) -> str:
-        """Why the view cannot be kept now, "" where it can."""
-        return self.record.error if self.record else ""
+        """Why the view cannot be kept or built now, "" where it can."""
+        return self.record.error if self.record else self.unbuilt
 
 
 def view_status(config: Config, name: str) -> ViewStatus:
@@ -39,13 +40,13 @@ def view_status(config: Config, name: str) -> ViewStatus:
         with state_session(config) as conn:
             if conn is None:
                 return ViewStatus(applied=False if _was_here(config) else None)
-            record = live_record(conn, config, name)
-            parked = 0
-            if record is not None:
-                with translated(f"counting parked keys of view {name}"):
-                    row = conn.execute(_PARKED, (record.id,)).fetchone()
-                parked = int(row[0]) if row else 0
-            return ViewStatus(record, parked, bool(database_holder(conn)))
+            record, applied = live_record(conn, config, name), bool(database_holder(conn))
+            with translated(f"looking for what view {name} lacks"):
+                if record is None:
+                    unbuilt = unbuilt_errors(conn).get(name, "")
+                    return ViewStatus(applied=applied, unbuilt=unbuilt)
+                row = conn.execute(_PARKED, (record.id,)).fetchone()
+            return ViewStatus(record, int(row[0]) if row else 0, applied)
     except RetryableError:
         return ViewStatus()
 

@@ -14,6 +14,8 @@ from cdc.config import Config, Redis, parse_config
 from cdc.errors import SourceError, StateError, ViewError
 from jobs.state.connection import connect
 from jobs.state.lock import hold_database
+from jobs.state.view_record import note_unbuilt
+from jobs.state.view_status import ViewStatus, view_status
 from tests.kept_views import table
 from tests.state_engine import NAME, StateEngine
 from verification.verify import Report
@@ -108,7 +110,9 @@ def test_it_is_the_sql_that_the_view_was_built_with(shop: StateEngine, tmp_path:
 
 def test_a_view_that_was_not_built_is_refused(shop: StateEngine, tmp_path: Path) -> None:
     settings = config(shop, tmp_path, shop.state_dsn, unbuilt=SQL)
-    with pytest.raises(ViewError, match="view unbuilt: readers see no generation"):
+    note_unbuilt(shop.state, "unbuilt", "no table t")
+    assert view_status(settings, "unbuilt") == ViewStatus(applied=False, unbuilt="no table t")
+    with pytest.raises(ViewError, match=r"view unbuilt: readers see no generation .*: no table t"):
         compared(settings, Asked("unbuilt", 10.0, 20, False), shop.log, lambda _: None)
     settings = config(shop, tmp_path, "", unbuilt=SQL)
     with pytest.raises(ViewError, match="view unbuilt: store store holds nothing of it"):

@@ -88,6 +88,12 @@ def test_a_view_that_cannot_be_kept_is_refused_with_the_reason(tmp_path: Path, e
     facts.refuse_stopped("v", {})
 
 
+def test_so_is_one_that_cannot_be_built(tmp_path: Path) -> None:
+    facts = FactsOfState(config(tmp_path), Asked(ViewStatus(unbuilt="no table t")))
+    with pytest.raises(StoppedError, match=r"^view v: no table t: mend that"):
+        facts.refuse_stopped("v", {})
+
+
 def test_a_view_is_kept_by_state_where_all_of_its_tables_are_mirrored(tmp_path: Path) -> None:
     assert is_kept_by_state(config(tmp_path), "v")
     assert not is_kept_by_state(config(tmp_path), "log")
