@@ -33,7 +33,7 @@ from jobs.sinks.merge import bounds, match, newer, of, updated
 from jobs.sinks.refusing import TOLD, unkeyed, unknown_values
 from jobs.sinks.rows import Rows, write
 from jobs.sinks.schema import quoted
-from jobs.sinks.transactions import confined, numbered
+from jobs.sinks.transactions import Transaction, confined, numbered
 from jobs.sinks.writing import held_bytes, kept
 
 _FLOATS = (FloatType, DoubleType)
@@ -52,26 +52,27 @@ class DeltaSink:
 
     def apply(self, rows: DataFrame, batch: Batch) -> None:
         if self._is_small(batch.keys, partial(held_bytes, rows)):
-            self._apply_here(pa.table(rows.toArrow()), batch)
+            self._apply_here(pa.table(rows.toArrow()), self._of.transaction(batch))
         else:
-            self._apply_there(rows, batch)
+            self._apply_there(rows, self._of.transaction(batch))
         self._of.after_batch()
 
-    def write_rows(self, rows: Rows, batch: Batch) -> None:
-        write(self._view, rows, lambda table: self._write_table(table, batch))
+    def write_rows(self, rows: Rows, batch: Batch) -> None:  # noqa: ARG002
+        # Without a number: rows of one batch come in as many parts as keys were dirty.
+        write(self._view, rows, self._write_table)
         self._of.after_batch()
 
-    def _write_table(self, rows: pa.Table, batch: Batch) -> None:
+    def _write_table(self, rows: pa.Table) -> None:
         if self._is_small(len(rows), lambda: rows.nbytes):
-            self._apply_here(rows, batch)
+            self._apply_here(rows, None)
         else:
-            self._apply_there(self._spark.createDataFrame(rows), batch)
+            self._apply_there(self._spark.createDataFrame(rows), None)
 
     def _is_small(self, rows: int, size: Callable[[], int]) -> bool:
         of = self._of
         return small_table(of.path, of.columns, of.key, rows, size) is not None
 
-    def _apply_here(self, whole: pa.Table, batch: Batch) -> None:
+    def _apply_here(self, whole: pa.Table, transaction: Transaction | None) -> None:
         """By this process."""
         of = self._of
         if not len(whole):
@@ -79,13 +80,12 @@ class DeltaSink:
         if lacking := null_keys(whole, of.key):
             raise unkeyed(self._view, lacking)
         if has_unchanged(whole) and of.run(lambda: lacks_rows(of.path, whole, of.key)):
-            self._apply_there(self._spark.createDataFrame(whole), batch)  # which names them
+            self._apply_there(self._spark.createDataFrame(whole), transaction)  # and names them
             return
-        transaction = of.transaction(batch)
         of.run(lambda: merge(self._view, of.path, whole, of.key, transaction))
         self._empty = False
 
-    def _apply_there(self, rows: DataFrame, batch: Batch) -> None:
+    def _apply_there(self, rows: DataFrame, transaction: Transaction | None) -> None:
         """By Spark."""
         with kept(self._each_once(rows)) as held:
             facts = self._facts(held)
@@ -96,9 +96,9 @@ class DeltaSink:
             if facts["partial"]:
                 self._of.run(lambda: self._check_unchanged(held))
             if self._is_empty():
-                self._of.run(lambda: self._append(held, batch))
+                self._of.run(lambda: self._append(held, transaction))
             else:
-                self._of.run(lambda: self._merge(held, facts, batch))
+                self._of.run(lambda: self._merge(held, facts, transaction))
         self._empty = False
 
     def _each_once(self, rows: DataFrame) -> DataFrame:
@@ -142,12 +142,12 @@ class DeltaSink:
         ).collect()[0]
         return facts
 
-    def _append(self, rows: DataFrame, batch: Batch) -> None:
+    def _append(self, rows: DataFrame, transaction: Transaction | None) -> None:
         """The first rows of an empty table: nothing to merge with."""
         names = (*self._of.columns.names, COMMIT_LSN, ORDINAL)
         live = rows.where(~F.col(DELETED)).select(*(F.col(quoted(name)) for name in names))
         writer = live.write.format("delta").mode("append")
-        numbered(writer, self._of.transaction(batch)).save(self._of.path)
+        numbered(writer, transaction).save(self._of.path)
 
     def _check_unchanged(self, rows: DataFrame) -> None:
         """Nothing of a batch is written when the table lacks rows to take values from."""
@@ -161,13 +161,13 @@ class DeltaSink:
             of = [(key, Position(lsn, ordinal)) for key, lsn, ordinal in found]
             raise unknown_values(self._view, of, count)
 
-    def _merge(self, rows: DataFrame, facts: Row, batch: Batch) -> None:
+    def _merge(self, rows: DataFrame, facts: Row, transaction: Transaction | None) -> None:
         session = rows.sparkSession
         held = (of("t", COMMIT_LSN), of("t", ORDINAL))
         later = newer(of("s", COMMIT_LSN), of("s", ORDINAL), held)
         deleted, partial = of("s", DELETED), bool(facts["partial"])
         names = (*self._of.columns.names, COMMIT_LSN, ORDINAL)
-        with confined(session, self._of.transaction(batch)):
+        with confined(session, transaction):
             (
                 self._of.table(session)
                 .alias("t")

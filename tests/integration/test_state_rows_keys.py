@@ -127,13 +127,13 @@ class Written:
         assert isinstance(sink, RowSink)
         self.sink, self.number = sink, 0
 
-    def write(self, ordinal: int, where: str = "true") -> None:
-        """All keys of ``t``; those whose row meets no condition are gone."""
+    def write(self, ordinal: int, where: str = "true", keys: str = "true") -> None:
+        """Keys of ``t``; those whose row meets no condition are gone."""
         self.number += 1
         expressions = ", ".join(self.form.expressions("m", "k"))
         found = self.both.query(
-            f"select {expressions} from public.t k left join (select * from public.t where {where})"
-            " m on m.id = k.id"
+            f"select {expressions} from (select * from public.t where {keys}) k"
+            f" left join (select * from public.t where {where}) m on m.id = k.id"
         )
         rows = self.form.rows(found, Position(LSN, ordinal))
         self.sink.write_rows(rows, Batch(self.view, "g", self.number, len(rows)))
@@ -156,6 +156,18 @@ def test_rows_that_are_gone_are_deleted_and_stay_so(
         assert written.held() == {1: ("one", 2), 3: ("three", 2)}
     written.write(3)
     assert written.held() == {1: ("one", 3), 2: ("two", 3), 3: ("three", 3)}
+    written.sink.close()
+
+
+def test_rows_of_one_batch_come_in_parts(
+    both: Both, store: Store, spark: SparkSession, source_name: str
+) -> None:
+    both.table(["text"], [["one"], ["two"], ["three"]])
+    written = Written(both, store, spark, source_name)
+    for key in (1, 2, 3):
+        written.number = 0
+        written.write(5, keys=f"id = {key}")
+    assert sorted(written.held()) == [1, 2, 3]
     written.sink.close()
 
 
