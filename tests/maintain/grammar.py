@@ -59,7 +59,7 @@ class Grammar:
 
     def view(self) -> tuple[str, tuple[str, ...]]:
         """A view's SQL and its key."""
-        made = self.relation(self.random.choice((1, 2, 2, 3)))
+        made = self.relation(self.random.choice((1, 1, 1, 2, 2, 3)))
         if self.random.random() < 0.06:
             made = self.rolled_up()
         if self.random.random() < 0.05:
@@ -135,7 +135,7 @@ class Grammar:
                    f"{self.one(inner, here)} = {other}))"  # fmt: skip
         return f"{self.one(relation, alias)} >= (select min({self.one(inner, here)}) {source})"
 
-    def where(self, relation: Relation, alias: str, depth: int, chance: float = 0.4) -> str:
+    def where(self, relation: Relation, alias: str, depth: int, chance: float = 0.2) -> str:
         """WHERE, or nothing."""
         if self.random.random() > chance:
             return ""
@@ -209,7 +209,7 @@ class Grammar:
             f"(select {shown}, {names[1]}.x as m{self.number}, {names[2]}.v as n{self.number} "
             f"from {first.sql} {names[0]} {kinds[0]} a {names[1]} on {names[1]}.id = "
             f"{self.one(first, names[0])} {kinds[1]} b {names[2]} on {names[2]}.id = "
-            f"{self.random.choice(('x', 'y'))[:1] and names[1]}.{self.random.choice('xy')})"
+            f"{names[1]}.{self.random.choice('xy')})"
         )
         return Relation(sql, (*first.columns, *extra), first.key)
 
@@ -234,7 +234,7 @@ class Grammar:
             items.append(f"{value} as v{self.number}")
             columns.append(Column(f"v{self.number}", kind, True))
         where = self.where(inner, alias, depth)
-        having = self.random.choice(("", "", " having count(*) > 1"))
+        having = self.random.choice(("", "", "", " having count(*) > 1"))
         sql = (
             f"(select {', '.join(items)} from {inner.sql} {alias}{where} group by {places}{having})"
         )
@@ -355,8 +355,9 @@ class Grammar:
         columns = (
             *left.columns, *(Column(n, kinds[k], False) for n, k in zip(names, right.key))  # noqa: B905
         )  # fmt: skip
+        picked = ", ".join(f"{top}.{name}" for name in names)
         sql = (
-            f"(select {shown}, {', '.join(f'{top}.{name}' for name in names)} from {left.sql} {one} "
+            f"(select {shown}, {picked} from {left.sql} {one} "
             f"cross join lateral (select {inner} from {right.sql} {other} where "
             f"{self.one(right, other)} = {self.one(left, one)} order by "
             f"{self.one(right, other)} desc nulls last, {order} limit 2) {top})"

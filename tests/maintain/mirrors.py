@@ -76,7 +76,7 @@ def stage(connection: Connection, tables: Iterable[MirrorTable]) -> tuple[str, .
     """Put old and new images of all rows that differ from their mirrors; the tables that do."""
     touched = []
     for table in tables:
-        same = " and ".join(f'm."{name}" = s."{name}"' for name in table.key)
+        same = " and ".join(f'here_."{name}" = there_."{name}"' for name in table.key)
         found = 0
         for kind, here, there in (
             ("old", mirror(table.table), table.name),
@@ -84,8 +84,8 @@ def stage(connection: Connection, tables: Iterable[MirrorTable]) -> tuple[str, .
         ):
             connection.execute(f'delete from {kind}."{table.table}"')
             cursor = connection.execute(
-                f'insert into {kind}."{table.table}" select m.* from {here} m where not exists '
-                f"(select from {there} s where {same} and m::text = s::text)"
+                f'insert into {kind}."{table.table}" select here_.* from {here} here_ where not '
+                f"exists (select from {there} there_ where {same} and here_::text = there_::text)"
             )
             found += cursor.rowcount
         if found:
