@@ -52,7 +52,7 @@ class Delta(Section):
     """So many may be there before they are joined."""
     retention_days: int = Field(default=7, ge=1)
     """How long old versions of a table can be read."""
-    cadence_s: Cadence = 1.0
+    cadence_s: Cadence = 2.0
 
 
 class Postgres(Section):

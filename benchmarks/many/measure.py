@@ -47,6 +47,8 @@ class Plan(NamedTuple):
     seconds: int
     builds: tuple[View, ...]
     sizes: Sizes
+    engine: str = "delta"
+    """Of ``[apply]``."""
 
 
 class Run(NamedTuple):
@@ -81,7 +83,7 @@ def measure_many(setting: Setting) -> dict[str, float]:
 
 def measured(setting: Setting, plan: Plan) -> dict[str, float]:
     """The figures of what a plan names."""
-    place = make(setting, plan.sizes)
+    place = make(setting, plan.sizes, plan.engine)
     names = [view.name for view in VIEWS]
     with capturing(place.setting, SOURCE):
         figures = {"many_create_all_s": _created(place, names, "create-all", _CREATE_S)}

@@ -35,7 +35,7 @@ class Place(NamedTuple):
         return lake(self.setting)
 
 
-def make(setting: Setting, sizes: Sizes) -> Place:
+def make(setting: Setting, sizes: Sizes, engine: str) -> Place:
     """A shop that is full, its views declared and none of them built."""
     stores = open_stores(setting)
     with setting.connect() as conn, translated("creating the shop"):
@@ -48,7 +48,7 @@ def make(setting: Setting, sizes: Sizes) -> Place:
     _fill(place.setting, sizes)
     init_source(place.setting, SOURCE, "*", "--no-snapshot")
     found = (stores.redis_url, stores.opensearch_url, reports, str(place.lake))
-    state = f'[snapshot]\nrate = "none"\n[apply]\nstate = "{place.state}"'
+    state = f'[snapshot]\nrate = "none"\n[apply]\nstate = "{place.state}"\nengine = "{engine}"'
     lines = ["", state, *store_lines(*found), *view_lines(VIEWS), ""]
     with place.setting.config(SOURCE).open("a", encoding="utf-8") as file:
         file.write("\n".join(lines))

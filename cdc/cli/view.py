@@ -11,7 +11,7 @@ import typer
 from cdc.cli.context import MasterOption, configured, configured_for
 from cdc.cli.output import err, out, print_json
 from cdc.cli.view_build import build, told_of_rollback
-from cdc.cli.view_command import command, kept_by_state, result, telling
+from cdc.cli.view_command import command, kept_by_state, over_mirrors, result, telling
 
 if TYPE_CHECKING:
     from bootstrap.build import Built
@@ -97,10 +97,11 @@ def create(
     same command goes on. Then `headwater apply` keeps the views.
     """
     config = configured_for(ctx, master)
-    if kept_by_state(config, known(config, views)):
-        build(partial(configured_for, ctx, master), "create", views, hold, as_json)
-        return
-    _build(config, views, hold, as_json, new=True, new_history=new_history)
+    mirrored = over_mirrors(config, known(config, views), as_json)
+    if mirrored:
+        build(partial(configured_for, ctx, master), "create", mirrored, hold, as_json)
+    if others := [view for view in views if view not in mirrored]:
+        _build(config, others, hold, as_json, new=True, new_history=new_history)
 
 
 @group.command()
@@ -118,10 +119,11 @@ def rebuild(
     then on. The old one is kept for `rollback`. Killed at any moment, `rebuild` goes on.
     """
     config = configured_for(ctx, master)
-    if kept_by_state(config, known(config, views)):
-        build(partial(configured_for, ctx, master), "rebuild", views, hold, as_json)
-        return
-    _build(config, views, hold, as_json, new=False, new_history=new_history)
+    mirrored = over_mirrors(config, known(config, views), as_json)
+    if mirrored:
+        build(partial(configured_for, ctx, master), "rebuild", mirrored, hold, as_json)
+    if others := [view for view in views if view not in mirrored]:
+        _build(config, others, hold, as_json, new=False, new_history=new_history)
 
 
 @group.command()

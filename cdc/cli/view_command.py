@@ -32,6 +32,14 @@ def kept_by_state(config: Config, views: Sequence[str]) -> bool:
     return found == {True}
 
 
+def over_mirrors(config: Config, views: Sequence[str], as_json: bool) -> list[str]:
+    """Those of some views that are kept over mirrors. Raises ``UsageError`` for some of both kinds
+    where the answer is one document."""
+    if as_json:
+        return list(views) if kept_by_state(config, views) else []
+    return [view for view in views if kept_by_state(config, [view])]
+
+
 def command(kind: str, view: str, **arguments: Any) -> Command:
     from jobs.state.commands import Command
 
