@@ -94,7 +94,7 @@ def _hstore(value: str) -> str:
     """A JSON object as text, in the order that PostgreSQL keeps the keys in."""
     pair = "to_json(p.k)::text || ':' || coalesce(to_json(p.v)::text, 'null')"
     pairs = f"'{{' || coalesce(string_agg({pair}, ',' order by p.o), '') || '}}'"
-    rows = f"each({value}) with ordinality p(k, v, o)"
+    rows = f"json_each_text({value}::json) with ordinality p(k, v, o)"
     return f"case when {value} is not null then (select {pairs} from {rows}) end"
 
 
