@@ -211,8 +211,7 @@ class Engine:
             log.info("stream_started", topics=len(offsets))
 
     def _drop_spare(self, conn: Connection) -> None:
-        declared = [(name, view.sql) for name, view in self._parts.reload().views.items()]
-        for table in drop_spare_mirrors(conn, self._tables, declared):
+        for table in drop_spare_mirrors(conn, self._tables, self._views.wanted()):
             log.info("mirror_dropped", table=table)
         self._spare = False
 

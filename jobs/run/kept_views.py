@@ -82,6 +82,12 @@ class KeptViews:
                 found[name] = one.build.error
         return found | self.generations.errors()
 
+    def wanted(self) -> list[tuple[str, str]]:
+        """Name and SQL of all views that are declared, but for those that were dropped since."""
+        dropped = {name for name, one in self._views.items() if one.waits}
+        views = self._parts.reload().views
+        return [(name, view.sql) for name, view in views.items() if name not in dropped]
+
     def close(self) -> None:
         """Stop building, and keeping after the turns under way."""
         builds = [one.build for one in self._views.values() if one.build is not None]
