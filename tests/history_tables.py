@@ -45,9 +45,10 @@ class Written:
     def opened(self) -> DeltaHistory:
         return self.opened_with(self.columns)
 
-    def opened_with(self, columns: StructType) -> DeltaHistory:
+    def opened_with(self, columns: StructType, **settings: int) -> DeltaHistory:
         """What another process has, whose view has these columns."""
-        config = Delta(kind="delta", path=str(self.home), optimize_batches=0)
+        said = {"optimize_batches": 0, **settings}
+        config = Delta.model_validate({"kind": "delta", "path": str(self.home), **said})
         table = DeltaView(config, "v", self.spark, 5.0, None, self.declared, history=self.history)
         sink = DeltaHistory(table)
         with quick(self.spark):

@@ -8,11 +8,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from cdc.errors import RetryableError
+from jobs.sinks import Batch
 from tests.history_events import Event, expected
 from tests.history_tables import Written, changes_of
 from tests.spark import quick
@@ -176,3 +178,55 @@ def test_another_writer_is_noticed_and_the_batch_tried_again(
     monkeypatch.setattr("jobs.sinks.delta_history_small.DeltaTable", lambda _path: stale)
     with pytest.raises(RetryableError, match="another writer changed"):
         one.sink._here.write(changes_of([Event(4, "u", 1, "d")]), None)
+
+
+@pytest.mark.parametrize("step", ["vector", "rows", "before", "after"])
+def test_killed_between_any_two_steps_the_batch_is_there_once(
+    step: str, quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that no commit has are nobody's; a commit counts, whoever did not learn of it."""
+    one = Written(quickly, tmp_path, "scd2")  # of a log delta-rs makes each commit
+    first = [Event(1, "c", 1, "a"), Event(1, "c", 2, "b", ordinal=2)]
+    then = [Event(2, "u", 1, "A", None), Event(2, "d", 2, ordinal=2), Event(3, "c", 3, "c")]
+    one.apply(*first)
+    before = one.table.version()
+    where = {
+        "vector": "jobs.sinks.delta_history_ends.staged",
+        "rows": "jobs.sinks.delta_history_ends.commit",
+        "before": "jobs.sinks.delta_log.os.link",
+        "after": "jobs.sinks.delta_history_ends.keep_short",
+    }[step]
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(where, killed)
+        with pytest.raises(KeyboardInterrupt):
+            one.apply(*then)
+    done = step == "after"
+    assert one.table.version() == before + done
+    one.number, one.sink = one.number - 1, one.opened()
+    assert one.apply(*then) == ("" if done else "Headwater")
+    assert one.rows() == expected(one.history, [*first, *then])
+    assert not list((one.home / "v" / "_delta_log").glob("*.tmp"))
+    one.sink._of.table(quickly).vacuum()
+    assert quickly.read.format("delta").load(str(tmp_path / "v")).count() == len(one.rows())
+
+
+def test_upkeep_joins_the_files_of_small_batches(one: Written) -> None:
+    """Also a file of which many rows are marked is written anew then, without them."""
+    events = [Event(1, "c", id_, f"n{id_}", ordinal=id_ + 1) for id_ in range(KEYS)]
+    one.apply(*events)
+    for lsn in range(2, 8):
+        changed = Event(lsn, "u", lsn % KEYS, f"m{lsn}", None)
+        one.apply(changed)
+        events.append(changed)
+    before = len(one.table.file_uris())
+    sink = one.opened_with(one.columns, optimize_batches=1, small_files=2)
+    last = Event(9, "u", 0, "last", None)
+    sink.write_changes(changes_of([last]), Batch("v", "of upkeep", 1, 1))
+    assert before > 5
+    assert len(one.table.file_uris()) == 1
+    assert not pa.table(one.table.deletion_vectors().read_all()).num_rows
+    assert one.rows() == expected(one.history, [*events, last])
