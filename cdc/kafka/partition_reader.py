@@ -20,7 +20,7 @@ from cdc.kafka.security import PLAINTEXT, Security
 from cdc.kafka.stretches import reading
 
 _AT_ONCE: Final = 1_000
-_POLL_S: Final = 0.1
+_POLL_S: Final = 0.25
 _SILENT_S: Final = 20.0
 """A broker that gives nothing of what it has for so long is away."""
 _MOST_BYTES: Final = 32 << 20

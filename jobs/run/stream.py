@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -42,6 +43,9 @@ INTERVAL_S: Final = 0.25
 """From the begin of a batch to that of the next one: what comes meanwhile is one batch."""
 MOST_RECORDS: Final = 100_000
 """Of a batch: so many rows may be in the driver, as Python has them."""
+_ASK_S: Final = 1.0
+_WAIT_S: Final = 0.25
+"""How soon a stream that has nothing to do notices that it is stopped."""
 _LOOK_S: Final = 30.0
 """How often topics are looked at for partitions that are new."""
 _SETTINGS: Final = {
@@ -55,7 +59,7 @@ _SETTINGS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StreamBatch:
     """The records from ``begin`` up to ``end``, folded. Numbers begin at 0 with each start of the
     stream. Those of a ``large`` batch are read by Spark's tasks when they are asked for."""
@@ -65,10 +69,9 @@ class StreamBatch:
     end: Offsets
     folded: pa.Table | LargeBatch
 
-    @property
+    @cached_property
     def rows(self) -> pa.Table:
-        """All rows, of ``jobs.batch.folded.SCHEMA``. Those of a large batch are read for each
-        call."""
+        """All rows, of ``jobs.batch.folded.SCHEMA``."""
         return self.folded.collect() if isinstance(self.folded, LargeBatch) else self.folded
 
     @property
@@ -104,6 +107,7 @@ class Stream:
         self._query: StreamingQuery | None = None
         self._checkpoint: Path | None = None
         self._error: HeadwaterError | None = None
+        self._asked = 0.0
         self.reached: Offsets = {}
         """Where the last batch ended that was applied."""
 
@@ -168,7 +172,7 @@ class Stream:
     def _wait(self, began: float) -> None:
         """Until there is something for the next batch, and it is time for it."""
         look = time.monotonic() + _LOOK_S
-        while not self._stopping.is_set() and not self._reader.has_more(self.reached, 0.1):
+        while not self._stopping.is_set() and not self._reader.has_more(self.reached, _WAIT_S):
             if time.monotonic() > look:
                 if self._reader.partitions(self.reached) != _counts(self.reached):
                     return  # Spark's source sees to it
@@ -181,21 +185,27 @@ class Stream:
         return self._query is not None and self._query.isActive
 
     def error(self) -> HeadwaterError | None:
-        """Why the stream ended, None while it runs or if ``stop`` ended it."""
-        if self._error is None and not (
-            self._stopping.is_set() or self._query is None or self.active
-        ):
-            cause = self._query.exception()
-            self._error = (
-                RetryableError("the stream: something else ended it", "start it again")
-                if cause is None
-                else stream_error(cause)
-            )
+        """Why the stream ended, None while it runs or if ``stop`` ended it. Spark itself is asked
+        once a second, however often this is."""
+        now = time.monotonic()
+        if self._error is None and self._query is not None and now >= self._asked + _ASK_S:
+            self._asked = now
+            if not self._stopping.is_set() and not self._query.isActive:
+                self._error = self._ended(self._query)
         return self._error
+
+    def _ended(self, query: StreamingQuery) -> HeadwaterError:
+        """Why it did; a batch's own error is there before the query has ended with it."""
+        if self._error is not None:
+            return self._error
+        if (cause := query.exception()) is None:
+            return RetryableError("the stream: something else ended it", "start it again")
+        return stream_error(cause)
 
     def stop(self, limit_s: float = 60.0) -> None:
         """End the stream after the batch it is in; one that takes longer than ``limit_s`` is cut
         off, and what it has applied is up to its ``apply``."""
+        self._asked = 0.0
         self.error()  # one that has ended says why; of ours it would say an interruption
         self._stopping.set()
         if self._query is None:
