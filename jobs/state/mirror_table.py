@@ -181,7 +181,7 @@ def tombstones_sql(table: MirrorTable) -> tuple[str, ...]:
     return (
         f"drop table if exists {table.tombstones}",
         f"create table {table.tombstones} ({', '.join(columns)}, {rest}, primary key ({names}))",
-        f"create index on {table.tombstones} (deleted_at)",
+        f"create index on {table.tombstones} using brin (deleted_at)",
     )
 
 

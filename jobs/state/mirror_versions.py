@@ -7,16 +7,23 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from cdc.errors import LogError
+from cdc.errors import LogError, RetryableError
 from cdc.kafka.broker import Broker, read_compacted
 from cdc.source.postgres import Connection
 from cdc.topics import schemas_topic
 from jobs.state.mirror_ddl import follow
 from jobs.state.mirror_table import MirrorTable
 from jobs.state.mirror_types import MirrorTypes
-from jobs.state.mirrors import MirrorRecord
+from jobs.state.mirrors import MirrorRecord, mark_stale
 from jobs.state.staging import Mirror
-from jobs.state.table_changes import Refill, SentVersion, parse_version, shapes, to_follow
+from jobs.state.table_changes import (
+    Refill,
+    SentVersion,
+    older,
+    parse_version,
+    shapes,
+    to_follow,
+)
 
 Versions = Mapping[str, Mapping[str, SentVersion]]
 """By ``schema.table``, then by ``schema_id``."""
@@ -42,9 +49,10 @@ def read_table_versions(broker: Broker, source: str) -> Versions:
 
 def batch_mirror(record: MirrorRecord, versions: Versions) -> Mirror:
     """A mirror as batches know it."""
-    of_table = versions.get(record.table.label, {}).values()
-    found = shapes(record.table, of_table)
-    return Mirror(record.id, record.table, record.fill_lsn, record.truncated, found)
+    of_table = versions.get(record.table.label, {})
+    readable = shapes(record.table, of_table.values())
+    before = frozenset(older(record.table, of_table) & readable.keys())
+    return Mirror(record.id, record.table, record.fill_lsn, record.truncated, readable, before)
 
 
 def seen_versions(
@@ -67,9 +75,11 @@ def seen_versions(
 
 
 def unread(mirrors: Mapping[str, Mirror], seen: Mapping[str, set[str]]) -> bool:
-    """Whether there are events of versions that mirrors are not of: the versions are to be read,
-    and followed, before the batch is applied."""
-    return any(ids - {mirrors[label].table.schema_id} for label, ids in seen.items())
+    """Whether there are events of versions that mirrors may have to follow: the versions are to be
+    read again, and followed, before the batch is applied."""
+    return any(
+        ids - {mirrors[label].table.schema_id} - mirrors[label].older for label, ids in seen.items()
+    )
 
 
 def follow_versions(
@@ -86,17 +96,42 @@ def follow_versions(
     without a batch (``seen`` empty sets) when versions were described otherwise. Raises
     ``RetryableError`` when a server is away.
     """
-    wanted = {
+    ahead = {
         label: version
         for label, ids in seen.items()
-        if (version := to_follow(records[label].table, versions.get(label, {}), ids)) is not None
+        if label in records
+        and (version := to_follow(records[label].table, versions.get(label, {}), ids)) is not None
     }
     found: dict[str, MirrorTable | Refill] = {}
-    if not wanted:
-        return found
-    with source() as session:
-        types = MirrorTypes(session, state)
-        for label, version in wanted.items():
-            with state.transaction():
-                found[label] = follow(state, session, types, records[label], version)
+    if ahead:
+        with source() as session:
+            types = MirrorTypes(session, state)
+            for label, version in ahead.items():
+                with state.transaction():
+                    found[label] = follow(state, session, types, records[label], version)
+    for label in seen.keys() & records.keys():
+        if not isinstance(now := found.get(label, records[label].table), Refill):
+            _refuse_unread(now, versions.get(label, {}), seen[label])
+            if refill := _uncertain(now, versions.get(label, {}), seen[label]):
+                mark_stale(state, records[label].id, refill.reason)
+                found[label] = refill
     return found
+
+
+def _refuse_unread(table: MirrorTable, versions: Mapping[str, SentVersion], seen: set[str]) -> None:
+    known = versions.keys() | dict(table.versions).keys()
+    if seen - known:
+        raise RetryableError(
+            f"{table.label}: events came before the description of their table version",
+            "it is in the topic of schemas soon: capture has written it before them",
+        )
+
+
+def _uncertain(
+    table: MirrorTable, versions: Mapping[str, SentVersion], seen: set[str]
+) -> Refill | None:
+    """Events of a version whose columns are not known to be the mirror's are in the rows of a fill
+    that is taken now."""
+    if seen <= shapes(table, versions.values()).keys():
+        return None
+    return Refill("it was altered, and which columns its events have is not certain")

@@ -75,6 +75,8 @@ class Mirror:
     fill_lsn: int
     truncated: Position
     shapes: Mapping[str, Shape]
+    older: frozenset[str] = frozenset()
+    """Versions that the table had before the one that the mirror is of."""
     statements: dict[object, bytes] = field(default_factory=dict, compare=False, repr=False)
     """What its batches run, by what they have of it: made once."""
 

@@ -148,6 +148,15 @@ def to_follow(
     return max(later, key=lambda version: version.lsn, default=None)
 
 
+def older(table: MirrorTable, versions: Mapping[str, SentVersion]) -> frozenset[str]:
+    """The versions, by ``schema_id``, that the table had before the mirror's own: there is nothing
+    to follow where events of them come late."""
+    own = versions.get(table.schema_id)
+    if own is None:
+        return frozenset()
+    return frozenset(id_ for id_, version in versions.items() if version.lsn < own.lsn)
+
+
 def shape(table: MirrorTable, version: SentVersion) -> Shape | None:
     """What events of a version call the mirror's columns; None where they are not known to be the
     mirror's table's."""
