@@ -21,6 +21,8 @@ from jobs.sinks.keyspace_faults import RefusingError, translated
 from jobs.sinks.writing import until
 
 TIMEOUT_S = 30.0
+_UNLINKED = 1_000
+"""Keys in one command: the server lets go of them beside others."""
 
 _T = TypeVar("_T")
 Client: TypeAlias = Any
@@ -162,11 +164,12 @@ class Keyspace:
         return [client.get_redis_connection(node) for node in nodes]
 
     def unlink(self, keys: Sequence[bytes]) -> None:
-        """Remove keys."""
-        self.each([("UNLINK", key) for key in keys])
+        """Remove keys: those of one server together, which is a hundredth of the work."""
+        together = 1 if self._address.cluster else _UNLINKED
+        self.each([("UNLINK", *some) for some in parts(keys, together)])
 
     def each(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Run commands of one key each, all at once; their answers."""
+        """Run commands, all at once; their answers. In a cluster each is of one key."""
 
         def run(client: Client) -> list[Any]:
             pipeline = client.pipeline(transaction=False)
