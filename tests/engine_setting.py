@@ -103,6 +103,7 @@ class EngineSetting:
         self.batches = self._open()
         self._offset = 0
         add_partitions(self.conn, {_TOPIC.format(label): {0: 0} for label in self.labels})
+        self.know()
 
     def close(self) -> None:
         self.batches.close()

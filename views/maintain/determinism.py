@@ -56,7 +56,7 @@ class _Orders:
             refuse(self.statement.view, block.node, "DISTINCT ON over an order that leaves ties",
                    _APPEND)  # fmt: skip
         for node in own_expressions(block):
-            for part in node.walk():
+            for part in list(node.walk()):
                 if isinstance(part, exp.Window):
                     self._check_window(part)
                 elif functions.name(part) in _LISTS | _SUMS and not _in_window(part):
@@ -99,8 +99,29 @@ class _Orders:
         if name in _SUMS:
             hint = f"write {name}(x ORDER BY …) with the key of its rows, or cast x to numeric"
             refuse(self.statement.view, node, "floats add up by the order of the rows", hint)
+        if self._complete(node):
+            return
         hint = "write ORDER BY inside of it, with the key of its rows at the end"
         refuse(self.statement.view, node, "its order leaves ties: the list may change", hint)
+
+    def _complete(self, node: exp.Expr) -> bool:
+        """Order a list by the keys of its rows behind what orders it; false if these are not all
+        rows of tables."""
+        sources = self.block.sources.values()
+        if any(source.table is None for source in sources) or not node.expressions:
+            return False
+        keys = [
+            exp.Ordered(this=exp.column(name, source.alias, quoted=True))
+            for source in sources
+            if source.table is not None
+            for name in source.table.key
+        ]
+        last = node.expressions[-1]
+        if isinstance(last, exp.Order):
+            last.set("expressions", [*last.expressions, *keys])
+        else:
+            last.replace(exp.Order(this=last.copy(), expressions=keys))
+        return True
 
     def _is_float(self, node: exp.Expr) -> bool:
         if isinstance(node, exp.Cast):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from cdc.errors import ViewError
+from views.maintain.dependent_columns import name_dependent_columns
 from views.maintain.determinism import check_orders
 from views.maintain.errors import refuse
 from views.maintain.find import Find
@@ -126,6 +127,7 @@ def plan_view(
     clock = check(name, parsed, functions or {})
     written = text(parsed)
     statement = resolve(name, parsed, tables)
+    name_dependent_columns(statement)
     read = _reads(statement)
     positions = _positions(name, statement.query, key)
     check_orders(statement)
