@@ -75,7 +75,8 @@ def through_full(
     left = source.alias in aliases(join.left)
     own, other = (join.left, join.right) if left else (join.right, join.left)
     alike = [(name, _own_side(node, join.on, own)) for name, node in wanted]
-    if _shown(alike) <= set(aliases(own)):
+    merged = all(one is not node for (_, one), (_, node) in zip(alike, wanted, strict=True))
+    if merged and _shown(alike) <= set(aliases(own)):  # else NULL is shown where a side is missing
         find = Find.BOTH if find is Find.ALL else find
         return finder.rows(_part(block, own), steps, alike, find)
     if find is Find.BOTH:
