@@ -1,0 +1,70 @@
+"""What no view over mirrors can be: refused with the place, the reason and the way out."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdc.errors import ViewError
+from tests.maintain.shop_tables import TABLES
+from views.maintain import plan_view
+
+_BY_CUSTOMER = "from orders where customer_id is not null group by customer_id"
+
+
+@pytest.mark.parametrize(
+    ("sql", "key", "reason"),
+    [
+        ("select id, random() as r from orders", "id", "line 1, column 12: random(): it is vol"),
+        ("select status, note from orders", "status, note", "is not unique in the view"),
+        ("select status from orders", "", "a view without a key is a bag of rows"),
+        ("select id from orders limit 5", "id", "LIMIT without ORDER BY takes any rows"),
+        ("select id from orders order by total limit 5", "id", "an order that leaves ties"),
+        (
+            "select id, row_number() over (partition by customer_id order by total) n from orders",
+            "id",
+            "its order leaves ties",
+        ),
+        ("select id, unnest(tags), generate_series(1,2) from orders", "id", "it gives rows"),
+        ("select id, helper(id) from orders", "id", "is no function of PostgreSQL"),
+        ("select extra as k, count(*) from orders group by extra", "k", "equal values may differ"),
+        (f"select customer_id, sum(total::float8) {_BY_CUSTOMER}", "customer_id", "floats add up"),
+        (
+            "select id from orders where placed::date = current_date",
+            "id",
+            "the time zone of the session",
+        ),
+        ("select id from orders for update", "id", "row locks have no place"),
+        ("select id from orders tablesample bernoulli (10)", "id", "other rows each time"),
+        ("select ctid, id from orders", "id", "a system column"),
+        ("select id from orders where id = $1", "id", "a view has no parameters"),
+        ("with x as (delete from orders returning id) select id from x", "id", "only reads"),
+        ("delete from orders", "id", "is not a SELECT"),
+        ("select id from orders; select 1", "id", "holds 2 statements"),
+        ("select idd from orders", "idd", "no table here has a column 'idd'"),
+        ("select id from nowhere", "id", "no such table"),
+        ("select o.id from orders o, orders o", "id", "two tables are called 'o'"),
+        ("select customer_id from orders group by 1", "customer_id", "can be NULL"),
+        ("select any_value(id) as id from orders", "id", "it may give any of the values"),
+        ("select id, id from orders", "id", "two columns are called 'id'"),
+        (
+            "select o.id from orders o join lines l on l.order_id = o.id",
+            "id",
+            "several rows of public.lines l, told apart by l.order_id, l.no",
+        ),
+        (
+            "select id from orders union all select id from payments",
+            "id",
+            "which side of UNION a row is of",
+        ),
+    ],
+)
+def test_a_view_is_refused_with_its_reason(sql: str, key: str, reason: str) -> None:
+    with pytest.raises(ViewError, match=r"views\.v") as caught:
+        plan_view("v", sql, key.split(", ") if key else (), TABLES)
+    assert reason in str(caught.value)
+
+
+def test_a_function_that_was_brought_is_taken() -> None:
+    plan = plan_view("v", "select id, helper(id) as h from orders", ["id"], TABLES,
+                     {"helper": "immutable"})  # fmt: skip
+    assert plan.mode == "keys"
