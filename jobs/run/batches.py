@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc.errors import RetryableError
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
 from jobs.batch.folded import count, steps
@@ -25,6 +26,7 @@ from jobs.state.mirror_table import image_tables
 from jobs.state.mirror_versions import seen_versions, unread
 from jobs.state.progress import Progress, advance, begin_batch, end_batch
 from jobs.state.staging import DELETE, Fault, Mirror, Record, Staged, stage
+from jobs.state.type_changes import may_be_types
 
 _COLUMNS: Final = [
     *("topic", "partition", "offset", "key", "op", "commit_lsn", "ordinal", "schema_id"),
@@ -43,6 +45,10 @@ class Applied(NamedTuple):
     records: int
     faults: Sequence[Fault]
     committed_us: Sequence[int]
+
+
+class StaleTypesError(RetryableError):
+    """The source's own types are to be read again before a batch is applied."""
 
 
 class Batches:
@@ -68,16 +74,22 @@ class Batches:
         self._mirrors, self._topics, self._views = dict(mirrors), topics, tuple(views)
         self._marker = None
 
-    def apply(self, begin: Offsets, end: Offsets, records: pa.Table) -> Applied | None:
+    def apply(
+        self, begin: Offsets, end: Offsets, records: pa.Table, types_read: bool = False
+    ) -> Applied | None:
         """Apply what stands between two offsets; None if that was done before.
 
-        Raises ``RetryableError`` while the state database is away.
+        Raises ``StaleTypesError`` where values do not fit a type that may have changed, unless
+        ``types_read``, and ``RetryableError`` while the state database is away.
         """
         conn, marker, faulty = self._session()
         try:
             truncated: dict[str, Position] = {}
             with translated("applying a batch"), conn.transaction():
                 applied = self._apply(conn, marker, faulty, begin, end, records, truncated)
+                tables = {label: one.table for label, one in self._mirrors.items()}
+                if applied and not types_read and may_be_types(applied.faults, tables):
+                    raise StaleTypesError("values do not fit types of the source", "they are read")
             for label, at in truncated.items():
                 self._mirrors[label] = replace(self._mirrors[label], truncated=at)
             return applied

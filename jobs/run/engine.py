@@ -18,7 +18,8 @@ import structlog
 
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Offsets
-from jobs.run.batches import Batches
+from cdc.topics import schemas_topic
+from jobs.run.batches import Applied, Batches, StaleTypesError
 from jobs.run.kept_generations import KeptGenerations
 from jobs.run.kept_views import KeptViews
 from jobs.run.mirrored_tables import MirroredTables
@@ -30,6 +31,7 @@ from jobs.run.removal import drop_spare_mirrors
 from jobs.run.stream import StreamBatch
 from jobs.state.connection import Connection, translated
 from jobs.state.faulty_records import FaultyRecord
+from jobs.state.mirrors import TOMBSTONE_LIFETIME_S, expire_tombstones
 from jobs.state.missed_changes import leave_all_but
 from jobs.state.progress import forget_batches, offsets_of, read_progress, stream_offsets
 from jobs.state.table_changes import Refill
@@ -38,7 +40,8 @@ _POLL_S: Final = 0.05
 _ORDERS_S: Final = 0.2
 _COMMIT_S: Final = 0.25
 _LOOK_S: Final = 1.0
-_UPKEEP_S: Final = 60.0
+_VERSIONS_S: Final = 5.0
+_UPKEEP_S: Final = 600.0
 _AGAIN_S: Final = 1.0
 
 log = structlog.get_logger("apply")
@@ -84,6 +87,7 @@ class Engine:
         self._stream = open_stream(self.apply)
         self._last = read_progress(self._conn).batch
         self._streams = False
+        self._described: Offsets = {}
         self._due: dict[str, float] = {}
 
     def run(self, available_now: bool = False) -> dict[str, HeadwaterError]:
@@ -107,8 +111,8 @@ class Engine:
         self._parts.server.hold()
         with self._lock:
             if seen := self._batches.unread(batch.rows):
-                self._follow(seen)
-            applied = self._batches.apply(batch.begin, batch.end, batch.rows)
+                self._follow_versions(seen)
+            applied = self._apply(batch)
             if applied is None:
                 return
             self._last = applied.progress.batch
@@ -147,7 +151,18 @@ class Engine:
                 leave_all_but(conn, [one.id for one in kept])
             self._batches.know(mirrors, topics, kept)
 
-    def _follow(self, seen: Mapping[str, set[str]]) -> None:
+    def _apply(self, batch: StreamBatch) -> Applied | None:
+        try:
+            return self._batches.apply(batch.begin, batch.end, batch.rows)
+        except StaleTypesError:
+            with self.changing() as conn:
+                found = self._tables.read_types(conn)
+                self._generations.pass_over(found.stale)
+            log.warning("types_read", changed=found.changed, stale=sorted(found.stale))
+            self._due["views"] = 0.0
+        return self._batches.apply(batch.begin, batch.end, batch.rows, types_read=True)
+
+    def _follow_versions(self, seen: Mapping[str, set[str]]) -> None:
         """Mirrors follow what DDL made of their tables; the views of those are opened again."""
         with self.changing() as conn:
             found = self._tables.follow(conn, seen)
@@ -165,7 +180,8 @@ class Engine:
             ("orders", _ORDERS_S, lambda: self._orders.conduct(self._conn)),
             ("stream", _POLL_S, self._keep_stream),
             ("commit", _COMMIT_S, self._commit),
-            ("upkeep", _UPKEEP_S, lambda: forget_batches(self._conn, self._reach.lowest())),
+            ("versions", _VERSIONS_S, self._look_at_versions),
+            ("upkeep", _UPKEEP_S, self._look_after),
         ):
             now = time.monotonic()
             if self._due.get(name, 0.0) > now:
@@ -224,6 +240,23 @@ class Engine:
             self._last = batch
             self._reach.batch(batch, stream_offsets(self._conn))
         self._generations.wake()
+
+    def _look_at_versions(self) -> None:
+        """A column that took another's place, and a table that took another's, may have the same
+        version, of which no event tells: mirrors follow when tables were described again."""
+        topic = schemas_topic(self._parts.config.source.name)
+        ends = self._parts.broker.end_offsets([topic])
+        if ends == self._described:
+            return
+        if self._described:
+            held = self._tables.filled(self._conn)
+            self._follow_versions({label: {one.table.schema_id} for label, one in held.items()})
+        self._described = ends
+
+    def _look_after(self) -> None:
+        forget_batches(self._conn, self._reach.lowest())
+        for one in self._tables.filled(self._conn).values():
+            expire_tombstones(self._conn, one.table, TOMBSTONE_LIFETIME_S)
 
     def _commit(self) -> None:
         self._generations.caught_up(self._last)

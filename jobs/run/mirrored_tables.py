@@ -28,6 +28,7 @@ from jobs.state.mirrors import MirrorRecord, read_mirrors
 from jobs.state.progress import add_partitions, advance, remove_topics
 from jobs.state.staging import Mirror
 from jobs.state.table_changes import Refill
+from jobs.state.type_changes import RefreshedTypes, refresh_types
 from views.maintain.mirror import MirrorColumn, MirrorTable
 
 _APPLICATION: Final = "headwater apply"
@@ -70,6 +71,17 @@ class MirroredTables:
         found = follow_versions(conn, source, self.filled(conn), versions, seen)
         if stale := [self.topic(label) for label, one in found.items() if isinstance(one, Refill)]:
             remove_topics(conn, stale)
+        return found
+
+    def read_types(self, conn: Connection) -> RefreshedTypes:
+        """Bring the source's own types up to date. A mirror whose type is another one now is stale,
+        and the stream goes on without its topic."""
+        records = self.filled(conn)
+        with source_postgres.connect(
+            self.config.source.dsn, application_name=_APPLICATION
+        ) as session:
+            found = refresh_types(conn, session, records.values())
+        remove_topics(conn, [self.topic(label) for label in found.stale])
         return found
 
     def described(self, conn: Connection, labels: Iterable[str]) -> dict[str, MirrorTable]:
@@ -130,6 +142,13 @@ class MirroredTables:
 def planned(table: state_tables.MirrorTable) -> MirrorTable:
     """A mirror as the planner of views knows it."""
     columns = tuple(
-        MirrorColumn(one.name, one.sql, one.nullable, one.one_text) for one in table.columns
+        MirrorColumn(
+            one.name,
+            one.sql,
+            one.nullable,
+            one.one_text and not one.fault and not one.is_text,
+            one.fault or ("the state database does not have its type" if one.is_text else ""),
+        )
+        for one in table.columns
     )
     return MirrorTable(table.schema, table.name, columns, table.key)

@@ -12,12 +12,14 @@ class MirrorColumn:
     ``type`` is its type as ``format_type`` writes it. ``equal_image`` is false where equal values
     may differ in what they show: 1.0 and 1.00, jsonb, floats, citext, collations that are not
     deterministic. Such a column cannot be a view's key, and nothing is looked up through it.
+    ``fault`` says why a column may be shown and not computed with, "" where it may.
     """
 
     name: str
     type: str
     nullable: bool = True
     equal_image: bool = True
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)

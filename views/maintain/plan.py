@@ -29,6 +29,7 @@ from views.maintain.paths import NoWayError
 from views.maintain.pushdown import rows_of_keys
 from views.maintain.render import RESERVED, Template, Writer, quoted
 from views.maintain.scope import resolve
+from views.maintain.shown_only import check_shown_only
 from views.maintain.statement import check, parse
 from views.maintain.touched import Touched
 from views.maintain.tree import Query, Recursion, SetOperation, Statement
@@ -127,6 +128,7 @@ def plan_view(
     clock = check(name, parsed, functions or {})
     written = text(parsed)
     statement = resolve(name, parsed, tables)
+    check_shown_only(statement)
     name_dependent_columns(statement)
     read = _reads(statement)
     positions = _positions(name, statement.query, key)
