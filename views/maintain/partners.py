@@ -15,10 +15,12 @@ from views.maintain.find import Find, Finder, Wanted
 from views.maintain.from_clause import column
 from views.maintain.links import linked, opened
 from views.maintain.occurrences import Step
+from views.maintain.origin import of_node
 from views.maintain.passing import has_subquery
 from views.maintain.paths import Level, NoWayError, matched, missing_at, pruned
 from views.maintain.tree import Block, Joined, Tree, aliases, reads
 
+_NO_EQUALITY = ("json", "xml", "point", "line", "polygon", "path", "box", "circle", "lseg")
 _UNKNOWN = "nothing in ON of the outer join says which rows belong to a change"
 _THERE = "it depends on whether a row of an outer join is there"
 
@@ -40,7 +42,7 @@ def outer(
         return [finder.joined([level], source, steps[1:], wanted, Find.BOTH, inside)]
     if find is Find.BOTH:
         raise NoWayError(_THERE)
-    prefix = _compared(join.on, set(block.sources) - inside)
+    prefix = _compared(block, join.on, set(block.sources) - inside)
     touched = finder.joined([level], source, steps[1:], prefix, Find.BOTH, inside)
     return [finder.enumerated(block, wanted, prefix, [touched])]
 
@@ -49,7 +51,7 @@ def _shown(wanted: Wanted) -> frozenset[str]:
     return frozenset(alias for _, node in wanted for alias in reads(node))
 
 
-def _compared(on: Sequence[exp.Expr], sources: Iterable[str]) -> Wanted:
+def _compared(block: Block, on: Sequence[exp.Expr], sources: Iterable[str]) -> Wanted:
     """The columns of some sources that conditions read, as a prefix to look rows up by."""
     if any(has_subquery(node) for node in on):
         raise NoWayError("a subquery in ON of an outer join")
@@ -62,7 +64,21 @@ def _compared(on: Sequence[exp.Expr], sources: Iterable[str]) -> Wanted:
     }
     if not found:
         raise NoWayError(_UNKNOWN)
-    return [(f"h{number}", column(*key)) for number, key in enumerate(sorted(found))]
+    return _prefix(block, found)
+
+
+def _prefix(block: Block, found: set[tuple[str, str]]) -> Wanted:
+    """Columns to look rows up by. Of a type without = it is the key of their table instead."""
+    kept: set[tuple[str, str]] = set()
+    for alias, name in found:
+        source, shown = block.sources[alias], of_node(block.sources, column(alias, name))
+        if shown is None or shown.type not in _NO_EQUALITY:
+            kept.add((alias, name))
+        elif source.table is None:
+            raise NoWayError(f"{alias}.{name} is {shown.type}, which cannot be compared")
+        else:
+            kept |= {(alias, key) for key in source.table.key}
+    return [(f"h{number}", column(*key)) for number, key in enumerate(sorted(kept))]
 
 
 def through_full(
@@ -81,10 +97,10 @@ def through_full(
         return finder.rows(_part(block, own), steps, alike, find)
     if find is Find.BOTH:
         raise NoWayError(_THERE)
-    prefix = _compared(join.on, aliases(own))
+    prefix = _compared(block, join.on, aliases(own))
     touched = finder.rows(_part(block, own), steps, prefix, Find.BOTH)
     found = [finder.enumerated(block, wanted, prefix, touched)]
-    prefix = _compared(join.on, aliases(other))
+    prefix = _compared(block, join.on, aliases(other))
     both = _part(block, Joined("inner", own, other, join.on))
     inside = frozenset(aliases(own))
     level = Level(matched(own, source.alias), both.sources, [])
@@ -129,10 +145,10 @@ def lateral(
         return through(finder, block, steps, [level], wanted, find)
     if find is Find.BOTH:
         raise NoWayError("it depends on what a LATERAL subquery gives")
-    found = sorted(linked(finder.statement, block, steps, finder.gated))
+    found = linked(finder.statement, block, steps, finder.gated)
     if not found:
         raise NoWayError("nothing says for which rows a LATERAL subquery reads a change")
-    prefix = [(f"h{number}", column(*key)) for number, key in enumerate(found)]
+    prefix = _prefix(block, found)
     touched = through(finder, block, steps, [level], prefix, Find.BOTH)
     return [finder.enumerated(block, wanted, prefix, touched)]
 
