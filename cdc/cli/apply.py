@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import Annotated
 
 import typer
 
-from cdc.cli.context import MasterOption, configured_for
+from cdc.cli.context import MasterOption, configured_for, reloading
 from cdc.cli.output import err, print_error
 
 _ENDED = "what was applied is committed; `headwater apply` goes on from there"
@@ -64,7 +63,7 @@ def apply(
         if config.apply.engine == "database":
             from jobs.run.process import keep_views
 
-            reload = partial(configured_for, ctx, master)
+            reload = reloading(ctx, master)
             failed = keep_views(spark, config, views or [], reload, stopping, available_now)
         else:
             failed = apply_views(spark, config, names, stopping, available_now)

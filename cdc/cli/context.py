@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,6 +52,25 @@ def configured_for(ctx: typer.Context, master: str | None) -> Config:
         raise UsageError("--master is chosen by spark-submit", "put it before the file it runs")
     apply = config.apply.model_copy(update={"master": master})
     return config.model_copy(update={"apply": apply})
+
+
+def reloading(ctx: typer.Context, master: str | None = None) -> Callable[[], Config]:
+    """Reads the configuration as it is now, for a process that follows it: it is parsed again when
+    its file was written. Raises what ``configured_for`` does."""
+    path = config_path(ctx)
+    known: list[tuple[tuple[int, int, int], Config]] = []
+
+    def read() -> Config:
+        try:
+            stat = path.stat()
+        except OSError:  # being replaced, or gone: reading it says so
+            return configured_for(ctx, master)
+        mark = stat.st_mtime_ns, stat.st_size, stat.st_ino
+        if not known or known[0][0] != mark:
+            known[:] = [(mark, configured_for(ctx, master))]
+        return known[0][1]
+
+    return read
 
 
 def declared(config: Config, view: str) -> View:
