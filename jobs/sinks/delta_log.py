@@ -35,6 +35,11 @@ _CHECKPOINT_EVERY: Final = 10
 """Commits, as with Spark's: a reader has so many to read behind a checkpoint."""
 _ONE_FILE: Final = 1 << 40
 _ENGINE: Final = "Headwater"
+_ADD: Final = frozenset(
+    "path partitionValues size modificationTime dataChange stats tags deletionVector baseRowId"
+    " defaultRowCommitVersion clusteringProvider".split()
+)
+"""What an ``add`` has in a commit. A checkpoint has statistics as columns, too."""
 
 
 def folder_of(path: str) -> Path:
@@ -77,7 +82,7 @@ def _from_checkpoint(file: Path, paths: set[str]) -> dict[str, Add]:
 
 def _as_in_json(add: Add) -> Add:
     """Maps are lists of pairs to Arrow; what is null is not there."""
-    plain = {name: value for name, value in add.items() if value is not None}
+    plain = {name: value for name, value in add.items() if name in _ADD and value is not None}
     for name in ("partitionValues", "tags"):
         if name in plain:
             plain[name] = dict(plain[name])
