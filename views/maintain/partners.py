@@ -18,7 +18,7 @@ from views.maintain.occurrences import Step
 from views.maintain.origin import of_node
 from views.maintain.passing import has_subquery
 from views.maintain.paths import Level, NoWayError, matched, missing_at, pruned
-from views.maintain.tree import Block, Joined, Tree, aliases, reads
+from views.maintain.tree import Block, Joined, Tree, aliases, joins, reads
 
 _NO_EQUALITY = ("json", "xml", "point", "line", "polygon", "path", "box", "circle", "lseg")
 _UNKNOWN = "nothing in ON of the outer join says which rows belong to a change"
@@ -36,7 +36,7 @@ def outer(
     inside = frozenset(aliases(join.right))
     kept = [node for node in block.where if not reads(node) & inside]
     level = Level(matched(block.tree, source.alias), block.sources, kept)
-    if not _shown(wanted) & inside:
+    if not _shown(wanted) & _following(block, inside, join):
         if find is Find.SOME:
             return [finder.joined([level], source, steps[1:], wanted, find)]
         return [finder.joined([level], source, steps[1:], wanted, Find.BOTH, inside)]
@@ -65,6 +65,23 @@ def _compared(block: Block, on: Sequence[exp.Expr], sources: Iterable[str]) -> W
     if not found:
         raise NoWayError(_UNKNOWN)
     return _prefix(block, found)
+
+
+def _following(
+    block: Block, inside: frozenset[str], itself: Joined | None = None
+) -> frozenset[str]:
+    """The sources that may be there or not by what some sources show, these among them."""
+    found = inside
+    while True:
+        before = len(found)
+        for join in joins(block.tree):
+            asked = any(reads(node) & found for node in join.on)
+            if asked and join.kind != "inner" and join is not itself:
+                found |= {*aliases(join.right)}
+                found |= {*aliases(join.left)} if join.kind == "full" else set()
+        found |= {alias for alias, item in block.sources.items() if item.needs & found}
+        if len(found) == before:
+            return found
 
 
 def _prefix(block: Block, found: set[tuple[str, str]]) -> Wanted:
@@ -141,7 +158,7 @@ def lateral(
     source = block.sources[steps[0].name]
     assert block.tree is not None
     level = Level(matched(block.tree, source.alias), block.sources, block.where)
-    if source.alias not in _shown(wanted):
+    if not _shown(wanted) & _following(block, frozenset({source.alias})):
         return through(finder, block, steps, [level], wanted, find)
     if find is Find.BOTH:
         raise NoWayError("it depends on what a LATERAL subquery gives")
