@@ -21,10 +21,20 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, FloatType, LongType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DoubleType,
+    FloatType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from cdc.lsn import Position
-from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED, Batch, ViewRow
+from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED, Batch, ViewRow
 from jobs.sinks.delta_rs import is_plain, opened, stream
 from jobs.sinks.delta_small import has_unchanged, lacks_rows, merge, null_keys, small_table
 from jobs.sinks.delta_table import DeltaView
@@ -38,6 +48,12 @@ from jobs.sinks.writing import held_bytes, kept
 
 _FLOATS = (FloatType, DoubleType)
 _CONTROL = (StructField(COMMIT_LSN, LongType()), StructField(ORDINAL, LongType()))
+_BESIDE = (
+    *_CONTROL,
+    StructField(DELETED, BooleanType()),
+    StructField(UNCHANGED, ArrayType(StringType())),
+    StructField(COMMITTED_AT, TimestampType()),
+)
 
 
 class DeltaSink:
@@ -66,7 +82,13 @@ class DeltaSink:
         if self._is_small(len(rows), lambda: rows.nbytes):
             self._apply_here(rows, None)
         else:
-            self._apply_there(self._spark.createDataFrame(rows), None)
+            self._apply_there(self._frame(rows), None)
+
+    def _frame(self, rows: pa.Table) -> DataFrame:
+        """Rows for Spark, of the table's own types: Arrow's alone leave it to guess at times."""
+        known = {field.name: field.dataType for field in (*self._of.columns, *_BESIDE)}
+        fields = [StructField(name, known[name]) for name in rows.column_names]
+        return self._spark.createDataFrame(rows, StructType(fields))
 
     def _is_small(self, rows: int, size: Callable[[], int]) -> bool:
         of = self._of
@@ -80,7 +102,7 @@ class DeltaSink:
         if lacking := null_keys(whole, of.key):
             raise unkeyed(self._view, lacking)
         if has_unchanged(whole) and of.run(lambda: lacks_rows(of.path, whole, of.key)):
-            self._apply_there(self._spark.createDataFrame(whole), transaction)  # and names them
+            self._apply_there(self._frame(whole), transaction)  # and names them
             return
         of.run(lambda: merge(self._view, of.path, whole, of.key, transaction))
         self._empty = False

@@ -36,8 +36,10 @@ _CHECKPOINT_EVERY: Final = 10
 _ONE_FILE: Final = 1 << 40
 _ENGINE: Final = "Headwater"
 _ADD: Final = frozenset(
-    "path partitionValues size modificationTime dataChange stats tags deletionVector baseRowId"
-    " defaultRowCommitVersion clusteringProvider".split()
+    (
+        *("path", "partitionValues", "size", "modificationTime", "dataChange", "stats", "tags"),
+        *("deletionVector", "baseRowId", "defaultRowCommitVersion", "clusteringProvider"),
+    )
 )
 """What an ``add`` has in a commit. A checkpoint has statistics as columns, too."""
 
