@@ -27,6 +27,7 @@ from views.maintain.tree import (
     Statement,
     Tree,
     aliases,
+    joins,
     reads,
 )
 
@@ -120,11 +121,15 @@ class Settled:
                 source, first.name
             ):
                 self.columns.add(here)  # a row that is there, or none: then the others tell
+                if _in_full(self.block.tree, first.table):  # of which the others may be missing
+                    self._assume_never(first, second)
             elif self.block.group is not None and any(first == part for part in self.block.group):
                 self.columns.add(here)
-                self.proof.assumes.append(
-                    f"{first.sql('postgres')} is never {second.sql('postgres')}".replace('"', "")
-                )
+                self._assume_never(first, second)
+
+    def _assume_never(self, column: exp.Expr, value: exp.Expr) -> None:
+        said = f"{column.sql('postgres')} is never {value.sql('postgres')}"
+        self.proof.assumes.append(said.replace('"', ""))
 
     def _cast(self, node: exp.Cast) -> None:
         """``id::text`` tells as much as id, where each value has one text."""
@@ -270,6 +275,13 @@ def _looked_up_by(tree: Tree | None, alias: str) -> Joined | None:
     if tree.kind == "left" and isinstance(tree.right, Leaf) and tree.right.alias == alias:
         return tree
     return _looked_up_by(tree.left, alias) or _looked_up_by(tree.right, alias)
+
+
+def _in_full(tree: Tree | None, alias: str) -> bool:
+    return any(
+        join.kind == "full" and alias in (*aliases(join.left), *aliases(join.right))
+        for join in joins(tree)
+    )
 
 
 def _full_by(tree: Tree | None, first: exp.Expr, second: exp.Expr) -> bool:
