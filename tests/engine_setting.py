@@ -132,6 +132,7 @@ class EngineSetting:
                 self.conn.execute(statement.encode())
         self.views[name] = Kept(view, store, keeper, sql)
         self.know()
+        keeper.turn(self.conn)  # a first turn writes again whatever is dirty
         return self.views[name]
 
     def forget_views(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from struct import pack
 from typing import Any, Final
+from uuid import uuid4
 
 import psycopg
 
@@ -38,7 +39,6 @@ from jobs.state.table_changes import Refill, SentVersion, parse_version
 NAME: Final = "shop"
 CONTEXT: Final = SourceContext("1", NAME, "db")
 PUBLICATION: Final = "headwater_shop"
-_SLOT: Final = "mirrored"
 
 
 class MirrorSetting:
@@ -53,6 +53,7 @@ class MirrorSetting:
         self.state = self.reconnected()
         migrate(self.state)
         self.mirrors: dict[str, Mirror] = {}
+        self._slot = f"mirrored_{uuid4().hex[:12]}"
         self.transcriber = Transcriber(CONTEXT, self._resolve, self._lookup, lambda _: 1, 0)
         self.versions: dict[str, SentVersion] = {}
         self.refilled: list[str] = []
@@ -81,7 +82,7 @@ class MirrorSetting:
     def stream(self, publication: str = "for all tables") -> None:
         """From here on changes are streamed."""
         self.execute(f"create publication {PUBLICATION} {publication}")
-        slot = f"select pg_create_logical_replication_slot('{_SLOT}', 'pgoutput')"
+        slot = f"select pg_create_logical_replication_slot('{self._slot}', 'pgoutput')"
         self.execute(slot)
 
     def oid(self, table: str) -> int:
@@ -115,7 +116,7 @@ class MirrorSetting:
         rows = self.source.execute(
             "select lsn::text, data from pg_logical_slot_get_binary_changes(%s, null, null,"
             " 'proto_version', '1', 'publication_names', %s)",
-            (_SLOT, PUBLICATION),
+            (self._slot, PUBLICATION),
         ).fetchall()
         for lsn, data in rows:
             at = parse_lsn(lsn)

@@ -9,7 +9,7 @@ from cdc.config import View
 from cdc.lsn import Position
 from jobs.run.builder import Generation
 from jobs.run.parts import Parts
-from jobs.run.view_keeper import Change, ViewKeeper
+from jobs.run.view_keeper import KEYS_A_COMMIT, KEYS_A_TURN, Change, ViewKeeper
 from jobs.sinks import Batch, open_sink
 from jobs.sinks.refusing import RowsError
 from jobs.sinks.rows import RowSink
@@ -62,4 +62,5 @@ def open_keeper(parts: Parts, generation: Generation, view: View) -> ViewKeeper:
     assert isinstance(sink, RowSink), "each store takes finished rows"
     id_ = DocumentSql(generation.columns, generation.key, Shape()).id(KEY)
     rows = StoredRows(generation.kept, str(record.id), sink, generation.form, id_)
-    return ViewKeeper(generation.kept, rows, apply.dlq_limit, apply.whole_rows)
+    keys = KEYS_A_COMMIT if store.cadence_s else KEYS_A_TURN
+    return ViewKeeper(generation.kept, rows, apply.dlq_limit, apply.whole_rows, keys)

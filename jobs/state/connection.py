@@ -21,6 +21,8 @@ from jobs.state.settings import SESSION_OPTIONS
 Connection: TypeAlias = psycopg.Connection[Any]
 
 _DISK_FULL: Final = "53100"
+_ROLLED_BACK: Final = "40"
+"""The class of SQLSTATE of deadlocks and of what cannot be serialized."""
 _SYSTEM: Final = ("53", "58", "XX")
 """A quota, or a limit on the size of files, is not a full disk to the server."""
 _ROOM: Final = "make room on the state database's disk: apply goes on by itself"
@@ -46,6 +48,10 @@ def translated(doing: str) -> Iterator[None]:
     except psycopg.Error as error:
         if room := _no_room(error):
             raise RetryableError(f"{doing}: the state database's disk: {room}", _ROOM) from error
+        if (error.sqlstate or "").startswith(_ROLLED_BACK):
+            raise RetryableError(
+                f"{doing}: another transaction was in the way", "it is tried again"
+            ) from error
         raise _of_state(translate(error, doing)) from error
 
 

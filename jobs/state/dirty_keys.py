@@ -112,7 +112,12 @@ def settle(
         names, condition = _keys(view)
         query = f"delete from {view.shown} s using unnest({names[0]}) as k({names[1]})"
         conn.execute(f"{query} where {condition}".encode(), _columns(keys), prepare=True)
-    query = f"delete from {view.dirty} where ctid = any(%s::tid[]) and seq <= %s"
+    # What a batch is at now has a later one behind it: it stays dirty, and nobody waits for it,
+    # who might wait for a key of this transaction.
+    query = (
+        f"delete from {view.dirty} where ctid = any(array(select ctid from {view.dirty} "
+        f"where ctid = any(%s::tid[]) and seq <= %s for update skip locked))"
+    )
     conn.execute(query.encode(), (list(taken), batch), prepare=True)
 
 
