@@ -86,7 +86,8 @@ def _of_columns(everything: Mapping[str, Source], wanted: Sequence[exp.Expr]) ->
             keys[source.table.table] = source.table.key
     for table, names in tables.items():
         columns = tuple(dict.fromkeys(names))
-        if columns != keys[table][: len(columns)] and set(columns) != set(keys[table]):
+        key = keys[table]  # has an index, by which a row is found whatever else is compared
+        if columns != key[: len(columns)] and not set(key) <= set(columns):
             yield Index(table, columns)
 
 
