@@ -22,6 +22,8 @@ from jobs.state.connection import Connection
 
 KEPT_BATCHES = 1_000
 """So many batches are remembered at least, beyond those that a view has still to reach."""
+MOST_BATCHES = 100_000
+"""So many at most, some hours of them."""
 
 
 class Progress(NamedTuple):
@@ -139,9 +141,13 @@ def offsets_of(conn: Connection, batches: Sequence[int]) -> dict[int, Offsets]:
 
 
 def forget_batches(conn: Connection, reached: int) -> None:
-    """Forget batches that every view has reached."""
-    query = b"delete from headwater.batches where batch < %s"
-    conn.execute(query, (reached - KEPT_BATCHES,))
+    """Forget batches that every view has reached, and those that are older than a view which has
+    stood for long may ask for: its group is committed again when it has come to a newer one."""
+    query = (
+        b"delete from headwater.batches "
+        b"where batch < greatest(%s, (select batch from headwater.progress) - %s)"
+    )
+    conn.execute(query, (reached - KEPT_BATCHES, MOST_BATCHES))
 
 
 def _remember(conn: Connection, progress: Progress) -> Offsets:
