@@ -16,8 +16,8 @@ DEFAULT_HOME = Path(".headwater/bench")
 DEFAULT_ROWS = 1_000_000
 _ONLY_HELP = (
     "Some of them: capture,memory,restart,latency,snapshot,beside,bootstrap,visible,apply,joined,"
-    "growth,many,demo; or chaos,snapshot-seeds,view-seeds, only when they are named. The file keeps the"
-    " others."
+    "growth,many,demo; or chaos,snapshot-seeds,view-seeds, only when they are named. The file keeps"
+    " the others."
 )
 
 
