@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from operator import and_
+from pathlib import Path
 from typing import Any, TypeVar
 
 from delta.tables import DeltaTable
@@ -18,6 +20,7 @@ from cdc.errors import FatalError, SinkError, ViewError
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, ORDINAL, Batch, ViewRow
 from jobs.sinks.arrow import stream_columns
+from jobs.sinks.delta_log import folder_of
 from jobs.sinks.lake import (
     HISTORY_PROPERTY,
     KEY_PROPERTY,
@@ -42,6 +45,7 @@ from jobs.sinks.schema import check_key, check_names, evolved, quoted, widens
 from jobs.sinks.transactions import Transaction, Transactions
 from jobs.upkeep import Upkeep
 
+_DAY_S = 86_400
 _T = TypeVar("_T")
 
 
@@ -189,7 +193,12 @@ class DeltaView:
         return before - small_files(self.spark, self.path, SMALL_FILE_BYTES)
 
     def _vacuum(self) -> None:
-        self.table(self.spark).vacuum()
+        """Delete the files that no version needs which can still be read. On this machine it is
+        looked first whether there is a file of that age: Spark takes seconds to find none."""
+        if "://" in self.path or has_older_files(
+            folder_of(self.path), self._config.retention_days * _DAY_S
+        ):
+            self.table(self.spark).vacuum()
 
     def run(self, action: Callable[[], _T]) -> _T:
         """Run ``action``, again while others write the table or its disk is full. Raises
@@ -204,3 +213,10 @@ class DeltaView:
                 f"view {self.view}: Delta table {self.path} was removed",
                 f"`headwater view rebuild {self.view}{again}` fills it anew, from a snapshot",
             ) from error
+
+
+def has_older_files(folder: Path, age_s: float) -> bool:
+    """Whether a file of a table on this machine is older than ``age_s``; those of its log aside."""
+    oldest = time.time() - age_s
+    files = (file for file in folder.rglob("*") if "_delta_log" not in file.parts)
+    return any(file.is_file() and file.stat().st_mtime < oldest for file in files)

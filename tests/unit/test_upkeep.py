@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 from structlog.testing import capture_logs
 
 from jobs.mirrors.mirror import SMALL_FILES, Mirror
+from jobs.sinks.delta_table import has_older_files
 from jobs.upkeep import Upkeep
 
 HOUR_S = 3600
@@ -103,3 +106,17 @@ def test_a_mirror_of_before_is_looked_after_like_a_new_one(
     DeltaTable(tmp_path / "m").alter.set_table_properties(dict.fromkeys(kept, "interval 30 days"))
     assert not mirror.prepare()
     assert DeltaTable(tmp_path / "m").metadata().configuration == kept
+
+
+def test_only_a_table_with_files_of_that_age_is_vacuumed(tmp_path: Path) -> None:
+    """Those of its log do not count."""
+    old = time.time() - 1_000
+    for name in ("_delta_log/0.json", "a.parquet", "city=x/b.parquet"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("")
+    os.utime(tmp_path / "_delta_log/0.json", (old, old))
+    assert not has_older_files(tmp_path, 900)
+    os.utime(tmp_path / "city=x/b.parquet", (old, old))
+    assert has_older_files(tmp_path, 900)
+    assert not has_older_files(tmp_path, 1_100)
