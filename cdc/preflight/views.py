@@ -29,6 +29,10 @@ def views(source: Source) -> Iterator[Finding]:
     tables = _Tables(source)
     for name, view in config.views.items():
         check = f"view {name}"
+        if config.apply.engine == "database" and not view.history:
+            yield _any_select(source, tables, name, view)
+            yield from _stopped(config, name)
+            continue
         try:
             definition = parse_view(name, view.store, view.key, view.sql, view.history)
             seen = _as_followed(config, definition, tables.of(definition))
@@ -40,6 +44,17 @@ def views(source: Source) -> Iterator[Finding]:
         else:
             yield Finding("ok", check, f"in {view.store}: {resolved.describe()}")
         yield from _stopped(config, name)
+
+
+def _any_select(source: Source, tables: _Tables, name: str, view: View) -> Finding:
+    """Of a view that is kept over mirrors."""
+    from cdc.preflight.any_select import described
+
+    try:
+        said = described(source.conn, name, view, tables.oids, tables.version)
+    except HeadwaterError as error:
+        return Finding("error", f"view {name}", error.message, error.hint)
+    return Finding("ok", f"view {name}", said)
 
 
 def _stopped(config: Config, name: str) -> Iterator[Finding]:
@@ -82,7 +97,7 @@ class _Tables:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._oids = {f"{table.schema}.{table.name}": table.oid for table in source.tables}
+        self.oids = {f"{table.schema}.{table.name}": table.oid for table in source.tables}
         self._types = load_types(source.conn)
         self._found: dict[str, TableVersion] = {}
 
@@ -91,16 +106,17 @@ class _Tables:
         from views.captured import uncaptured
 
         for name in definition.table_names:
-            if name not in self._oids:
-                raise uncaptured(definition, name, self._oids)
-        return {name: self._version(name) for name in definition.table_names}
+            if name not in self.oids:
+                raise uncaptured(definition, name, self.oids)
+        return {name: self.version(name) for name in definition.table_names}
 
-    def _version(self, table: str) -> TableVersion:
+    def version(self, table: str) -> TableVersion:
+        """A captured table as it is now."""
         from bootstrap.present import version_now
 
         if table not in self._found:
             conn, settings = self._source.conn, self._source.config.source
-            self._found[table] = version_now(conn, self._oids[table], self._types, settings)
+            self._found[table] = version_now(conn, self.oids[table], self._types, settings)
         return self._found[table]
 
 
