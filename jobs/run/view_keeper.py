@@ -192,9 +192,7 @@ class ViewKeeper:
         progress, changes = Progress(*found[0][:4]), _changes(found, key, 5)
         doubt_keys(conn, self.view, [change.key for change in changes])
         refused = self._write(changes, progress)
-        with conn.transaction():
-            settle_whole(conn, self.view, progress.batch)
-        return self._settle(conn, [], progress, changes, refused)
+        return self._settle(conn, [], progress, changes, refused, whole=True)
 
     def _write(self, changes: Sequence[Change], progress: Progress) -> dict[tuple[str, ...], str]:
         """Give the store what differs; the keys of rows that it refused, and why."""
@@ -216,12 +214,16 @@ class ViewKeeper:
         progress: Progress,
         changes: Sequence[Change],
         refused: dict[tuple[str, ...], str],
+        whole: bool = False,
     ) -> Turn:
+        """Note what the store holds, and what it refused, in one transaction."""
         kept = [one for one in changes if one.key not in refused]
         written = [(one.key, one.digest) for one in kept if one.digest is not None]
         gone = [one.key for one in kept if one.digest is None]
         with translated(f"settling view {self.name}"), conn.transaction():
             settle(conn, self.view, places, progress.batch, written, gone)
+            if whole:
+                settle_whole(conn, self.view, progress.batch)
             aside = [ParkedKey(key, cause) for key, cause in refused.items()]
             park(conn, self.view, aside, self.parked_at_most)
             unpark(conn, self.view, [one.key for one in kept])

@@ -35,4 +35,6 @@ def settle_whole(conn: Connection, view: KeptView, batch: int) -> None:
         (view.id, batch),
         prepare=True,
     )
-    conn.execute(f"delete from {view.dirty} where seq <= %s".encode(), (batch,))
+    # What a batch is at now has a later one behind it (``dirty_keys.settle``).
+    locked = f"select ctid from {view.dirty} where seq <= %s for update skip locked"
+    conn.execute(f"delete from {view.dirty} where ctid = any(array({locked}))".encode(), (batch,))
