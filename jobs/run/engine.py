@@ -115,11 +115,12 @@ class Engine:
             applied = self._apply(batch)
             if applied is None:
                 return
+            self._reach.batch(applied.progress.batch, applied.offsets)
+            self._generations.batch(applied)
+            # Only then: who has no work is taken to have reached the last batch.
             self._last = applied.progress.batch
-        self._reach.batch(self._last, applied.offsets)
         for fault in applied.faults:
             log.error("record_not_applied", record=fault.record.record, cause=fault.cause)
-        self._generations.batch(applied)
 
     def again(self, records: Sequence[FaultyRecord]) -> None:
         """Apply records once more that could not be applied."""
@@ -215,6 +216,7 @@ class Engine:
                 self._drop_spare(conn)
             leave_all_but(conn, [one.id for one in self._generations.views()])
             offsets = stream_offsets(conn)
+            self._generations.wake()  # others may have made keys dirty meanwhile
             self._last = read_progress(conn).batch
         self._reach.batch(self._last, offsets)
         if offsets:
@@ -237,9 +239,9 @@ class Engine:
         with self._lock:
             if (batch := read_progress(self._conn).batch) == self._last:
                 return
-            self._last = batch
             self._reach.batch(batch, stream_offsets(self._conn))
-        self._generations.wake()
+            self._generations.wake()
+            self._last = batch
 
     def _look_at_versions(self) -> None:
         """A column that took another's place, and a table that took another's, may have the same
