@@ -38,10 +38,11 @@ def largest_rss_mb(pid: int) -> float:
 
 
 def owners(pid: int, folder: Path) -> list[int]:
-    """A process, those whose command line names a folder, and all below them; not this one."""
+    """A process, those whose command line names a folder, and all below them; neither this one
+    nor those that it was started by."""
     named = [one for one in _pids() if str(folder).encode() in _command_line(one)]
-    trees = [_tree(one) for one in (pid, *named) if one != os.getpid()]
-    return sorted({one for tree in trees for one in tree})
+    trees = [_tree(one) for one in (pid, *named)]
+    return sorted({one for tree in trees if os.getpid() not in tree for one in tree})
 
 
 def cpu_of_s(pids: Iterable[int]) -> float:

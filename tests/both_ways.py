@@ -105,7 +105,8 @@ class Both:
     def _events(self, version: TableVersion) -> Iterator[tuple[bytes | None, bytes | None]]:
         columns = self.columns(f"select * from {version.name}")
         encoders = [encoder(column.type, column.typmod) for column in columns]
-        cursor = self.conn.execute(f"select * from {version.name} order by 1, 2".encode())
+        key = ", ".join(version.key)
+        cursor = self.conn.execute(f"select * from {version.name} order by {key}".encode())
         result = cursor.pgresult
         assert result is not None
         for i in range(result.ntuples):

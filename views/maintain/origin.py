@@ -34,6 +34,17 @@ def of_node(sources: Mapping[str, Source], node: exp.Expr) -> MirrorColumn | Non
     return None
 
 
+def columns_of(sources: Mapping[str, Source], node: exp.Column) -> Iterator[MirrorColumn]:
+    """The columns of tables that a column shows unchanged; all of a source, where it is its row."""
+    names = [node.name]
+    if isinstance(node.this, exp.Star):
+        names = list(sources[node.table].columns) if node.table in sources else []
+    for name in names:
+        found = of_node(sources, exp.column(name, node.table))
+        if found is not None:
+            yield found
+
+
 def source_of(sources: Mapping[str, Source], node: exp.Expr) -> Iterator[tuple[Source, str]]:
     """The tables' columns that a column shows unchanged, those of all sides of a UNION."""
     if not isinstance(node, exp.Column) or node.table not in sources:

@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from views.maintain.errors import refuse
 from views.maintain.free import blocks, own_expressions
-from views.maintain.origin import of_node
+from views.maintain.origin import columns_of
 from views.maintain.tree import Block, Statement
 
 
@@ -17,14 +17,14 @@ def check_shown_only(statement: Statement) -> None:
         shown = {id(output.node) for output in block.outputs} if not _compares(block) else set()
         for node in own_expressions(block):
             for part in node.find_all(exp.Column):
-                column = of_node(block.sources, part)
-                if column is not None and column.fault and id(part) not in shown:
-                    refuse(
-                        statement.view,
-                        part,
-                        f"{part.name} cannot be computed with: {column.fault}",
-                        "select it as it is, or leave it out",
-                    )
+                for column in () if id(part) in shown else columns_of(block.sources, part):
+                    if column.fault:
+                        refuse(
+                            statement.view,
+                            part,
+                            f"{column.name} cannot be computed with: {column.fault}",
+                            "select it as it is, or leave it out",
+                        )
 
 
 def _compares(block: Block) -> bool:
