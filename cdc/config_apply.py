@@ -24,7 +24,7 @@ class Apply(Section):
 
     state: str = "./.headwater/views"
     state_dsn: str = Field(default="", repr=False)
-    engine: Literal["delta", "database"] = "delta"
+    engine: Literal["delta", "database"] = "database"
     whole_rows: int = Field(default=100_000, ge=1)
     """Of a view that is computed whole; one that has more is refused."""
     master: str = "local[*]"
