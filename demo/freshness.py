@@ -1,6 +1,6 @@
 """Freshness, from commit to visible, out of what the Spark job logs. Pure.
 
-Every ``batch_applied`` line of the job carries ``fresh_ms``: a sorted sample, in milliseconds, of
+Every ``rows_applied`` line of the job carries ``fresh_ms``: a sorted sample, in milliseconds, of
 the time from a change's commit to the end of the batch that applied it (live changes only).
 A batch falls into a kill window when it was applied between a ``kill -9`` and the moment the
 killed process had caught up with all that was written before it was back.
@@ -41,7 +41,7 @@ class Freshness(NamedTuple):
 def batches(lines: Iterable[str]) -> Iterator[Batch]:
     """The batches a job's log tells of. Other lines, and a line cut by a kill, say nothing."""
     for line in lines:
-        if '"batch_applied"' not in line:
+        if '"rows_applied"' not in line:
             continue
         try:
             entry = json.loads(line)

@@ -8,19 +8,23 @@ next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from pyspark.sql.types import StructType
 
 from cdc.config import Config, View
 from cdc.source.types import load_types
+from jobs.sinks.refusing import Refused
 from jobs.sinks.rows import Rows
 from jobs.state.connection import Connection, translated
+from jobs.state.dirty_keys import put_off
 from jobs.state.kept_view import KeptView, Relation, make_tables, read_key
 from jobs.state.known_columns import known_columns
 from jobs.state.mirror_indexes import make_indexes
+from jobs.state.missed_changes import mark_every_key
+from jobs.state.parked_keys import too_many_parked
 from jobs.state.progress import read_progress
 from jobs.state.rows_query import KEY, ROW, load_sql, remember_sql
 from jobs.state.store_rows import RowForm, form_of_store
@@ -95,30 +99,53 @@ def load(
     generation: Generation,
     store: LoadedStore,
     told: Callable[[int], None] = lambda _: None,
+    parked_at_most: int = 0,
 ) -> int:
     """Fill its place in the store from the mirrors as they are now; how many rows.
 
-    What the store was given is remembered, so that later only what differs is written.
+    What the store was given is remembered, so that later only what differs is written. Rows that
+    hold what no column of the view can are left out: their keys are dirty, and parked by the first
+    turn. Raises ``RowsError`` for rows that the store refuses, and ``ViewError`` where more than
+    ``parked_at_most`` would be parked.
     """
     record, kept = generation.record, generation.kept
-    rows = _LoadedRows(conn, generation, told)
+    rows = _LoadedRows(conn, generation, told, parked_at_most)
     with translated(f"loading view {record.name}"), conn.transaction():
         conn.execute(b"set transaction isolation level repeatable read")
         store(rows, spark_columns(generation.columns), generation.key)
         for statement in remember_sql(kept):
             conn.execute(statement.encode())
+    with translated(f"loading view {record.name}"), conn.transaction():
+        put_off(conn, kept, rows.unfit)
         note_loaded(conn, record.id)
     return rows.count
+
+
+def load_nothing(conn: Connection, generation: Generation, store: LoadedStore) -> None:
+    """Make its place in the store; all keys are dirty, and their rows are written in turns: of a
+    view that holds rows which cannot be made, or which the store refuses."""
+    store((), spark_columns(generation.columns), generation.key)
+    with translated(f"loading view {generation.record.name}"), conn.transaction():
+        conn.execute(f"truncate {generation.kept.shown}".encode())
+        mark_every_key(conn, generation.kept)
+        note_loaded(conn, generation.record.id)
 
 
 class _LoadedRows:
     """The rows of a view, read by a cursor, in the form of its store; once."""
 
     def __init__(
-        self, conn: Connection, generation: Generation, told: Callable[[int], None]
+        self,
+        conn: Connection,
+        generation: Generation,
+        told: Callable[[int], None],
+        parked_at_most: int,
     ) -> None:
         self._conn, self._generation, self._told = conn, generation, told
+        self._at_most = parked_at_most
         self.count = 0
+        self.unfit: list[tuple[str, ...]] = []
+        """The keys of rows that were left out."""
 
     def __iter__(self) -> Iterator[Rows]:
         kept, form = self._generation.kept, self._generation.form
@@ -127,6 +154,19 @@ class _LoadedRows:
         with self._conn.cursor(name="headwater_load") as cursor:
             cursor.execute(load_sql(kept, form.expressions(ROW, KEY)).encode())
             while found := cursor.fetchmany(_LOAD_ROWS):
-                yield form.rows([row[behind:] for row in found], position)
-                self.count += len(found)
+                rows = form.rows([row[behind:] for row in found], position)
+                if rows.unfit:
+                    self._leave_out(found, behind, rows.unfit)
+                yield replace(rows, unfit=())
+                self.count += len(rows.written)
                 self._told(self.count)
+
+    def _leave_out(
+        self, found: Sequence[Sequence[Any]], behind: int, unfit: Sequence[Refused]
+    ) -> None:
+        ids = {one.id for one in unfit}
+        self.unfit += [tuple(row[1:behind]) for row in found if row[behind] in ids]
+        if len(self.unfit) > self._at_most:
+            raise too_many_parked(
+                self._generation.record.name, len(self.unfit), self._at_most, unfit[0].cause
+            )

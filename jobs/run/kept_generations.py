@@ -69,7 +69,8 @@ class KeptGenerations:
         self.lanes.wake(one.record.id for one in self._all())
 
     def caught_up(self, batch: int) -> None:
-        """Those without work have reached the last batch."""
+        """Those without work have reached the last batch; what was written is told."""
+        self._turns.tell()
         for one in self._all():
             if self.lanes.is_idle(one):
                 self._reach.reached(one.record.id, batch)
@@ -77,6 +78,10 @@ class KeptGenerations:
     def reached(self, generation: Generation) -> int:
         """The last batch that its store holds whole, -1 where that is not known yet."""
         return self._reach.of(generation.record.id)
+
+    def error(self, generation: Generation) -> HeadwaterError | None:
+        """Why it cannot be written now."""
+        return self._turns.error(generation.record.id)
 
     def errors(self) -> dict[str, HeadwaterError]:
         """Why views cannot be written now."""

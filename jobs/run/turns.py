@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 
@@ -19,8 +19,10 @@ from jobs.run.reach import Reach
 from jobs.run.view_keeper import Turn
 
 _LINE_S: Final = 1.0
-_SAMPLE: Final = 20
-"""So many commit times are kept of a line's changes."""
+_SAMPLE: Final = 100
+"""So many times, spread over all, are kept of a batch's changes and of a line's."""
+
+T = TypeVar("T", int, float)
 
 log = structlog.get_logger("apply")
 
@@ -56,7 +58,7 @@ class Turns:
 
     def batch(self, applied: Applied) -> None:
         """A batch that the generations with these ids have still to write."""
-        sample = sorted(applied.committed_us)[:_SAMPLE]
+        sample = spread(applied.committed_us)
         with self._lock:
             for id_ in applied.views:
                 waiting = self._told.setdefault(id_, _Told()).waiting
@@ -76,8 +78,16 @@ class Turns:
             told.turns, told.rows = told.turns + 1, told.rows + turn.written
             told.parked += turn.parked
             told.seconds += turn.seconds
-            if self._clock() - told.said >= _LINE_S and (told.rows or told.parked):
-                self._say(view, told)
+            if turn.parked:
+                name = self._name(view)
+                log.error("keys_parked", view=name, keys=turn.parked, cause=turn.cause)
+            self._say_if_due(view, told)
+
+    def tell(self) -> None:
+        """The lines that are due, also of views that have had no turn since."""
+        with self._lock:
+            for view, told in self._told.items():
+                self._say_if_due(view, told)
 
     def failed(self, view: int, error: HeadwaterError) -> None:
         with self._lock:
@@ -86,6 +96,12 @@ class Turns:
                 event = "view_interrupted" if isinstance(error, RetryableError) else "view_stopped"
                 log.warning(event, view=self._name(view), error=str(error))
             told.error = error
+
+    def error(self, view: int) -> HeadwaterError | None:
+        """Why a generation cannot be written now."""
+        with self._lock:
+            told = self._told.get(view)
+            return None if told is None else told.error
 
     def errors(self) -> dict[str, HeadwaterError]:
         """Why views cannot be written now."""
@@ -97,7 +113,9 @@ class Turns:
         with self._lock:
             self._told.pop(view, None)
 
-    def _say(self, view: int, told: _Told) -> None:
+    def _say_if_due(self, view: int, told: _Told) -> None:
+        if self._clock() - told.said < _LINE_S or not (told.rows or told.parked):
+            return
         line: dict[str, object] = {"parked": told.parked} if told.parked else {}
         log.info(
             "rows_applied",
@@ -105,9 +123,18 @@ class Turns:
             rows=told.rows,
             turns=told.turns,
             seconds=round(told.seconds, 3),
-            fresh_ms=sorted(told.fresh_ms)[-_SAMPLE:],
+            fresh_ms=spread(told.fresh_ms),
             **line,
         )
         told.said = self._clock()
         told.turns = told.rows = told.parked = 0
         told.seconds, told.fresh_ms = 0.0, []
+
+
+def spread(values: Sequence[T]) -> list[T]:
+    """At most ``_SAMPLE`` of these in their order, the least and the greatest among them."""
+    ordered = sorted(values)
+    if len(ordered) <= _SAMPLE:
+        return ordered
+    last = len(ordered) - 1
+    return [ordered[number * last // (_SAMPLE - 1)] for number in range(_SAMPLE)]

@@ -32,7 +32,7 @@ KEYS_A_COMMIT: Final = 20_000
 _KEYS_A_QUERY: Final = 250
 """Rows are made of so many keys at once: an index scan that is told the keys looks at all of them
 each time it is entered, which is as often as there are keys. 2,000 took 2 s, in eights 0.2 s."""
-_DATA_EXCEPTIONS: Final = ("22", "21", "23")
+DATA_EXCEPTIONS: Final = ("22", "21", "23")
 """Classes of SQLSTATE that a row's own values cause."""
 
 
@@ -75,6 +75,8 @@ class Turn:
     keys: int = 0
     written: int = 0
     parked: int = 0
+    cause: str = ""
+    """Why one of them was parked."""
     more: bool = False
     seconds: float = 0.0
 
@@ -142,6 +144,7 @@ class ViewKeeper:
                 one.keys + other.keys,
                 one.written + other.written,
                 one.parked + other.parked,
+                one.cause or other.cause,
             )
         refused = self._write(changes, progress)
         return self._settle(conn, places, progress, changes, refused)
@@ -151,7 +154,7 @@ class ViewKeeper:
             with translated(f"making rows of view {self.view.name}"):
                 found = self._found(conn, places)
         except HeadwaterError as error:
-            if sqlstate(error)[:2] in _DATA_EXCEPTIONS:
+            if sqlstate(error)[:2] in DATA_EXCEPTIONS:
                 raise RowUnmakeableError(error.message, error.hint) from error
             raise
         progress = Progress(*found[0][:4])
@@ -231,7 +234,9 @@ class ViewKeeper:
         self._doubtful = False
         since = whole_since(conn, self.view)
         waiting = min((at for at in (waiting, since) if at is not None), default=None)
-        return Turn(reached(waiting, progress.batch), len(places), len(kept), len(refused))
+        cause = next(iter(refused.values()), "")
+        at = reached(waiting, progress.batch)
+        return Turn(at, len(places), len(kept), len(refused), cause)
 
     def _put_aside(
         self, conn: Connection, places: Sequence[str], error: RowUnmakeableError

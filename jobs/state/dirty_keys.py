@@ -61,10 +61,10 @@ def mark_sql(view: KeptView, images: Images, state: State) -> str | None:
 
 
 def mark_all_sql(view: KeptView) -> str:
-    """The statement that dirties every key which the store has a row of."""
+    """The statement that dirties every key which the store has a row of, since ``%(since)s``."""
     return (
         f"insert into {view.dirty} ({view.key_names}, seq, first_seq) "
-        f"select {view.key_names}, %(batch)s, %(batch)s from {view.shown} "
+        f"select {view.key_names}, %(batch)s, %(since)s from {view.shown} "
         f"on conflict ({view.key_names}) do update set seq = excluded.seq"
     )
 
@@ -91,6 +91,23 @@ def doubt_keys(conn: Connection, view: KeptView, keys: Sequence[Sequence[str]]) 
     """The same of these keys, which are about to be written and are not dirty by themselves."""
     if keys:
         _remember(conn, view, [(key, FORGOTTEN) for key in keys])
+
+
+def put_off(conn: Connection, view: KeptView, keys: Sequence[Sequence[str]]) -> None:
+    """These keys are dirty, and the store holds nothing of them; in the caller's transaction."""
+    if not keys:
+        return
+    names, condition = _keys(view)
+    columns = _columns(keys)
+    gone = f"delete from {view.shown} s using unnest({names[0]}) as k({names[1]}) where {condition}"
+    conn.execute(gone.encode(), columns)
+    values = ", ".join(f"k.c{i}::{column.type}" for i, column in enumerate(view.key))
+    query = (
+        f"insert into {view.dirty} ({view.key_names}, seq, first_seq) "
+        f"select {values}, p.batch, p.batch from headwater.progress p, "
+        f"unnest({names[0]}) as k({names[1]}) on conflict ({view.key_names}) do nothing"
+    )
+    conn.execute(query.encode(), columns)
 
 
 def settle(

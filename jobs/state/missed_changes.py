@@ -8,12 +8,16 @@ was given is known still: only rows that differ are written.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from jobs.state.connection import Connection, translated
 from jobs.state.dirty_keys import mark_all_sql
 from jobs.state.kept_view import KeptView, quoted
 from jobs.state.progress import advance
 from jobs.state.view_record import LEFT, LOADED, note_loaded
+from jobs.state.whole_views import mark_whole
+
+_BEFORE_ALL: Final = 0
 
 
 def leave_all_but(conn: Connection, kept: Collection[int]) -> None:
@@ -24,15 +28,38 @@ def leave_all_but(conn: Connection, kept: Collection[int]) -> None:
 
 def make_up_for(conn: Connection, view: KeptView) -> int:
     """Make all keys dirty that a generation has or had, so that it becomes what the mirrors say;
-    the batch they are dirty under. Batches collect its keys already."""
+    the batch they are dirty under. Batches collect its keys already.
+
+    They are dirty since before all batches: which of those its store lacks is not known, so the
+    view has reached none of them before all keys are written.
+    """
     with translated(f"looking for all keys of view {view.name}"), conn.transaction():
         batch = advance(conn).batch
-        conn.execute(mark_all_sql(view).encode(), {"batch": batch})
+        conn.execute(mark_all_sql(view).encode(), {"batch": batch, "since": _BEFORE_ALL})
         made = ", ".join(f"w.{quoted(column.name)}" for column in view.key)
         conn.execute(
             f"insert into {view.dirty} ({view.key_names}, seq, first_seq) "
-            f"select {made}, {batch}, {batch} from ({view.plan.whole(view.relation)}) w "
+            f"select {made}, {batch}, {_BEFORE_ALL} from ({view.plan.whole(view.relation)}) w "
             f"on conflict ({view.key_names}) do nothing".encode()
         )
         note_loaded(conn, view.id)
     return batch
+
+
+def mark_every_key(conn: Connection, view: KeptView) -> None:
+    """Make all keys dirty that its tables have, though its rows may be such that they cannot be
+    made; in the caller's transaction. Batches collect its keys already."""
+    batch = advance(conn).batch
+    if view.plan.whole_tables or not view.plan.key_queries:
+        mark_whole(conn, view, batch)
+        return
+    for query in view.plan.key_queries:
+        all_rows = f"(select * from {view.relation(query.table)})"
+        found = query.sql(
+            view.relation, all_rows, lambda t: f"(select * from {view.relation(t)} limit 0)"
+        )
+        conn.execute(
+            f"insert into {view.dirty} ({view.key_names}, seq, first_seq) "
+            f"select {view.key_names}, {batch}, {_BEFORE_ALL} from ({found}) found "
+            f"on conflict ({view.key_names}) do nothing".encode()
+        )

@@ -38,11 +38,15 @@ def park(conn: Connection, view: KeptView, keys: Sequence[ParkedKey], at_most: i
     query = "select count(*) from headwater.parked where view_id = %s"
     (parked,) = conn.execute(query, (view.id,)).fetchone() or (0,)
     if parked > at_most:
-        raise ViewError(
-            f"view {view.name}: {parked} keys cannot be applied, and apply.dlq_limit is {at_most}: "
-            f"{keys[0].cause}",
-            "mend what they have in common (the SQL, the mapping, the store), or raise the limit",
-        )
+        raise too_many_parked(view.name, parked, at_most, keys[0].cause)
+
+
+def too_many_parked(view: str, parked: int, at_most: int, cause: str) -> ViewError:
+    """More than ``at_most`` keys of a view would be parked; ``cause`` is one's."""
+    return ViewError(
+        f"view {view}: {parked} keys cannot be applied, and apply.dlq_limit is {at_most}: {cause}",
+        "mend what they have in common (the SQL, the mapping, the store), or raise the limit",
+    )
 
 
 def unpark(conn: Connection, view: KeptView, keys: Iterable[Sequence[str]]) -> None:

@@ -11,7 +11,7 @@ from demo.freshness import Batch, Window, batches, freshness, undisturbed
 def line(at: float, view: str, fresh_ms: list[float]) -> str:
     timestamp = datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
     return json.dumps(
-        {"view": view, "fresh_ms": fresh_ms, "event": "batch_applied", "timestamp": timestamp}
+        {"view": view, "fresh_ms": fresh_ms, "event": "rows_applied", "timestamp": timestamp}
     )
 
 

@@ -22,7 +22,7 @@ def test_a_job_that_has_not_logged_yet_says_nothing(tmp_path: Path) -> None:
 def test_a_view_that_stopped_is_told_with_its_error_once_the_line_is_whole(tmp_path: Path) -> None:
     log = tmp_path / "log"
     stopped = StoppedViews(log)
-    log.write_bytes(b"WARNING: not JSON\n" + _line("view_started") + _line("batch_applied"))
+    log.write_bytes(b"WARNING: not JSON\n" + _line("view_started") + _line("rows_applied"))
     stopped.check()
     line = _line("view_stopped", error="view flights: no memory")
     with log.open("ab") as more:
