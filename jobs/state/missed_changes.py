@@ -53,11 +53,13 @@ def mark_every_key(conn: Connection, view: KeptView) -> None:
     if view.plan.whole_tables or not view.plan.key_queries:
         mark_whole(conn, view, batch)
         return
+
+    def nothing(table: str) -> str:
+        return f"(select * from {view.relation(table)} limit 0)"
+
     for query in view.plan.key_queries:
         all_rows = f"(select * from {view.relation(query.table)})"
-        found = query.sql(
-            view.relation, all_rows, lambda t: f"(select * from {view.relation(t)} limit 0)"
-        )
+        found = query.sql(view.relation, all_rows, nothing)
         conn.execute(
             f"insert into {view.dirty} ({view.key_names}, seq, first_seq) "
             f"select {view.key_names}, {batch}, {_BEFORE_ALL} from ({found}) found "
