@@ -128,7 +128,7 @@ def _state(directory: Path, live: Generation) -> ViewState:
 def _applied(state: ViewState, view: ViewDefinition) -> Offsets:
     """Where the last batch ends that the view has for certain."""
     if state.lost():
-        raise lost_error(view)
+        raise lost_error(view.name, view.store)
     number = committed_batch(state.checkpoint)
     if number is None:
         raise ViewError(

@@ -96,7 +96,7 @@ def refuse_lost(spark: SparkSession | None, config: Config, view: ViewDefinition
     store = open_generations(config.store(view.store), view.name, spark, config.apply.retry_s)
     with closing(store):
         if store.live() is None:
-            raise lost_error(view)
+            raise lost_error(view.name, view.store)
 
 
 def settle(

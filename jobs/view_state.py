@@ -136,7 +136,7 @@ class ViewState:
         if created:
             self.remember_lost()
         if self.lost():
-            raise lost_error(view)
+            raise lost_error(view.name, view.store)
 
     def namings(self) -> dict[str, Naming]:
         """What this generation calls the columns of its tables, by ``schema.table``."""
@@ -187,12 +187,11 @@ class ViewState:
         write_document(self.file, {**held, "truncated": list(position)})
 
 
-def lost_error(view: ViewDefinition) -> ViewError:
+def lost_error(view: str, store: str) -> ViewError:
     """Of a store without what was applied to it."""
     return ViewError(
-        f"view {view.name}: store {view.store} no longer holds what was applied to it, or is"
-        " another",
-        f"`headwater view rebuild {view.name}` fills it, from a snapshot",
+        f"view {view}: store {store} no longer holds what was applied to it, or is another",
+        f"`headwater view rebuild {view}` fills it",
     )
 
 

@@ -151,6 +151,7 @@ def _stored(config: Config, store: str, view: SelectView) -> Iterator[Sink]:
     from jobs.sinks import open_sink
     from jobs.sinks.generations import open_generations
     from jobs.state.view_columns import spark_columns
+    from jobs.view_state import lost_error
 
     settings, retry_s = config.store(store), config.apply.retry_s
     with ExitStack() as stack:
@@ -162,11 +163,7 @@ def _stored(config: Config, store: str, view: SelectView) -> Iterator[Sink]:
         stored = open_generations(settings, view.name, spark, retry_s)
         stack.callback(stored.close)
         if stored.live() is None:
-            raise ViewError(
-                f"view {view.name}: store {store} holds nothing of it",
-                f"`headwater apply {view.name}` fills it; if it did so before,"
-                f" `headwater view rebuild {view.name}`",
-            )
+            raise lost_error(view.name, store)
         declared = config.views[view.name]
         sink = open_sink(settings, view.name, spark, retry_s, declared=declared)
         stack.callback(sink.close)

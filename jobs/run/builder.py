@@ -20,6 +20,7 @@ from jobs.sinks.refusing import Refused
 from jobs.sinks.rows import Rows
 from jobs.state.connection import Connection, translated
 from jobs.state.dirty_keys import put_off
+from jobs.state.first_columns import first_columns, remember_first_columns
 from jobs.state.kept_view import KeptView, Relation, make_tables, read_key
 from jobs.state.known_columns import known_columns
 from jobs.state.mirror_indexes import make_indexes
@@ -60,6 +61,8 @@ class Generation:
     kept: KeptView
     columns: tuple[ViewColumn, ...]
     form: RowForm
+    view: View
+    """As it was declared when this was opened."""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -72,13 +75,16 @@ def opened(
     """A generation whose tables are there."""
     with translated(f"opening view {record.name}"):
         key = read_key(conn, record.id, plan)
-        kept = KeptView(record.id, record.name, record.generation, plan, key, relation)
+        first = first_columns(conn, record.id)
+        kept = KeptView(
+            record.id, record.name, record.generation, plan, key, relation, first_columns=first
+        )
         types = load_types(conn)
         known = known_columns(conn, record.sql, plan.key, plan.reads, relation, types)
         columns = described(conn, plan.whole(relation), types, known)
     store = declared.config.store(record.store)
     form = form_of_store(store, columns, plan.key, declared.view)
-    return Generation(record, kept, columns, form)
+    return Generation(record, kept, columns, form, declared.view)
 
 
 def begin(
@@ -91,6 +97,7 @@ def begin(
         record = add_view(conn, declared.name, number, view.sql, view.key, view.store)
         make_indexes(conn, plan.indexes, relation)
         make_tables(conn, record.id, plan, relation)
+        remember_first_columns(conn, record.id, plan.columns)
     return record
 
 

@@ -31,6 +31,7 @@ from jobs.run.removal import drop_spare_mirrors
 from jobs.run.stream import StreamBatch
 from jobs.state.connection import Connection, translated
 from jobs.state.faulty_records import FaultyRecord
+from jobs.state.mirror_table import has_only_more
 from jobs.state.mirrors import TOMBSTONE_LIFETIME_S, expire_tombstones
 from jobs.state.missed_changes import leave_all_but
 from jobs.state.progress import forget_batches, offsets_of, read_progress, stream_offsets
@@ -166,12 +167,17 @@ class Engine:
     def _follow_versions(self, seen: Mapping[str, set[str]]) -> None:
         """Mirrors follow what DDL made of their tables; the views of those are opened again."""
         with self.changing() as conn:
+            before = self._tables.filled(conn)
             found = self._tables.follow(conn, seen)
+            more = set()
             for label, one in found.items():
                 stale = {"stale": one.reason} if isinstance(one, Refill) else {}
                 log.warning("table_altered", table=label, **stale)
+                if not isinstance(one, Refill) and has_only_more(before[label].table, one):
+                    more.add(label)
             if found:
-                self._generations.pass_over(found)
+                self._generations.pass_over(found.keys() - more)
+                self._generations.follow(conn, more)
                 self._due["views"] = 0.0
 
     def _conduct(self) -> None:

@@ -19,7 +19,7 @@ from jobs.sinks.generations import open_generations
 from jobs.standing import settle
 from jobs.state.view_record import ViewRecord
 from jobs.stopped import NOTE
-from jobs.view_state import Declaration
+from jobs.view_state import Declaration, lost_error
 
 _DAY_S = 86_400.0
 
@@ -73,6 +73,14 @@ class GenerationFiles:
         with closing(self.stored(target.declared.store)) as stored:
             stored.switch(number, target.mark)
         return self._write(found.switched(self.clock()))
+
+    def refuse_lost(self, record: ViewRecord) -> None:
+        """Raise ``ViewError`` where readers of the store do not see this generation, which is live:
+        it was emptied, or is another one. Nothing is made there."""
+        with closing(self.stored(record.store)) as stored:
+            shown = stored.live()
+        if shown is None or shown.number != record.generation:
+            raise lost_error(self.name, record.store)
 
     def drop(self, number: int) -> Generations:
         """Remove a generation from its store, and from what is known."""

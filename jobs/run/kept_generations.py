@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 
 import structlog
 
@@ -21,13 +22,23 @@ from jobs.run.mirrored_tables import MirroredTables
 from jobs.run.parts import Parts
 from jobs.run.reach import Reach
 from jobs.run.turns import Turns
-from jobs.run.view_plan import planned, relation_of
+from jobs.run.view_plan import Mirrors, planned, relation_of, shows_more
 from jobs.state.connection import Connection
 from jobs.state.kept_view import KeptView
 from jobs.state.view_record import ViewRecord, forget_view
 from views.maintain.mirror import MirrorTable
 
 log = structlog.get_logger("apply")
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """Tables that are mirrored already, as ``jobs.run.view_plan.Mirrors``."""
+
+    tables: MirroredTables
+
+    def mirrored(self, conn: Connection, labels: tuple[str, ...]) -> Mapping[str, MirrorTable]:
+        return self.tables.described(conn, labels)
 
 
 class KeptGenerations:
@@ -113,15 +124,20 @@ class KeptGenerations:
     def reopened(self, conn: Connection, record: ViewRecord, declared: View) -> Generation:
         """A generation whose store holds what it was filled with, as it was built; its dirty keys
         are collected from now on."""
-        built = declared.model_copy(
-            update={"sql": record.sql, "key": record.key, "store": record.store}
-        )
-        plan = planned(self, conn, record.name, built)
-        wanted = Declared(record.name, built, self._parts.config)
-        generation = opened(conn, record, wanted, plan, relation_of)
+        generation = self._opened(conn, record, declared, self)
         with self.changing():
             self.begun(generation)
         return generation
+
+    def _opened(
+        self, conn: Connection, record: ViewRecord, declared: View, mirrors: Mirrors
+    ) -> Generation:
+        built = declared.model_copy(
+            update={"sql": record.sql, "key": record.key, "store": record.store}
+        )
+        plan = planned(mirrors, conn, record.name, built)
+        wanted = Declared(record.name, built, self._parts.config)
+        return opened(conn, record, wanted, plan, relation_of)
 
     def shown(self, generation: Generation) -> None:
         """Readers see it from now on: it tells how far its view is."""
@@ -145,6 +161,38 @@ class KeptGenerations:
             for id_, one in list(self._generations.items()):
                 if not one.kept.plan.reads.keys().isdisjoint(labels):
                     del self._generations[id_]
+
+    def follow(self, conn: Connection, labels: Collection[str]) -> None:
+        """These tables have more columns, which are NULL in all rows. Views that do not read them
+        are what they were; one that shows them has a ``successor`` from now on; all others are
+        passed over. Within ``changing``."""
+        for one in self._all():
+            if one.kept.plan.reads.keys().isdisjoint(labels):
+                continue
+            found = self._with_more(conn, one)
+            if found is one:
+                continue
+            with self._lock:
+                if found is None:
+                    del self._generations[one.record.id]
+                else:
+                    self._generations[one.record.id] = found
+            self.lanes.remove(one)  # else it would take keys, and write rows without the columns
+
+    def _with_more(self, conn: Connection, one: Generation) -> Generation | None:
+        """A generation over tables that have more columns; None if its rows may be others."""
+        try:
+            found = self._opened(conn, one.record, one.view, _Described(self._tables))
+        except HeadwaterError:
+            return None
+        if found.kept.plan.reads == one.kept.plan.reads:
+            return one
+        return found if shows_more(one.record.sql, one.kept.plan, found.kept.plan) else None
+
+    def successor(self, generation: Generation) -> Generation | None:
+        """What batches know in its place."""
+        with self._lock:
+            return self._generations.get(generation.record.id)
 
     def knows(self, generation: Generation) -> bool:
         """Whether batches collect its dirty keys."""

@@ -171,8 +171,7 @@ class KeptViews:
         if view != one.declared:
             self._declared(one, view)
         if one.live is not None and one.kept and not self.generations.knows(one.live):
-            self.generations.leave(one.live)
-            one.live, one.kept, one.due = None, False, 0.0
+            self._reopen(one, one.live)
         if one.kept or one.build is not None or one.waits or self._clock() < one.due:
             return
         try:
@@ -182,6 +181,16 @@ class KeptViews:
         else:
             one.error = None
             one.tries = 0 if one.kept else one.tries
+
+    def _reopen(self, one: ViewEntry, live: Generation) -> None:
+        """Batches know what readers see as another one, or not at all."""
+        after = self.generations.successor(live)
+        if after is None:
+            self.generations.leave(live)
+        elif (keeper := self.generations.lanes.detach(live)) is not None:
+            keeper.close()
+            one.missed = True  # it may have written rows of keys that are the other one's
+        one.live, one.kept, one.due = after, False, 0.0
 
     def _declared(self, one: ViewEntry, view: View) -> None:
         """Its declaration has changed."""
@@ -201,6 +210,7 @@ class KeptViews:
                 if self._parts.builds:
                     self.build(one, hold=False)
                 return
+            files.refuse_lost(record)
             if not is_built_from(record, one.declared):
                 log.warning(
                     "view_kept_as_it_was_built", view=one.name, generation=record.generation

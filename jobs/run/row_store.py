@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from cdc.config import View
 from cdc.lsn import Position
 from jobs.run.builder import Generation
+from jobs.run.generation_files import GenerationFiles
 from jobs.run.parts import Parts
 from jobs.run.view_keeper import KEYS_A_COMMIT, KEYS_A_TURN, Change, ViewKeeper
 from jobs.sinks import Batch, open_sink
@@ -20,6 +22,7 @@ from jobs.state.progress import Progress
 from jobs.state.rows_query import KEY, ROW
 from jobs.state.store_rows import RowForm
 from jobs.state.view_columns import spark_columns
+from jobs.view_state import lost_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +57,17 @@ class StoredRows:
 
 
 def open_keeper(parts: Parts, generation: Generation, view: View) -> ViewKeeper:
-    """What keeps a generation in its store. Raises what ``Sink.prepare`` raises."""
+    """What keeps a generation in its store. Raises what ``Sink.prepare`` raises, and ``ViewError``
+    where the store holds nothing of it."""
     apply, record = parts.config.apply, generation.record
     store = parts.config.store(record.store)
     sink = open_sink(store, record.name, parts.spark, apply.retry_s, record.generation, view)
-    sink.prepare(spark_columns(generation.columns), generation.key)
+    if sink.prepare(spark_columns(generation.columns), generation.key):
+        sink.close()
+        files = GenerationFiles(parts, record.name)
+        with closing(files.stored(record.store)) as stored:
+            stored.drop(record.generation)  # so that the next try does not find it, and empty
+        raise lost_error(record.name, record.store)
     assert isinstance(sink, RowSink), "each store takes finished rows"
     id_ = DocumentSql(generation.columns, generation.key, Shape()).id(KEY)
     rows = StoredRows(generation.kept, str(record.id), sink, generation.form, id_)

@@ -30,6 +30,13 @@ def planned(mirrors: Mirrors, conn: Connection, name: str, view: View) -> ViewPl
     return plan_view(name, view.sql, view.key, mirrors.mirrored(conn, labels))
 
 
+def shows_more(sql: str, before: ViewPlan, after: ViewPlan) -> bool:
+    """Whether a view over tables that have more columns only shows these beside what it was: it
+    does not read rows as a whole, or join by columns that have one name."""
+    whole_rows = ".*" in after.whole_template.text
+    return not whole_rows and "NATURAL" not in sql.upper() and {*before.columns} < {*after.columns}
+
+
 def relation_of(label: str) -> str:
     """The mirror of ``schema.table``, as SQL."""
     schema, _, table = label.partition(".")

@@ -43,6 +43,8 @@ class KeptView:
     plan: ViewPlan
     key: tuple[KeyColumn, ...]
     relation: Relation
+    first_columns: tuple[str, ...] = ()
+    """What it had when its store was filled; () where that is not known."""
 
     @property
     def dirty(self) -> str:

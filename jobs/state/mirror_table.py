@@ -235,3 +235,17 @@ def _type_json(type: TypeInfo) -> dict[str, Any]:
 def _type(found: Mapping[str, Any]) -> TypeInfo:
     element = found["element"]
     return TypeInfo(**dict(found) | {"element": _type(element) if element else None})
+
+
+def has_only_more(before: MirrorTable, after: MirrorTable) -> bool:
+    """Whether a version of a mirror has the columns of another one and some more, which are NULL in
+    the rows that were there."""
+    held = {column.name: column for column in before.columns}
+    kept = [column for column in after.columns if column.name in held]
+    new = [column for column in after.columns if column.name not in held]
+    return (
+        (before.oid, before.key) == (after.oid, after.key)
+        and [held[column.name] for column in kept] == kept
+        and len(kept) == len(held)
+        and not any(column.missing is not None or column.generated for column in new)
+    )

@@ -86,8 +86,21 @@ def _columns(view: KeptView, keys: str, shown: Sequence[str]) -> str:
 
 
 def _digest(view: KeptView) -> str:
-    """Of the row's text; NULL where there is none. A row of NULLs is one: its key is none."""
-    return f"case when m.{_name(view.key[0])} is not null then md5((m.*)::text)::uuid end"
+    """Of the row's text; NULL where there is none. A row of NULLs is one: its key is none.
+
+    A row that has nothing in the columns which the view got later is what it was without them.
+    """
+    key = f"m.{_name(view.key[0])} is not null"
+    first = view.first_columns
+    added = [column for column in view.plan.columns if first and column not in first]
+    if not added or not set(first) <= set(view.plan.columns):
+        return f"case when {key} then md5((m.*)::text)::uuid end"
+    nothing = " and ".join(f"m.{quoted(column)} is not distinct from null" for column in added)
+    before = ", ".join(f"m.{quoted(column)}" for column in first)
+    return (
+        f"case when {key} then md5(case when {nothing} then row({before})::text "
+        "else (m.*)::text end)::uuid end"
+    )
 
 
 def _same(view: KeptView, one: str, other: str) -> str:
