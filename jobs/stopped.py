@@ -35,12 +35,18 @@ def noted(directory: Path, view: str, unless: Callable[[], bool]) -> Iterator[No
     try:
         yield
     except Exception as error:
-        fault = translate(error, view)
-        passes = any(isinstance(one, RetryableError) for one in (fault, error.__cause__))
-        if not (unless() or passes):
-            with suppress(OSError, HeadwaterError):  # of the note, which is not what is told here
-                _keep(directory, view, fault)
+        if not unless():
+            note(directory, view, translate(error, view), error.__cause__)
         raise
+
+
+def note(
+    directory: Path, view: str, fault: HeadwaterError, cause: BaseException | None = None
+) -> None:
+    """Keep the fault that has ended a view, unless it, or its cause, may pass."""
+    if not any(isinstance(one, RetryableError) for one in (fault, cause)):
+        with suppress(OSError, HeadwaterError):  # of the note, which is not what is told
+            _keep(directory, view, fault)
 
 
 def forget(directories: Iterable[Path]) -> None:
@@ -52,10 +58,8 @@ def forget(directories: Iterable[Path]) -> None:
 def _keep(directory: Path, view: str, fault: HeadwaterError) -> None:
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     number = read_generations(directory).live_number
-    note = Stopped(
-        number, now, fault.message, fault.hint or f"mend that, then `headwater apply {view}`"
-    )
-    write_document(directory / NOTE, note._asdict())
+    hint = fault.hint or f"mend that, then `headwater apply {view}`"
+    write_document(directory / NOTE, Stopped(number, now, fault.message, hint)._asdict())
 
 
 def stopped(directory: Path) -> Stopped | None:
@@ -63,5 +67,5 @@ def stopped(directory: Path) -> Stopped | None:
     held = read_document(directory / NOTE)
     if held is None or not is_free(directory, "stream"):
         return None
-    note = Stopped(**{name: held[name] for name in Stopped._fields})
-    return note if note.generation == read_generations(directory).live_number else None
+    found = Stopped(**{name: held[name] for name in Stopped._fields})
+    return found if found.generation == read_generations(directory).live_number else None

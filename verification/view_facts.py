@@ -123,6 +123,9 @@ class FactsOfState:
             said = error if error.startswith(f"view {view}") else f"view {view}: {error}"
             hint = "mend that: `headwater apply` tries it again by itself"
             raise StoppedError(said, hint, lacking)
+        config = self._config  # of an apply that has ended, and the state database with it
+        directory = view_directory(config.apply.state, config.source.name, view)
+        refuse_stopped(view, directory, lacking)
 
     def _status(self, view: str) -> ViewStatus:
         asked, found = self._known.get(view, (-_FRESH_S, ViewStatus()))

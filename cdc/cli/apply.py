@@ -34,10 +34,11 @@ def apply(
 ) -> None:
     """Apply changes from Kafka to the views' stores, until stopped.
 
-    Each view has its own query, checkpoint and offsets; one that fails stops alone. Kill it at any
-    moment: what was applied and not yet noted is applied again and changes nothing. SIGTERM or
-    Ctrl-C ends after the batches that are being applied. Where another process applies a view, it
-    is waited for, up to apply.retry_s.
+    All views share one stream and one copy of their tables, in the state database; a view that is
+    declared meanwhile is built and kept, one that fails is tried again, alone. With apply.engine =
+    "delta", for a cluster or for more than one database holds, each view has its own stream and
+    copy. Kill it at any moment: what was applied and not yet noted is applied again and changes
+    nothing. SIGTERM or Ctrl-C ends after the batches that are being applied.
 
     \b
     Examples:
@@ -50,7 +51,7 @@ def apply(
     from jobs.apply import apply_views, chosen
     from jobs.run.jvm import light
     from jobs.session import spark_session
-    from jobs.stopped import forget
+    from jobs.stopped import forget, note
     from jobs.view_state import view_directory
 
     config = configured_for(ctx, master)
@@ -65,6 +66,8 @@ def apply(
 
             reload = reloading(ctx, master)
             failed = keep_views(spark, config, views or [], reload, stopping, available_now)
+            for name, error in failed.items():
+                note(view_directory(config.apply.state, config.source.name, name), name, error)
         else:
             failed = apply_views(spark, config, names, stopping, available_now)
     for fault in dict.fromkeys(str(error) for error in failed.values()):

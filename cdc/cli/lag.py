@@ -71,10 +71,7 @@ def lag(
             return {**letters.now(), **_parked_rows(facts, of_state)}
 
         def stopped() -> Stopped:
-            found = {
-                view: _fault(facts, view) if view in of_state else stopped_by(config, view)
-                for view in topics
-            }
+            found = {view: stopped_by(config, view) or _fault(facts, view) for view in topics}
             return {view: fault for view, fault in found.items() if fault}
 
         if as_json:
