@@ -17,7 +17,10 @@ from jobs.state.progress import advance
 from jobs.state.view_record import LEFT, LOADED, note_loaded
 from jobs.state.whole_views import mark_whole
 
-_BEFORE_ALL: Final = 0
+SURE: Final = 0
+"""Dirty since before all batches, and not written by anybody since it is so."""
+_DOUBTFUL: Final = 1
+"""The same of keys that somebody may have written meanwhile: batches count from 1."""
 
 
 def leave_all_but(conn: Connection, kept: Collection[int]) -> None:
@@ -35,11 +38,13 @@ def make_up_for(conn: Connection, view: KeptView) -> int:
     """
     with translated(f"looking for all keys of view {view.name}"), conn.transaction():
         batch = advance(conn).batch
-        conn.execute(mark_all_sql(view).encode(), {"batch": batch, "since": _BEFORE_ALL})
+        again = f"update {view.dirty} set first_seq = {_DOUBTFUL} where first_seq = {SURE}"
+        conn.execute(again.encode())
+        conn.execute(mark_all_sql(view).encode(), {"batch": batch, "since": SURE})
         made = ", ".join(f"w.{quoted(column.name)}" for column in view.key)
         conn.execute(
             f"insert into {view.dirty} ({view.key_names}, seq, first_seq) "
-            f"select {made}, {batch}, {_BEFORE_ALL} from ({view.plan.whole(view.relation)}) w "
+            f"select {made}, {batch}, {SURE} from ({view.plan.whole(view.relation)}) w "
             f"on conflict ({view.key_names}) do nothing".encode()
         )
         note_loaded(conn, view.id)
@@ -62,6 +67,6 @@ def mark_every_key(conn: Connection, view: KeptView) -> None:
         found = query.sql(view.relation, all_rows, nothing)
         conn.execute(
             f"insert into {view.dirty} ({view.key_names}, seq, first_seq) "
-            f"select {view.key_names}, {batch}, {_BEFORE_ALL} from ({found}) found "
+            f"select {view.key_names}, {batch}, {SURE} from ({found}) found "
             f"on conflict ({view.key_names}) do nothing".encode()
         )
