@@ -47,7 +47,7 @@ class Script:
     """What may be varied: flights loaded, transactions a second, and the day's chances."""
 
     flights: int = ALL_FLIGHTS
-    rate: float = 50.0
+    rate: float = 100.0
     seed: int = 2013
 
 

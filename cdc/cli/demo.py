@@ -36,7 +36,7 @@ def demo(
     ] = 336_776,
     rate: Annotated[
         float, typer.Option("--rate", min=1, metavar="TPS", help="Live transactions a second.")
-    ] = 50.0,
+    ] = 100.0,
     seed: Annotated[int, typer.Option("--seed", help="Decides delays and gates.")] = 2013,
 ) -> None:
     """A story on real data: snapshot, live traffic, two kill -9, and every view verified.
