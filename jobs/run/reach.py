@@ -8,6 +8,7 @@ group ``headwater.<view>`` is committed at the offsets of that batch: for ``head
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,6 +21,8 @@ from cdc.topics import view_group
 
 _REMEMBERED: Final = 2_000
 """Batches whose offsets are at hand; of older ones the state database is asked."""
+_PATIENCE_S: Final = 1.0
+"""How long the groups of other views are tried, when Kafka refuses one."""
 
 log = structlog.get_logger("apply")
 
@@ -30,6 +33,8 @@ class _View:
     group: str = ""
     reached: int = -1
     committed: int = -1
+    refused: str = ""
+    """What Kafka said to the last try, told once: as of a group that has members."""
 
 
 @dataclass(slots=True)
@@ -93,6 +98,7 @@ class Reach:
             at = {batch: self._offsets.get(batch) for _, batch in due}
         if missing := [batch for batch, offsets in at.items() if offsets is None]:
             at |= self.older(missing)
+        deadline = time.monotonic() + _PATIENCE_S
         for view, batch in due:
             offsets = at.get(batch)
             if offsets is None:  # forgotten: the next batch tells
@@ -101,6 +107,10 @@ class Reach:
             try:
                 self.broker.commit_group(view.group, mine)
             except RetryableError as error:
-                log.warning("offsets_not_committed", group=view.group, error=str(error))
-                return
-            view.committed = batch
+                if view.refused != str(error):
+                    log.warning("offsets_not_committed", group=view.group, error=str(error))
+                view.refused = str(error)
+                if time.monotonic() > deadline:  # Kafka is away: the others would wait as long
+                    return
+            else:
+                view.committed, view.refused = batch, ""

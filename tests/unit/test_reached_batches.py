@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+from structlog.testing import capture_logs
+
 from cdc.errors import RetryableError
 from cdc.kafka.broker import Offsets
 from jobs.run.reach import Reach
@@ -16,9 +18,10 @@ class Groups:
     def __init__(self) -> None:
         self.held: dict[str, Offsets] = {}
         self.away = False
+        self.has_members = ""
 
     def commit_group(self, group: str, offsets: Offsets) -> None:
-        if self.away:
+        if self.away or group == self.has_members:
             raise RetryableError("away")
         self.held[group] = offsets
 
@@ -63,6 +66,24 @@ def test_nothing_goes_back_and_what_failed_is_committed_next() -> None:
     reach.commit()
     assert groups.held["headwater.v"] == {"s.public.a": {0: 10}}
     assert reach.of(1) == 8
+
+
+def test_a_group_that_is_refused_is_told_once_and_keeps_no_other_from_its_commit() -> None:
+    reach, groups = opened()
+    groups.has_members = "headwater.v"
+    reach.add(2, ["s.public.a"])
+    reach.show(2, "w")
+    reach.batch(8, {"s.public.a": {0: 10}})
+    for view in (1, 2):
+        reach.reached(view, 8)
+    with capture_logs() as lines:
+        reach.commit()
+        reach.commit()
+    assert [line["group"] for line in lines] == ["headwater.v"]
+    assert groups.held == {"headwater.w": {"s.public.a": {0: 10}}}
+    groups.has_members = ""
+    reach.commit()
+    assert groups.held["headwater.v"] == {"s.public.a": {0: 10}}
 
 
 def test_the_lowest_is_of_all_views() -> None:
