@@ -145,6 +145,10 @@ def items() -> StructType:
     return StructType().add("id", LongType()).add("name", StringType())
 
 
+FEW = ("redis", "delta")
+"""One that takes rows and one that takes commits: for what is the same in all but for these."""
+
+
 @pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     return KINDS[request.param].make(request, tmp_path)

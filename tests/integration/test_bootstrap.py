@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,12 +25,18 @@ from jobs.stopped import noted, stopped
 from jobs.turn import turn
 from jobs.versions import read_versions
 from tests.bootstraps import ALL, Setting
+from tests.stores import FEW, KINDS, Store
 from tests.waiting import wait_until
 from tests.written import row
 from views.definition import parse_view
 from views.resolve import resolve
 
 SHOUTED = "select id, upper(body) as body from t"
+
+
+@pytest.fixture(params=FEW)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return KINDS[request.param].make(request, tmp_path)
 
 
 def rows(count: int, body: str) -> list[dict[str, Any]]:

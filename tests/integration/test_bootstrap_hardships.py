@@ -22,12 +22,18 @@ from jobs.turn import turn
 from tests.bootstraps import ALL, Setting
 from tests.events import delete, event, snapshot
 from tests.snapshotted import Table
+from tests.stores import FEW, KINDS, Store
 from tests.written import V1, row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHOUTED = "select id, upper(body) as body from t"
+
+
+@pytest.fixture(params=FEW)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return KINDS[request.param].make(request, tmp_path)
 
 
 class KilledError(BaseException):

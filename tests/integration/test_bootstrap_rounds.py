@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from bootstrap.build import build
 from bootstrap.kit import Taken
@@ -11,9 +14,15 @@ from cdc.topics import partition_for
 from tests.bootstraps import Setting
 from tests.events import snapshot
 from tests.snapshotted import Table, TableSnapshots
+from tests.stores import FEW, KINDS, Store
 from tests.written import PARTITIONS, V1, row
 
 LARGE = "large " * 1000
+
+
+@pytest.fixture(params=FEW)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return KINDS[request.param].make(request, tmp_path)
 
 
 class InterruptedSnapshots(TableSnapshots):

@@ -25,7 +25,7 @@ from tests.maintenance.projected import Projected
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SEEDS = 3
+_SEEDS = 2
 _BATCHES = 3
 
 

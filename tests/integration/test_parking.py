@@ -20,6 +20,7 @@ from jobs.letters import LetterBox
 from jobs.retrying import discard, names, retry
 from tests.events import delete, event
 from tests.parkings import ONE, TWO, applied, lacking, letters_of, parked
+from tests.stores import FEW, KINDS, Store
 from tests.waiting import wait_until
 from tests.written import V1, V2, row, v1, v2
 
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 
 LOUD = "select id, body, upper(body) as loud from t"
 """What an UPDATE leaves out of ``body`` is poison here."""
+
+
+@pytest.fixture(params=FEW)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return KINDS[request.param].make(request, tmp_path)
 
 
 def written(setting: Setting) -> list[str]:

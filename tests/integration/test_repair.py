@@ -24,7 +24,7 @@ from jobs.versions import read_versions
 from jobs.view_state import view_directory
 from tests.batches import Feed, delete, upsert
 from tests.deployment import Deployment
-from tests.stores import Store
+from tests.stores import FEW, KINDS, Store
 from verification.repair import RepairFromSource
 from verification.verify import Report, Verification
 from views.definition import parse_view
@@ -43,6 +43,11 @@ insert into keyed select i, 'k"' || i || E'\\t\\\\', i * 1.10, '2024-01-01'::tim
     + i * interval '1 day 0.5 s', date '2024-02-28' + i, md5(i::text)::uuid,
     decode(md5(i::text), 'hex'), i % 2 = 0, i, 'body ' || i from generate_series(1, 40) i
 """
+
+
+@pytest.fixture(params=FEW)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return KINDS[request.param].make(request, tmp_path)
 
 
 @pytest.fixture

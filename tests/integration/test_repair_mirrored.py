@@ -23,7 +23,7 @@ from jobs.sinks import open_sink
 from jobs.view_state import view_directory
 from tests.batches import Feed, delete, upsert
 from tests.deployment import Deployment
-from tests.stores import Store
+from tests.stores import FEW, KINDS, Store
 from verification.repair_from_mirrors import RepairFromMirrors
 from verification.verify import MAX_ROUNDS, Report, Verification
 from views.definition import parse_view
@@ -49,6 +49,11 @@ SQL = {
     "grouped": """select c.city, count(*) as orders, sum(o.total) as total
         from customers c join orders o on o.customer_id = c.id group by c.city""",
 }
+
+
+@pytest.fixture(params=FEW)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return KINDS[request.param].make(request, tmp_path)
 
 
 class Shop:
