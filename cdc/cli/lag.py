@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +12,7 @@ import typer
 
 from cdc.cli.context import configured
 from cdc.cli.output import out, print_json
-from cdc.errors import UsageError
+from cdc.errors import HeadwaterError, UsageError
 from cdc.lsn import format_lsn
 
 if TYPE_CHECKING:
@@ -50,12 +50,16 @@ def lag(
     from cdc.kafka.broker import Broker
     from cdc.lag import measure
     from cdc.source.postgres import connect
+    from jobs.state.reader import reading_state
     from verification.view_facts import is_kept_by_state, view_facts
 
     if watch and as_json:
         raise UsageError("--watch and --json do not go together", "leave one out")
     config = configured(ctx)
     with ExitStack() as stack:
+        if not watch and config.apply.engine == "database":
+            with suppress(HeadwaterError):  # then nobody knows of parked keys
+                stack.enter_context(reading_state(config))
         broker = stack.enter_context(Broker(config.kafka.bootstrap_servers, config.kafka))
         facts = view_facts(config, broker)
         topics = {view: facts.topics(view) for view in views or config.views}

@@ -59,10 +59,16 @@ def carried_out(reload: Callable[[], Config], commands: Sequence[Command]) -> li
         from cdc.stopping import told_to_stop
         from jobs.run.process import carry_out
         from jobs.session import spark_session
+        from jobs.state.lock import InUseError
 
         with spark_session(config) as spark:
             stopping = told_to_stop()  # after Spark, which takes SIGINT for itself
-            return carry_out(spark, config, commands, reload, stopping, teller)
+            try:
+                return carry_out(spark, config, commands, reload, stopping, teller)
+            except InUseError:  # by an apply that was just starting, mostly
+                if (found := asked(config, commands, teller, stopping)) is None:
+                    raise
+                return found
 
 
 def result(reload: Callable[[], Config], wanted: Command) -> dict[str, Any]:

@@ -36,6 +36,10 @@ where l.locktype = 'advisory' and l.granted and l.objsubid = 1
 """
 
 
+class InUseError(StateError):
+    """Another process keeps the state database."""
+
+
 @contextmanager
 def directory_lock(home: Path, wait_s: float = BUSY_S) -> Iterator[None]:
     """Hold the folder of an embedded state database.
@@ -113,8 +117,8 @@ def _scalar(conn: Connection, query: str) -> bool:
     return bool(row and row[0])
 
 
-def _busy(what: str, holder: str) -> StateError:
-    return StateError(f"{what} is in use by {holder or 'another process'}", _HINT)
+def _busy(what: str, holder: str) -> InUseError:
+    return InUseError(f"{what} is in use by {holder or 'another process'}", _HINT)
 
 
 def _taken(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:
