@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from cdc.errors import ViewError
+from cdc.preflight.view_columns import check_columns, store_columns
 from cdc.source.postgres import Connection, identifier, plan_fault
 
 if TYPE_CHECKING:
@@ -24,10 +25,12 @@ def described(
     conn: Connection,
     name: str,
     view: View,
+    kind: str,
     captured: Mapping[str, int],
     version: Callable[[str], TableVersion],
 ) -> str:
-    """How a view is kept, in words. Raises ``ViewError`` for what cannot be.
+    """How a view is kept, in words, and its columns in a store of that kind. Raises ``ViewError``
+    for what cannot be.
 
     ``captured`` are the tables by ``schema.table``, ``version`` describes one as it is now.
     """
@@ -42,11 +45,14 @@ def described(
                 f"captured are: {', '.join(captured)}; add it to source.tables",
             )
     plan = plan_view(name, view.sql, view.key, {one: _mirror(version(one)) for one in labels})
-    if said := plan_fault(conn, reading(name, view.sql, _qualified)):
+    sql = reading(name, view.sql, _qualified)
+    if said := plan_fault(conn, sql):
         raise ViewError(
             f"view {name}: PostgreSQL refuses its SQL: {said}", "write it as it takes it"
         )
-    columns = ", ".join(plan.columns)
+    found = store_columns(conn, view, labels, sql)
+    check_columns(name, view, kind, found)
+    columns = ", ".join(f"{column} {type_}" for column, type_ in found)
     if plan.mode == "whole":
         return f"in {view.store}, computed whole ({plan.reason}): {columns}"
     if plan.whole_tables:

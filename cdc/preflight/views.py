@@ -9,6 +9,7 @@ from cdc.config import Config, View
 from cdc.errors import HeadwaterError, ViewError
 from cdc.preflight.finding import Finding
 from cdc.preflight.source import Source
+from cdc.preflight.view_columns import check_columns
 from cdc.source.postgres import Connection, plan_fault
 from cdc.source.types import load_types
 
@@ -51,7 +52,8 @@ def _any_select(source: Source, tables: _Tables, name: str, view: View) -> Findi
     from cdc.preflight.any_select import described
 
     try:
-        said = described(source.conn, name, view, tables.oids, tables.version)
+        kind = source.config.store(view.store).kind
+        said = described(source.conn, name, view, kind, tables.oids, tables.version)
     except HeadwaterError as error:
         return Finding("error", f"view {name}", error.message, error.hint)
     return Finding("ok", f"view {name}", said)
@@ -133,19 +135,4 @@ def _check_in_source(conn: Connection, resolved: maintained.View, publication: s
 
 def _check_columns(resolved: maintained.View, view: View, kind: str) -> None:
     """Whether the store has such names, and what the view says of it is about columns it has."""
-    from views.stored import paths_of, unfit
-
-    if found := unfit(kind, paths_of((one.name, one.type) for one in resolved.outputs)):
-        raise ViewError(f"view {resolved.name}: {found.reason}", found.hint)
-    names = [output.name for output in resolved.outputs]
-    for setting, named in (("mapping", view.mapping), ("index_by", view.index_by)):
-        if unknown := [name for name in named if name not in names]:
-            raise ViewError(
-                f"view {resolved.name}: its {setting} names {', '.join(unknown)}",
-                f"the view's columns are {', '.join(names)}",
-            )
-    if fault := view.layout_fault({output.name: output.type.spark for output in resolved.outputs}):
-        raise ViewError(
-            f"view {resolved.name}: {fault}",
-            "name columns of the view that have an order; what is computed, the SQL names with AS",
-        )
+    check_columns(resolved.name, view, kind, [(one.name, one.type) for one in resolved.outputs])

@@ -40,7 +40,7 @@ def found(deployment: Deployment) -> dict[str, tuple[str, str]]:
 def test_each_view_is_told_how_it_is_kept_or_why_it_cannot_be(
     found: dict[str, tuple[str, str]],
 ) -> None:
-    assert found["top"] == ("ok", "in cache, incremental: id, nth")
+    assert found["top"] == ("ok", "in cache, incremental: id int4, nth int8")
     level, said = found["ranked"]
     assert level == "ok"
     assert "computed whole (" in said

@@ -44,16 +44,16 @@ def test_each_view_is_checked_against_its_tables_as_they_are(shop: Deployment) -
     assert code == 1
     wrong = {f["check"].removeprefix("view "): f["message"] for f in found["error"]}
     assert set(wrong) == set(declared) - {"good", "joined", "labelled", "ended"}
-    assert "public.other is not captured" in wrong["elsewhere"]
-    assert "public.other is not captured" in wrong["half"]
+    assert "public.other, which is not captured" in wrong["elsewhere"]
+    assert "public.other, which is not captured" in wrong["half"]
     assert "(id) is not unique in the view" in wrong["doubled"]
     assert "nope" in wrong["unknown"]
-    assert "column 24: kind = 'chekup': 'chekup' is no label" in wrong["mislabelled"]
+    assert "PostgreSQL refuses its SQL: invalid input value for enum" in wrong["mislabelled"]
     refused = "view foreign: PostgreSQL refuses its SQL: syntax error"
     assert wrong["foreign"].startswith(refused)
     right = {f["check"]: f["message"] for f in found["ok"]}
-    assert right["view good"] == "in lake: id int4, next int4"
-    assert right["view joined"] == "in lake: id int4, a int4, name text"
+    assert right["view good"] == "in lake, incremental: id int4, next int4"
+    assert right["view joined"] == "in lake, incremental: id int4, a int4, name text"
 
 
 def test_a_source_that_goes_away_is_no_fault_of_the_sql(shop: Deployment) -> None:

@@ -1,0 +1,55 @@
+"""The columns of a view as its store will have them, asked of PostgreSQL, and what is wrong with
+them there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cdc.errors import ViewError
+from cdc.source.postgres import Connection, identifier
+from cdc.source.types import load_types
+
+if TYPE_CHECKING:
+    from cdc.config import View
+    from views.types import PgType
+
+    Column = tuple[str, PgType]
+
+
+def store_columns(conn: Connection, view: View, tables: Sequence[str], select: str) -> list[Column]:
+    """Names and types of those of a SELECT that the source takes, over ``tables``
+    (``schema.table``)."""
+    from jobs.state.known_columns import known_columns
+    from jobs.state.view_columns import described
+
+    types = load_types(conn)
+    known = known_columns(conn, view.sql, view.key, tables, qualified, types)
+    return [(one.name, one.kind) for one in described(conn, select, types, known)]
+
+
+def check_columns(name: str, view: View, kind: str, columns: Sequence[Column]) -> None:
+    """Raise ``ViewError`` unless a store of that kind has such names, and what the view says of the
+    store is about columns that it has."""
+    from views.stored import paths_of, unfit
+
+    if found := unfit(kind, paths_of(columns)):
+        raise ViewError(f"view {name}: {found.reason}", found.hint)
+    names = [column for column, _ in columns]
+    for setting, named in (("mapping", view.mapping), ("index_by", view.index_by)):
+        if unknown := [one for one in named if one not in names]:
+            raise ViewError(
+                f"view {name}: its {setting} names {', '.join(unknown)}",
+                f"the view's columns are {', '.join(names)}",
+            )
+    if fault := view.layout_fault({column: type_.spark for column, type_ in columns}):
+        raise ViewError(
+            f"view {name}: {fault}",
+            "name columns of the view that have an order; what is computed, the SQL names with AS",
+        )
+
+
+def qualified(label: str) -> str:
+    """``schema.table`` as SQL."""
+    schema, _, table = label.partition(".")
+    return f"{identifier(schema)}.{identifier(table)}"
