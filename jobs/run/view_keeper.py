@@ -75,10 +75,10 @@ class Turn:
     keys: int = 0
     written: int = 0
     parked: int = 0
-    cause: str = ""
-    """Why one of them was parked."""
     more: bool = False
     seconds: float = 0.0
+    cause: str = ""
+    """Why a key was parked."""
 
 
 @dataclass(slots=True)
@@ -144,7 +144,7 @@ class ViewKeeper:
                 one.keys + other.keys,
                 one.written + other.written,
                 one.parked + other.parked,
-                one.cause or other.cause,
+                cause=one.cause or other.cause,
             )
         refused = self._write(changes, progress)
         return self._settle(conn, places, progress, changes, refused)
@@ -236,7 +236,7 @@ class ViewKeeper:
         waiting = min((at for at in (waiting, since) if at is not None), default=None)
         cause = next(iter(refused.values()), "")
         at = reached(waiting, progress.batch)
-        return Turn(at, len(places), len(kept), len(refused), cause)
+        return Turn(at, len(places), len(kept), len(refused), cause=cause)
 
     def _put_aside(
         self, conn: Connection, places: Sequence[str], error: RowUnmakeableError
