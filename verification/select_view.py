@@ -80,7 +80,8 @@ def described_view(
     """
     types, tables = load_types(conn), tables_read(name, sql)
     relations = {table.name: _quoted(table) for table in tables}
-    known = known_columns(conn, sql, key, relations, relations.__getitem__, types)
+    with translated(f"describing view {name}"):
+        known = known_columns(conn, sql, key, relations, relations.__getitem__, types)
     select = f"\n{reading(name, sql, relation)}\n"
     with translated(f"describing view {name}"), conn.transaction():
         conn.execute(SEARCH_PATH)

@@ -104,7 +104,7 @@ def test_a_dropped_slot_is_told_by_lag_with_the_way_back(shop: Deployment) -> No
 @pytest.mark.parametrize("verb", ["capture", "verify copy"])
 def test_a_role_that_may_not_replicate_is_named(shop: Deployment, role: str, verb: str) -> None:
     shop.init()
-    shop.execute(f"grant usage on schema headwater to {role}")
+    shop.execute(f"grant usage on schema headwater to {role}", f"grant select on a to {role}")
     shop.dsn = psycopg.conninfo.make_conninfo(shop.dsn, user=role)
     assert refusal(shop.run(*verb.split())).endswith(f": ALTER ROLE {role} REPLICATION")
 
