@@ -18,7 +18,9 @@ from cdc.config import Kafka
 from cdc.errors import LogError, RetryableError, SinkError
 from cdc.kafka.broker import Offsets
 from jobs.batch.large import LargeBatch
+from jobs.run.process import stream_of
 from jobs.run.stream import Stream, StreamBatch
+from tests.recording import configured
 from tests.waiting import wait_until
 from tests.written import PARTITIONS, Log, row, v1
 
@@ -154,6 +156,20 @@ def test_large_batches_are_read_by_tasks(
     assert sum(written) == len(ids)
     found = pa.concat_tables(map(_read, tmp_path.iterdir()))
     assert found.sort_by("key").equals(rows.sort_by("key"))
+
+
+def test_a_batch_has_no_more_records_than_the_configuration_allows(
+    spark: SparkSession, applied: Applied, log: Log, tmp_path: Path
+) -> None:
+    write(log, *range(50))
+    config = configured(log, tmp_path)
+    apply = config.apply.model_copy(update={"max_offsets_per_trigger": 20})
+    stream = stream_of(spark, config.model_copy(update={"apply": apply}))(applied)
+    stream.start(beginning(log))
+    wait_until(lambda: len(applied.rows) == 50, "50 rows")
+    stream.close()
+    assert applied.ids() == list(range(50))
+    assert max(batch.rows.num_rows for batch in applied.batches) <= 20
 
 
 class _Files:
