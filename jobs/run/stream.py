@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,8 +26,9 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.config import Kafka
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Broker, Offsets
-from cdc.kafka.partition_reader import PartitionReader
+from cdc.kafka.partition_reader import FetchedRecord, PartitionReader
 from cdc.kafka.security import for_spark
+from jobs.batch.changes import of_records, of_stretches
 from jobs.batch.large import LargeBatch
 from jobs.batch.small import SmallBatch
 from jobs.faults import stream_error
@@ -62,12 +63,22 @@ _SETTINGS: Final = {
 @dataclass(frozen=True)
 class StreamBatch:
     """The records from ``begin`` up to ``end``, folded. Numbers begin at 0 with each start of the
-    stream. Those of a ``large`` batch are read by Spark's tasks when they are asked for."""
+    stream. Those of a ``large`` batch are read by Spark's tasks when they are asked for; of a small
+    one ``records`` are all there were."""
 
     number: int
     begin: Offsets
     end: Offsets
     folded: pa.Table | LargeBatch
+    records: Sequence[FetchedRecord] = ()
+
+    def changes(self, topics: Collection[str]) -> Iterator[pa.Table]:
+        """Every change of some topics, as ``jobs.batch.changes`` has them."""
+        if not topics:
+            return iter(())
+        if isinstance(self.folded, LargeBatch):
+            return of_stretches(self.folded.kafka, self.begin, self.end, topics)
+        return of_records(self.records, topics)
 
     @cached_property
     def rows(self) -> pa.Table:
@@ -159,15 +170,17 @@ class Stream:
         begin = self.reached
         end = batch_offsets(self._checkpoint, number)
         if records_between(begin, end) > 0:  # none in the first batch, see `earlier_by_one`
-            self._apply(StreamBatch(number, begin, end, self._folded(begin, end)))
+            self._apply(StreamBatch(number, begin, end, *self._folded(begin, end)))
         self.reached = end
 
-    def _folded(self, begin: Offsets, end: Offsets) -> pa.Table | LargeBatch:
+    def _folded(
+        self, begin: Offsets, end: Offsets
+    ) -> tuple[pa.Table | LargeBatch, Sequence[FetchedRecord]]:
         if records_between(begin, end) <= FEW_RECORDS:
             records = self._reader.read(begin, end)
             if records is not None:
-                return self._small.fold(records)
-        return LargeBatch(self._session, self._kafka, begin, end)
+                return self._small.fold(records), records
+        return LargeBatch(self._session, self._kafka, begin, end), ()
 
     def _wait(self, began: float) -> None:
         """Until there is something for the next batch, and it is time for it."""

@@ -53,7 +53,7 @@ def images(conn: Connection, staged: Sequence[Staged]) -> list[Images]:
         try:
             found = _together(conn, staged)
         except psycopg.Error as error:
-            if not _is_of_data(error):
+            if not is_of_data(error):
                 raise
             conn.execute(b"rollback to savepoint images")
             found = [_Careful(conn, one).images() for one in staged]
@@ -144,7 +144,8 @@ def _images(conn: Connection, staged: Staged, row: Any) -> Images:
     return Images(staged.mirror, old, new, faults, truncated)
 
 
-def _is_of_data(error: psycopg.Error) -> bool:
+def is_of_data(error: psycopg.Error) -> bool:
+    """Whether the values of some rows are at fault."""
     return (error.sqlstate or "").startswith(_DATA)
 
 
@@ -189,7 +190,7 @@ class _Careful:
             with self._conn.transaction(force_rollback=True):
                 _started(self._conn, self._staged, part[0], part[-1])
         except psycopg.Error as error:
-            if not _is_of_data(error):
+            if not is_of_data(error):
                 raise
             return error
         return None

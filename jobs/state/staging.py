@@ -33,7 +33,7 @@ _FOLDED: Final = [
     *("topic", "op", "commit_lsn", "ordinal", "schema_id", "before", "after", "unchanged", "key"),
     *("partition", "offset"),
 ]
-_TYPES: Final = ["int4", "int4", "int4", "text", "int8", "int8", "int4[]", "text"]
+_TYPES: Final = ["int4", "int4", "int4", "text", "int8", "int8", "int8", "int4[]", "text"]
 
 
 class Record(NamedTuple):
@@ -42,7 +42,8 @@ class Record(NamedTuple):
 
     ``image`` is the JSON of ``after``, of ``before`` for a delete, None for TRUNCATE. ``unchanged``
     names the columns, as the event calls them, whose values the batch does not have. ``record`` is
-    ``topic-partition-offset``. Records without a ``key`` are not folded.
+    ``topic-partition-offset``. Records without a ``key`` are not folded. ``committed_us`` is in
+    microseconds since 1970.
     """
 
     table: str
@@ -54,6 +55,7 @@ class Record(NamedTuple):
     unchanged: Sequence[str]
     record: str
     key: str | None
+    committed_us: int | None = None
 
 
 class Fault(NamedTuple):
@@ -151,12 +153,13 @@ def _clear(conn: Connection) -> None:
     with conn.pipeline():
         for mirror_id, old_bytes, new_bytes, _ in held:
             for images, size in zip(image_tables(mirror_id), (old_bytes, new_bytes), strict=True):
-                _empty(conn, images, size)
+                empty(conn, images, size)
         if held:
-            _empty(conn, STAGED, held[0][3])
+            empty(conn, STAGED, held[0][3])
 
 
-def _empty(conn: Connection, table: str, held_bytes: int) -> None:
+def empty(conn: Connection, table: str, held_bytes: int) -> None:
+    """Delete the rows of a table of the session that takes so many bytes; truncate a large one."""
     if held_bytes > _LITTERED_BYTES:
         conn.execute(f"truncate {table}".encode())
     elif held_bytes:
@@ -191,7 +194,8 @@ class _Rows:
             at = Position(record.commit_lsn, record.ordinal)
             if at > mirror.truncated:
                 staged.truncated = max(staged.truncated, at)
-            return number, mirror.id, -1, op, record.commit_lsn, record.ordinal, None, None
+            at_us = record.committed_us
+            return number, mirror.id, -1, op, *at, at_us, None, None
         version = self._versions.get(record.schema_id) or self._version(record.schema_id)
         unchanged, image = None, record.image
         if record.unchanged or version.rewrite:
@@ -215,6 +219,7 @@ class _Rows:
             op,
             record.commit_lsn,
             record.ordinal,
+            record.committed_us,
             unchanged,
             image,
         )
