@@ -162,12 +162,15 @@ class WholePath:
     def lose_state(self) -> None:
         """Its state database is gone when apply starts again: it says so, and builds views anew."""
         self.apply.await_ready()
-        told_to_groups = self._told_to_groups()
+        applied = self._told_to_groups() > 0
         self.apply.kill()
+        self._begin_anew(applied)
+
+    def _begin_anew(self, applied: bool) -> None:
         self.state.lose()
         self.apply.start()
         self.apply.await_ready()
-        if told_to_groups and _LOST not in self.apply.said():
+        if applied and _LOST not in self.apply.said():
             raise ServiceError("apply does not say that its state database was lost")
 
     def restore_older_state(self) -> None:
@@ -188,7 +191,7 @@ class WholePath:
         said = self.apply.await_end(self.pause, _ENDS_S)
         if "older copy" not in said:
             raise ServiceError(f"apply took an older copy of its state database: {said}")
-        self.lose_state()
+        self._begin_anew(applied=True)
 
     def _told_to_groups(self) -> int:
         """The sum of what views' groups were told, of those that the state database keeps."""
