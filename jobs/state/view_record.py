@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from jobs.state.connection import Connection
+from jobs.state.group_sums import GROUP_SCHEMA
 from jobs.state.kept_view import DIRTY_SCHEMA, SHOWN_SCHEMA
 
 _COLUMNS: Final = "id, name, generation, sql, key, store, state, coalesce(error, ''), history"
@@ -103,7 +104,7 @@ def unbuilt_errors(conn: Connection) -> dict[str, str]:
 def forget_view(conn: Connection, view_id: int) -> None:
     """Remove a generation's tables and its record."""
     with conn.transaction():
-        for schema in (DIRTY_SCHEMA, SHOWN_SCHEMA, QUEUE_SCHEMA):
+        for schema in (DIRTY_SCHEMA, SHOWN_SCHEMA, QUEUE_SCHEMA, GROUP_SCHEMA):
             conn.execute(f"drop table if exists {schema}.v{view_id}".encode())
         conn.execute(b"delete from headwater.views where id = %s", (view_id,))
 
