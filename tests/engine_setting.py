@@ -23,6 +23,7 @@ from jobs.run.mirrored_tables import planned
 from jobs.run.view_keeper import Change, ViewKeeper
 from jobs.sinks.refusing import RowsError
 from jobs.state.connection import Connection, connect
+from jobs.state.group_tables import fill_groups, with_groups
 from jobs.state.kept_view import KeptView, make_tables, read_key
 from jobs.state.mirror_indexes import make_indexes
 from jobs.state.progress import Progress, add_partitions, read_progress, stream_offsets
@@ -119,6 +120,8 @@ class EngineSetting:
         view = KeptView(
             record.id, name, 1, plan, read_key(self.conn, record.id, plan), self._relation
         )
+        view = with_groups(self.conn, view)
+        fill_groups(self.conn, view)
         store = DictStore()
         keeper = ViewKeeper(view, store, 100, self._whole_rows)
         position = read_progress(self.conn).position

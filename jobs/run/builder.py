@@ -18,6 +18,7 @@ from cdc.config import Config, View
 from cdc.source.types import load_types
 from jobs.sinks.rows import Rows
 from jobs.state.connection import Connection, translated
+from jobs.state.group_tables import fill_groups, with_groups
 from jobs.state.kept_view import KeptView, Relation, make_tables, read_key
 from jobs.state.known_columns import known_columns
 from jobs.state.mirror_indexes import make_indexes
@@ -69,6 +70,7 @@ def opened(
     with translated(f"opening view {record.name}"):
         key = read_key(conn, record.id, plan)
         kept = KeptView(record.id, record.name, record.generation, plan, key, relation)
+        kept = with_groups(conn, kept)
         types = load_types(conn)
         known = known_columns(conn, record.sql, plan.key, plan.reads, relation, types)
         columns = described(conn, plan.whole(relation), types, known)
@@ -101,6 +103,7 @@ def load(
     What the store was given is remembered, so that later only what differs is written.
     """
     record, kept = generation.record, generation.kept
+    fill_groups(conn, kept)
     rows = _LoadedRows(conn, generation, told)
     with translated(f"loading view {record.name}"), conn.transaction():
         conn.execute(b"set transaction isolation level repeatable read")

@@ -23,8 +23,9 @@ from jobs.run.reach import Reach
 from jobs.run.turns import Turns
 from jobs.run.view_plan import planned, relation_of
 from jobs.state.connection import Connection
+from jobs.state.group_tables import fill_groups
 from jobs.state.kept_view import KeptView
-from jobs.state.view_record import ViewRecord, forget_view
+from jobs.state.view_record import LEFT, ViewRecord, forget_view
 from views.maintain.mirror import MirrorTable
 
 log = structlog.get_logger("apply")
@@ -116,6 +117,7 @@ class KeptGenerations:
         generation = opened(conn, record, wanted, plan, relation_of)
         with self.changing():
             self.begun(generation)
+        fill_groups(conn, generation.kept, again=record.state == LEFT)
         return generation
 
     def shown(self, generation: Generation) -> None:

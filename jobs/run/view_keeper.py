@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol
 
 from cdc.errors import HeadwaterError, RetryableError, ViewError
@@ -19,6 +19,7 @@ from cdc.source.postgres import sqlstate
 from jobs.sinks.refusing import TOLD, RowsError, RowsRefusedError, RowsUnfitError
 from jobs.state.connection import Connection, translated
 from jobs.state.dirty_keys import doubt, doubt_keys, reached, settle, take, waits_since
+from jobs.state.group_tables import UNKNOWN
 from jobs.state.kept_view import KeptView, quoted
 from jobs.state.parked_keys import ParkedKey, park, unpark
 from jobs.state.progress import Progress
@@ -32,7 +33,7 @@ KEYS_A_COMMIT: Final = 20_000
 _KEYS_A_QUERY: Final = 250
 """Rows are made of so many keys at once: an index scan that is told the keys looks at all of them
 each time it is entered, which is as often as there are keys. 2,000 took 2 s, in eights 0.2 s."""
-_DATA_EXCEPTIONS: Final = ("22", "21", "23")
+_DATA_EXCEPTIONS: Final = ("22", "21", "23", "0A")
 """Classes of SQLSTATE that a row's own values cause."""
 
 
@@ -151,6 +152,9 @@ class ViewKeeper:
             with translated(f"making rows of view {self.view.name}"):
                 found = self._found(conn, places)
         except HeadwaterError as error:
+            if self.view.groups is not None and sqlstate(error) == UNKNOWN:
+                self._without_groups()
+                return self._made(conn, places)
             if sqlstate(error)[:2] in _DATA_EXCEPTIONS:
                 raise RowUnmakeableError(error.message, error.hint) from error
             raise
@@ -162,6 +166,11 @@ class ViewKeeper:
                 "name what tells them apart in the view's key, then rebuild it",
             )
         return progress, changes
+
+    def _without_groups(self) -> None:
+        """A batch could not follow them: rows are made of all rows of their groups from now on."""
+        self.view = replace(self.view, groups=None)
+        self._dirty_sql = dirty_rows_sql(self.view, self.store.shown).encode()
 
     def _found(self, conn: Connection, places: Sequence[str]) -> list[Any]:
         """What the statement gives of all places, in one snapshot."""

@@ -30,11 +30,12 @@ _NONE, _NAN, _HIGH, _LOW = -1, -2, -3, -4
 @dataclass(frozen=True, slots=True)
 class GroupSums:
     """The group table of a generation. ``types`` are those of the arguments that are summed:
-    smallint, integer, bigint or numeric."""
+    smallint, integer, bigint or numeric; ``grouped_types`` those of what is grouped by."""
 
     view_id: int
     plan: GroupPlan
     types: Mapping[str, str]
+    grouped_types: tuple[str, ...] = ()
 
     @property
     def table(self) -> str:

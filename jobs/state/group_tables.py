@@ -55,7 +55,8 @@ def group_sums(
     names = [column.name for column in cursor.description or ()]
     oids = [column.type_code for column in cursor.description or ()]
     found = dict(zip(names, conn.execute(_TYPES, (oids,)).fetchall(), strict=True))
-    for name in [*(name for name, _ in plan.keys), *plan.others]:
+    grouped = [*(name for name, _ in plan.keys), *plan.others]
+    for name in grouped:
         type_, kind = found[name]
         text = type_ in _TEXTS and name in plan.texts
         if not (name in plan.plain or text or kind == "e" or type_ in _names(_ONE_TEXT)):
@@ -63,7 +64,8 @@ def group_sums(
     summed = [one.name for one in plan.arguments if "sum" in one.kinds]
     if any(found[name][0] not in _SUMMED for name in summed):
         return None
-    return GroupSums(view_id, plan, {name: found[name][0] for name in summed})
+    types = {name: found[name][0] for name in summed}
+    return GroupSums(view_id, plan, types, tuple(found[name][0] for name in grouped))
 
 
 def _names(text: str) -> set[str]:
@@ -184,5 +186,6 @@ def fill_groups(conn: Connection, view: KeptView, again: bool = False) -> bool:
 
 
 def _mark(sums: GroupSums, relation: Relation) -> str:
-    told = "\n".join([sums.build(relation), sums.add(""), str(ADDED), *sums.columns])
+    told = "\n".join([sums.build(relation), sums.add(""), str(ADDED), *sums.columns,
+                      *sums.grouped_types, *sums.types.values()])  # fmt: skip
     return hashlib.sha256(told.encode()).hexdigest()

@@ -54,7 +54,7 @@ class GroupGrammar:
             (f"{name}.{column}", kind) for name in tables for column, kind, _ in ALL_TABLES[name]
         ]
         shown, group, key = self._keys(tables, columns)
-        aggregates = self._aggregates(columns)
+        aggregates = self._aggregates(columns) + self._extremes(tables)
         values = self.random.sample(aggregates, self.random.choice((1, 2, 3)))
         shown += [f"{value} as v{at}" for at, value in enumerate(values)]
         where = ""
@@ -99,8 +99,17 @@ class GroupGrammar:
             f"sum({exact}) filter (where {truth})", f"sum({exact} * {number})",
             f"coalesce(sum({exact}), 0) + count(*)", f"round(avg({exact}), 1)",
             f"sum(case when {truth} then {number} else 0.250 end)",
-            f"max({one('int')})", f"min({one('int', 'text')})", f"max({one('int')} + 1)",
             f"count(distinct {number})", f"sum({one('int')}::numeric(8,3))",
             f"sum({one('int')}::smallint)",
-            f"max({one('int')}) - min({one('int')}) filter (where {truth})",
+        ]  # fmt: skip
+
+    def _extremes(self, tables: str) -> list[str]:
+        """What an index of one table finds; of joins it is made of rows, as is the whole view."""
+        if len(tables) > 1 and self.random.random() < 0.9:
+            return []
+        one, other = (f"{tables[0]}.{self.random.choice(('id', 'a_id'))}" for _ in "ab")
+        one, other = (name if tables[0] == "e" else f"{tables[0]}.id" for name in (one, other))
+        return [
+            f"max({one})", f"min({other})", f"max({one}) - min({other}) filter (where {one} > 2)",
+            f"max({one} + 1)",
         ]  # fmt: skip
