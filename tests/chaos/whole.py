@@ -35,6 +35,7 @@ _BUILT_S: Final = 600.0
 _TRIES: Final = 5
 _WAIT_S: Final = 5.0
 _STEP_S: Final = 60.0
+_ENDING_S: Final = 5.0
 _ENDS_S: Final = 120.0
 _STARTED: Final = (b'"event": "view_started"', b'"event": "view_built"')
 _APPLIED: Final = (b'"event": "batch_applied"', b'"event": "rows_applied"')
@@ -237,6 +238,7 @@ class WholePath:
                 return
             said = self._deployment.log("view").strip().splitlines()
             if code == 1 and not (said and UNREACHABLE.search(said[-1])):
+                self.pause(_ENDING_S)  # where apply is ending, that is what is wrong
                 break
         raise ServiceError(f"view {verb} {view} ended with {code}: {' '.join(said[-3:])}")
 
