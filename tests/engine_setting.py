@@ -166,6 +166,16 @@ class EngineSetting:
         rows = [_row(record) for record in fold(records)]
         return begin, end, pa.Table.from_pylist(rows, schema=SCHEMA)
 
+    def every(self, records: Sequence[Record]) -> pa.Table:
+        """The same as every change, with what is known of values left out."""
+        before: dict[tuple[str, str | None], list[Record]] = {}
+        rows = []
+        for record in sorted(records, key=lambda one: (one.commit_lsn, one.ordinal)):
+            earlier = before.setdefault((record.table, record.key), [])
+            earlier.append(record)
+            rows.append(_row(fold(earlier)[-1] if record.unchanged else record))
+        return pa.Table.from_pylist(rows, schema=SCHEMA)
+
     def apply(self, records: Sequence[Record]) -> Applied | None:
         """One micro-batch into the mirrors."""
         return self.batches.apply(*self.table(records))

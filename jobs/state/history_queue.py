@@ -147,7 +147,7 @@ def waiting(conn: Connection, view_id: int) -> int:
     return int(found)
 
 
-def make_up_for(conn: Connection, history: History) -> int:
+def make_up_for_history(conn: Connection, history: History) -> int:
     """Queue what the mirror has, for a history that batches passed over for a while: rows that have
     not changed since are there under their positions already. Batches collect its changes already;
     what happened in between is known to nobody. The batch that it is queued under."""
