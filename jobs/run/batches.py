@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,13 +27,19 @@ from jobs.state.mirror_batch import Images, images, prepare_images, write
 from jobs.state.mirror_table import image_tables
 from jobs.state.mirror_versions import seen_versions, unread
 from jobs.state.progress import Progress, advance, begin_batch, end_batch
-from jobs.state.staging import DELETE, Fault, Mirror, Record, Staged, stage
+from jobs.state.staged_parts import drop_parts, open_parts, parts_of
+from jobs.state.staging import (
+    Fault,
+    Mirror,
+    Record,
+    RecordsNeededError,
+    Staged,
+    clear,
+    forget_images,
+    records_of,
+    stage,
+)
 from jobs.state.type_changes import may_be_types
-
-_COLUMNS: Final = [
-    *("topic", "partition", "offset", "key", "op", "commit_lsn", "ordinal", "schema_id"),
-    *("before", "after", "unchanged", "cause", "committed_us"),
-]
 
 
 class Applied(NamedTuple):
@@ -118,6 +124,41 @@ class Batches:
             for label, at in truncated.items():
                 self._mirrors[label] = replace(self._mirrors[label], truncated=at)
             return applied
+        except BaseException:
+            self._faulty = None  # what it knows may have been rolled back
+            raise
+
+    @property
+    def staging(self) -> tuple[Mapping[str, Mirror], Mapping[str, str]]:
+        """The mirrors and the topics' tables, for tasks that stage a batch (``StagePart``)."""
+        return self._mirrors, self._topics
+
+    def drop_staged(self) -> None:
+        """Drop what tasks have staged and nobody has applied."""
+        conn, _, _ = self._session()
+        open_parts(conn)
+
+    def apply_staged(
+        self, begin: Offsets, end: Offsets, answers: Sequence[str], changes: Iterable[pa.Table]
+    ) -> Applied | None:
+        """As ``apply``, of what tasks have staged and said. Raises ``RecordsNeededError`` where
+        that is not enough, and nothing was applied then."""
+        conn, marker, faulty = self._session()
+        try:
+            with translated("applying a batch"), conn.transaction():
+                if (held := begin_batch(conn, begin, end)) is None:
+                    return None
+                if faulty.any:
+                    raise RecordsNeededError
+                parts = parts_of(conn, answers, self._mirrors)
+                queued = self._queued(conn, faulty, changes, held.batch + 1)
+                clear(conn)
+                _, views = self._change(conn, marker, parts.staged, held.batch + 1)
+                forget_images(conn, [one.mirror for one in parts.staged])
+                drop_parts(conn, parts.tables)
+                progress, offsets = end_batch(conn, held, end, parts.lsn, parts.newest_us)
+            applied = Applied(progress, offsets, views, parts.records, (), parts.oldest_us)
+            return _with(applied, *queued)
         except BaseException:
             self._faulty = None  # what it knows may have been rolled back
             raise
@@ -246,20 +287,12 @@ class Batches:
 
     def _records(self, records: pa.Table, faults: list[Fault]) -> Iterator[Record]:
         """The records of mirrored tables; ``faults`` gets those that are no events of ours."""
-        for batch in records.select(_COLUMNS).to_batches():
-            columns: list[list[Any]] = [column.to_pylist() for column in batch.columns]
-            for topic, part, at, key, op, lsn, n, schema, before, after, left, cause, us in zip(
-                *columns, strict=True
-            ):
-                image = before if op == DELETE else after
-                id_ = f"{topic}-{part}-{at}"
-                table = self._topics[topic]
-                place = lsn or 0, n or 0
-                record = Record(table, op, *place, schema, image, left or (), id_, key, us)
-                if op is None:
-                    faults.append(Fault(record, cause))
-                else:
+        for batch in records.to_batches():
+            for record, cause in records_of(batch, self._topics):
+                if cause is None:
                     yield record
+                else:
+                    faults.append(Fault(record, cause))
 
 
 def _integers(records: pa.Table, name: str) -> list[int]:

@@ -42,8 +42,10 @@ if TYPE_CHECKING:
 
 INTERVAL_S: Final = 0.25
 """From the begin of a batch to that of the next one: what comes meanwhile is one batch."""
-MOST_RECORDS: Final = 100_000
-"""Of a batch: so many rows may be in the driver, as Python has them."""
+MOST_RECORDS: Final = 1_000_000
+"""Of a batch, where the configuration says nothing: tasks hold part of it at a time."""
+ROWS_HERE: Final = 100_000
+"""So many records may be in the driver, as Python has them."""
 _ASK_S: Final = 1.0
 _WAIT_S: Final = 0.25
 """How soon a stream that has nothing to do notices that it is stopped."""
@@ -84,6 +86,20 @@ class StreamBatch:
     def rows(self) -> pa.Table:
         """All rows, of ``jobs.batch.folded.SCHEMA``."""
         return self.folded.collect() if isinstance(self.folded, LargeBatch) else self.folded
+
+    def pieces(self) -> Iterator[StreamBatch]:
+        """The same records in batches whose rows may be in the driver."""
+        large, count = self.large, records_between(self.begin, self.end)
+        if large is None or count <= ROWS_HERE:
+            yield self
+            return
+        number, begin = -(-count // ROWS_HERE), self.begin
+        for part in range(1, number + 1):
+            end = between(self.begin, self.end, part / number)
+            if records_between(begin, end):
+                piece = LargeBatch(large.spark, large.kafka, begin, end)
+                yield StreamBatch(self.number, begin, end, piece)
+            begin = end
 
     @property
     def large(self) -> LargeBatch | None:
@@ -234,6 +250,18 @@ class Stream:
         """Stop, and release connections."""
         self.stop()
         self._reader.close()
+
+
+def between(begin: Offsets, end: Offsets, part: float) -> Offsets:
+    """The offsets where a part of all records lies before them, of each partition alike."""
+    return {
+        topic: {
+            partition: low + round((high - low) * part)
+            for partition, high in of_topic.items()
+            for low in [begin.get(topic, {}).get(partition, 0)]
+        }
+        for topic, of_topic in end.items()
+    }
 
 
 def _counts(offsets: Offsets) -> dict[str, int]:

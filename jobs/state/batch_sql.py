@@ -16,11 +16,12 @@ from jobs.state.mirror_table import LSN, ORDINAL, MirrorColumn, MirrorTable, ima
 
 _PARAMETER: Final = re.compile(r"\0(\w+)\0")
 STAGED: Final = "pg_temp.staged"
-STAGED_SQL: Final = (
-    "create temporary table if not exists staged (n int not null, mirror int not null, "
+STAGED_DEFINITION: Final = (
+    "(n int not null, mirror int not null, "
     "shape int not null, op text not null, commit_lsn bigint not null, ordinal bigint not null, "
     "committed_us bigint, unchanged int[], image text)"
 )
+STAGED_SQL: Final = f"create temporary table if not exists staged {STAGED_DEFINITION}"
 STAGED_COLUMNS: Final = "n, mirror, shape, op, commit_lsn, ordinal, committed_us, unchanged, image"
 _GONE: Final = "(\0gone_lsn\0::bigint, \0gone_ordinal\0::bigint)"
 Shape = tuple[str | None, ...]
@@ -42,12 +43,18 @@ class Traits(NamedTuple):
 
 
 def images_sql(
-    table: MirrorTable, mirror_id: int, shapes: tuple[Shape, ...], traits: Traits
+    table: MirrorTable,
+    mirror_id: int,
+    shapes: tuple[Shape, ...],
+    traits: Traits,
+    staged: str = STAGED,
 ) -> str:
-    """The statement that fills the tables of images. Its parameters are ``mirror``, ``first`` and
-    ``last`` (numbers of records), ``fill_lsn``, ``gone_lsn`` and ``gone_ordinal``, the newest
-    TRUNCATE. It gives the numbers of old and new images, and those of the records that cannot be
-    applied: whose large values the mirror does not have, and whose key is null.
+    """The statement that fills the tables of images of what ``staged`` (SQL) holds.
+
+    Its parameters are ``mirror``, ``first`` and ``last`` (numbers of records), ``fill_lsn``,
+    ``gone_lsn`` and ``gone_ordinal``, the newest TRUNCATE. It gives the numbers of old and new
+    images, and those of the records that cannot be applied: whose large values the mirror does not
+    have, and whose key is null.
     """
     old, new = image_tables(mirror_id)
     columns = table.stored
@@ -59,7 +66,7 @@ def images_sql(
     unkeyed = _unkeyed(table)
     keyed = f" and not ({unkeyed})" if unkeyed else ""
     parts = [
-        f"with typed as {_typed(table, shapes, traits.repeats)}",
+        f"with typed as {_typed(table, shapes, traits.repeats, staged)}",
         f"news as materialized ({_news(table, traits)})",
         f"was as (insert into {old} ({names}) select {held}, o_lsn, o_ordinal from news "
         f"where {stood} returning 1)",
@@ -80,8 +87,8 @@ def with_parameters(text: str) -> str:
     return _PARAMETER.sub(r"%(\1)s", text.replace("%", "%%"))
 
 
-def _typed(table: MirrorTable, shapes: Sequence[Shape], repeats: bool) -> str:
-    selects = [typed_shape(table, shape, number) for number, shape in enumerate(shapes)]
+def _typed(table: MirrorTable, shapes: Sequence[Shape], repeats: bool, staged: str) -> str:
+    selects = [typed_shape(table, shape, number, staged) for number, shape in enumerate(shapes)]
     typed = " union all ".join(selects)
     numbers = _key_numbers(table)
     if table.one_text_a_key and not repeats:
@@ -99,7 +106,7 @@ def _typed(table: MirrorTable, shapes: Sequence[Shape], repeats: bool) -> str:
     )
 
 
-def typed_shape(table: MirrorTable, shape: Shape, number: int) -> str:
+def typed_shape(table: MirrorTable, shape: Shape, number: int, staged: str = STAGED) -> str:
     """A SELECT of the staged records of one shape, read into typed columns ``c0``, ``c1``..."""
     read, values = [], []
     for i, (column, sent) in enumerate(zip(table.stored, shape, strict=True)):
@@ -112,7 +119,7 @@ def typed_shape(table: MirrorTable, shape: Shape, number: int) -> str:
         values.append(f"{column.form.value(f'x.{name}')} as c{i}")
     return (
         "select s.n, s.op, s.commit_lsn, s.ordinal, s.committed_us, s.unchanged, "
-        f"{', '.join(values)} from {STAGED} s "
+        f"{', '.join(values)} from {staged} s "
         f"cross join lateral json_to_record(s.image::json) as x({', '.join(read)}) "
         f"where s.mirror = \0mirror\0 and s.shape = {number} and s.op <> 't' "
         "and s.n between \0first\0 and \0last\0 and s.commit_lsn >= \0fill_lsn\0 "

@@ -48,6 +48,11 @@ class FaultyKeys:
         ):
             self._held.setdefault(table, set()).add(key)
 
+    @property
+    def any(self) -> bool:
+        """Whether there are some."""
+        return any(self._held.values())
+
     def split(self, records: Iterable[Record], faults: list[Fault]) -> Iterator[Record]:
         """Those that can be applied; ``faults`` gets those that cannot, for what came before."""
         for record in records:
