@@ -136,7 +136,12 @@ def test_stop_waits_for_the_batch_under_way(stream: Stream, applied: Applied, lo
 
 
 def test_large_batches_are_read_by_tasks(
-    spark: SparkSession, kafka: str, applied: Applied, log: Log, tmp_path: Path
+    spark: SparkSession,
+    kafka: str,
+    applied: Applied,
+    log: Log,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ids = range(7_000)
     write(log, *ids, *ids)
@@ -152,6 +157,15 @@ def test_large_batches_are_read_by_tasks(
     rows = large.collect()
     assert len(rows) == len(ids)
     assert set(rows.column("records").to_pylist()) == {2}
+    monkeypatch.setattr("jobs.run.stream.ROWS_HERE", 3_000)
+    pieces = [*applied.batches[0].pieces()]
+    assert len(pieces) == 5
+    assert pieces[0].begin == large.begin
+    assert [piece.end for piece in pieces[:-1]] == [piece.begin for piece in pieces[1:]]
+    assert pieces[-1].end == large.end
+    assert {key for piece in pieces[:3] for key in piece.rows["key"].to_pylist()} == set(
+        rows["key"].to_pylist()
+    )
     written = large.write(_Files(tmp_path))
     assert sum(written) == len(ids)
     found = pa.concat_tables(map(_read, tmp_path.iterdir()))
