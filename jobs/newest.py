@@ -110,12 +110,6 @@ def newest_records(
     return spark.range(0, len(stretches), 1, len(stretches)).mapInArrow(read, _DDL)
 
 
-def nothing(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What a task runs whose worker is to have everything that ``newest_records`` takes."""
-    for _ in numbers:
-        yield from ()
-
-
 def divided(begin: Offsets, end: Offsets, tasks: int) -> list[Stretch]:
     """About as many stretches of about the same length as there are to be tasks; never fewer than
     partitions that have something. What ``begin`` does not name counts from 0."""

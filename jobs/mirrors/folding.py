@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 
@@ -25,7 +25,6 @@ from jobs.offsets import is_few, is_many
 from jobs.parking import Parking
 from jobs.sinks import COMMIT_LSN, DELETED
 from jobs.small.interpreted import interpreted
-from jobs.small.prepared import FewRecord, SmallBatches
 from jobs.view_state import ViewState
 
 
@@ -41,12 +40,11 @@ class Folding:
         topics: Mapping[str, str],
         models: Mapping[str, Model],
         mirrors: Mapping[str, Mirror],
-        small: SmallBatches,
         parking: Parking,
     ) -> None:
         self._spark, self._config, self._broker, self._state = spark, config, broker, state
         self._topics, self._models, self._mirrors = topics, models, mirrors
-        self._small, self._parking = small, parking
+        self._parking = parking
         self._empty: dict[str, pa.Table] = {}
 
     def batch(
@@ -54,14 +52,10 @@ class Folding:
         records: DataFrame,
         begin: Offsets,
         end: Offsets,
-        read: Sequence[FewRecord] | None,
         whole: bool,
     ) -> dict[str, pa.Table]:
-        """What each table's records amount to; ``read`` are the same, where they could be.
-        ``whole``: they are all that stand between the offsets."""
-        small = None if read is None else self._batch_here(read, begin)
-        if small is not None:
-            return small
+        """What each table's records amount to. ``whole``: they are all that stand between the
+        offsets."""
         came, few = with_records(begin, end), is_few(begin, end)
         session = records.sparkSession
         if few:
@@ -77,20 +71,6 @@ class Folding:
                 else self.nothing(name)
                 for name in self._models
             }
-
-    def _batch_here(self, read: Sequence[FewRecord], begin: Offsets) -> dict[str, pa.Table] | None:
-        """By plans that are kept; None where that cannot be."""
-        found = {}
-        for name, model in self._models.items():
-            of_table = [one for one in read if one.topic == self._topics[name]]
-            if not of_table:
-                found[name] = self.nothing(name)
-                continue
-            rows = self._small.rows(model, of_table)
-            if rows is None:
-                return None
-            found[name] = self._news(name, rows, begin)
-        return found
 
     def _rows(
         self, name: str, records: DataFrame, begin: Offsets, end: Offsets, whole: bool

@@ -16,11 +16,11 @@ from cdc.errors import ViewError
 from jobs.account import Account
 from jobs.applying import Model
 from jobs.fold import EVENT, SNAPSHOT, TRUNCATE
+from jobs.mirrors.at_hand import commits_us, of_event, spread
 from jobs.mirrors.changes import is_each_once
 from jobs.mirrors.mirror import Mirror
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
 from jobs.sinks.schema import quoted
-from jobs.small.at_hand import commits_us, of_event, spread
 from jobs.versions import Versions
 from views.definition import parse_view
 from views.maintained import MaintainedView

@@ -33,13 +33,13 @@ from jobs.applying import Model
 from jobs.faults import POISON, translate
 from jobs.fold import TRUNCATE
 from jobs.isolating import failing, unreadable_or_unfit
+from jobs.mirrors.at_hand import of_event
 from jobs.mirrors.changes import Changed
 from jobs.mirrors.culprits import fault_of_keys
 from jobs.mirrors.mirror import Mirror
 from jobs.mirrors.queries import Held, Maintenance
 from jobs.mirrors.touched import together
 from jobs.owners import without
-from jobs.small.at_hand import of_event
 from views.maintained import MaintainedView
 from views.maintenance import key_queries
 
