@@ -157,14 +157,10 @@ class _Ever:
     def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
         self.columns: StructType = mirror.columns
-        self.key, self.arrow = mirror.key, mirror.arrow
 
     @property
     def versions(self) -> int:
         return self._mirror.versions
-
-    def rows(self, wanted: pa.Table, upto: int | None = None) -> pa.Table:  # noqa: ARG002
-        return self._mirror.ever(wanted)
 
     def frame(self, upto: int | None = None) -> DataFrame:  # noqa: ARG002
         return self._mirror.frame_ever()
