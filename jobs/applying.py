@@ -20,7 +20,6 @@ from jobs.project import (
     filled_events_of,
     filled_rows_of,
     loaded_rows_of,
-    newest_rows_of,
     rows_of,
 )
 from jobs.returning import Returning
@@ -42,11 +41,6 @@ class Model:
     def __init__(self, view: ResolvedView, versions: Versions, every: bool = False) -> None:
         self.view, self.versions, self.every = view, versions, every
         self.rows = (each_row_of if every else rows_of)(view, versions)
-
-    @cached_property
-    def newest_rows(self) -> Step:
-        """For what ``jobs.newest`` leaves of a large batch."""
-        return newest_rows_of(self.view, self.versions)
 
     @cached_property
     def filled_rows(self) -> Step:
@@ -72,18 +66,6 @@ class Model:
 def evaluate(model: Model, records: DataFrame) -> tuple[DataFrame, Account]:
     """A batch's rows, cached: ``released`` lets them go. And what they amount to."""
     rows, counted = _held(model.rows(records))
-    if counted.gaps:
-        with released(rows):
-            return _held(model.filled_rows(records))
-    return rows, counted
-
-
-def evaluate_newest(
-    model: Model, newest: DataFrame, records: DataFrame
-) -> tuple[DataFrame, Account]:
-    """As ``evaluate``, of the ``newest`` of a batch's records; where one leaves a value out, all
-    of them are looked through for it."""
-    rows, counted = _held(model.newest_rows(newest))
     if counted.gaps:
         with released(rows):
             return _held(model.filled_rows(records))

@@ -13,8 +13,7 @@ from cdc.kafka.broker import Broker, Offsets
 from cdc.lsn import Position
 from cdc.topics import table_topic
 from jobs.account import Account
-from jobs.applying import Applier, Model, evaluate, evaluate_newest, released
-from jobs.by_tasks import by_tasks
+from jobs.applying import Applier, Model, evaluate, released
 from jobs.changed import no_longer
 from jobs.described import Descriptions
 from jobs.faults import POISON, UnknownSchemaError, translate
@@ -22,7 +21,7 @@ from jobs.isolating import Poison, isolate
 from jobs.letters import LetterBox
 from jobs.loading import read_topics
 from jobs.naming import Names
-from jobs.offsets import batch_offsets, is_few, is_many, is_started
+from jobs.offsets import batch_offsets, is_few, is_started
 from jobs.parking import Parking
 from jobs.returning import Returning
 from jobs.sinks import Batch, Sink
@@ -31,9 +30,6 @@ from jobs.view_state import ViewState
 from views.definition import ViewDefinition
 from views.resolve import resolve
 from views.tables import TableVersion
-
-Stretch = tuple[Offsets, Offsets]
-"""Where a batch begins and ends, if its tasks may read it themselves."""
 
 
 class FoldedKeeper:
@@ -83,11 +79,9 @@ class FoldedKeeper:
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
             assert self._model is not None
             self._names.refuse_parked(self._parking.letters, flowing)
-            whole = flowing is records  # nothing is parked
-            newest = whole and not self._every and is_many(begin, end)
             if is_few(begin, end):
                 flowing = flowing.coalesce(1)
-            held, counted = self._evaluated(flowing, (begin, end) if newest else None)
+            held, counted = self._evaluated(flowing)
             with released(held):
                 return applier.apply(held, counted, number), counted
 
@@ -154,11 +148,11 @@ class FoldedKeeper:
         assert self._model is not None
         return isolate(self._model, flowing, error, at_most)
 
-    def _evaluated(self, records: DataFrame, many: Stretch | None) -> tuple[DataFrame, Account]:
+    def _evaluated(self, records: DataFrame) -> tuple[DataFrame, Account]:
         """The batch's rows, cached; once more if its events are of versions not read yet: then they
         are unknown, or hold what the older types do not."""
         try:
-            return self._evaluate(records, many)
+            return self._evaluate(records)
         except Exception as error:
             fault = translate(error, self._definition.name)
             if not isinstance(fault, POISON):
@@ -171,18 +165,11 @@ class FoldedKeeper:
                     "what else writes to this topic?",
                 ) from None
             self._names.refuse_parked(self._parking.letters, records)
-        return self._evaluate(records, many)
+        return self._evaluate(records)
 
-    def _evaluate(self, records: DataFrame, many: Stretch | None) -> tuple[DataFrame, Account]:
+    def _evaluate(self, records: DataFrame) -> tuple[DataFrame, Account]:
         assert self._model is not None
-        model = self._model
-        if many is None:
-            return evaluate(model, records)
-        return by_tasks(
-            *(records.sparkSession, self._config.kafka, model, *many),
-            lambda newest: evaluate_newest(model, newest, records),
-            lambda: evaluate(model, records),
-        )
+        return evaluate(self._model, records)
 
     def _learn(self) -> bool:
         """Read the table's versions again; the view may have gained columns. Whether there are new

@@ -139,7 +139,7 @@ class MirroredKeeper:
 
         def folded_of(flowing: DataFrame) -> dict[str, pa.Table]:
             self._names.refuse_parked(self._parking.letters, flowing)
-            return self._folding.batch(flowing, begin, end, flowing is whole)
+            return self._folding.batch(flowing, begin, end)
 
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
             rows = self._described(lambda: folded_of(flowing))
@@ -151,7 +151,6 @@ class MirroredKeeper:
 
         if is_large(begin, end):
             records = apart(records.sparkSession, self._config.kafka, self._broker, begin, end)
-        whole = records
         reached = self._reached(records, begin)
         records = left_to_do(self._definition.name, self._state, records, begin)
         return self._parking.through(records, end, attempt, self._isolate, self._is_news)
