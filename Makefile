@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEEDS := 200
 FIRST := 1
+CHAOS :=
 READY := $(VENV)/.ready
 
 .PHONY: help demo test chaos bench lint clean
@@ -29,7 +30,7 @@ bench: $(READY)
 	$(BIN)/headwater bench
 
 chaos: $(READY)
-	$(BIN)/python -m tests.chaos --seeds $(SEEDS) --first $(FIRST)
+	$(BIN)/python -m tests.chaos --seeds $(SEEDS) --first $(FIRST) $(CHAOS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -39,7 +39,7 @@ class Source(Section):
     """The database that is captured."""
 
     name: Name
-    dsn: str = Field(min_length=1)
+    dsn: str = Field(min_length=1, repr=False)
     tables: tuple[str, ...] = Field(min_length=1)
     exclude: tuple[str, ...] = ()
     slot: SlotName = ""
@@ -64,7 +64,7 @@ class Kafka(Security):
     partitions: int = Field(default=2, ge=1, le=1000)
     replication_factor: int = Field(default=-1, ge=-1)
     topic: dict[str, str] = Field(default={})
-    producer: dict[str, Setting] = Field(default={})
+    producer: dict[str, Setting] = Field(default={}, repr=False)
 
     @model_validator(mode="after")
     def _security_is_every_client_s(self) -> Kafka:

@@ -33,4 +33,4 @@ class Apply(Section):
     keep_generations: int = Field(default=1, ge=0)
     keep_days: float = Field(default=7.0, ge=0)
     dlq_limit: int = Field(default=100, ge=0, le=1000)
-    spark: dict[str, str] = Field(default={})
+    spark: dict[str, str] = Field(default={}, repr=False)

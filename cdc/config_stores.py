@@ -23,7 +23,7 @@ Cadence = Annotated[float, Field(ge=0, le=3600)]
 
 class OpenSearch(Section):
     kind: Literal["opensearch"]
-    url: OpenSearchUrl
+    url: OpenSearchUrl = Field(repr=False)
     user: str = ""
     password: str = Field(default="", repr=False)
     verify_certs: bool = True
@@ -32,7 +32,7 @@ class OpenSearch(Section):
 
 class Redis(Section):
     kind: Literal["redis"]
-    url: RedisUrl
+    url: RedisUrl = Field(repr=False)
     cluster: bool = False
     cadence_s: Cadence = 0.0
 

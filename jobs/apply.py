@@ -28,7 +28,6 @@ from jobs.standing import Asked, Standing, standing
 from jobs.stopped import noted
 from jobs.turn import Holder, turn
 from jobs.view_state import view_directory
-from jobs.workers import Workers
 
 _POLL_S = 0.05
 _START_POLL_S = 0.5
@@ -99,7 +98,6 @@ class ViewRun:
         self._available_now = available_now
         self._sink = sink
         self._sharing = sharing
-        self._workers = Workers(spark)
         self._directory = view_directory(config.apply.state, config.source.name, name)
         self._let_go = Asked(self._directory)
         self._committed = -1
@@ -115,8 +113,6 @@ class ViewRun:
             self.error = translate(error, self.name)
             where = {"trace": found} if (found := trace(error)) else {}
             log.error("view_stopped", view=self.name, error=str(self.error), **where)
-        finally:
-            self._workers.wait()  # Spark may end next
 
     def _run(self, broker: Broker) -> None:
         started, wait_s = False, self._config.apply.retry_s
@@ -165,7 +161,7 @@ class ViewRun:
             while True:
                 query = ViewQuery(
                     self._spark, self._config, live.definition, live.state, sink, broker,
-                    self._report, self._sharing, self._workers,
+                    self._report, self._sharing,
                 )  # fmt: skip
                 try:
                     return self._follow(query, broker)

@@ -20,21 +20,10 @@ from jobs.project import (
     filled_events_of,
     filled_rows_of,
     loaded_rows_of,
-    newest_rows_of,
     rows_of,
 )
 from jobs.returning import Returning
 from jobs.sinks import COMMIT_LSN, DELETED, OP, ORDINAL, Batch, Sink
-from jobs.sinks.documents import Documents, DocumentSink
-from jobs.small.at_hand import (
-    FewDocuments,
-    account_at_hand,
-    at_hand,
-    brought,
-    is_flat,
-    news,
-)
-from jobs.small.interpreted import interpreted
 from jobs.versions import Versions
 from jobs.view_state import ViewState
 from views.resolve import ResolvedView
@@ -52,11 +41,6 @@ class Model:
     def __init__(self, view: ResolvedView, versions: Versions, every: bool = False) -> None:
         self.view, self.versions, self.every = view, versions, every
         self.rows = (each_row_of if every else rows_of)(view, versions)
-
-    @cached_property
-    def newest_rows(self) -> Step:
-        """For what ``jobs.newest`` leaves of a large batch."""
-        return newest_rows_of(self.view, self.versions)
 
     @cached_property
     def filled_rows(self) -> Step:
@@ -79,27 +63,9 @@ class Model:
         return columns_of(self.view)
 
 
-def evaluate(model: Model, records: DataFrame, few: bool = False) -> tuple[DataFrame, Account]:
-    """A batch's rows, cached: ``released`` lets them go. And what they amount to.
-
-    ``few`` are folded by one task and brought here, where a sink reads them without another.
-    """
-    here = _here(model, records) if few else None
-    if here is not None:
-        return here
+def evaluate(model: Model, records: DataFrame) -> tuple[DataFrame, Account]:
+    """A batch's rows, cached: ``released`` lets them go. And what they amount to."""
     rows, counted = _held(model.rows(records))
-    if counted.gaps:
-        with released(rows):
-            return _held(model.filled_rows(records))
-    return rows, counted
-
-
-def evaluate_newest(
-    model: Model, newest: DataFrame, records: DataFrame
-) -> tuple[DataFrame, Account]:
-    """As ``evaluate``, of the ``newest`` of a batch's records; where one leaves a value out, all
-    of them are looked through for it."""
-    rows, counted = _held(model.newest_rows(newest))
     if counted.gaps:
         with released(rows):
             return _held(model.filled_rows(records))
@@ -142,26 +108,11 @@ class Applier:
         begin = max(self._truncated, self._begin)
         return position >= begin and (deletes or position >= self._whole)
 
-    @property
-    def takes_documents(self) -> Documents | None:
-        """What makes the documents of few rows that ``apply`` takes, too; None if it does not."""
-        plain = self._returning is None and not self._every
-        return self._sink.documents() if plain and isinstance(self._sink, DocumentSink) else None
-
-    def apply(self, held: DataFrame | FewDocuments, counted: Account, number: int) -> Batch:
+    def apply(self, held: DataFrame, counted: Account, number: int) -> Batch:
         """Make the store equal to what ``evaluate`` gave for batch ``number``."""
         batch = Batch(self._view, self._state.generation, number, counted.keys)
-        if isinstance(held, FewDocuments):
-            self._write(held, counted)
-        else:
-            self._apply(held, counted, batch)
+        self._apply(held, counted, batch)
         return batch
-
-    def _write(self, held: FewDocuments, counted: Account) -> None:
-        assert isinstance(self._sink, DocumentSink), "takes_documents was None"
-        if counted.keys:
-            self._sink.write(news(held, self._truncated, self._whole, self._empty))
-            self._empty = False
 
     def _apply(self, held: DataFrame, counted: Account, batch: Batch) -> None:
         if self._every:
@@ -195,23 +146,6 @@ def released(held: DataFrame) -> Iterator[None]:
             held.unpersist()
         raise
     held.unpersist()
-
-
-def _here(model: Model, records: DataFrame) -> tuple[DataFrame, Account] | None:
-    """Rows and account of a few records; None where these turn out to be large."""
-    if not is_flat(model.columns):
-        return None
-    records = records.coalesce(1)
-    rows = model.rows(records)
-    with interpreted(records.sparkSession):
-        table = brought(rows)
-        counted = None if table is None else account_at_hand(table)
-        if counted is not None and counted.gaps:
-            table = brought(model.filled_rows(records))
-            counted = None if table is None else account_at_hand(table)
-    if table is None or counted is None:
-        return None
-    return at_hand(records.sparkSession, table, rows.schema), counted
 
 
 def _held(rows: DataFrame) -> tuple[DataFrame, Account]:

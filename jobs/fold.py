@@ -43,7 +43,6 @@ def parse(
     versions: Mapping[str, TableVersion],
     *,
     streamed: bool = True,
-    newest: bool = False,
 ) -> Step:
     """Records of the Kafka source to ``key``, ``position``, ``change``, ``records``, of which each
     is one, and ``oldest_us``, when a streamed one was committed. Tombstones are dropped.
@@ -52,8 +51,7 @@ def parse(
     does not have is NULL. ``versions`` of the table, by ``schema_id``, tell what events call them.
     A record that is not an event of Headwater raises ``LogError`` when it is read, an event of a
     version that is refused ``ViewError``, also where a later one replaces it. Without
-    ``streamed`` ones no value is left out: no UPDATE is among them. Where only the ``newest`` are
-    left of what a batch has of a key, they tell themselves how many they are (``jobs.newest``).
+    ``streamed`` ones no value is left out: no UPDATE is among them.
     """
     text, source = F.col("value").cast("string"), F.col("event.source")
     sent = Sent(versions, source["schema_id"])
@@ -65,7 +63,6 @@ def parse(
         F.from_json(once, _value(sent.names(columns)), JSON_OPTIONS).alias("event"),
         F.concat_ws("-", "topic", "partition", "offset").alias("record"),
         (text.contains(PLACEHOLDER) if streamed else F.lit(False)).alias("partial"),
-        *((RECORDS, OLDEST_US) if newest else ()),
     ]
     foreign = fault(FOREIGN_RECORD, NO_EVENT, F.col("record"), "what else writes to this topic?")
     known = F.col("event.op").isNotNull() & source["ordinal"].isNotNull()
@@ -86,15 +83,13 @@ def parse(
     )
     position = F.struct(lsn.alias("commit_lsn"), source["ordinal"].alias("ordinal"))
     key = sent.key(F.col("key"))
-    parsed = [key.alias("key"), position.alias("position"), change.alias("change")]
-    parsed += (
-        [F.col(RECORDS), F.col(OLDEST_US)]
-        if newest
-        else [
-            F.lit(1).cast("bigint").alias(RECORDS),
-            F.when(F.col("event.op") != SNAPSHOT, source["ts_us"]).alias(OLDEST_US),
-        ]
-    )
+    parsed = [
+        key.alias("key"),
+        position.alias("position"),
+        change.alias("change"),
+        F.lit(1).cast("bigint").alias(RECORDS),
+        F.when(F.col("event.op") != SNAPSHOT, source["ts_us"]).alias(OLDEST_US),
+    ]
     return lambda records: records.where("value IS NOT NULL").select(*read).select(*parsed)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -15,8 +13,7 @@ from cdc.kafka.broker import Broker, Offsets
 from cdc.lsn import Position
 from cdc.topics import table_topic
 from jobs.account import Account
-from jobs.applying import Applier, Model, evaluate, evaluate_newest, released
-from jobs.by_tasks import by_tasks
+from jobs.applying import Applier, Model, evaluate, released
 from jobs.changed import no_longer
 from jobs.described import Descriptions
 from jobs.faults import POISON, UnknownSchemaError, translate
@@ -24,29 +21,15 @@ from jobs.isolating import Poison, isolate
 from jobs.letters import LetterBox
 from jobs.loading import read_topics
 from jobs.naming import Names
-from jobs.offsets import batch_offsets, is_few, is_many, is_started
+from jobs.offsets import batch_offsets, is_few, is_started
 from jobs.parking import Parking
 from jobs.returning import Returning
 from jobs.sinks import Batch, Sink
-from jobs.small.prepared import FewRecord, SmallBatches
 from jobs.versions import Versions
 from jobs.view_state import ViewState
 from views.definition import ViewDefinition
 from views.resolve import resolve
 from views.tables import TableVersion
-
-
-class Known(NamedTuple):
-    """What is known of a batch's records before they are evaluated.
-
-    ``read`` are the same ones, where they are so few that they were read here; whether those have
-    gaps. ``many`` is where they begin and end, if tasks may read them themselves.
-    """
-
-    few: bool
-    read: Sequence[FewRecord] | None
-    has_gaps: bool
-    many: tuple[Offsets, Offsets] | None
 
 
 class FoldedKeeper:
@@ -66,7 +49,6 @@ class FoldedKeeper:
         self._topic = table_topic(config.source.name, definition.schema, definition.table)
         self._model: Model | None = None
         self._applier: Applier | None = None
-        self._small = SmallBatches(spark, config.kafka)
         self._descriptions = Descriptions(broker, config.source.name, definition)
         self._names = Names(broker, config.source.name, definition, state)
         limit = config.apply.dlq_limit
@@ -97,18 +79,9 @@ class FoldedKeeper:
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
             assert self._model is not None
             self._names.refuse_parked(self._parking.letters, flowing)
-            whole = flowing is records  # nothing is parked
-            read = self._small.read([self._model], begin, end) if whole else None
-            documents, has_gaps = applier.takes_documents, False
-            if read is not None and documents is not None:
-                made = self._small.documents(self._model, documents, read)
-                if made is not None and made[0] is not None:
-                    return applier.apply(made[0], made[1], number), made[1]
-                has_gaps = made is not None and made[1].gaps > 0
-            newest = whole and not self._every and is_many(begin, end)
-            many = (begin, end) if newest else None
-            known = Known(is_few(begin, end), read, has_gaps, many)
-            held, counted = self._evaluated(flowing, known)
+            if is_few(begin, end):
+                flowing = flowing.coalesce(1)
+            held, counted = self._evaluated(flowing)
             with released(held):
                 return applier.apply(held, counted, number), counted
 
@@ -127,7 +100,6 @@ class FoldedKeeper:
 
     def close(self) -> None:
         self._parking.close()
-        self._small.close()
 
     def _read_model(self) -> Model:
         definition = self._definition
@@ -176,11 +148,11 @@ class FoldedKeeper:
         assert self._model is not None
         return isolate(self._model, flowing, error, at_most)
 
-    def _evaluated(self, records: DataFrame, known: Known) -> tuple[DataFrame, Account]:
+    def _evaluated(self, records: DataFrame) -> tuple[DataFrame, Account]:
         """The batch's rows, cached; once more if its events are of versions not read yet: then they
         are unknown, or hold what the older types do not."""
         try:
-            return self._evaluate(records, known)
+            return self._evaluate(records)
         except Exception as error:
             fault = translate(error, self._definition.name)
             if not isinstance(fault, POISON):
@@ -193,23 +165,11 @@ class FoldedKeeper:
                     "what else writes to this topic?",
                 ) from None
             self._names.refuse_parked(self._parking.letters, records)
-        return self._evaluate(records, known)
+        return self._evaluate(records)
 
-    def _evaluate(self, records: DataFrame, known: Known) -> tuple[DataFrame, Account]:
+    def _evaluate(self, records: DataFrame) -> tuple[DataFrame, Account]:
         assert self._model is not None
-        if known.read is not None:
-            evaluated = self._small.filled if known.has_gaps else self._small.evaluated
-            found = evaluated(records.sparkSession, self._model, known.read)
-            if found is not None:
-                return found
-        model = self._model
-        if known.many is None:
-            return evaluate(model, records, known.few)
-        return by_tasks(
-            *(records.sparkSession, self._config.kafka, model, *known.many),
-            lambda newest: evaluate_newest(model, newest, records),
-            lambda: evaluate(model, records, known.few),
-        )
+        return evaluate(self._model, records)
 
     def _learn(self) -> bool:
         """Read the table's versions again; the view may have gained columns. Whether there are new
@@ -220,7 +180,6 @@ class FoldedKeeper:
         if list(model.versions.items()) == list(before.versions.items()):
             return False
         self._model = model
-        self._small.forget()
         if model.columns != before.columns:
             created = self._sink.prepare(model.columns, self._definition.key)
             self._state.refuse_lost(self._definition, created)

@@ -19,7 +19,6 @@ from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
 
 FEW_RECORDS = 5_000
-MANY_RECORDS = 20_000
 
 
 def committed_batch(checkpoint: Path) -> int | None:
@@ -67,11 +66,6 @@ def records_between(begin: Offsets, end: Offsets) -> int:
 def is_few(begin: Offsets, end: Offsets) -> bool:
     """Whether a batch is so small that one task is done with it sooner than several."""
     return records_between(begin, end) <= FEW_RECORDS
-
-
-def is_many(begin: Offsets, end: Offsets) -> bool:
-    """Whether a batch is so large that its tasks had better read it themselves."""
-    return records_between(begin, end) >= MANY_RECORDS
 
 
 def rewind(checkpoint: Path, starts: Offsets) -> None:

@@ -24,17 +24,6 @@ def rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
     return lambda records: projected(folded(parsed(records)))
 
 
-def newest_rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
-    """As ``rows_of``, for the newest records of each key (``jobs.newest``).
-
-    These are few of a key, mostly one: they are not sorted to be folded where they were read, but
-    only where all of a key come together.
-    """
-    parsed = parse(columns_read(view), versions, newest=True)
-    folded, projected = fold(), project(view, versions)
-    return lambda records: projected(folded(parsed(records).repartition("key")))
-
-
 def filled_rows_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> Step:
     """As ``rows_of``, for a batch with gaps, which may be filled from the batch itself."""
     folded, projected = filled_events_of(view, versions), project(view, versions)

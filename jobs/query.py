@@ -24,11 +24,9 @@ from jobs.faults import caused
 from jobs.heap import records_at_most
 from jobs.keeping import open_keeper
 from jobs.loading import offsets_json
-from jobs.newest import divided
-from jobs.offsets import batch_offsets, committed_batch, finish_rewind, is_many, is_started
+from jobs.offsets import batch_offsets, committed_batch, finish_rewind, is_started
 from jobs.sinks import Batch, Sink
 from jobs.view_state import ViewState
-from jobs.workers import Workers
 from views.definition import ViewDefinition
 
 if TYPE_CHECKING:
@@ -58,8 +56,7 @@ class Applied(NamedTuple):
 class ViewQuery:
     """Owns one view's query from ``start`` to ``stop``. Use from one thread.
 
-    ``sharing``: so many views share the session, and its memory. ``workers`` are started for a
-    first batch that they will read.
+    ``sharing``: so many views share the session, and its memory.
     """
 
     def __init__(
@@ -72,7 +69,6 @@ class ViewQuery:
         broker: Broker,
         report: Callable[[Applied], None],
         sharing: int = 1,
-        workers: Workers | None = None,
     ) -> None:
         self._spark = spark
         self._config = config
@@ -82,7 +78,6 @@ class ViewQuery:
         self._broker = broker
         self._report = report
         self._sharing = sharing
-        self._workers = workers
         self._topics = {
             table_topic(config.source.name, one.schema, one.table): one.table_name
             for one in definition.occurrences
@@ -110,8 +105,6 @@ class ViewQuery:
         for topic, table in self._topics.items():
             self._check_topic(topic, table)
         done = self.committed()
-        if self._workers is not None and (tasks := self._reading({} if done is None else done[1])):
-            self._workers.start(tasks)
         columns = self._keeper.read()
         created = self._sink.prepare(columns, self._definition.key)
         begun = done is not None or self._state.beginning() is not None
@@ -168,16 +161,6 @@ class ViewQuery:
                 else f"drop what was begun: `headwater view list` tells its number N,"
                 f" `headwater view drop {name} --generation N`; then begin again",
             )
-
-    def _reading(self, done: Offsets) -> int:
-        """How many tasks may read the first batch in Python; 0 if it is not large."""
-        beginning = self._state.beginning()
-        begin = done or ({} if beginning is None else beginning.offsets)
-        end = self._broker.end_offsets(list(self._topics))
-        if self._definition.history or not is_many(begin, end):
-            return 0
-        at_once = self._spark.sparkContext.defaultParallelism
-        return min(at_once, len(divided(begin, end, at_once)))
 
     def _starting(self) -> str:
         """Where a stream without a checkpoint begins, as Spark's option has it."""

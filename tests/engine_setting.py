@@ -23,6 +23,7 @@ from jobs.run.mirrored_tables import planned
 from jobs.run.view_keeper import Change, ViewKeeper
 from jobs.sinks.refusing import RowsError
 from jobs.state.connection import Connection, connect
+from jobs.state.group_tables import fill_groups, with_groups
 from jobs.state.kept_view import KeptView, make_tables, read_key
 from jobs.state.mirror_indexes import make_indexes
 from jobs.state.progress import Progress, add_partitions, read_progress, stream_offsets
@@ -119,6 +120,8 @@ class EngineSetting:
         view = KeptView(
             record.id, name, 1, plan, read_key(self.conn, record.id, plan), self._relation
         )
+        view = with_groups(self.conn, view)
+        fill_groups(self.conn, view)
         store = DictStore()
         keeper = ViewKeeper(view, store, 100, self._whole_rows)
         position = read_progress(self.conn).position
@@ -162,6 +165,16 @@ class EngineSetting:
             end[_TOPIC.format(record.table)][0] += 1
         rows = [_row(record) for record in fold(records)]
         return begin, end, pa.Table.from_pylist(rows, schema=SCHEMA)
+
+    def every(self, records: Sequence[Record]) -> pa.Table:
+        """The same as every change, with what is known of values left out."""
+        before: dict[tuple[str, str | None], list[Record]] = {}
+        rows = []
+        for record in sorted(records, key=lambda one: (one.commit_lsn, one.ordinal)):
+            earlier = before.setdefault((record.table, record.key), [])
+            earlier.append(record)
+            rows.append(_row(fold(earlier)[-1] if record.unchanged else record))
+        return pa.Table.from_pylist(rows, schema=SCHEMA)
 
     def apply(self, records: Sequence[Record]) -> Applied | None:
         """One micro-batch into the mirrors."""

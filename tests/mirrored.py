@@ -77,7 +77,6 @@ class MirroredView:
         patched.setattr("jobs.described.described", lambda *_: deepcopy(self.versions))
         patched.setattr("jobs.mirrors.keeper.LetterBox", lambda *_: self.box)
         patched.setattr("jobs.mirrors.folding.read_topics", self._read)
-        patched.setattr("jobs.small.prepared.Broker", lambda *_: self)
 
     def describe(self, table: TableVersion) -> None:
         """The version of a table that capture met last."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from views.dialects import POSTGRES
 from views.maintained import MaintainedView, View
-from views.maintenance import CHANGED, key_queries, recomputation
-from views.narrowing import Narrowing
-from views.selecting import KEYS
+from views.maintenance import key_queries, recomputation
 
 
 class TableRead(NamedTuple):
@@ -63,30 +60,14 @@ def _mirrored(view: MaintainedView) -> Plan:
     for query in key_queries(view):
         changed = f"changed_{query.occurrence}"
         relations = {alias: view.tables[alias].name for alias in query.reads}
-        words = _reads(query.reads, query.narrowing, {CHANGED: "the change"})
-        said = "it names the keys itself" if not words else "looks up " + words
+        said = f"looks up {', '.join(query.reads)}" if query.reads else "it names the keys itself"
         sql = query.sql(relations, changed, POSTGRES)
         steps.append(Step(query.occurrence, query.table, said, sql))
-    made = recomputation(view)
     names = {alias: table.name for alias, table in view.tables.items()}
     return Plan(
         tables,
         "mirrors of its tables; the keys that a change touches are made anew from them",
         tuple(steps),
-        _reads(tuple(view.tables), made.narrowing, {KEYS: "the key"}),
-        made.sql(names, "touched_keys", POSTGRES),
+        f"of {', '.join(view.tables)} by the key",
+        recomputation(view, names, "touched_keys", POSTGRES),
     )
-
-
-def _reads(reads: Sequence[str], steps: Sequence[Narrowing], called: dict[str, str]) -> str:
-    """Which occurrences are read, and by what: ``o by customer_id of the change``."""
-    found = {}
-    for step in steps:
-        if step.alias in reads:
-            columns = ", ".join(name for name, _ in step.pairs)
-            others = ", ".join(other for _, other in step.pairs)
-            by = called.get(step.by, step.by)
-            same = "".join(f", {name} = {value}" for name, value in step.fixed)
-            found[step.alias] = f"{step.alias} by {columns} = {others} of {by}{same}"
-    rest = [f"{alias} whole" for alias in reads if alias not in found]
-    return "; ".join([*found.values(), *rest])

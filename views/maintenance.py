@@ -26,14 +26,13 @@ from views.clauses import Clause, clause, row_scope
 from views.dialects import SPARK, Dialect
 from views.joins import Join, equalities, holding, interchangeable, on_renamed, present, type_of
 from views.maintained import MaintainedView
-from views.narrowing import Narrowing, constants, links, narrowed
-from views.selecting import KEYS, from_clause, keys_clause, selecting, where_clause
+from views.selecting import from_clause, keys_clause, selecting, where_clause
 from views.tables import TableVersion
 from views.terms import ColumnRef
 from views.types import FLOATS
 
 CHANGED = "__changed"
-"""What the relation of changed rows is called in a narrowing, and in SQL beside its table."""
+"""What the relation of changed rows is called in SQL beside its table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,6 @@ class KeyQuery:
     names: tuple[str, ...]
     keys: tuple[Clause, ...]
     where: tuple[Clause, ...]
-    narrowing: tuple[Narrowing, ...]
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -86,39 +84,17 @@ class KeyQuery:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Recomputation:
-    """Makes the rows of some keys from the state after."""
-
-    view: MaintainedView
-    narrowing: tuple[Narrowing, ...]
-
-    def sql(self, relations: Mapping[str, str], keys: str, dialect: Dialect = SPARK) -> str:
-        """The view's rows of the keys in the relation ``keys``, which holds no NULL."""
-        return selecting(self.view, dialect, relations, keys)
+def recomputation(
+    view: MaintainedView, relations: Mapping[str, str], keys: str, dialect: Dialect = SPARK
+) -> str:
+    """The view's rows of the keys in the relation ``keys``, which holds no NULL, as they are in the
+    state after."""
+    return selecting(view, dialect, relations, keys)
 
 
 def whole(view: MaintainedView, relations: Mapping[str, str], dialect: Dialect = SPARK) -> str:
     """All rows of the view."""
     return selecting(view, dialect, relations)
-
-
-def recomputation(view: MaintainedView) -> Recomputation:
-    """How touched keys are made anew, and what has to be read for it.
-
-    A mirror may be narrowed as the result says: then only rows are missing that belong to other
-    keys.
-    """
-    joins, where = view.body.joins, view.body.where
-    columns = {
-        made.column: (KEYS, name)
-        for name, made in zip(view.key, view.keys, strict=True)
-        if made.column is not None
-    }
-    there = present(joins, where, [column.alias for column in columns])
-    linked = links(joins, there, where, view.tables)
-    fixed = constants(joins, there, where, view.tables)
-    return Recomputation(view, narrowed(list(view.tables), columns, linked, fixed))
 
 
 def key_queries(view: MaintainedView) -> tuple[KeyQuery, ...]:
@@ -131,7 +107,7 @@ def _key_query(view: MaintainedView, alias: str) -> KeyQuery:
         return _beside(view, alias)
     keys = tuple(_carried_over(view, alias, made) for made in view.keys)
     joins = _connected(view, alias, {name for made in keys for name in made.aliases})
-    return _query(view, alias, joins, keys, view.tables, alias)
+    return _query(view, alias, joins, keys, alias)
 
 
 def _query(
@@ -139,7 +115,6 @@ def _query(
     alias: str,
     joins: tuple[Join, ...],
     keys: tuple[Clause, ...],
-    tables: Mapping[str, TableVersion],
     changed: str,
 ) -> KeyQuery:
     names = [join.alias for join in joins]
@@ -147,18 +122,9 @@ def _query(
     where = tuple(part for part in view.body.where if part.aliases and part.aliases <= kept)
     if joins[0].alias == changed:  # its ON is left out, of which what concerns it alone holds
         where += _own(view, changed)
-    certain = [changed, *(made.column.alias for made in keys if made.column is not None)]
-    there = present(joins, where, certain)
-    linked = links(joins, there, where, tables)
-    roots = {
-        ColumnRef(changed, column.name): (CHANGED, column.name)
-        for column in tables[changed].columns
-    }
-    others = [name for name in names if name != changed]
-    table = view.tables[alias].name
-    steps = narrowed(others, roots, linked, constants(joins, there, where, tables))
-    beside = changed == CHANGED
-    return KeyQuery(alias, table, beside, joins, view.key, keys, where, steps)
+    return KeyQuery(
+        alias, view.tables[alias].name, changed == CHANGED, joins, view.key, keys, where
+    )
 
 
 def _own(view: MaintainedView, alias: str) -> tuple[Clause, ...]:
@@ -198,8 +164,7 @@ def _beside(view: MaintainedView, alias: str) -> KeyQuery:
             joins.append(Join(CHANGED, False, on))
         if join.alias in needed:
             joins.append(join)
-    tables = {**view.tables, CHANGED: view.tables[alias]}
-    return _query(view, alias, tuple(joins), view.keys, tables, CHANGED)
+    return _query(view, alias, tuple(joins), view.keys, CHANGED)
 
 
 def _carried_over(view: MaintainedView, alias: str, made: Clause) -> Clause:

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from sqlglot import TokenType, exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.parsers.postgres import PostgresParser
 
+from views.maintain.parser import VerbatimParser
 
-def _arrow(kind: type[exp.Expr]) -> Callable[[Any, exp.Expr, exp.Expr], exp.Expr]:
-    def made(parser: Any, this: exp.Expr, expression: exp.Expr) -> exp.Expr:
-        made_: exp.Expr = parser.expression(kind(this=this, expression=expression))
-        return made_
-
-    return made
-
-
-_UNITS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 FUNCTIONS = frozenset(
     """
     abs acos acosh any_value array_agg array_append array_cat array_length array_position
@@ -54,11 +42,10 @@ _OURS = {"STRUCT", "UUID"}  # in collect_list, as Spark has it; a cast, written 
 _TAKEN = FUNCTIONS | _SYNTAX | _OURS
 
 
-class _Parser(PostgresParser):
-    """``->`` takes a name or a number, which stays what it is, also if it looks like a path; it
-    makes no lambda of an argument. ``date_part`` is float8 and no EXTRACT, and the template of
-    ``to_char`` stays PostgreSQL's, and so does what stands in an interval. A function that
-    PostgreSQL has not stays a call by name."""
+class _Parser(VerbatimParser):
+    """As the engine of the state database reads it, but that functions are told apart by what they
+    are, for Spark has other names for them. ``date_part`` is float8 and no EXTRACT; the template
+    of ``to_char`` stays PostgreSQL's. A function that PostgreSQL has not stays a call by name."""
 
     FUNCTIONS = {  # noqa: RUF012
         name: build for name, build in PostgresParser.FUNCTIONS.items() if name in _TAKEN
@@ -66,31 +53,6 @@ class _Parser(PostgresParser):
     FUNCTION_PARSERS = {  # noqa: RUF012
         name: parse for name, parse in PostgresParser.FUNCTION_PARSERS.items() if name in _TAKEN
     }
-
-    NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
-        name: parse
-        for name, parse in PostgresParser.NO_PAREN_FUNCTION_PARSERS.items()
-        if name not in ("CONNECT_BY_ROOT", "IF")
-    }
-    LAMBDAS = {  # noqa: RUF012
-        token: parse for token, parse in PostgresParser.LAMBDAS.items() if token != TokenType.ARROW
-    }
-    JSON_OPERATORS = {  # noqa: RUF012
-        **PostgresParser.JSON_OPERATORS,
-        TokenType.ARROW: _arrow(exp.JSONExtract),
-        TokenType.DARROW: _arrow(exp.JSONExtractScalar),
-    }
-
-    def _parse_interval(self, *_: bool, **__: bool) -> exp.Interval | None:
-        """``interval '1 day'``, or with one of SQL's own units behind it."""
-        index = self._index
-        if not self._match(TokenType.INTERVAL) or not self._match(TokenType.STRING, advance=False):
-            self._retreat(index)
-            return None
-        this, unit = self._parse_primary(), None
-        if self._curr is not None and self._curr.text.upper() in _UNITS:
-            unit = self._parse_var(any_token=True, upper=True)
-        return self.expression(exp.Interval(this=this, unit=unit))
 
 
 class PostgresAsWritten(Postgres):

@@ -47,7 +47,15 @@ _WIRE_SETTINGS = {
 }
 WIRE_OPTIONS = " ".join(f"-c {name}={value}" for name, value in _WIRE_SETTINGS.items())
 """Session settings as libpq's ``options``."""
-_ORDINARY_OPTIONS = WIRE_OPTIONS.replace("-c lc_monetary=C", "").strip()
+# Defaults of a role or a database that our statements would fail under, or read otherwise.
+_DEFAULTS_OF_OURS = (
+    "-c default_transaction_read_only=off -c default_transaction_deferrable=off "
+    r"-c default_transaction_isolation=read\ committed -c quote_all_identifiers=off "
+    "-c transform_null_equals=off -c array_nulls=on"
+)
+_REPLICATION_OPTIONS = f"{WIRE_OPTIONS} {_DEFAULTS_OF_OURS}"
+_ORDINARY_OPTIONS = _REPLICATION_OPTIONS.replace("-c lc_monetary=C", "").strip()
+_NEWER_17 = 170_000
 
 _FATAL_ON_CONNECT = {
     "password authentication failed": "check user and password of source.dsn",
@@ -105,6 +113,8 @@ def connect(
         if not replication:
             # Not at the start: the server's own setting stays known, as what RESET would bring.
             conn.execute("set lc_monetary to 'C'")
+        if conn.info.server_version >= _NEWER_17:  # a setting that older servers do not know
+            conn.execute("set transaction_timeout to 0")
         conn.autocommit = autocommit
         return conn
     except psycopg.Error as error:
@@ -128,7 +138,7 @@ def connection_parameters(
             "percent-encode special characters in a URL",
         ) from None
     defaults = {"connect_timeout": CONNECT_TIMEOUT_S, "keepalives_idle": 30}
-    pinned = WIRE_OPTIONS if replication else _ORDINARY_OPTIONS
+    pinned = _REPLICATION_OPTIONS if replication else _ORDINARY_OPTIONS
     options = f"{given.get('options') or ''} {pinned}".strip()
     ours: dict[str, Any] = {"application_name": application_name, "options": options}
     if replication:

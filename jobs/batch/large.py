@@ -32,7 +32,7 @@ _DDL: Final = (
     " ordinal bigint, schema_id string, committed_us bigint, before string, after string,"
     " unchanged array<string>, records bigint, oldest_us bigint, cause string"
 )
-_WRITTEN: Final = pa.schema([("task", pa.int32()), ("written", pa.int64())])
+_SAID: Final = pa.schema([("task", pa.int32()), ("said", pa.string())])
 
 WritePartition = Callable[[int, Iterator[pa.RecordBatch]], int]
 """Called by a task with its number and its rows; it returns how many it wrote. It is pickled, runs
@@ -74,16 +74,21 @@ class LargeBatch:
 
     def write(self, write_partition: WritePartition) -> list[int]:
         """Have each task write its rows; how many each wrote, by its number."""
+        return [int(said) for said in self.each(partial(_written, write_partition))]
+
+    def each(self, task: Callable[[int, Iterator[pa.RecordBatch]], str]) -> list[str]:
+        """What each task says of its rows, by its number; ``task`` is a ``WritePartition`` but for
+        what it returns."""
         read = _reader(self.kafka, self._parts())
 
         def rows(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for number in _numbers(numbers):
-                written = write_partition(number, read(number))
-                yield pa.RecordBatch.from_pydict({"task": [number], "written": [written]}, _WRITTEN)
+                said = task(number, read(number))
+                yield pa.RecordBatch.from_pydict({"task": [number], "said": [said]}, _SAID)
 
         with _translated():
-            found = self._tasks().mapInArrow(rows, "task int, written bigint").collect()
-        return [row["written"] for row in sorted(found)]
+            found = self._tasks().mapInArrow(rows, "task int, said string").collect()
+        return [row["said"] for row in sorted(found)]
 
     @property
     def tasks(self) -> int:
@@ -126,6 +131,10 @@ def _translated() -> Iterator[None]:
         yield
     except Exception as error:
         raise stream_error(error) from None
+
+
+def _written(write_partition: WritePartition, task: int, found: Iterator[pa.RecordBatch]) -> str:
+    return str(write_partition(task, found))
 
 
 def _to_file(directory: str, task: int, found: Iterator[pa.RecordBatch]) -> int:

@@ -17,7 +17,7 @@ from jobs.batch.folded import NO_EVENT, SCHEMA, SNAPSHOT, TRUNCATE
 from jobs.batch.images import Image, filled, text
 from jobs.batch.parts import Part
 
-_OVERHEAD_BYTES: Final = 600
+OVERHEAD_BYTES: Final = 600
 """Of a record that is held, beside its value."""
 _BATCH_BYTES: Final = 8 << 20
 _MOST_EARLIER: Final = 16
@@ -98,7 +98,7 @@ class TaskFold:
         yield from self._alone
 
     def _add(self, key: bytes | None, value: bytes, offset: int) -> None:
-        size = len(value) + _OVERHEAD_BYTES
+        size = len(value) + OVERHEAD_BYTES
         try:
             value.decode()
             event = _decoded(value)
@@ -127,6 +127,21 @@ class TaskFold:
     def _keep(self, one: Last) -> None:
         self._alone.append(one)
         self._held_bytes += one.size
+
+
+def read_event(key: bytes | None, value: bytes, offset: int) -> Last | None:
+    """A record as a change of its own; None if it is no event."""
+    try:
+        value.decode()
+        event = _decoded(value)
+        if key is not None:
+            key.decode()
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    source = event.source
+    at = (source.commit_lsn, source.ordinal, offset)
+    oldest_us = None if event.op == SNAPSHOT else source.ts_us
+    return Last(key, at, event, len(value) + OVERHEAD_BYTES, oldest_us)
 
 
 def _replace(known: Last, at: _At, event: _Event, size: int) -> int:

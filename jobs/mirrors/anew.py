@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from cdc.lsn import Position
+from jobs.mirrors.at_hand import at_hand, brought, is_flat
 from jobs.mirrors.queries import Maintenance
 from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.schema import quoted
 from jobs.sinks.writing import DRIVER_ROWS
-from jobs.small.at_hand import at_hand, brought, is_flat
 from jobs.small.interpreted import interpreted, of_one_part
 
 _THERE = "__there"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 
@@ -14,18 +14,16 @@ from pyspark.sql import functions as F
 from cdc.config import Config
 from cdc.kafka.broker import Broker, Offsets
 from jobs.applying import Model
-from jobs.by_tasks import by_tasks
 from jobs.loading import read_topics
 from jobs.mirrors.attempts import read_attempts
 from jobs.mirrors.mirror import Mirror
-from jobs.mirrors.models import deletions, first_rows, folded, folded_newest, nothing
-from jobs.mirrors.reading import cached, is_large, last_records, stretch, with_records
+from jobs.mirrors.models import deletions, folded, nothing
+from jobs.mirrors.reading import cached, is_large, with_records
 from jobs.mirrors.returned import without_returned
-from jobs.offsets import is_few, is_many
+from jobs.offsets import is_few
 from jobs.parking import Parking
 from jobs.sinks import COMMIT_LSN, DELETED
 from jobs.small.interpreted import interpreted
-from jobs.small.prepared import FewRecord, SmallBatches
 from jobs.view_state import ViewState
 
 
@@ -41,12 +39,11 @@ class Folding:
         topics: Mapping[str, str],
         models: Mapping[str, Model],
         mirrors: Mapping[str, Mirror],
-        small: SmallBatches,
         parking: Parking,
     ) -> None:
         self._spark, self._config, self._broker, self._state = spark, config, broker, state
         self._topics, self._models, self._mirrors = topics, models, mirrors
-        self._small, self._parking = small, parking
+        self._parking = parking
         self._empty: dict[str, pa.Table] = {}
 
     def batch(
@@ -54,14 +51,8 @@ class Folding:
         records: DataFrame,
         begin: Offsets,
         end: Offsets,
-        read: Sequence[FewRecord] | None,
-        whole: bool,
     ) -> dict[str, pa.Table]:
-        """What each table's records amount to; ``read`` are the same, where they could be.
-        ``whole``: they are all that stand between the offsets."""
-        small = None if read is None else self._batch_here(read, begin)
-        if small is not None:
-            return small
+        """What each table's records amount to."""
         came, few = with_records(begin, end), is_few(begin, end)
         session = records.sparkSession
         if few:
@@ -72,45 +63,11 @@ class Folding:
             nullcontext(records) if alone else cached(records) as records,
         ):
             return {
-                name: self._news(name, self._rows(name, records, begin, end, whole), begin)
+                name: self._news(name, folded(self._models[name], self.of(name, records)), begin)
                 if self._topics[name] in came
                 else self.nothing(name)
                 for name in self._models
             }
-
-    def _batch_here(self, read: Sequence[FewRecord], begin: Offsets) -> dict[str, pa.Table] | None:
-        """By plans that are kept; None where that cannot be."""
-        found = {}
-        for name, model in self._models.items():
-            of_table = [one for one in read if one.topic == self._topics[name]]
-            if not of_table:
-                found[name] = self.nothing(name)
-                continue
-            rows = self._small.rows(model, of_table)
-            if rows is None:
-                return None
-            found[name] = self._news(name, rows, begin)
-        return found
-
-    def _rows(
-        self, name: str, records: DataFrame, begin: Offsets, end: Offsets, whole: bool
-    ) -> pa.Table:
-        model, of_table = self._models[name], self.of(name, records)
-        if not is_large(begin, end):
-            return folded(model, of_table)
-        session, kafka, topic = records.sparkSession, self._config.kafka, self._topics[name]
-        if not self._mirrors[name].versions:
-            last = last_records(session, kafka, topic, begin, end)
-            if (rows := first_rows(model, of_table, last)) is not None:
-                return rows
-        place = stretch(self._broker, topic, begin, end)
-        if not whole or not is_many(*place):
-            return folded(model, of_table)
-        return by_tasks(
-            *(session, kafka, model, *place),
-            lambda newest: folded_newest(model, newest, of_table),
-            lambda: folded(model, of_table),
-        )
 
     def nothing(self, name: str) -> pa.Table:
         """What no records of a table amount to."""

@@ -47,7 +47,6 @@ from jobs.parking import Parking
 from jobs.repairing import writable
 from jobs.session import session_beside
 from jobs.sinks import Batch, Sink
-from jobs.small.prepared import FewRecord, SmallBatches
 from jobs.view_state import ViewState
 from views.definition import ViewDefinition
 from views.maintained import MaintainedView, resolve_maintained
@@ -83,7 +82,6 @@ class MirroredKeeper:
             one.table_name: table_topic(config.source.name, one.schema, one.table)
             for one in definition.occurrences
         }
-        self._small = SmallBatches(self._spark, config.kafka)
         self._descriptions = Descriptions(broker, config.source.name, definition)
         self._names = Names(broker, config.source.name, definition, state)
         self._box = LetterBox(config, definition.name, state)
@@ -100,7 +98,6 @@ class MirroredKeeper:
             raise no_longer(self._definition.name, error.message, were, tables) from None
         check_kept(self._view, were)
         self._names.remember()
-        self._small.forget()
         self._models = models_of(self._view, versions)
         return columns_of(self._view)
 
@@ -125,7 +122,7 @@ class MirroredKeeper:
         self._columns = columns_of(self._view)
         self._folding = Folding(
             self._spark, self._config, self._broker, self._state, self._topics,
-            self._models, self._mirrors, self._small, self._parking,
+            self._models, self._mirrors, self._parking,
         )  # fmt: skip
         self._reach = Reach(
             self._spark, self._view, self._models, self._mirrors, directory, self._stored
@@ -140,24 +137,20 @@ class MirroredKeeper:
             self._learn()
         begin, generation = self._state.batch_begin(number), self._state.generation
 
-        def folded_of(flowing: DataFrame, read: Sequence[FewRecord] | None) -> dict[str, pa.Table]:
+        def folded_of(flowing: DataFrame) -> dict[str, pa.Table]:
             self._names.refuse_parked(self._parking.letters, flowing)
-            return self._folding.batch(flowing, begin, end, read, flowing is whole)
+            return self._folding.batch(flowing, begin, end)
 
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
-            known = self._models.values()
-            few = flowing is whole and not large
-            read = self._small.read(known, begin, end) if few else None
-            rows = self._described(lambda: folded_of(flowing, read))
+            rows = self._described(lambda: folded_of(flowing))
             keys = self._maintainer.apply(
                 rows, self._sink, generation, number, end, reached and reached.keys
             )
             batch = Batch(self._definition.name, generation, number, keys)
             return batch, account_of(rows, keys, reached.records if reached else 0)
 
-        if large := is_large(begin, end):
+        if is_large(begin, end):
             records = apart(records.sparkSession, self._config.kafka, self._broker, begin, end)
-        whole = records
         reached = self._reached(records, begin)
         records = left_to_do(self._definition.name, self._state, records, begin)
         return self._parking.through(records, end, attempt, self._isolate, self._is_news)
@@ -270,4 +263,3 @@ class MirroredKeeper:
 
     def close(self) -> None:
         self._parking.close()
-        self._small.close()

@@ -16,11 +16,10 @@ from cdc.errors import ViewError
 from jobs.account import Account
 from jobs.applying import Model
 from jobs.fold import EVENT, SNAPSHOT, TRUNCATE
-from jobs.mirrors.changes import is_each_once
+from jobs.mirrors.at_hand import commits_us, of_event, spread
 from jobs.mirrors.mirror import Mirror
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
 from jobs.sinks.schema import quoted
-from jobs.small.at_hand import commits_us, of_event, spread
 from jobs.versions import Versions
 from views.definition import parse_view
 from views.maintained import MaintainedView
@@ -71,41 +70,15 @@ def deletions(model: Model, records: DataFrame, keys: DataFrame) -> pa.Table:
 
 def folded(model: Model, records: DataFrame) -> pa.Table:
     """The last change of each row, with the values that the batch itself has for it."""
-    return _whole(model, records, model.rows(records).toArrow())
-
-
-def folded_newest(model: Model, newest: DataFrame, records: DataFrame) -> pa.Table:
-    """As ``folded``, by the ``newest`` of the records; all of them are only read for what one of
-    these leaves out."""
-    return _whole(model, records, model.newest_rows(newest).toArrow())
-
-
-def _whole(model: Model, records: DataFrame, rows: pa.Table) -> pa.Table:
+    rows = model.rows(records).toArrow()
     if pc.any(of_event(rows, "gap")).as_py():
         return model.filled_rows(records).toArrow()
     return rows
 
 
-def first_rows(model: Model, records: DataFrame, last: DataFrame) -> pa.Table | None:
-    """As ``folded``, of many records that a mirror begins with, if they are a snapshot's, each row
-    once: then there is nothing to fold, which takes a third of the time. ``last`` are a few of
-    them: what comes behind a snapshot stands there."""
-    streamed = ~F.coalesce(F.col("value").cast("string").contains(_OF_SNAPSHOT), F.lit(False))
-    if last.where(streamed).isEmpty():
-        rows = model.loaded_rows(records).toArrow()
-        read = pc.all(pc.equal(of_event(rows, "op"), SNAPSHOT)).as_py()
-        if read and is_each_once(rows, model.view.key):
-            return rows
-    return None
-
-
 def nothing(model: Model, records: DataFrame) -> pa.Table:
     """What ``folded`` gives of no records; these are only looked at for their columns."""
     return to_arrow_schema(model.rows(records).schema, timezone="UTC").empty_table()
-
-
-_OF_SNAPSHOT = f'"op":"{SNAPSHOT}"'
-"""Stands in every row of a snapshot, and in few other events: ``op`` of each then tells."""
 
 
 def account_of(rows: Mapping[str, pa.Table], keys: int, again: int) -> Account:

@@ -21,31 +21,21 @@ from jobs.mirrors.files import GROUP_ROWS, read_files
 from jobs.mirrors.touched import distinct
 from jobs.small.interpreted import interpreted, of_one_part
 from views.maintained import MaintainedView
-from views.maintenance import CHANGED, KeyQuery, key_queries, recomputation, whole
-from views.narrowing import Narrowing
-from views.selecting import KEYS
+from views.maintenance import KeyQuery, key_queries, recomputation, whole
 
 _VIEWS = count()
 _IN_PLAN = 5_000
 """More rows are not part of a plan, which Spark keeps on its heap, but a file it reads."""
-_MANY = 20_000
-"""Fewer values always narrow a mirror; of more it depends on how many rows that leaves out."""
-_SHARE = 4
 
 
 class Held(Protocol):
     """Rows of a table that are held by state: a ``Mirror``."""
 
     columns: StructType
-    key: tuple[str, ...]
-    arrow: pa.Schema
 
     @property
     def versions(self) -> int:
         """How many there are to read."""
-
-    def rows(self, wanted: pa.Table, upto: int | None = None) -> pa.Table:
-        """As ``Mirror.rows``."""
 
     def frame(self, upto: int | None = None) -> DataFrame:
         """As ``Mirror.frame``."""
@@ -67,7 +57,7 @@ class Maintenance:
     ) -> None:
         self._view, self._mirrors, self._directory = view, mirrors, directory
         self._never = never
-        self._queries, self._recomputation = key_queries(view), recomputation(view)
+        self._queries = key_queries(view)
 
     def touched(
         self, session: SparkSession, changes: Mapping[str, Changed], settled: int
@@ -108,48 +98,29 @@ class Maintenance:
         self, state: int | None, query: KeyQuery, changed: pa.Table, relations: Relations
     ) -> str:
         mirror = self._mirrors[query.table]
-        names = self._read(query.reads, query.narrowing, {CHANGED: changed}, state, relations)
+        names = self._read(query.reads, state, relations)
         return query.sql(names, relations.held(changed, mirror.columns))
 
     def rows(self, session: SparkSession, keys: pa.Table, relations: Relations) -> DataFrame:
         """The view's rows of some keys, as the mirrors have them now."""
-        steps = self._recomputation.narrowing
-        names = self._read(tuple(self._view.tables), steps, {KEYS: keys}, None, relations)
-        return session.sql(self._recomputation.sql(names, relations.held(keys, None)))
+        names = self._read(tuple(self._view.tables), None, relations)
+        return session.sql(recomputation(self._view, names, relations.held(keys, None)))
 
     def everything(self, session: SparkSession, relations: Relations) -> DataFrame:
         """The whole view."""
-        names = self._read(tuple(self._view.tables), (), {}, None, relations)
+        names = self._read(tuple(self._view.tables), None, relations)
         return session.sql(whole(self._view, names))
 
     def _read(
-        self,
-        reads: Sequence[str],
-        steps: Sequence[Narrowing],
-        at_hand: Mapping[str, pa.Table],
-        state: int | None,
-        relations: Relations,
+        self, reads: Sequence[str], state: int | None, relations: Relations
     ) -> dict[str, str]:
-        """What to read for each occurrence: no more rows of its mirror than can matter."""
-        tables, found = self._view.tables, dict(at_hand)
+        """What to read for each occurrence."""
         names = {}
-        for alias in self._never & set(reads):
-            mirror = self._mirrors[tables[alias].name]
-            found[alias] = mirror.arrow.empty_table().select(mirror.columns.names)
-            names[alias] = relations.held(found[alias], mirror.columns)
-        for step in steps:
-            if step.alias not in reads or step.alias in names or step.by not in found:
-                continue
-            mirror = self._mirrors[tables[step.alias].name]
-            wanted = _wanted(step, found[step.by], mirror)
-            if len(wanted) > max(_MANY, mirror.versions // _SHARE):
-                continue  # Spark reads it whole, and joins
-            rows = mirror.rows(wanted, state)
-            found[step.alias] = rows
-            names[step.alias] = relations.held(rows, mirror.columns)
         for alias in reads:
-            if alias not in names:
-                mirror = self._mirrors[tables[alias].name]
+            mirror = self._mirrors[self._view.tables[alias].name]
+            if alias in self._never:
+                names[alias] = relations.empty(mirror.columns)
+            else:
                 names[alias] = relations.named(mirror.frame(state), mirror.versions)
         return names
 
@@ -169,20 +140,6 @@ def _images(query: KeyQuery, changed: Changed, state: int | None) -> pa.Table | 
     else:
         images = changed.after if state is None else changed.before
     return images if len(images) else None
-
-
-def _wanted(step: Narrowing, by: pa.Table, mirror: Held) -> pa.Table:
-    """The distinct values by which a mirror is narrowed, under its names for them. Their type may
-    be another one, with values that the mirror's cannot hold."""
-    values = pa.table({name: by.column(other) for name, other in step.pairs}).drop_null()
-    wanted = values.group_by(values.column_names).aggregate([])
-    if set(wanted.column_names) <= set(mirror.key):
-        return wanted  # rows are found by their key alone
-    for name, value in step.fixed:
-        if name not in wanted.column_names:
-            one = pa.scalar(value, mirror.arrow.field(name).type)
-            wanted = wanted.append_column(name, pa.repeat(one, len(wanted)))
-    return wanted
 
 
 class Relations:
@@ -208,6 +165,10 @@ class Relations:
         self.names.append(name)
         self._rows += rows
         return name
+
+    def empty(self, columns: StructType) -> str:
+        """Give no rows a name."""
+        return self.named(self._session.createDataFrame([], columns), 0)
 
     def held(self, rows: pa.Table, columns: StructType | None) -> str:
         """Give rows at hand a name."""

@@ -63,18 +63,6 @@ def stretch(broker: Broker, topic: str, begin: Offsets, end: Offsets) -> tuple[O
     return {topic: low}, {topic: dict(high)}
 
 
-def last_records(
-    session: SparkSession, kafka: Kafka, topic: str, begin: Offsets, end: Offsets
-) -> DataFrame:
-    """Where a batch ends in the partitions of a topic: the last record of each, if Kafka has it."""
-    came = begin.get(topic, {})
-    low = {
-        partition: at - 1 if at > came.get(partition, 0) else at  # Spark wants all of a topic's
-        for partition, at in end[topic].items()
-    }
-    return read_topics(session, kafka, {topic: low}, {topic: dict(end[topic])})
-
-
 @contextmanager
 def cached(records: DataFrame) -> Iterator[DataFrame]:
     """Records of a batch that is not large, read from Kafka once."""

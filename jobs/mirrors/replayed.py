@@ -33,13 +33,13 @@ from jobs.applying import Model
 from jobs.faults import POISON, translate
 from jobs.fold import TRUNCATE
 from jobs.isolating import failing, unreadable_or_unfit
+from jobs.mirrors.at_hand import of_event
 from jobs.mirrors.changes import Changed
 from jobs.mirrors.culprits import fault_of_keys
 from jobs.mirrors.mirror import Mirror
 from jobs.mirrors.queries import Held, Maintenance
 from jobs.mirrors.touched import together
 from jobs.owners import without
-from jobs.small.at_hand import of_event
 from views.maintained import MaintainedView
 from views.maintenance import key_queries
 
@@ -157,14 +157,10 @@ class _Ever:
     def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
         self.columns: StructType = mirror.columns
-        self.key, self.arrow = mirror.key, mirror.arrow
 
     @property
     def versions(self) -> int:
         return self._mirror.versions
-
-    def rows(self, wanted: pa.Table, upto: int | None = None) -> pa.Table:  # noqa: ARG002
-        return self._mirror.ever(wanted)
 
     def frame(self, upto: int | None = None) -> DataFrame:  # noqa: ARG002
         return self._mirror.frame_ever()

@@ -6,9 +6,9 @@ again; what it has done is known by the offsets that it wrote.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,19 +19,27 @@ from cdc.lsn import Position
 from jobs.batch.folded import count, steps
 from jobs.state.connection import Connection, translated
 from jobs.state.faulty_records import FaultyKeys
+from jobs.state.history_changes import HistoryChanges
+from jobs.state.history_queue import History
 from jobs.state.kept_view import KeptView
 from jobs.state.key_marker import KeyMarker
 from jobs.state.mirror_batch import Images, images, prepare_images, write
 from jobs.state.mirror_table import image_tables
 from jobs.state.mirror_versions import seen_versions, unread
 from jobs.state.progress import Progress, advance, begin_batch, end_batch
-from jobs.state.staging import DELETE, Fault, Mirror, Record, Staged, stage
+from jobs.state.staged_parts import drop_parts, open_parts, parts_of
+from jobs.state.staging import (
+    Fault,
+    Mirror,
+    Record,
+    RecordsNeededError,
+    Staged,
+    clear,
+    forget_images,
+    records_of,
+    stage,
+)
 from jobs.state.type_changes import may_be_types
-
-_COLUMNS: Final = [
-    *("topic", "partition", "offset", "key", "op", "commit_lsn", "ordinal", "schema_id"),
-    *("before", "after", "unchanged", "cause"),
-]
 
 
 class Applied(NamedTuple):
@@ -62,22 +70,40 @@ class Batches:
         self._topics: Mapping[str, str] = {}
         self._mirrors: dict[str, Mirror] = {}
         self._views: Sequence[KeptView] = ()
+        self._histories = HistoryChanges((), {})
         self._conn: Connection | None = None
         self._marker: KeyMarker | None = None
         self._faulty: FaultyKeys | None = None
 
     def know(
-        self, mirrors: Mapping[str, Mirror], topics: Mapping[str, str], views: Sequence[KeptView]
+        self,
+        mirrors: Mapping[str, Mirror],
+        topics: Mapping[str, str],
+        views: Sequence[KeptView],
+        histories: Sequence[History] = (),
     ) -> None:
-        """The mirrors by ``schema.table``, the table of each topic, and the views over them, from
-        the next batch on."""
+        """The mirrors by ``schema.table``, the table of each topic, and the views and the histories
+        over them, from the next batch on."""
         self._mirrors, self._topics, self._views = dict(mirrors), topics, tuple(views)
+        self._histories = HistoryChanges(histories, self._mirrors)
         self._marker = None
 
+    @property
+    def every_change_of(self) -> frozenset[str]:
+        """The topics of which ``apply`` needs every change, for histories."""
+        tables = self._histories.tables
+        return frozenset(topic for topic, table in self._topics.items() if table in tables)
+
     def apply(
-        self, begin: Offsets, end: Offsets, records: pa.Table, types_read: bool = False
+        self,
+        begin: Offsets,
+        end: Offsets,
+        records: pa.Table,
+        types_read: bool = False,
+        changes: Iterable[pa.Table] = (),
     ) -> Applied | None:
-        """Apply what stands between two offsets; None if that was done before.
+        """Apply what stands between two offsets; None if that was done before. ``changes`` are all
+        of the topics in ``every_change_of`` (``jobs.batch.changes``).
 
         Raises ``StaleTypesError`` where values do not fit a type that may have changed, unless
         ``types_read``, and ``RetryableError`` while the state database is away.
@@ -86,13 +112,53 @@ class Batches:
         try:
             truncated: dict[str, Position] = {}
             with translated("applying a batch"), conn.transaction():
-                applied = self._apply(conn, marker, faulty, begin, end, records, truncated)
+                held = begin_batch(conn, begin, end)
+                if held is None:
+                    return None
+                queued = self._queued(conn, faulty, changes, held.batch + 1)
+                applied = self._apply(conn, marker, faulty, held, end, records, truncated)
+                applied = _with(applied, *queued)
                 tables = {label: one.table for label, one in self._mirrors.items()}
-                if applied and not types_read and may_be_types(applied.faults, tables):
+                if not types_read and may_be_types(applied.faults, tables):
                     raise StaleTypesError("values do not fit types of the source", "they are read")
             for label, at in truncated.items():
                 self._mirrors[label] = replace(self._mirrors[label], truncated=at)
             return applied
+        except BaseException:
+            self._faulty = None  # what it knows may have been rolled back
+            raise
+
+    @property
+    def staging(self) -> tuple[Mapping[str, Mirror], Mapping[str, str]]:
+        """The mirrors and the topics' tables, for tasks that stage a batch (``StagePart``)."""
+        return self._mirrors, self._topics
+
+    def drop_staged(self) -> None:
+        """Drop what tasks have staged and nobody has applied."""
+        conn, _, _ = self._session()
+        open_parts(conn)
+
+    def apply_staged(
+        self, begin: Offsets, end: Offsets, answers: Sequence[str], changes: Iterable[pa.Table]
+    ) -> Applied | None:
+        """As ``apply``, of what tasks have staged and said. Raises ``RecordsNeededError`` where
+        that is not enough, and nothing was applied then."""
+        conn, marker, faulty = self._session()
+        try:
+            with translated("applying a batch"), conn.transaction():
+                if (held := begin_batch(conn, begin, end)) is None:
+                    return None
+                if faulty.any:
+                    raise RecordsNeededError
+                parts = parts_of(conn, answers, self._mirrors)
+                queued = self._queued(conn, faulty, changes, held.batch + 1)
+                clear(conn)
+                _, views = self._change(conn, marker, parts.staged, held.batch + 1)
+                forget_images(conn, [one.mirror for one in parts.staged])
+                drop_parts(conn, parts.tables)
+                progress, offsets = end_batch(conn, held, end, parts.lsn, parts.newest_us)
+            applied = Applied(progress, offsets, views, parts.records, (), parts.oldest_us)
+            return _with(applied, *queued)
         except BaseException:
             self._faulty = None  # what it knows may have been rolled back
             raise
@@ -112,14 +178,11 @@ class Batches:
         conn: Connection,
         marker: KeyMarker,
         faulty: FaultyKeys,
-        begin: Offsets,
+        held: Progress,
         end: Offsets,
         records: pa.Table,
         truncated: dict[str, Position],
-    ) -> Applied | None:
-        held = begin_batch(conn, begin, end)
-        if held is None:
-            return None
+    ) -> Applied:
         number = held.batch + 1
         views, faults = self._taken(conn, marker, faulty, records, number, truncated)
         committed = _integers(records, "committed_us")
@@ -138,6 +201,7 @@ class Batches:
                 number = advance(conn).batch
                 faulty.forget(keys)
                 for records in tables:
+                    self._queued(conn, faulty, [records], number)
                     self._taken(conn, marker, faulty, records, number, truncated)
         except BaseException:
             self._faulty = None  # what it knows may have been rolled back
@@ -170,9 +234,30 @@ class Batches:
             faults += [fault for one in made for fault in one.faults]
             truncated |= {m.mirror.table.label: m.truncated for m in made if m.truncated}
             applied += [record for one in staged for record in one.records.values()]
-        ids = {label: mirror.id for label, mirror in self._mirrors.items()}
-        faulty.settle(ids, applied, faults, self._at_most)
+        faulty.settle(self._ids, applied, faults, self._at_most)
         return views, faults
+
+    def _queued(
+        self, conn: Connection, faulty: FaultyKeys, changes: Iterable[pa.Table], number: int
+    ) -> tuple[set[int], list[Fault]]:
+        """Changes into the queues of histories, whose ids are told, while the mirrors are as they
+        were; and those that cannot be."""
+        touched: set[int] = set()
+        faults: list[Fault] = []
+        if not self._histories.tables:
+            return touched, faults
+        for some in changes:
+            found = faulty.split(self._records(some, []), faults)
+            ids, refused = self._histories.queue(conn, found, number)
+            touched |= ids
+            faults += refused
+        faults = [one for one in faults if one.record.table in self._histories.tables]
+        faulty.note_of_histories(self._ids, faults, self._at_most)
+        return touched, faults
+
+    @property
+    def _ids(self) -> dict[str, int]:
+        return {label: mirror.id for label, mirror in self._mirrors.items()}
 
     @staticmethod
     def _change(
@@ -193,6 +278,7 @@ class Batches:
         if self._marker is None:
             for mirror in self._mirrors.values():
                 prepare_images(self._conn, mirror)
+            self._histories.prepare(self._conn)
             relations = {label: image_tables(mirror.id) for label, mirror in self._mirrors.items()}
             self._marker = KeyMarker(self._views, relations)
         if self._faulty is None:
@@ -201,20 +287,20 @@ class Batches:
 
     def _records(self, records: pa.Table, faults: list[Fault]) -> Iterator[Record]:
         """The records of mirrored tables; ``faults`` gets those that are no events of ours."""
-        for batch in records.select(_COLUMNS).to_batches():
-            columns: list[list[Any]] = [column.to_pylist() for column in batch.columns]
-            for topic, part, at, key, op, lsn, n, schema, before, after, left, cause in zip(
-                *columns, strict=True
-            ):
-                image = before if op == DELETE else after
-                id_ = f"{topic}-{part}-{at}"
-                table = self._topics[topic]
-                record = Record(table, op, lsn or 0, n or 0, schema, image, left or (), id_, key)
-                if op is None:
-                    faults.append(Fault(record, cause))
-                else:
+        for batch in records.to_batches():
+            for record, cause in records_of(batch, self._topics):
+                if cause is None:
                     yield record
+                else:
+                    faults.append(Fault(record, cause))
 
 
 def _integers(records: pa.Table, name: str) -> list[int]:
     return list(pc.drop_null(records.column(name)).to_pylist())
+
+
+def _with(applied: Applied, histories: set[int], faults: Sequence[Fault]) -> Applied:
+    """With what was queued for histories, and what could not be, beside what no mirror took."""
+    told = {one.record.record for one in applied.faults}
+    more = [one for one in faults if one.record.record not in told]
+    return applied._replace(views=applied.views | histories, faults=[*applied.faults, *more])

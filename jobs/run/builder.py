@@ -21,6 +21,7 @@ from jobs.sinks.rows import Rows
 from jobs.state.connection import Connection, translated
 from jobs.state.dirty_keys import put_off
 from jobs.state.first_columns import first_columns, remember_first_columns
+from jobs.state.group_tables import fill_groups, with_groups
 from jobs.state.kept_view import KeptView, Relation, make_tables, read_key
 from jobs.state.known_columns import known_columns
 from jobs.state.mirror_indexes import make_indexes
@@ -75,10 +76,9 @@ def opened(
     """A generation whose tables are there."""
     with translated(f"opening view {record.name}"):
         key = read_key(conn, record.id, plan)
-        first = first_columns(conn, record.id)
-        kept = KeptView(
-            record.id, record.name, record.generation, plan, key, relation, first_columns=first
-        )
+        kept = KeptView(record.id, record.name, record.generation, plan, key, relation)
+        kept = with_groups(conn, kept)
+        kept = replace(kept, first_columns=first_columns(conn, record.id))
         types = load_types(conn)
         known = known_columns(conn, record.sql, plan.key, plan.reads, relation, types)
         columns = described(conn, plan.whole(relation), types, known)
@@ -116,6 +116,7 @@ def load(
     ``parked_at_most`` would be parked.
     """
     record, kept = generation.record, generation.kept
+    fill_groups(conn, kept)
     rows = _LoadedRows(conn, generation, told, parked_at_most)
     with translated(f"loading view {record.name}"), conn.transaction():
         conn.execute(b"set transaction isolation level repeatable read")

@@ -12,10 +12,11 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from cdc.config import Config, View
+from cdc.errors import ViewError
 from jobs.generations import Generation, Generations, read_generations, write_generations
 from jobs.run.parts import Parts
 from jobs.sinks.generations import Generations as StoredGenerations
-from jobs.sinks.generations import open_generations
+from jobs.sinks.generations import Live, open_generations
 from jobs.standing import settle
 from jobs.state.view_record import ViewRecord
 from jobs.stopped import NOTE
@@ -43,15 +44,18 @@ class GenerationFiles:
             return found
         return settle(self.parts.spark, self.config, self.name, found)
 
-    def begin(self, view: View, tables: tuple[str, ...]) -> int:
+    def begin(self, view: View, tables: tuple[str, ...], new_history: bool = False) -> int:
         """Note a generation that is to be built; its number, above all that are known here and the
-        one that the store shows."""
+        one that the store shows. Raises ``ViewError`` where a history would end, unless a
+        ``new_history`` is to begin."""
         found = self.read()
         if (left := found.building) is not None:
             found = self.drop(left.number)
         wanted = declaration(view, tables)
         with closing(self.stored(view.store)) as stored:
             live = stored.live()
+        if not new_history:
+            self._refuse_to_forget(found, live)
         begun = found.noted(wanted, {}, self.clock(), live.number if live else 0).building
         assert begun is not None, "it was just noted"
         self._write(found.noted(wanted, {}, self.clock(), live.number if live else 0))
@@ -99,12 +103,26 @@ class GenerationFiles:
         apply = self.config.apply
         return self.read().expired(apply.keep_generations, apply.keep_days * _DAY_S, self.clock())
 
-    def stored(self, store: str) -> StoredGenerations:
-        """The view's generations in a store."""
+    def _refuse_to_forget(self, found: Generations, shown: Live | None) -> None:
+        """What the store shows may not be known here: the state was lost, or is another host's."""
+        live = found.live
+        kept = shown.number if shown is not None and shown.history else 0
+        if live is not None and live.declared.history:
+            kept = live.number
+        if kept:
+            raise ViewError(
+                f"view {self.name} keeps history since its generation {kept} began, which the"
+                " source does not have: a new generation begins with the rows as they are now",
+                f"copy what has to stay; `headwater view rebuild {self.name} --new-history` then"
+                " builds it",
+            )
+
+    def stored(self, store: str, history: str = "") -> StoredGenerations:
+        """The view's generations in a store; those that it fills keep such a ``history``."""
         view = self.config.views.get(self.name)
         retry_s = self.config.apply.retry_s
         return open_generations(
-            self.config.store(store), self.name, self.parts.spark, retry_s, view
+            self.config.store(store), self.name, self.parts.spark, retry_s, view, history
         )
 
     def _write(self, generations: Generations) -> Generations:
@@ -119,4 +137,5 @@ def declaration(view: View, tables: tuple[str, ...]) -> Declaration:
 
 def is_built_from(record: ViewRecord, view: View) -> bool:
     """Whether a generation has this declaration."""
-    return (record.sql, record.key, record.store) == (view.sql, tuple(view.key), view.store)
+    declared = view.sql, tuple(view.key), view.store, view.history
+    return (record.sql, record.key, record.store, record.history) == declared

@@ -24,8 +24,9 @@ from jobs.run.reach import Reach
 from jobs.run.turns import Turns
 from jobs.run.view_plan import Mirrors, planned, relation_of, shows_more
 from jobs.state.connection import Connection
+from jobs.state.group_tables import fill_groups
 from jobs.state.kept_view import KeptView
-from jobs.state.view_record import ViewRecord, forget_view
+from jobs.state.view_record import LEFT, ViewRecord, forget_view
 from views.maintain.mirror import MirrorTable
 
 log = structlog.get_logger("apply")
@@ -127,6 +128,7 @@ class KeptGenerations:
         generation = self._opened(conn, record, declared, self)
         with self.changing():
             self.begun(generation)
+        fill_groups(conn, generation.kept, again=record.state == LEFT)
         return generation
 
     def _opened(

@@ -29,6 +29,12 @@ class Parts:
     spark: SparkSession
     builds: bool = True
 
+    @property
+    def reaches_tasks(self) -> bool:
+        """Whether Spark's tasks reach the state database: ours is on this machine."""
+        apply = self.config.apply
+        return bool(apply.state_dsn) or apply.master.startswith("local")
+
     def declared(self) -> dict[str, View]:
         """The views to be kept over mirrors, as they are declared now. Raises ``ConfigError``."""
         config = self.reload()

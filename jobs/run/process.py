@@ -22,7 +22,7 @@ from jobs.run.direct_views import DirectViews, is_direct
 from jobs.run.engine import Engine
 from jobs.run.orders import ENDED
 from jobs.run.parts import Parts
-from jobs.run.stream import Stream
+from jobs.run.stream import MOST_RECORDS, Stream, StreamBatch
 from jobs.state.commands import Answer, Command, ask, end_all
 from jobs.state.identity import Identity, is_lost, refuse_older_copy
 from jobs.state.progress import stream_offsets
@@ -53,9 +53,7 @@ def keep_views(
     own = [name for name in wanted if is_direct(config, name)]
     direct = DirectViews(spark, config, own, available_now)
     with _parts(spark, config, reload) as parts, direct.kept(stopping):
-        engine = Engine(
-            replace(parts, names=tuple(names)), partial(Stream, spark, config.kafka), stopping
-        )
+        engine = Engine(replace(parts, names=tuple(names)), stream_of(spark, config), stopping)
         failed = engine.run(available_now)
     return {**failed, **direct.failed}
 
@@ -88,9 +86,7 @@ def carry_out(
                     stopping.set()
 
             waiting = threading.Thread(target=wait, name="command", daemon=True)
-            engine = Engine(
-                replace(parts, builds=False), partial(Stream, spark, config.kafka), stopping
-            )
+            engine = Engine(replace(parts, builds=False), stream_of(spark, config), stopping)
             waiting.start()
             try:
                 engine.run()
@@ -100,6 +96,14 @@ def carry_out(
     for fault in faults:
         raise fault
     return found
+
+
+def stream_of(
+    spark: SparkSession, config: Config
+) -> Callable[[Callable[[StreamBatch], None]], Stream]:
+    """What makes the process's stream, its batches as large as the configuration allows."""
+    most = config.apply.max_offsets_per_trigger or MOST_RECORDS
+    return partial(Stream, spark, config.kafka, most_records=most)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,8 +26,9 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.config import Kafka
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Broker, Offsets
-from cdc.kafka.partition_reader import PartitionReader
+from cdc.kafka.partition_reader import FetchedRecord, PartitionReader
 from cdc.kafka.security import for_spark
+from jobs.batch.changes import of_records, of_stretches
 from jobs.batch.large import LargeBatch
 from jobs.batch.small import SmallBatch
 from jobs.faults import stream_error
@@ -41,8 +42,10 @@ if TYPE_CHECKING:
 
 INTERVAL_S: Final = 0.25
 """From the begin of a batch to that of the next one: what comes meanwhile is one batch."""
-MOST_RECORDS: Final = 100_000
-"""Of a batch: so many rows may be in the driver, as Python has them."""
+MOST_RECORDS: Final = 1_000_000
+"""Of a batch, where the configuration says nothing: tasks hold part of it at a time."""
+ROWS_HERE: Final = 100_000
+"""So many records may be in the driver, as Python has them."""
 _ASK_S: Final = 1.0
 _WAIT_S: Final = 0.25
 """How soon a stream that has nothing to do notices that it is stopped."""
@@ -62,17 +65,41 @@ _SETTINGS: Final = {
 @dataclass(frozen=True)
 class StreamBatch:
     """The records from ``begin`` up to ``end``, folded. Numbers begin at 0 with each start of the
-    stream. Those of a ``large`` batch are read by Spark's tasks when they are asked for."""
+    stream. Those of a ``large`` batch are read by Spark's tasks when they are asked for; of a small
+    one ``records`` are all there were."""
 
     number: int
     begin: Offsets
     end: Offsets
     folded: pa.Table | LargeBatch
+    records: Sequence[FetchedRecord] = ()
+
+    def changes(self, topics: Collection[str]) -> Iterator[pa.Table]:
+        """Every change of some topics, as ``jobs.batch.changes`` has them."""
+        if not topics:
+            return iter(())
+        if isinstance(self.folded, LargeBatch):
+            return of_stretches(self.folded.kafka, self.begin, self.end, topics)
+        return of_records(self.records, topics)
 
     @cached_property
     def rows(self) -> pa.Table:
         """All rows, of ``jobs.batch.folded.SCHEMA``."""
         return self.folded.collect() if isinstance(self.folded, LargeBatch) else self.folded
+
+    def pieces(self) -> Iterator[StreamBatch]:
+        """The same records in batches whose rows may be in the driver."""
+        large, count = self.large, records_between(self.begin, self.end)
+        if large is None or count <= ROWS_HERE:
+            yield self
+            return
+        number, begin = -(-count // ROWS_HERE), self.begin
+        for part in range(1, number + 1):
+            end = between(self.begin, self.end, part / number)
+            if records_between(begin, end):
+                piece = LargeBatch(large.spark, large.kafka, begin, end)
+                yield StreamBatch(self.number, begin, end, piece)
+            begin = end
 
     @property
     def large(self) -> LargeBatch | None:
@@ -159,15 +186,17 @@ class Stream:
         begin = self.reached
         end = batch_offsets(self._checkpoint, number)
         if records_between(begin, end) > 0:  # none in the first batch, see `earlier_by_one`
-            self._apply(StreamBatch(number, begin, end, self._folded(begin, end)))
+            self._apply(StreamBatch(number, begin, end, *self._folded(begin, end)))
         self.reached = end
 
-    def _folded(self, begin: Offsets, end: Offsets) -> pa.Table | LargeBatch:
+    def _folded(
+        self, begin: Offsets, end: Offsets
+    ) -> tuple[pa.Table | LargeBatch, Sequence[FetchedRecord]]:
         if records_between(begin, end) <= FEW_RECORDS:
             records = self._reader.read(begin, end)
             if records is not None:
-                return self._small.fold(records)
-        return LargeBatch(self._session, self._kafka, begin, end)
+                return self._small.fold(records), records
+        return LargeBatch(self._session, self._kafka, begin, end), ()
 
     def _wait(self, began: float) -> None:
         """Until there is something for the next batch, and it is time for it."""
@@ -221,6 +250,18 @@ class Stream:
         """Stop, and release connections."""
         self.stop()
         self._reader.close()
+
+
+def between(begin: Offsets, end: Offsets, part: float) -> Offsets:
+    """The offsets where a part of all records lies before them, of each partition alike."""
+    return {
+        topic: {
+            partition: low + round((high - low) * part)
+            for partition, high in of_topic.items()
+            for low in [begin.get(topic, {}).get(partition, 0)]
+        }
+        for topic, of_topic in end.items()
+    }
 
 
 def _counts(offsets: Offsets) -> dict[str, int]:

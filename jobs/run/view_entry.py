@@ -59,6 +59,9 @@ class ViewEntry:
         if self.error is None:
             self.since = now
         if str(self.error) != str(fault):
-            where = {"trace": found} if (found := trace(error)) else {}
-            log.error("view_stopped", view=self.name, error=str(fault), **where)
+            if isinstance(fault, RetryableError):
+                log.warning("view_interrupted", view=self.name, error=str(fault))
+            else:
+                where = {"trace": found} if (found := trace(error)) else {}
+                log.error("view_stopped", view=self.name, error=str(fault), **where)
         self.error, self.due = fault, now + wait_s

@@ -11,28 +11,41 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol
 
 from cdc.errors import HeadwaterError, RetryableError, ViewError
 from cdc.source.postgres import sqlstate
 from jobs.sinks.refusing import TOLD, RowsError, RowsRefusedError, RowsUnfitError
 from jobs.state.connection import Connection, translated
-from jobs.state.dirty_keys import doubt, doubt_keys, reached, settle, take, waits_since
+from jobs.state.dirty_keys import (
+    Taken,
+    doubt,
+    doubt_keys,
+    hold,
+    reached,
+    settle,
+    take,
+    waits_since,
+)
+from jobs.state.group_tables import UNKNOWN
 from jobs.state.kept_view import KeptView, quoted
 from jobs.state.parked_keys import ParkedKey, park, unpark
 from jobs.state.progress import Progress
-from jobs.state.rows_query import all_rows_sql, dirty_rows_sql
+from jobs.state.rows_query import all_rows_sql, dirty_rows_sql, many_rows_sql
 from jobs.state.whole_views import settle_whole, whole_since
 
 KEYS_A_TURN: Final = 2_000
 """So many keys are taken at most: other views of the store have their turn between."""
 KEYS_A_COMMIT: Final = 20_000
 """The same of a store that writes at a cadence: each write is a commit, whatever is in it."""
+MANY_KEYS: Final = 50_000
+"""The same of a backlog: its rows are made by one query over all of them."""
+_A_BACKLOG: Final = 5_000
 _KEYS_A_QUERY: Final = 250
 """Rows are made of so many keys at once: an index scan that is told the keys looks at all of them
 each time it is entered, which is as often as there are keys. 2,000 took 2 s, in eights 0.2 s."""
-DATA_EXCEPTIONS: Final = ("22", "21", "23")
+DATA_EXCEPTIONS: Final = ("22", "21", "23", "0A")
 """Classes of SQLSTATE that a row's own values cause."""
 
 
@@ -95,12 +108,14 @@ class ViewKeeper:
     keys_at_most: int = KEYS_A_TURN
     clock: Callable[[], float] = time.monotonic
     _dirty_sql: bytes = field(init=False)
+    _many_sql: bytes = field(init=False)
     _whole_sql: bytes = field(init=False)
     _doubtful: bool = field(default=True, init=False)
     """Whether a write may have been cut off: of this process, or of one before it."""
 
     def __post_init__(self) -> None:
         self._dirty_sql = dirty_rows_sql(self.view, self.store.shown).encode()
+        self._many_sql = many_rows_sql(self.view, self.store.shown).encode()
         self._whole_sql = all_rows_sql(self.view, self.store.shown).encode()
 
     @property
@@ -124,11 +139,19 @@ class ViewKeeper:
         if whole_since(conn, self.view) is not None:
             turn = self._whole(conn)
         else:
-            taken = take(conn, self.view, self.keys_at_most)
+            taken = self._taken(conn)
             turn = self._some(conn, taken.places)
             turn.more = taken.more
         turn.seconds = self.clock() - began
         return turn
+
+    def _taken(self, conn: Connection) -> Taken:
+        """Some keys; of a backlog many, whose rows are made together."""
+        taken = take(conn, self.view, self.keys_at_most)
+        if not taken.more:
+            return taken
+        many = take(conn, self.view, MANY_KEYS)
+        return many if len(many.places) >= _A_BACKLOG else taken
 
     def _some(self, conn: Connection, places: Sequence[str]) -> Turn:
         """Make the rows of the keys at ``places``; by halves where one of them cannot be made."""
@@ -154,6 +177,9 @@ class ViewKeeper:
             with translated(f"making rows of view {self.view.name}"):
                 found = self._found(conn, places)
         except HeadwaterError as error:
+            if self.view.groups is not None and sqlstate(error) == UNKNOWN:
+                self._without_groups()
+                return self._made(conn, places)
             if sqlstate(error)[:2] in DATA_EXCEPTIONS:
                 raise RowUnmakeableError(error.message, error.hint) from error
             raise
@@ -166,11 +192,22 @@ class ViewKeeper:
             )
         return progress, changes
 
+    def _without_groups(self) -> None:
+        """A batch could not follow them: rows are made of all rows of their groups from now on."""
+        self.view = replace(self.view, groups=None)
+        self._dirty_sql = dirty_rows_sql(self.view, self.store.shown).encode()
+        self._many_sql = many_rows_sql(self.view, self.store.shown).encode()
+
     def _found(self, conn: Connection, places: Sequence[str]) -> list[Any]:
         """What the statement gives of all places, in one snapshot."""
         if len(places) <= _KEYS_A_QUERY:
             return self._query(conn, places)
         found: list[Any] = []
+        if len(places) >= _A_BACKLOG:
+            with conn.transaction():
+                conn.execute(b"set transaction isolation level repeatable read")
+                hold(conn, self.view, places)
+                return conn.execute(self._many_sql).fetchall()
         with conn.transaction():
             conn.execute(b"set transaction isolation level repeatable read, read only")
             for first in range(0, len(places), _KEYS_A_QUERY):

@@ -18,6 +18,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from cdc.errors import SinkError
 from jobs.sinks import COMMIT_LSN, ORDINAL
+from jobs.sinks.delta_history_order import as_columns
 from jobs.sinks.delta_rs import first_line, is_plain, opened
 from jobs.sinks.delta_small import null_keys
 from jobs.sinks.lake import full
@@ -56,7 +57,7 @@ def _checked(
             raise unfit_rows(view, some.unfit)
         if lacking := null_keys(some.written, key):
             raise unkeyed(view, lacking)
-        yield some.written.select(schema.names).cast(schema)
+        yield as_columns(schema, some.written)
 
 
 def _append(

@@ -24,7 +24,7 @@ from cdc.errors import SinkError, ViewError
 from jobs.faults import fault
 from jobs.sinks import COMMIT_LSN, ORDINAL
 from jobs.sinks.delta_fill import POSITION, fill
-from jobs.sinks.delta_history_columns import loaded
+from jobs.sinks.delta_history_columns import CONTROL, loaded
 from jobs.sinks.generations import Live
 from jobs.sinks.lake import (
     HISTORY_PROPERTY,
@@ -96,9 +96,8 @@ class DeltaGenerations:
         if isinstance(rows, DataFrame):
             self._load_frame(path, rows, columns, key, how, properties)
         else:
-            assert not self._history, "a history is made of changes, by Spark"
             plain = [StructField(field.name, field.dataType) for field in columns]
-            whole = StructType([*plain, *POSITION])
+            whole = StructType([*plain, *(CONTROL[self._history] if self._history else POSITION)])
             self._run(lambda: create_table(self._spark, path, whole, how, properties))
             filling = partial(fill, self._spark, self._view, path, whole, key, rows)
             run(self._view, path, 0.0, filling)  # rows are made once: it is not tried again

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from deltalake import DeltaTable
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, ORDINAL
 from jobs.sinks.deletion_vectors import vector_file
+from jobs.sinks.delta_files import rows_left
 from jobs.sinks.delta_history_order import Key, keys_of
 from jobs.sinks.delta_log import adds, commit, folder_of, keep_short, marked, staged
 from jobs.sinks.transactions import Transaction
@@ -122,12 +123,10 @@ def _has_exact_bounds(kind: pa.DataType) -> bool:
 
 def _marked_rows(table: DeltaTable, folder: Path) -> dict[str, frozenset[int]]:
     """The rows that are marked as deleted already, of each file that has some."""
-    vectors = pa.table(table.deletion_vectors().read_all())
-    found = {}
-    for uri, kept in zip(vectors.column(0).to_pylist(), vectors.column(1), strict=True):
-        path = str(Path(unquote(urlsplit(uri).path)).relative_to(folder))
-        found[path] = frozenset(pc.indices_nonzero(pc.invert(kept.values)).to_pylist())
-    return found
+    return {
+        path: frozenset(pc.indices_nonzero(pc.invert(there)).to_pylist())
+        for path, there in rows_left(table, folder).items()
+    }
 
 
 def _versions(rows: pa.Table, key: Sequence[str]) -> list[Version]:

@@ -105,26 +105,40 @@ def staged(folder: Path, rows: pa.Table) -> Add:
 def marked(add: Add, vector: Mapping[str, Any], rows: int) -> list[dict[str, Any]]:
     """The actions by which a file of so many rows has another deletion vector."""
     stats = json.loads(add.get("stats") or "{}") | {"numRecords": rows, "tightBounds": False}
+    changed = {"dataChange": True, "stats": json.dumps(stats), "deletionVector": vector}
+    return [_removed(add, data_change=True), {"add": {**add, **changed}}]
+
+
+def joined(files: Sequence[Add], by: Add | None) -> list[dict[str, Any]]:
+    """The actions by which rows stand in another file than before; None: they were all deleted."""
+    removed = [_removed(add, data_change=False) for add in files]
+    return [*removed, {"add": {**by, "dataChange": False}}] if by else removed
+
+
+def _removed(add: Add, *, data_change: bool) -> dict[str, Any]:
     remove = {
         "path": add["path"],
         "deletionTimestamp": _now_ms(),
-        "dataChange": True,
+        "dataChange": data_change,
         "extendedFileMetadata": True,
         "partitionValues": add.get("partitionValues", {}),
         "size": add["size"],
     }
-    if vector_before := add.get("deletionVector"):
-        remove["deletionVector"] = vector_before
-    changed = {"dataChange": True, "stats": json.dumps(stats), "deletionVector": vector}
-    return [{"remove": remove}, {"add": {**add, **changed}}]
+    if vector := add.get("deletionVector"):
+        remove["deletionVector"] = vector
+    return {"remove": remove}
 
 
 def commit(
-    folder: Path, version: int, actions: Sequence[Mapping[str, Any]], of: Transaction | None
+    folder: Path,
+    version: int,
+    actions: Sequence[Mapping[str, Any]],
+    of: Transaction | None,
+    operation: str = "MERGE",
 ) -> None:
     """Make the next version of a table from ``version``. Raises ``CommitFailedError`` where
     somebody else has made it."""
-    info = {"timestamp": _now_ms(), "operation": "MERGE", "operationParameters": {},
+    info = {"timestamp": _now_ms(), "operation": operation, "operationParameters": {},
             "readVersion": version, "isBlindAppend": False, "engineInfo": _ENGINE}  # fmt: skip
     whole: list[Mapping[str, Any]] = [{"commitInfo": info}, *actions]
     if of is not None:

@@ -20,6 +20,7 @@ from cdc.errors import FatalError, SinkError, ViewError
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, ORDINAL, Batch, ViewRow
 from jobs.sinks.arrow import stream_columns
+from jobs.sinks.delta_files import join_files
 from jobs.sinks.delta_log import folder_of
 from jobs.sinks.lake import (
     HISTORY_PROPERTY,
@@ -46,6 +47,8 @@ from jobs.sinks.transactions import Transaction, Transactions
 from jobs.upkeep import Upkeep
 
 _DAY_S = 86_400
+_SPARK_EVERY_S = 900.0
+"""Between two times that Spark may join a table's files."""
 _T = TypeVar("_T")
 
 
@@ -74,6 +77,7 @@ class DeltaView:
         every = config.optimize_batches
         self._upkeep = Upkeep(view, self.path, every, self._compact, self._vacuum)
         self._transactions: Transactions | None = None
+        self._spark_due = 0.0
 
     def prepare(
         self, columns: StructType, key: tuple[str, ...], control: Iterable[StructField]
@@ -185,7 +189,16 @@ class DeltaView:
         self._upkeep.after_batch()
 
     def _compact(self) -> int:
-        """Join small files when many have gathered; large ones are left as they are."""
+        """Join small files when many have gathered; large ones are left as they are. Here, where
+        that is possible; Spark is asked rarely: batches wait for it meanwhile."""
+        if (fewer := join_files(self.path, self._config.small_files)) is not None:
+            return fewer
+        if time.monotonic() < self._spark_due:
+            return 0
+        self._spark_due = time.monotonic() + _SPARK_EVERY_S
+        return self._compact_by_spark()
+
+    def _compact_by_spark(self) -> int:
         before = small_files(self.spark, self.path, SMALL_FILE_BYTES)
         if before < self._config.small_files:
             return 0

@@ -16,7 +16,7 @@ from base64 import b64decode
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import orjson
 from pyspark.sql import Column, DataFrame
@@ -40,7 +40,7 @@ from pyspark.sql.types import (
 
 from cdc import lsn
 from cdc.lsn import Position
-from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED, Sink, ViewRow
+from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED, ViewRow
 from jobs.sinks.refusing import RowsError, unknown_values
 from jobs.sinks.schema import quoted
 
@@ -79,17 +79,6 @@ class Documents:
     def __call__(self, rows: DataFrame, *beside: str) -> DataFrame:
         """The documents of rows, behind so many columns of the rows themselves."""
         return rows.select(*beside, *self._parts)
-
-
-@runtime_checkable
-class DocumentSink(Sink, Protocol):
-    """A sink that can be given finished documents, too."""
-
-    def documents(self) -> Documents:
-        """What makes them of rows, as the store was prepared; the same until it is again."""
-
-    def write(self, documents: Any) -> None:
-        """As ``apply``, of no more than ``DRIVER_ROWS``: an Arrow table."""
 
 
 class Document(NamedTuple):

@@ -21,7 +21,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-import pyarrow as pa
 import structlog
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
@@ -34,7 +33,6 @@ from jobs.sinks.cluster import Action, Server
 from jobs.sinks.documents import (
     Document,
     Documents,
-    document_list,
     row_decoder,
 )
 from jobs.sinks.indexes import (
@@ -152,11 +150,6 @@ class OpenSearchSink:
     def apply(self, rows: DataFrame, batch: Batch) -> None:
         with self._shown() as writer:
             write_documents(self.documents()(rows), batch.keys, writer)
-
-    def write(self, documents: pa.Table) -> None:
-        """As ``apply``, of few."""
-        with self._shown() as writer:
-            writer(document_list(documents))
 
     def write_rows(self, rows: Rows, batch: Batch) -> None:  # noqa: ARG002
         with self._shown() as writer:

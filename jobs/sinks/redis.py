@@ -21,7 +21,6 @@ from collections.abc import Iterator
 from functools import partial
 
 import orjson
-import pyarrow as pa
 import structlog
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
@@ -30,7 +29,7 @@ from cdc.config import Redis, View
 from cdc.errors import SinkError, ViewError
 from cdc.lsn import Position
 from jobs.sinks import Batch, ViewRow
-from jobs.sinks.documents import Document, Documents, document_list, row_decoder
+from jobs.sinks.documents import Document, Documents, row_decoder
 from jobs.sinks.keyspace import Address, Client, Keyspace
 from jobs.sinks.redis_writer import RedisWriter
 from jobs.sinks.rows import Rows, write
@@ -157,11 +156,6 @@ class RedisSink:
 
     def apply(self, rows: DataFrame, batch: Batch) -> None:
         write_documents(self.documents()(rows), batch.keys, self.writer)
-        self._refuse_emptied()
-
-    def write(self, documents: pa.Table) -> None:
-        """As ``apply``, of few."""
-        self.writer(document_list(documents))
         self._refuse_emptied()
 
     def write_rows(self, rows: Rows, batch: Batch) -> None:  # noqa: ARG002

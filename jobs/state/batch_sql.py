@@ -16,12 +16,13 @@ from jobs.state.mirror_table import LSN, ORDINAL, MirrorColumn, MirrorTable, ima
 
 _PARAMETER: Final = re.compile(r"\0(\w+)\0")
 STAGED: Final = "pg_temp.staged"
-STAGED_SQL: Final = (
-    "create temporary table if not exists staged (n int not null, mirror int not null, "
+STAGED_DEFINITION: Final = (
+    "(n int not null, mirror int not null, "
     "shape int not null, op text not null, commit_lsn bigint not null, ordinal bigint not null, "
-    "unchanged int[], image text)"
+    "committed_us bigint, unchanged int[], image text)"
 )
-STAGED_COLUMNS: Final = "n, mirror, shape, op, commit_lsn, ordinal, unchanged, image"
+STAGED_SQL: Final = f"create temporary table if not exists staged {STAGED_DEFINITION}"
+STAGED_COLUMNS: Final = "n, mirror, shape, op, commit_lsn, ordinal, committed_us, unchanged, image"
 _GONE: Final = "(\0gone_lsn\0::bigint, \0gone_ordinal\0::bigint)"
 Shape = tuple[str | None, ...]
 """What the events of a version call the stored columns of a mirror; None for one that they do not
@@ -42,12 +43,18 @@ class Traits(NamedTuple):
 
 
 def images_sql(
-    table: MirrorTable, mirror_id: int, shapes: tuple[Shape, ...], traits: Traits
+    table: MirrorTable,
+    mirror_id: int,
+    shapes: tuple[Shape, ...],
+    traits: Traits,
+    staged: str = STAGED,
 ) -> str:
-    """The statement that fills the tables of images. Its parameters are ``mirror``, ``first`` and
-    ``last`` (numbers of records), ``fill_lsn``, ``gone_lsn`` and ``gone_ordinal``, the newest
-    TRUNCATE. It gives the numbers of old and new images, and those of the records that cannot be
-    applied: whose large values the mirror does not have, and whose key is null.
+    """The statement that fills the tables of images of what ``staged`` (SQL) holds.
+
+    Its parameters are ``mirror``, ``first`` and ``last`` (numbers of records), ``fill_lsn``,
+    ``gone_lsn`` and ``gone_ordinal``, the newest TRUNCATE. It gives the numbers of old and new
+    images, and those of the records that cannot be applied: whose large values the mirror does not
+    have, and whose key is null.
     """
     old, new = image_tables(mirror_id)
     columns = table.stored
@@ -59,7 +66,7 @@ def images_sql(
     unkeyed = _unkeyed(table)
     keyed = f" and not ({unkeyed})" if unkeyed else ""
     parts = [
-        f"with typed as {_typed(table, shapes, traits.repeats)}",
+        f"with typed as {_typed(table, shapes, traits.repeats, staged)}",
         f"news as materialized ({_news(table, traits)})",
         f"was as (insert into {old} ({names}) select {held}, o_lsn, o_ordinal from news "
         f"where {stood} returning 1)",
@@ -72,16 +79,16 @@ def images_sql(
     lacking = "array(select n from news where lacking)" if traits.partial else none
     null_key = f"array(select n from news where op <> 'd' and ({unkeyed}))" if unkeyed else none
     counts = "(select count(*) from was), (select count(*) from is_now)"
-    return _with_parameters(f"{', '.join(parts)} select {counts}, {lacking}, {null_key}")
+    return with_parameters(f"{', '.join(parts)} select {counts}, {lacking}, {null_key}")
 
 
-def _with_parameters(text: str) -> str:
+def with_parameters(text: str) -> str:
     """Names may hold percent signs, which are none of a parameter's."""
     return _PARAMETER.sub(r"%(\1)s", text.replace("%", "%%"))
 
 
-def _typed(table: MirrorTable, shapes: Sequence[Shape], repeats: bool) -> str:
-    selects = [_typed_shape(table, shape, number) for number, shape in enumerate(shapes)]
+def _typed(table: MirrorTable, shapes: Sequence[Shape], repeats: bool, staged: str) -> str:
+    selects = [typed_shape(table, shape, number, staged) for number, shape in enumerate(shapes)]
     typed = " union all ".join(selects)
     numbers = _key_numbers(table)
     if table.one_text_a_key and not repeats:
@@ -99,7 +106,8 @@ def _typed(table: MirrorTable, shapes: Sequence[Shape], repeats: bool) -> str:
     )
 
 
-def _typed_shape(table: MirrorTable, shape: Shape, number: int) -> str:
+def typed_shape(table: MirrorTable, shape: Shape, number: int, staged: str = STAGED) -> str:
+    """A SELECT of the staged records of one shape, read into typed columns ``c0``, ``c1``..."""
     read, values = [], []
     for i, (column, sent) in enumerate(zip(table.stored, shape, strict=True)):
         if sent is None:
@@ -110,8 +118,8 @@ def _typed_shape(table: MirrorTable, shape: Shape, number: int) -> str:
         read.append(f"{name} {column.form.read_as}")
         values.append(f"{column.form.value(f'x.{name}')} as c{i}")
     return (
-        "select s.n, s.op, s.commit_lsn, s.ordinal, s.unchanged, "
-        f"{', '.join(values)} from {STAGED} s "
+        "select s.n, s.op, s.commit_lsn, s.ordinal, s.committed_us, s.unchanged, "
+        f"{', '.join(values)} from {staged} s "
         f"cross join lateral json_to_record(s.image::json) as x({', '.join(read)}) "
         f"where s.mirror = \0mirror\0 and s.shape = {number} and s.op <> 't' "
         "and s.n between \0first\0 and \0last\0 and s.commit_lsn >= \0fill_lsn\0 "
@@ -125,13 +133,13 @@ def _news(table: MirrorTable, traits: Traits) -> str:
     conditions = [f"(m.{LSN} is null or (t.commit_lsn, t.ordinal) > (m.{LSN}, m.{ORDINAL}))"]
     if traits.late or not table.one_text_a_key:
         conditions.append(
-            f"not exists (select from {table.tombstones} g where {_same(table, 'g', 't')} "
+            f"not exists (select from {table.tombstones} g where {same_key(table, 'g', 't')} "
             f"and (g.{LSN}, g.{ORDINAL}) > (t.commit_lsn, t.ordinal))"
         )
     return (
         f"select t.*, m.{LSN} is not null as held, m.{LSN} as o_lsn, m.{ORDINAL} as o_ordinal, "
         f"{lacking if traits.partial else 'false'} as lacking, {held} from typed t "
-        f"left join {table.relation} m on {_same(table, 'm', 't')} "
+        f"left join {table.relation} m on {same_key(table, 'm', 't')} "
         f"and (m.{LSN}, m.{ORDINAL}) > {_GONE} where {' and '.join(conditions)}"
     )
 
@@ -165,7 +173,8 @@ def _key_numbers(table: MirrorTable) -> list[int]:
     return [names.index(name) for name in table.key]
 
 
-def _same(table: MirrorTable, one: str, typed: str) -> str:
+def same_key(table: MirrorTable, one: str, typed: str) -> str:
+    """Whether a row of the mirror, or of a table with its key, is of a typed record's key."""
     return " and ".join(
         f"{one}.{column.quoted} {column.equals} {typed}.c{i}"
         for column, i in zip(table.key_columns, _key_numbers(table), strict=True)
@@ -184,7 +193,7 @@ def truncated_sql(table: MirrorTable, mirror_id: int) -> str:
     old, _ = image_tables(mirror_id)
     columns = [*(column.quoted for column in table.stored), LSN, ORDINAL]
     names = ", ".join(columns)
-    return _with_parameters(
+    return with_parameters(
         f"insert into {old} ({names}) select {names} from {table.relation} "
         f"where ({LSN}, {ORDINAL}) < {_GONE}"
     )
@@ -205,11 +214,11 @@ def write_sql(table: MirrorTable, mirror_id: int, *, deletes: bool) -> str:
         f"on conflict ({keys}) do update set {changed}"
     )
     if not deletes:
-        return _with_parameters(written)
+        return with_parameters(written)
     same = " and ".join(f"m.{one.quoted} {one.equals} o.{one.quoted}" for one in table.key_columns)
     again = " and ".join(f"n.{one.quoted} {one.equals} o.{one.quoted}" for one in table.key_columns)
     gone = (
         f"delete from {table.relation} m using {old} o where {same} "
         f"and not exists (select from {new} n where {again})"
     )
-    return _with_parameters(f"with gone as ({gone}) {written}")
+    return with_parameters(f"with gone as ({gone}) {written}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple
 
+from jobs.state.batch_sql import with_parameters
 from jobs.state.connection import Connection
 from jobs.state.kept_view import KeptView, quoted
 
@@ -21,6 +22,10 @@ Images = dict[str, tuple[str, str]]
 FORGOTTEN: Final = "00000000-0000-0000-0000-000000000000"
 """A digest that no row has: what the store holds of the key is not known."""
 _NEVER: Final = (1 << 63) - 1
+
+
+HELD: Final = "pg_temp.held"
+"""The keys of one turn that makes many rows."""
 
 
 class Taken(NamedTuple):
@@ -53,9 +58,9 @@ def mark_sql(view: KeptView, images: Images, state: State) -> str | None:
     if not parts:
         return None
     found = " union ".join(f"({part})" for part in parts)
-    return (
+    return with_parameters(
         f"insert into {view.dirty} ({view.key_names}, seq, first_seq) "
-        f"select {view.key_names}, %(batch)s, %(batch)s from ({found}) found "
+        f"select {view.key_names}, \0batch\0, \0batch\0 from ({found}) found "
         f"on conflict ({view.key_names}) do update set seq = excluded.seq"
     )
 
@@ -74,6 +79,20 @@ def take(conn: Connection, view: KeptView, at_most: int) -> Taken:
     query = f"select ctid::text from {view.dirty} order by first_seq limit %s"
     found = [place for (place,) in conn.execute(query.encode(), (at_most + 1,), prepare=True)]
     return Taken(found[:at_most], len(found) > at_most)
+
+
+def hold(conn: Connection, view: KeptView, taken: Sequence[str]) -> None:
+    """Put keys that were taken into ``HELD``, until the caller's transaction ends."""
+    names = view.key_names
+    statements: tuple[tuple[str, Sequence[object]], ...] = (
+        (f"create temporary table held on commit drop as select {names} from {view.dirty} "
+         "with no data", ()),
+        (f"insert into {HELD} select {names} from {view.dirty} where ctid = any(%s::tid[])",
+         (list(taken),)),
+        (f"analyze {HELD}", ()),
+    )  # fmt: skip
+    for statement, parameters in statements:
+        conn.execute(statement.encode(), parameters)
 
 
 def doubt(conn: Connection, view: KeptView) -> None:

@@ -3,6 +3,9 @@
 The mirror keeps the row's last good version. A later record of the key that has every value, or
 deletes the row, ends that: it needs nothing of those before it. One that leaves values out is
 faulty itself, for the values that it leaves out may be those that were refused.
+
+A history of the table needs every change: what it lacks waits until a command applies it or gives
+it up, whether the mirror has gone on since or not.
 """
 
 from __future__ import annotations
@@ -39,8 +42,16 @@ class FaultyKeys:
     def read(self) -> None:
         """What is held now."""
         self._held = {}
-        for one in faulty_records(self._conn):
-            self._held.setdefault(one.table, set()).add(one.key)
+        for table, key in self._conn.execute(
+            b"select m.schema || '.' || m.name, f.key from headwater.faulty_records f "
+            b"join headwater.mirrors m on m.id = f.mirror_id where f.of_mirror"
+        ):
+            self._held.setdefault(table, set()).add(key)
+
+    @property
+    def any(self) -> bool:
+        """Whether there are some."""
+        return any(self._held.values())
 
     def split(self, records: Iterable[Record], faults: list[Fault]) -> Iterator[Record]:
         """Those that can be applied; ``faults`` gets those that cannot, for what came before."""
@@ -79,26 +90,52 @@ class FaultyKeys:
             key = record.key or ""
             if mine and key in mine and (record.table, key) not in refused:
                 mine.discard(key)
+                at = ids[record.table], key
                 self._conn.execute(
-                    b"delete from headwater.faulty_records where mirror_id = %s and key = %s",
-                    (ids[record.table], key),
+                    b"delete from headwater.faulty_records "
+                    b"where mirror_id = %s and key = %s and not of_history",
+                    at,
+                )
+                self._conn.execute(
+                    b"update headwater.faulty_records set of_mirror = false "
+                    b"where mirror_id = %s and key = %s",
+                    at,
                 )
         for fault in faults:
             self._note(ids, fault)
         if (held := sum(map(len, self._held.values()))) > at_most and faults:
-            raise LogError(
-                f"{held} keys of the log cannot be applied, and apply.dlq_limit is {at_most}: "
-                f"{faults[0].record.record}: {faults[0].cause}",
-                "that many are not bad rows: see what they have in common, or raise the limit",
-            )
+            raise _too_many(held, "keys of the log cannot be applied", faults[0], at_most)
 
-    def _note(self, ids: dict[str, int], fault: Fault) -> None:
+    def note_of_histories(self, ids: dict[str, int], faults: Sequence[Fault], at_most: int) -> None:
+        """Note what a history could not be given, in the batch's transaction. Raises ``LogError``
+        beyond ``at_most`` records."""
+        if not faults:
+            return
+        for fault in faults:
+            self._note(ids, fault, of_mirror=False)
+        query = b"select count(*) from headwater.faulty_records where of_history"
+        (held,) = self._conn.execute(query).fetchone() or (0,)
+        if held > at_most:
+            raise _too_many(held, "changes cannot be put into a history", faults[0], at_most)
+
+    def _note(self, ids: dict[str, int], fault: Fault, of_mirror: bool = True) -> None:
         record = fault.record
-        self._held.setdefault(record.table, set()).add(record.key or "")
+        if of_mirror:
+            self._held.setdefault(record.table, set()).add(record.key or "")
         self._conn.execute(
-            b"insert into headwater.faulty_records (mirror_id, key, record, cause) "
-            b"values (%s, %s, %s, %s) on conflict do nothing",
-            (ids[record.table], record.key or "", record.record, fault.cause),
+            b"insert into headwater.faulty_records as f "
+            b"(mirror_id, key, record, cause, of_mirror, of_history) "
+            b"values (%s, %s, %s, %s, %s, %s) on conflict (mirror_id, key, record) do update "
+            b"set of_mirror = f.of_mirror or excluded.of_mirror, "
+            b"of_history = f.of_history or excluded.of_history",
+            (
+                ids[record.table],
+                record.key or "",
+                record.record,
+                fault.cause,
+                of_mirror,
+                not of_mirror,
+            ),
         )
 
 
@@ -110,3 +147,10 @@ def faulty_records(conn: Connection) -> list[FaultyRecord]:
         b"order by f.since, f.record"
     )
     return [FaultyRecord(*row) for row in rows]
+
+
+def _too_many(held: int, what: str, first: Fault, at_most: int) -> LogError:
+    return LogError(
+        f"{held} {what}, and apply.dlq_limit is {at_most}: {first.record.record}: {first.cause}",
+        "that many are not bad rows: see what they have in common, or raise the limit",
+    )

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jobs.state.connection import Connection
+from jobs.state.group_sums import GroupSums
 from views.maintain.plan import ViewPlan
 
 Relation = Callable[[str], str]
@@ -35,7 +36,10 @@ class KeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class KeptView:
-    """``id`` numbers the generation among those of all views of the state database."""
+    """``id`` numbers the generation among those of all views of the state database.
+
+    ``groups`` are those that batches keep by the change (``jobs.state.group_tables``).
+    """
 
     id: int
     name: str
@@ -43,6 +47,7 @@ class KeptView:
     plan: ViewPlan
     key: tuple[KeyColumn, ...]
     relation: Relation
+    groups: GroupSums | None = None
     first_columns: tuple[str, ...] = ()
     """What it had when its store was filled; () where that is not known."""
 
@@ -53,6 +58,12 @@ class KeptView:
     @property
     def shown(self) -> str:
         return f"{SHOWN_SCHEMA}.v{self.id}"
+
+    def rows(self, keys: str) -> str:
+        """SELECT: the view's rows whose key is in the relation ``keys``."""
+        if self.groups is None:
+            return self.plan.rows(self.relation, keys)
+        return self.groups.plan.rows(self.relation, self.groups.shown(keys), keys)
 
     @property
     def key_names(self) -> str:

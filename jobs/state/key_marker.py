@@ -12,6 +12,7 @@ from typing import Any
 
 from jobs.state.connection import Connection, translated
 from jobs.state.dirty_keys import Images, State, mark_sql
+from jobs.state.group_changes import GroupChanges
 from jobs.state.kept_view import KeptView
 from jobs.state.whole_views import mark_whole
 
@@ -27,10 +28,16 @@ class KeyMarker:
         self._views, self._images = tuple(views), images
         self._sql: dict[tuple[int, State], bytes | None] = {}
         self._gates: dict[int, dict[str, list[Any]]] = {}
+        self._groups = {
+            view.id: GroupChanges(view, view.groups, images) for view in views if view.groups
+        }
 
     def before(self, conn: Connection, tables: frozenset[str], batch: int) -> set[int]:
         """On the state before; the ids of the views that have a dirty key of it."""
         self._gates = {view.id: self._gated(conn, view, tables) for view in self._reading(tables)}
+        for view in self._reading(tables):
+            if view.id in self._groups:
+                self._groups[view.id].before(conn, tables)
         return self._marked(conn, tables, batch, "before")
 
     def after(self, conn: Connection, tables: frozenset[str], batch: int) -> set[int]:
@@ -38,6 +45,8 @@ class KeyMarker:
         whole."""
         found = self._marked(conn, tables, batch, "after")
         for view in self._reading(tables):
+            if view.id in self._groups:
+                self._groups[view.id].after(conn)
             whole = tables & view.plan.whole_tables.keys()
             if whole or self._gated(conn, view, tables) != self._gates[view.id]:
                 mark_whole(conn, view, batch)

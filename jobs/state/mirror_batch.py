@@ -16,7 +16,7 @@ from cdc.lsn import Position
 from jobs.state.batch_sql import images_sql, truncated_sql, write_sql
 from jobs.state.connection import Connection, translated
 from jobs.state.mirror_table import image_tables, image_tables_sql
-from jobs.state.staging import Fault, Mirror, Record, Staged
+from jobs.state.staging import Fault, Mirror, Record, RecordsNeededError, Staged
 
 LARGE: Final = 20_000
 """From so many records on a statement is planned for its own sizes, and images are analyzed."""
@@ -53,8 +53,10 @@ def images(conn: Connection, staged: Sequence[Staged]) -> list[Images]:
         try:
             found = _together(conn, staged)
         except psycopg.Error as error:
-            if not _is_of_data(error):
+            if not is_of_data(error):
                 raise
+            if any(one.elsewhere for one in staged):
+                raise RecordsNeededError from error
             conn.execute(b"rollback to savepoint images")
             found = [_Careful(conn, one).images() for one in staged]
         conn.execute(b"release savepoint images")
@@ -93,7 +95,7 @@ def _remember_truncate(conn: Connection, mirror: Mirror, at: Position) -> None:
 
 def _together(conn: Connection, staged: Sequence[Staged]) -> list[Images]:
     with conn.pipeline():
-        cursors = [(one, _started(conn, one)) for one in staged if one.records]
+        cursors = [(one, _started(conn, one)) for one in staged if one.count]
         for one in staged:
             _truncate(conn, one)
     found = {id(one): cursor.fetchone() for one, cursor in cursors}
@@ -105,9 +107,13 @@ def _started(
 ) -> psycopg.Cursor[Any]:
     mirror = staged.mirror
     shapes, traits = tuple(staged.shapes), staged.traits
-    statement = mirror.statement(
-        (shapes, traits), lambda: images_sql(mirror.table, mirror.id, shapes, traits)
-    )
+    if staged.elsewhere:  # in tables that the next batch does not have
+        text = images_sql(mirror.table, mirror.id, shapes, traits, staged.relation)
+        statement = text.encode()
+    else:
+        statement = mirror.statement(
+            (shapes, traits), lambda: images_sql(mirror.table, mirror.id, shapes, traits)
+        )
     parameters = {
         "mirror": mirror.id,
         "first": first,
@@ -116,7 +122,7 @@ def _started(
         "gone_lsn": staged.gone.commit_lsn,
         "gone_ordinal": staged.gone.ordinal,
     }
-    small = len(staged.records) < LARGE
+    small = staged.count < LARGE
     return conn.execute(statement, parameters, prepare=small)
 
 
@@ -129,6 +135,8 @@ def _truncate(conn: Connection, staged: Staged) -> None:
 def _images(conn: Connection, staged: Staged, row: Any) -> Images:
     old, new, lacking, unkeyed = row or (0, 0, [], [])
     faults = list(staged.faults)
+    if staged.elsewhere and (lacking or unkeyed):
+        raise RecordsNeededError
     for number in lacking:
         cause = "an update leaves out a large value of a row that the mirror does not have"
         faults.append(Fault(staged.records[number], cause))
@@ -144,7 +152,8 @@ def _images(conn: Connection, staged: Staged, row: Any) -> Images:
     return Images(staged.mirror, old, new, faults, truncated)
 
 
-def _is_of_data(error: psycopg.Error) -> bool:
+def is_of_data(error: psycopg.Error) -> bool:
+    """Whether the values of some rows are at fault."""
     return (error.sqlstate or "").startswith(_DATA)
 
 
@@ -189,7 +198,7 @@ class _Careful:
             with self._conn.transaction(force_rollback=True):
                 _started(self._conn, self._staged, part[0], part[-1])
         except psycopg.Error as error:
-            if not _is_of_data(error):
+            if not is_of_data(error):
                 raise
             return error
         return None

@@ -9,7 +9,7 @@ from jobs.state.binaries import MINIMUM_MAJOR
 from jobs.state.connection import Connection, shown_place, translated
 from jobs.state.identity import Identity
 
-SCHEMAS: Final = ("mirror", "dirty", "shown", "types", "tombstones")
+SCHEMAS: Final = ("mirror", "dirty", "shown", "types", "tombstones", "groups")
 """That migrations make, beside ``headwater``."""
 _DIGITS: Final = 10_000
 _FACTS: Final = """

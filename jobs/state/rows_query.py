@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from jobs.state.batch_sql import with_parameters
+from jobs.state.dirty_keys import HELD
 from jobs.state.kept_view import KeptView, KeyColumn, quoted
 
 ROW: Final = "m"
@@ -26,13 +28,22 @@ def dirty_rows_sql(view: KeptView, shown: Sequence[str]) -> str:
     row (NULL: it is gone), the key's columns as text, and ``shown``. One row without a key tells
     the progress where nothing differs.
     """
-    names = view.key_names
-    made = view.plan.rows(view.relation, "taken")
+    taken = f"select {view.key_names} from {view.dirty} where ctid = any(\0places\0::tid[])"
+    return with_parameters(_rows_sql(view, shown, f"materialized ({taken})"))
+
+
+def many_rows_sql(view: KeptView, shown: Sequence[str]) -> str:
+    """The same of the keys that ``dirty_keys.hold`` holds. How many they are is known to who plans
+    it: tables are joined as a whole where that is quicker than key by key."""
+    return _rows_sql(view, shown, f"not materialized (select {view.key_names} from {HELD})")
+
+
+def _rows_sql(view: KeptView, shown: Sequence[str], taken: str) -> str:
+    made = view.rows("taken")
     joined = _same(view, "m", "t")
     held = _same(view, "s", "t")
     return (
-        f"with taken as materialized (select {names} from {view.dirty} "
-        f"where ctid = any(%(places)s::tid[])), made as materialized ({made}), "
+        f"with taken as {taken}, made as materialized ({made}), "
         f"differing as (select {_columns(view, 't', shown)} from taken t "
         f"left join made m on {joined} left join {view.shown} s on {held} "
         f"where {_digest(view)} is distinct from s.digest) "
@@ -47,9 +58,9 @@ def all_rows_sql(view: KeptView, shown: Sequence[str]) -> str:
     made = view.plan.whole(view.relation)
     held = _same(view, "s", "m")
     keys = ", ".join(f"coalesce(m.{n}, s.{n}) as {n}" for n in map(_name, view.key))
-    over = "(select count(*) from made) > %(at_most)s"
-    return (
-        f"with made as materialized (select * from ({made}) w limit %(at_most)s + 1), "
+    over = "(select count(*) from made) > \0at_most\0"
+    return with_parameters(
+        f"with made as materialized (select * from ({made}) w limit \0at_most\0 + 1), "
         f"t as (select {keys}, s.digest as held from made m "
         f"full join {view.shown} s on {held}), "
         f"differing as (select {_columns(view, 't', shown)} from t "

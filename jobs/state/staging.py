@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -28,12 +28,15 @@ select mirror, pg_table_size(('pg_temp.old_' || mirror)::regclass),
        pg_table_size(('pg_temp.new_' || mirror)::regclass), pg_table_size('{STAGED}')
 from (select distinct mirror from {STAGED}) s
 """.encode()
-_COPY: Final = f"copy {STAGED} ({STAGED_COLUMNS}) from stdin".encode()
 _FOLDED: Final = [
-    *("topic", "op", "commit_lsn", "ordinal", "schema_id", "before", "after", "unchanged", "key"),
-    *("partition", "offset"),
+    *("topic", "partition", "offset", "key", "op", "commit_lsn", "ordinal", "schema_id"),
+    *("before", "after", "unchanged", "cause", "committed_us"),
 ]
-_TYPES: Final = ["int4", "int4", "int4", "text", "int8", "int8", "int4[]", "text"]
+_TYPES: Final = ["int4", "int4", "int4", "text", "int8", "int8", "int8", "int4[]", "text"]
+
+
+class RecordsNeededError(Exception):
+    """A batch that tasks have staged can only be applied with its records at hand."""
 
 
 class Record(NamedTuple):
@@ -42,7 +45,8 @@ class Record(NamedTuple):
 
     ``image`` is the JSON of ``after``, of ``before`` for a delete, None for TRUNCATE. ``unchanged``
     names the columns, as the event calls them, whose values the batch does not have. ``record`` is
-    ``topic-partition-offset``. Records without a ``key`` are not folded.
+    ``topic-partition-offset``. Records without a ``key`` are not folded. ``committed_us`` is in
+    microseconds since 1970.
     """
 
     table: str
@@ -54,6 +58,7 @@ class Record(NamedTuple):
     unchanged: Sequence[str]
     record: str
     key: str | None
+    committed_us: int | None = None
 
 
 class Fault(NamedTuple):
@@ -80,6 +85,11 @@ class Mirror:
     statements: dict[object, bytes] = field(default_factory=dict, compare=False, repr=False)
     """What its batches run, by what they have of it: made once."""
 
+    @property
+    def every_shape(self) -> list[Shape]:
+        """All shapes, in an order that every process has them in."""
+        return list(dict.fromkeys(self.shapes[version] for version in sorted(self.shapes)))
+
     def statement(self, of: object, make: Callable[[], str]) -> bytes:
         if (found := self.statements.get(of)) is None:
             found = self.statements[of] = make().encode()
@@ -88,7 +98,8 @@ class Mirror:
 
 @dataclass(slots=True)
 class Staged:
-    """What a batch has of one mirror: ``first`` to ``last`` are the numbers of its records."""
+    """What a batch has of one mirror. ``relation`` (SQL) holds it; of what tasks staged there are
+    no ``records``, only how many there are: ``elsewhere``."""
 
     mirror: Mirror
     shapes: list[Shape] = field(default_factory=list)
@@ -97,6 +108,13 @@ class Staged:
     """The newest TRUNCATE that the mirror has not carried out."""
     traits: Traits = field(default_factory=Traits)
     faults: list[Fault] = field(default_factory=list)
+    relation: str = STAGED
+    elsewhere: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many records there are."""
+        return len(self.records) or self.elsewhere
 
     @property
     def gone(self) -> Position:
@@ -104,17 +122,19 @@ class Staged:
         return max(self.truncated, self.mirror.truncated)
 
 
-def folded_records(table: pa.Table, tables: Mapping[str, str]) -> Iterator[Record]:
-    """The records of a folded batch (``jobs.batch.folded.SCHEMA``); ``tables`` has the
-    ``schema.table`` of each topic. What is no event, and what is of another topic, is left out."""
-    columns = [table.column(name).to_pylist() for name in _FOLDED]
-    for topic, op, lsn, ordinal, version, before, after, unchanged, key, *at in zip(
+def records_of(
+    batch: pa.RecordBatch, topics: Mapping[str, str]
+) -> Iterator[tuple[Record, str | None]]:
+    """The records of rows of ``jobs.batch.folded.SCHEMA``, each with why it is no event of ours,
+    None for one that is. ``topics`` has the ``schema.table`` of each topic."""
+    columns: list[list[Any]] = [batch.column(name).to_pylist() for name in _FOLDED]
+    for topic, part, at, key, op, lsn, n, schema, before, after, left, cause, us in zip(
         *columns, strict=True
     ):
-        if op is not None and (label := tables.get(topic)) is not None:
-            image = before if op == DELETE else after
-            record = f"{topic}-{at[0]}-{at[1]}"
-            yield Record(label, op, lsn, ordinal, version, image, unchanged or (), record, key)
+        image = before if op == DELETE else after
+        place, of = (lsn or 0, n or 0), f"{topic}-{part}-{at}"
+        record = Record(topics[topic], op, *place, schema, image, left or (), of, key, us)
+        yield record, cause if op is None else None
 
 
 def stage(
@@ -125,22 +145,33 @@ def stage(
     Records of tables without a mirror are left out; so are those that nothing can be done with
     (``faults``).
     """
-    _clear(conn)
+    clear(conn)
+    return copied(conn, STAGED, mirrors, records)
+
+
+def copied(
+    conn: Connection, relation: str, mirrors: Mapping[str, Mirror], records: Iterable[Record]
+) -> list[Staged]:
+    """Copy records into a table with the columns of ``STAGED``. Of another table they are only
+    counted, and their shapes are numbered as everybody does (``Mirror.every_shape``)."""
     found: dict[str, _Rows] = {}
-    with conn.cursor() as cursor, cursor.copy(_COPY) as copy:
+    statement = f"copy {relation} ({STAGED_COLUMNS}) from stdin"
+    with conn.cursor() as cursor, cursor.copy(statement.encode()) as copy:
         copy.set_types(_TYPES)
         for number, record in enumerate(records):
             rows = found.get(record.table)
             if rows is None:
                 if record.table not in mirrors:
                     continue
-                rows = found[record.table] = _Rows(Staged(mirrors[record.table]))
+                mirror = mirrors[record.table]
+                shapes = [] if relation == STAGED else mirror.every_shape
+                rows = found[record.table] = _Rows(Staged(mirror, shapes, relation=relation))
             if (row := rows.row(number, record)) is not None:
                 copy.write_row(row)
     return [rows.done() for rows in found.values()]
 
 
-def _clear(conn: Connection) -> None:
+def clear(conn: Connection) -> None:
     """Forget what the batch before staged, and the images that were made of it.
 
     The server empties nothing at the end of a transaction: that is slow for many tables. Rows are
@@ -151,12 +182,20 @@ def _clear(conn: Connection) -> None:
     with conn.pipeline():
         for mirror_id, old_bytes, new_bytes, _ in held:
             for images, size in zip(image_tables(mirror_id), (old_bytes, new_bytes), strict=True):
-                _empty(conn, images, size)
+                empty(conn, images, size)
         if held:
-            _empty(conn, STAGED, held[0][3])
+            empty(conn, STAGED, held[0][3])
 
 
-def _empty(conn: Connection, table: str, held_bytes: int) -> None:
+def forget_images(conn: Connection, mirrors: Iterable[Mirror]) -> None:
+    """Empty the tables of images of mirrors of which nothing is in ``STAGED``."""
+    tables = [name for one in mirrors for name in image_tables(one.id)]
+    if tables:
+        conn.execute(f"truncate {', '.join(tables)}".encode())
+
+
+def empty(conn: Connection, table: str, held_bytes: int) -> None:
+    """Delete the rows of a table of the session that takes so many bytes; truncate a large one."""
     if held_bytes > _LITTERED_BYTES:
         conn.execute(f"truncate {table}".encode())
     elif held_bytes:
@@ -191,7 +230,8 @@ class _Rows:
             at = Position(record.commit_lsn, record.ordinal)
             if at > mirror.truncated:
                 staged.truncated = max(staged.truncated, at)
-            return number, mirror.id, -1, op, record.commit_lsn, record.ordinal, None, None
+            at_us = record.committed_us
+            return number, mirror.id, -1, op, *at, at_us, None, None
         version = self._versions.get(record.schema_id) or self._version(record.schema_id)
         unchanged, image = None, record.image
         if record.unchanged or version.rewrite:
@@ -207,7 +247,10 @@ class _Rows:
         self._deletes |= op == DELETE
         self._late |= op == SNAPSHOT
         self._keyless |= record.key is None
-        staged.records[number] = record
+        if staged.relation == STAGED:
+            staged.records[number] = record
+        else:
+            staged.elsewhere += 1
         return (
             number,
             mirror.id,
@@ -215,6 +258,7 @@ class _Rows:
             op,
             record.commit_lsn,
             record.ordinal,
+            record.committed_us,
             unchanged,
             image,
         )

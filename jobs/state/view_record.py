@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from jobs.state.connection import Connection
+from jobs.state.group_sums import GROUP_SCHEMA
 from jobs.state.kept_view import DIRTY_SCHEMA, SHOWN_SCHEMA
 
-_COLUMNS: Final = "id, name, generation, sql, key, store, state, coalesce(error, '')"
+_COLUMNS: Final = "id, name, generation, sql, key, store, state, coalesce(error, ''), history"
+QUEUE_SCHEMA: Final = "queue"
 BUILDING: Final = "building"
 LOADED: Final = "loaded"
 LEFT: Final = "left"
@@ -22,7 +24,8 @@ LEFT: Final = "left"
 class ViewRecord(NamedTuple):
     """One generation. ``state``: ``building`` until its store holds the load, then ``loaded``, and
     ``left`` when batches do not collect its keys (``jobs.state.missed_changes``). ``error`` says
-    why it cannot be kept now, "" where it can."""
+    why it cannot be kept now, "" where it can. ``history``: as what its store keeps what rows were,
+    "" where it does not."""
 
     id: int
     name: str
@@ -32,6 +35,7 @@ class ViewRecord(NamedTuple):
     store: str
     state: str
     error: str = ""
+    history: str = ""
 
     @property
     def is_loaded(self) -> bool:
@@ -49,14 +53,21 @@ def view_records(conn: Connection, name: str = "") -> list[ViewRecord]:
 
 
 def add_view(
-    conn: Connection, name: str, generation: int, sql: str, key: Sequence[str], store: str
+    conn: Connection,
+    name: str,
+    generation: int,
+    sql: str,
+    key: Sequence[str],
+    store: str,
+    history: str = "",
 ) -> ViewRecord:
     """A generation begins to be built; in the caller's transaction, with its tables."""
     query = (
-        "insert into headwater.views (name, generation, sql, key, store, state) "
-        f"values (%s, %s, %s, %s, %s, '{BUILDING}') returning {_COLUMNS}"
+        "insert into headwater.views (name, generation, sql, key, store, history, state) "
+        f"values (%s, %s, %s, %s, %s, %s, '{BUILDING}') returning {_COLUMNS}"
     )
-    row = conn.execute(query.encode(), (name, generation, sql, list(key), store)).fetchone()
+    values = (name, generation, sql, list(key), store, history)
+    row = conn.execute(query.encode(), values).fetchone()
     assert row is not None, "what is inserted is returned"
     return _record(row)
 
@@ -93,11 +104,11 @@ def unbuilt_errors(conn: Connection) -> dict[str, str]:
 def forget_view(conn: Connection, view_id: int) -> None:
     """Remove a generation's tables and its record."""
     with conn.transaction():
-        for schema in (DIRTY_SCHEMA, SHOWN_SCHEMA):
+        for schema in (DIRTY_SCHEMA, SHOWN_SCHEMA, QUEUE_SCHEMA, GROUP_SCHEMA):
             conn.execute(f"drop table if exists {schema}.v{view_id}".encode())
         conn.execute(b"delete from headwater.views where id = %s", (view_id,))
 
 
 def _record(row: Sequence[Any]) -> ViewRecord:
-    id_, name, generation, sql, key, store, state, error = row
-    return ViewRecord(id_, name, generation, sql, tuple(key), store, state, error)
+    id_, name, generation, sql, key, store, state, error, history = row
+    return ViewRecord(id_, name, generation, sql, tuple(key), store, state, error, history)

@@ -12,10 +12,11 @@ from stack.guardian import Guardian
 from tests.chaos.__main__ import run, summarise
 from tests.chaos.faults import plan
 from tests.chaos.options import majors, options
+from tests.chaos.state_faults import STEP_FAULTS
 from tests.chaos.storefaults import apply_kills, store_kills
 
 SEEDS = (5, 8)
-WHOLE, FIRST = 243, 3
+WHOLE, FIRST = 411, 3
 """A seed, and so many of its faults."""
 
 
@@ -46,7 +47,9 @@ def test_nothing_is_lost_doubled_or_out_of_order(tmp_path: Path, guardian: Guard
 def test_the_whole_path_begins_with_each_kind_of_kill() -> None:
     faults = [step.fault for step in plan(WHOLE, whole=True)[:FIRST]]
     assert options(WHOLE).whole
+    assert options(WHOLE).engine == "database"
     assert any(map(apply_kills, faults))
+    assert STEP_FAULTS.keys() & faults
     assert any(map(store_kills, faults))
     assert "capture killed" in faults
 
@@ -58,6 +61,6 @@ def test_views_in_every_store_are_as_the_source_after_kills(
     guardian.purge(tmp_path)
     (outcome,) = run([WHOLE], tmp_path / "chaos", Console(), faults=FIRST)
     assert outcome.findings == []
-    assert outcome.views >= 7
+    assert outcome.views == 12
     assert outcome.rows > 100
     assert outcome.batches > outcome.views

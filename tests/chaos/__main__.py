@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from tests.chaos.faults import KILLS
-from tests.chaos.options import majors, options
+from tests.chaos.options import ENGINES, majors, options
 from tests.chaos.run import Outcome, Seed
 from tests.chaos.setting import settings
 from tests.chaos.storefaults import apply_kills, store_kills
@@ -38,7 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     outcomes: list[Outcome] = []
     try:
-        for outcome in run(seeds, options.home, console, options.stores, options.faults):
+        chosen = options.stores, options.faults, options.engine
+        for outcome in run(seeds, options.home, console, *chosen):
             outcomes.append(outcome)
             if outcome.findings and options.stop:
                 break
@@ -58,13 +59,14 @@ def run(
     console: Console,
     stores: bool | None = None,
     faults: int | None = None,
+    engine: str | None = None,
 ) -> Iterator[Outcome]:
     """Run the seeds on one set of servers; each failure is told as it comes.
 
-    ``stores``: all of them with views, or none; by default as each seed says. ``faults``: the
-    first so many of each.
+    ``stores``: all of them with views, or none, kept by ``engine``; by default as each seed says.
+    ``faults``: the first so many of each.
     """
-    drawn = {seed: options(seed, stores) for seed in seeds}
+    drawn = {seed: options(seed, stores, engine) for seed in seeds}
     whole = any(one.whole for one in drawn.values())
     columns = (
         TextColumn("chaos"),
@@ -83,7 +85,8 @@ def run(
             def watch(what: str, seed: int = seed) -> None:
                 progress.update(task, description=f"seed {seed}: {what}")
 
-            outcome = Seed(servers[drawn[seed].major], seed, watch, stores, faults).run()
+            server = servers[drawn[seed].major]
+            outcome = Seed(server, seed, watch, stores, faults, engine).run()
             give_back_memory()
             progress.advance(task)
             if not console.is_terminal:
@@ -140,6 +143,9 @@ def _options() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         help="views in all stores as well, with headwater apply: in all seeds, or in none;"
         " by default in every third",
+    )
+    parser.add_argument(
+        "--engine", choices=ENGINES, help="what keeps views; by default as the seed says"
     )
     parser.add_argument("--faults", type=int, metavar="N", help="only the first N of each seed")
     parser.add_argument("--stop", action="store_true", help="end at the first failure")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -95,7 +95,19 @@ def _of_redis(view: Kept, stores: Stores, _folder: Path) -> Iterator[Row]:
 def _of_delta(view: Kept, _stores: Stores, folder: Path) -> Iterator[Row]:
     path = folder / "lake" / view.name
     builder = QueryBuilder().register("v", DeltaTable(path))
-    yield from map(_plain_row, pa.table(builder.execute("select * from v").read_all()).to_pylist())
+    rows = pa.table(builder.execute("select * from v").read_all()).to_pylist()
+    yield from map(_plain_row, current(view, rows))
+
+
+def current(view: Kept, rows: Sequence[Row]) -> Iterable[Row]:
+    """Of a history the rows that are there now; any other table has no others. Pure."""
+    if view.history == "scd2":
+        return [row for row in rows if row["__current"]]
+    if view.history == "log":
+        newest = sorted(rows, key=lambda row: (row["__commit_lsn"], row["__ordinal"]))
+        found = {tuple(row[name] for name in view.key): row for row in newest}
+        return [row for row in found.values() if row["__op"] not in ("d", "t")]
+    return rows
 
 
 def _of_postgres(view: Kept, stores: Stores, folder: Path) -> Iterator[Row]:

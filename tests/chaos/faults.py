@@ -52,9 +52,9 @@ class Target(NamedTuple):
     whole: WholePath | None
 
 
-def plan(seed: int, whole: bool = False) -> list[Step]:
+def plan(seed: int, whole: bool = False, engine: str = "database") -> list[Step]:
     """The faults of a seed. Capture is always killed once, each server in some seeds; of the
-    ``whole`` path apply and a store as well."""
+    ``whole`` path apply and a store as well, and what its ``engine`` alone has."""
     rng = random.Random(f"faults {seed}")
     faults = ["capture killed"]
     if seed % KAFKA_EVERY == 0:
@@ -63,7 +63,7 @@ def plan(seed: int, whole: bool = False) -> list[Step]:
         faults.append("server killed")
     faults += rng.choices(list(WEIGHTS), list(WEIGHTS.values()), k=4 - len(faults) // 2)
     if whole:
-        faults = [*faults[:_FIRST], *drawn(rng)]
+        faults = [*faults[:_FIRST], *drawn(rng, engine)]
     rng.shuffle(faults)
     longest_s = _WHOLE_PAUSE_S if whole else _PAUSE_S
     return [

@@ -13,6 +13,11 @@ from tests.chaos.tables import KEYS
 OLDER: Final = "16"
 WHOLE_EVERY: Final = 3
 """The whole path takes minutes, so every third seed goes it."""
+ENGINES: Final = ("database", "delta")
+DELTA_EVERY: Final = 4
+"""Of the seeds that go the whole path, every fourth keeps its mirrors in Delta."""
+OWN_STATE_EVERY: Final = 3
+"""Of those with a state database every third names one by ``apply.state_dsn``."""
 ENVELOPE_BYTES: Final = 500
 """A record may weigh so much less than ``message.max.bytes``."""
 
@@ -20,7 +25,8 @@ ENVELOPE_BYTES: Final = 500
 class Options(NamedTuple):
     """Of one seed. ``message_bytes``: capture's ``message.max.bytes``, small, with what is larger
     sent to the dead letters; None for the default, which no record of the workload reaches.
-    ``whole``: views are kept as well, which would lack the rows of dead letters."""
+    ``whole``: views are kept as well, which would lack the rows of dead letters; by ``engine``, and
+    with ``own_state`` in a state database that apply does not start itself."""
 
     major: str
     metadata: bool
@@ -30,6 +36,8 @@ class Options(NamedTuple):
     progress_ms: int
     feedback_s: float
     whole: bool
+    engine: str
+    own_state: bool
 
     @property
     def limit(self) -> int | None:
@@ -54,7 +62,9 @@ class Options(NamedTuple):
     def __str__(self) -> str:
         said = [f"PostgreSQL {self.major}"]
         if self.whole:
-            said.append("views in all stores")
+            said.append(f"views in all stores by {self.engine}")
+            if self.own_state:
+                said.append("a state database of its own")
         if self.metadata:
             said.append("transactions told")
         if self.limit is not None:
@@ -62,11 +72,13 @@ class Options(NamedTuple):
         return ", ".join(said)
 
 
-def options(seed: int, stores: bool | None = None) -> Options:
+def options(seed: int, stores: bool | None = None, engine: str | None = None) -> Options:
     """Settings that bring out what is rare: small queues, marks that come often or hardly ever.
 
-    ``stores``: with views or without; None for every third seed.
+    ``stores``: with views or without; None for every third seed. ``engine`` keeps them; None as the
+    seed says.
     """
+    keeps = engine or ("delta" if seed % DELTA_EVERY == 0 else "database")
     rng = random.Random(f"options {seed}")
     drawn = Options(
         rng.choice([NEWEST, NEWEST, OLDER]),
@@ -78,6 +90,8 @@ def options(seed: int, stores: bool | None = None) -> Options:
         rng.choice([20, 200, 3000]),
         rng.choice([0.2, 1.0]),
         seed % WHOLE_EVERY == 0 if stores is None else stores,
+        keeps,
+        keeps == "database" and random.Random(f"state {seed}").random() < 1 / OWN_STATE_EVERY,
     )
     return drawn._replace(message_bytes=None) if drawn.whole else drawn
 

@@ -79,13 +79,15 @@ class Seed:
         watch: Watch,
         stores: bool | None = None,
         faults: int | None = None,
+        engine: str | None = None,
     ) -> None:
-        """``stores``: with views or without; None as the seed says. ``faults``: the first so many
-        of its plan; None for all."""
+        """``stores``: with views or without, kept by ``engine``; None as the seed says. ``faults``:
+        the first so many of its plan; None for all."""
         self._setting = setting
         self._seed = seed
-        self._options = options(seed, stores)
-        self._plan = plan(seed, self._options.whole)[:faults]
+        self._options = options(seed, stores, engine)
+        self._whole_plan = plan(seed, self._options.whole, self._options.engine)
+        self._plan = self._whole_plan[:faults]
         self._watch = watch
         self.name = f"chaos_{seed}_{time.time_ns() // 1_000_000 % 100_000_000}"
         self.folder = setting.home / self.name
@@ -105,12 +107,15 @@ class Seed:
             self._options.toml(streaming=False),
         )
         guardian = setting.guardian
-        capture = Service("capture", self._deployment.config, guardian, Ready(b"streaming"))
+        ready = Ready(lambda said: b"streaming" in said)
+        capture = Service("capture", self._deployment.config, guardian, ready)
         self._whole: WholePath | None = None
         if self._options.whole:
             assert setting.stores is not None, "settings were made without"
             kept, pause = setting.stores, capture.pause
-            self._whole = WholePath(kept, self._deployment, self._dsn, seed, guardian, pause)
+            self._whole = WholePath(
+                kept, self._deployment, self._dsn, seed, guardian, pause, self._options
+            )
             capture.beside.append(self._whole.apply)
         self._target = Target(
             setting,
@@ -153,8 +158,8 @@ class Seed:
         return outcome
 
     def _replay(self) -> str:
-        how = "--stores" if self._options.whole else "--no-stores"
-        fewer = len(self._plan) < len(plan(self._seed, self._options.whole))
+        how = f"--stores --engine {self._options.engine}" if self._whole else "--no-stores"
+        fewer = len(self._plan) < len(self._whole_plan)
         return f"--seed {self._seed} {how}" + (f" --faults {len(self._plan)}" if fewer else "")
 
     def _prepare(self) -> None:
@@ -169,7 +174,6 @@ class Seed:
         self._deployment.init()
         self._deployment.extra = self._options.toml(streaming=True)
         if self._whole is not None:
-            self._deployment.extra += self._whole.toml()
             self._whole.prepare()
         self._deployment.write()
 

@@ -10,16 +10,21 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from stack.guardian import Guardian
+from tests.chaos.dying import VARIABLE
 
 _COMMAND: Final = [sys.executable, "-c", "from cdc.cli.app import main; main()"]
+_DYING: Final = [sys.executable, "-c", "from tests.chaos.dying import main; main()"]
+_ROOT: Final = Path(__file__).parents[2]
 UNREACHABLE: Final = re.compile(
     r"refused|lost|closed|starting up|shutting down|timeout|timed out|reached|not answer|"
     r"another capture is running|ended the stream|no leader|NodeNotReady|acknowledge|terminat|"
-    r"recovery mode|reachable|reset by peer|not yet accepting|postmaster exit"
+    r"recovery mode|reachable|reset by peer|not yet accepting|postmaster exit|has ended|"
+    r"ended before"
 )
 """What a command may end with when its servers were away as it started: it is started again."""
 _END_S: Final = 180.0
@@ -32,10 +37,10 @@ class ServiceError(Exception):
 
 
 class Ready(NamedTuple):
-    """What a command logs when it is at work, and how often. ``never`` is what it may not log."""
+    """Whether a command is at work by what it has logged since it was started. ``never`` is what it
+    may not log."""
 
-    says: bytes
-    times: int = 1
+    at_work: Callable[[bytes], bool]
     never: tuple[bytes, ...] = ()
 
 
@@ -53,28 +58,59 @@ class Service:
         self._ready, self._environ = ready, {**os.environ, **environ}
         self._child: subprocess.Popen[bytes] | None = None
         self._said = 0
+        self._own_end = False
 
-    def start(self) -> None:
-        """Start it, unless it runs."""
+    def start(self, dies_at: str = "", ends: bool = False) -> None:
+        """Start it, unless it runs. ``dies_at``: so that it kills itself (``tests.chaos.dying``),
+        which ``await_own_kill`` waits for; ``ends``: so that ``await_end`` sees it fail."""
         if self._child is not None:
             return
         self._said = self.log.stat().st_size if self.log.exists() else 0
+        self._own_end = bool(dies_at) or ends
+        command = _DYING if dies_at else _COMMAND
+        environ = {**self._environ, VARIABLE: dies_at} if dies_at else self._environ
         with self.log.open("ab") as stream:
             self._child = subprocess.Popen(
-                [*_COMMAND, "--config", str(self._config), self.verb],
+                [*command, "--config", str(self._config), self.verb],
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=stream,
                 start_new_session=True,
-                env=self._environ,
+                env=environ,
+                cwd=_ROOT,
             )
         self._guardian.end(self._child.pid)
+
+    def await_own_kill(self, pause: Callable[[float], None], longest_s: float) -> bool:
+        """Whether it has killed itself as ``start`` said; if it does not in time, it is killed."""
+        died = self._ends(pause, longest_s) == -signal.SIGKILL
+        self.kill()
+        return died
+
+    def await_end(self, pause: Callable[[float], None], longest_s: float) -> str:
+        """What it said before it failed by itself. Raises ``ServiceError`` when it does not."""
+        code = self._ends(pause, longest_s)
+        self.kill()
+        if code != 1:
+            raise ServiceError(f"{self.verb} did not fail, but ended with {code}:\n{self._tail()}")
+        return self._tail()
+
+    def _ends(self, pause: Callable[[float], None], longest_s: float) -> int | None:
+        """Its exit code; None when it has not ended in time."""
+        deadline = time.monotonic() + longest_s
+        while self._child is not None and self._child.poll() is None:
+            if time.monotonic() > deadline:
+                return None
+            pause(0.1)
+        return None if self._child is None else self._child.poll()
 
     def mind(self) -> None:
         """Start it again if it ended. Raises ``ServiceError`` when no server was to blame."""
         child = self._child
         if child is None or child.poll() is None:
             return
+        if self._own_end:
+            return  # who started it so waits for it
         self._child = None
         said = self._tail()
         if child.returncode != 1 or not UNREACHABLE.search(said.splitlines()[-1] if said else ""):
@@ -95,7 +131,7 @@ class Service:
             self.signal(signal.SIGKILL)
         if self._child is not None:
             self._child.wait(_END_S)
-        self._child = None
+        self._child, self._own_end = None, False
 
     def stop(self) -> int:
         """SIGTERM, and its exit code. Raises ``ServiceError`` when it does not go."""
@@ -111,18 +147,24 @@ class Service:
         self._child = None
         return code
 
-    def _tail(self) -> str:
+    def said(self) -> bytes:
+        """What it has logged since it was started."""
         with self.log.open("rb") as file:
             file.seek(self._said)
-            lines = file.read().decode("utf-8", "replace").strip().splitlines()
+            return file.read()
+
+    def _tail(self) -> str:
+        lines = self.said().decode("utf-8", "replace").strip().splitlines()
         return "\n".join(lines[-_LAST_LINES:])
 
     def await_ready(self) -> None:
-        """Until it is at work since it was started: on a slow machine faults would else meet only
-        processes that are starting."""
+        """Until it is at work since it was started, or has killed itself: on a slow machine faults
+        would else meet only processes that are starting."""
         deadline = time.monotonic() + _START_S
-        while self.log.read_bytes()[self._said :].count(self._ready.says) < self._ready.times:
+        while not self._ready.at_work(self.said()):
             self.pause(0.2)
+            if self._own_end and self._child is not None and self._child.poll() is not None:
+                return
             if wrong := self.wrong():
                 raise ServiceError("\n".join(wrong))
             if time.monotonic() > deadline:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from tests.chaos.state_faults import ENGINE_FAULTS, drawn_for_engine
 from tests.chaos.stores import SERVED
 from tests.chaos.whole import WholePath
 
@@ -94,7 +95,7 @@ APPLY_KILLED: Final = "apply killed"
 STORE_KILLED: Final = {store: f"{store} store killed" for store in SERVED}
 _WITH_APPLY: Final = "{} store and apply killed"
 _FILLED: Final = "{} store killed as it is filled"
-WHOLE_FAULTS: Final[dict[str, Fault]] = {
+_OF_BOTH: Final[dict[str, Fault]] = {
     APPLY_KILLED: _apply_killed,
     "apply killed, not its children": _apply_alone_killed,
     "apply stopped": _apply_stopped,
@@ -110,16 +111,21 @@ WHOLE_FAULTS: Final[dict[str, Fault]] = {
         for store in SERVED
     },
 }
+_OTHERS: Final = [name for name in _OF_BOTH if name != APPLY_KILLED]
+WHOLE_FAULTS: Final[dict[str, Fault]] = {**_OF_BOTH, **ENGINE_FAULTS}
 _STORE_KILLS: Final = frozenset(
     name.format(store) for store in SERVED for name in ("{} store killed", _WITH_APPLY, _FILLED)
 )
-_OTHERS: Final = [name for name in WHOLE_FAULTS if name != APPLY_KILLED]
 
 
-def drawn(rng: random.Random) -> list[str]:
-    """Of a seed: apply is killed, one store is, and two more."""
+def drawn(rng: random.Random, engine: str) -> list[str]:
+    """Of a seed: apply is killed, one store is, and two more; of those that a state database keeps
+    one more, and what is done to that."""
     store = rng.choice(list(STORE_KILLED.values()))
-    return [APPLY_KILLED, store, *rng.sample([name for name in _OTHERS if name != store], 2)]
+    others = rng.sample([name for name in _OTHERS if name != store], 2)
+    if engine == "database":
+        return [APPLY_KILLED, store, others[0], *drawn_for_engine(rng)]
+    return [APPLY_KILLED, store, *others]
 
 
 def apply_kills(fault: str) -> bool:

@@ -27,6 +27,23 @@ _SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
+class OwnServer(NamedTuple):
+    """A PostgreSQL for state databases that apply does not start itself."""
+
+    home: Path
+    direct: str
+    proxied: str
+    proxy: Proxy
+
+    def kill(self) -> None:
+        """``kill -9`` of the server and all its processes."""
+        servers.kill(self.home, "postgres")
+
+    def restart(self) -> None:
+        """Bring it back, if it was killed."""
+        servers.start(self.home, ["postgres"])
+
+
 class Stores(NamedTuple):
     """Servers that run. ``direct`` and ``proxied`` are addresses, by kind of store."""
 
@@ -34,6 +51,7 @@ class Stores(NamedTuple):
     direct: Mapping[str, str]
     proxied: Mapping[str, str]
     proxies: Mapping[str, Proxy]
+    state: OwnServer
 
     def kill(self, store: str) -> None:
         """``kill -9`` of a server and all its processes."""
@@ -83,10 +101,21 @@ def running(home: Path) -> Iterator[Stores]:
     with ExitStack() as opened:
         opened.callback(servers.purge, home)
         found = servers.start(home, SERVED, _SETTINGS)
+        state = opened.enter_context(_own_server(home.with_name(f"{home.name}-state")))
         through = {name: opened.enter_context(proxied(found.addresses[name])) for name in SERVED}
         yield Stores(
             home,
             found.addresses,
             {name: url for name, (url, _) in through.items()},
             {name: proxy for name, (_, proxy) in through.items()},
+            state,
         )
+
+
+@contextmanager
+def _own_server(home: Path) -> Iterator[OwnServer]:
+    with ExitStack() as opened:
+        opened.callback(servers.purge, home)
+        address = servers.start(home, ["postgres"], _SETTINGS).addresses["postgres"]
+        proxied_address, proxy = opened.enter_context(proxied(address))
+        yield OwnServer(home, address, proxied_address, proxy)

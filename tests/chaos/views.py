@@ -14,22 +14,28 @@ STORES: Final = ("opensearch", "redis", "delta", "postgres")
 
 
 class Kept(NamedTuple):
-    """A view and the store that it is kept in. ``key`` names columns of ``sql``."""
+    """A view and the store that it is kept in. ``key`` names columns of ``sql``; ``history`` is
+    empty where the store holds the current rows alone."""
 
     name: str
     store: str
     key: tuple[str, ...]
     sql: str
+    history: str = ""
 
     def toml(self) -> str:
         """Its section of the configuration."""
         key = json.dumps(list(self.key))
+        history = f'history = "{self.history}"\n' if self.history else ""
         return (
-            f"[views.{self.name}]\nstore = \"{self.store}\"\nkey = {key}\nsql = '''{self.sql}'''\n"
+            f'[views.{self.name}]\nstore = "{self.store}"\nkey = {key}\n{history}'
+            f"sql = '''{self.sql}'''\n"
         )
 
 
-ONE_TABLE: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+Declared = tuple[tuple[str, ...], str]
+"""Key and SQL."""
+ONE_TABLE: Final[dict[str, Declared]] = {
     # columns are added to it
     "every_item": (("id",), "select * from item"),
     # a key of two columns, large values out of line
@@ -49,7 +55,7 @@ ONE_TABLE: Final[dict[str, tuple[tuple[str, ...], str]]] = {
         " from keyed_by_choice where coalesce(extra, 0) < 800",
     ),
 }
-SEVERAL_ROWS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+SEVERAL_ROWS: Final[dict[str, Declared]] = {
     # each update of a child lets it look for the next parent
     "joined": (
         ("id",),
@@ -79,8 +85,9 @@ GROUPED: Final = ("tenants", "families")
 
 
 def kept(source: str, seed: int) -> list[Kept]:
-    """The views of a seed: of one table in each store, and of several rows in three of them, a join
-    and a group among these. Topics, indexes and keys of the views begin with the source's name."""
+    """The views of a seed with mirrors in Delta: of one table in each store, and of several rows in
+    three of them, a join and a group among these. Topics, indexes and keys of the views begin with
+    the source's name."""
     rng = random.Random(f"views {seed}")
     several = [*rng.sample(["joined", "both"], 2), rng.choice(GROUPED)]
     if rng.random() < 0.5:

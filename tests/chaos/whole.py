@@ -11,15 +11,21 @@ from random import Random
 from typing import Final
 
 from cdc.kafka.broker import Broker
+from cdc.topics import table_topic, view_group
 from headwater import NotReachedError, StoppedError, Views
 from jobs.generations import read_generations
 from jobs.view_state import view_directory
 from stack.guardian import Guardian
 from tests.chaos.compare import compare
+from tests.chaos.dying import told
+from tests.chaos.engine_views import joins_later, kept_by_database
+from tests.chaos.options import Options
 from tests.chaos.service import UNREACHABLE, Ready, Service, ServiceError
+from tests.chaos.state_database import Embedded, Own, StateDatabase
 from tests.chaos.stores import Stores
 from tests.chaos.views import Kept, kept
 from tests.deployment import Deployment
+from views.table_references import tables_read
 
 LONGEST_PAUSE_S: Final = 0.25
 STARTING_PAUSE_S: Final = 1.5
@@ -28,9 +34,19 @@ _REACH_S: Final = 600.0
 _BUILT_S: Final = 600.0
 _TRIES: Final = 5
 _WAIT_S: Final = 5.0
-_STARTED: Final = b'"event": "view_started"'
-_APPLIED: Final = b'"event": "batch_applied"'
-_NEVER: Final = (b'"event": "view_stopped"', b'"event": "keys_parked"')
+_STEP_S: Final = 60.0
+_ENDING_S: Final = 5.0
+_ENDS_S: Final = 120.0
+_STARTED: Final = (b'"event": "view_started"', b'"event": "view_built"')
+_APPLIED: Final = (b'"event": "batch_applied"', b'"event": "rows_applied"')
+_LOST: Final = b'"event": "state_database_lost"'
+_NEVER: Final = (
+    b'"event": "view_stopped"',
+    b'"event": "view_not_built"',
+    b'"event": "record_not_applied"',
+    b'"event": "keys_parked"',
+    b'"parked": ',
+)
 """Each view is kept, and every event can be applied."""
 _SPARK: Final = {
     "spark.driver.memory": "768m",
@@ -57,15 +73,23 @@ class WholePath:
         seed: int,
         guardian: Guardian,
         pause: Callable[[float], None],
+        drawn: Options,
     ) -> None:
         self.stores, self._deployment, self._dsn = stores, deployment, dsn
-        self.views, self.pause = kept(deployment.name, seed), pause
+        self._engine, name = drawn.engine, deployment.name
+        by_database = self._engine == "database"
+        self.views = kept_by_database(name, seed) if by_database else kept(name, seed)
+        self._later, self.pause = joins_later(name, seed), pause
+        self.state: StateDatabase = (
+            Own(stores.state, name) if drawn.own_state else Embedded(self._state, name)
+        )
+        self._beside = ""
         self._random = Random(f"rebuilt {seed}")
         interpreted = Random(f"codegen {seed}").random() < 0.75
         self._spark = {**_SPARK, **(_INTERPRETED if interpreted else {})}
         self.batches = self.rows = 0
         deployment.environment |= _JVM
-        ready = Ready(_STARTED, len(self.views), _NEVER)
+        ready = Ready(self._all_started, _NEVER)
         self.apply = Service("apply", deployment.config, guardian, ready, **_JVM)
 
     @property
@@ -76,19 +100,117 @@ class WholePath:
     def _state(self) -> Path:
         return self._folder / "state"
 
-    def toml(self) -> str:
-        """Further sections of the configuration."""
+    def prepare(self) -> None:
+        """What the stores need before ``apply`` starts, and the configuration of it."""
+        self.stores.prepare(self._deployment.name)
+        self.state.prepare()
+        self._beside = self._deployment.extra
+        self._declare()
+
+    def _declare(self) -> None:
+        """Write the configuration, with the views that there are."""
         spark = ", ".join(f'"{name}" = "{value}"' for name, value in self._spark.items())
-        return (
-            f'[apply]\nstate = "{self._state}"\nmaster = "local[2]"\nretry_s = 600\n'
-            f"spark = {{ {spark} }}\n"
+        self._deployment.extra = (
+            f'{self._beside}[apply]\nengine = "{self._engine}"\nstate = "{self._state}"\n'
+            f'{self.state.toml()}master = "local[2]"\nretry_s = 600\nspark = {{ {spark} }}\n'
             + self.stores.toml(self._deployment.name, self._folder)
             + "".join(view.toml() for view in self.views)
         )
+        self._deployment.write()
 
-    def prepare(self) -> None:
-        """What the stores need before ``apply`` starts."""
-        self.stores.prepare(self._deployment.name)
+    def _all_started(self, said: bytes) -> bool:
+        lines = [line for line in said.splitlines() if any(word in line for word in _STARTED)]
+        return {view.name for view in self.views} <= {json.loads(line)["view"] for line in lines}
+
+    def create(self, lasts_s: float) -> None:
+        """Declare one more view, and have the running apply build it, unless that does so first."""
+        if self._later not in self.views:
+            self.views.append(self._later)
+            self._declare()
+        self.pause(lasts_s)
+        self._command("create", self._later.name)
+
+    def drop_and_declare(self, lasts_s: float) -> None:
+        """Drop a view, and declare it anew when apply has let go of it."""
+        view = self._random.choice(self._current())
+        self._command("drop", view.name)
+        self.views.remove(view)
+        self._declare()
+        self.pause(1.0 + lasts_s)
+        self.views.append(view)
+        self._declare()
+        self._command("create", view.name)
+
+    def kill_apply_at(self, step: str, store: str, times: int) -> None:
+        """It is started anew, kills itself where the step is reached for the so-manieth time, and
+        is started again."""
+        self.apply.kill()
+        self.apply.start(told(step, store, times))
+        self.apply.await_own_kill(self.pause, _STEP_S)
+        self.apply.start()
+
+    def kill_apply_building(self, step: str) -> None:
+        """The same while a command has it build a view; then the command is run again."""
+        view = self._random.choice(self._current())
+        self.apply.kill()
+        self.apply.start(told(step, "", 1))
+        self.apply.await_ready()
+        with self._deployment.running("view", "rebuild", view.name):
+            self.apply.await_own_kill(self.pause, _STEP_S)
+        self.apply.start()
+        self._command("rebuild", view.name)
+
+    def lose_state(self) -> None:
+        """Its state database is gone when apply starts again: it says so, and builds views anew."""
+        self.apply.await_ready()
+        applied = self._told_to_groups() > 0
+        self.apply.kill()
+        self._begin_anew(applied)
+
+    def _begin_anew(self, applied: bool) -> None:
+        self.state.lose()
+        self.apply.start()
+        self.apply.await_ready()
+        if applied and _LOST not in self.apply.said():
+            raise ServiceError("apply does not say that its state database was lost")
+
+    def restore_older_state(self) -> None:
+        """A copy that lacks what was applied since is refused, and an empty state is the way on."""
+        self.apply.await_ready()
+        self.apply.stop()
+        before = self._told_to_groups()
+        self.state.copy()
+        self.apply.start()
+        deadline = time.monotonic() + _REACH_S
+        while self._told_to_groups() <= before:
+            self.pause(0.2)
+            if time.monotonic() > deadline:
+                raise ServiceError("apply does not tell groups of anything that it applied")
+        self.apply.kill()
+        self.state.restore()
+        self.apply.start(ends=True)
+        said = self.apply.await_end(self.pause, _ENDS_S)
+        if "older copy" not in said:
+            raise ServiceError(f"apply took an older copy of its state database: {said}")
+        self._begin_anew(applied=True)
+
+    def _told_to_groups(self) -> int:
+        """The sum of what views' groups were told, of those that the state database keeps."""
+        with Broker(self._deployment.bootstrap) as broker:
+            return sum(
+                offset
+                for view in self._current()
+                for of_topic in broker.committed(view_group(view.name), self._topics(view)).values()
+                for offset in of_topic.values()
+            )
+
+    def _topics(self, view: Kept) -> list[str]:
+        tables = tables_read(view.name, view.sql)
+        return [table_topic(self._deployment.name, one.schema, one.table) for one in tables]
+
+    def _current(self) -> list[Kept]:
+        """Views of which the store holds the current rows; a history is not built anew."""
+        return [view for view in self.views if not view.history]
 
     def rebuild(
         self, store: str | None = None, meanwhile: Callable[[], None] | None = None
@@ -99,9 +221,12 @@ class WholePath:
         What ended because a server was away is run again: it goes on where it was. Raises
         ``ServiceError`` for any other end.
         """
-        view = self._random.choice([one for one in self.views if store in (None, one.store)])
+        views = [one for one in self._current() if store in (None, one.store)]
+        self._command("rebuild", self._random.choice(views or self._current()).name, meanwhile)
+
+    def _command(self, verb: str, view: str, meanwhile: Callable[[], None] | None = None) -> None:
         for _ in range(_TRIES):
-            with self._deployment.running("view", "rebuild", view.name) as child:
+            with self._deployment.running("view", verb, view) as child:
                 deadline = time.monotonic() + _BUILT_S
                 while child.poll() is None and time.monotonic() < deadline:
                     if meanwhile is not None and self._is_filled(view):
@@ -113,13 +238,14 @@ class WholePath:
                 return
             said = self._deployment.log("view").strip().splitlines()
             if code == 1 and not (said and UNREACHABLE.search(said[-1])):
+                self.pause(_ENDING_S)  # where apply is ending, that is what is wrong
                 break
-        raise ServiceError(f"view rebuild {view.name} ended with {code}: {' '.join(said[-3:])}")
+        raise ServiceError(f"view {verb} {view} ended with {code}: {' '.join(said[-3:])}")
 
-    def _is_filled(self, view: Kept) -> bool:
-        directory = view_directory(str(self._state), self._deployment.name, view.name)
+    def _is_filled(self, view: str) -> bool:
+        directory = view_directory(str(self._state), self._deployment.name, view)
         building = read_generations(directory).building
-        return building is not None and building.phase == "read"
+        return building is not None and (self._engine == "database" or building.phase == "read")
 
     def check(self, lsn: int) -> list[str]:
         """What is wrong with the views when all of them hold what was committed below ``lsn``.
@@ -127,12 +253,14 @@ class WholePath:
         Nobody writes any more; capture runs, for ``verify`` has it publish up to its own LSN.
         """
         self.stores.recover()
+        self.state.recover()
         self.apply.start()
         self._await(lsn)
         code = self.apply.stop()
         findings = [] if code == 0 else [f"SIGTERM to an apply at rest: exit code {code}"]
         findings += self.apply.wrong()
-        self.batches = self.apply.log.read_bytes().count(_APPLIED)
+        log = self.apply.log.read_bytes()
+        self.batches = sum(log.count(word) for word in _APPLIED)
         for view in self.views:
             rows, differing = compare(view, self.stores, self._dsn, self._folder)
             self.rows += rows
@@ -162,6 +290,8 @@ class WholePath:
     def clear(self) -> None:
         """Nothing is left, but for the folder."""
         self.stores.recover()
+        self.state.recover()
+        self.state.clear()
         self.stores.clear(self._deployment.name)
         with Broker(self._deployment.bootstrap) as broker:
             broker.delete_topics(broker.topics(f"{self._deployment.name}_"))

@@ -293,7 +293,7 @@ def test_joins_are_postgresqls_whole_and_for_some_keys(
         name = view.tables[query.occurrence].table
         found = spark.sql(query.sql(relations, name))
         found.createOrReplaceTempView("keys")
-        made = _in_spark(spark, view, recomputation(view).sql(relations, "keys"))
+        made = _in_spark(spark, view, recomputation(view, relations, "keys"))
         assert found.columns == list(view.key)
         assert all(row in expected for row in made)
         inner = not any(j.left for j in view.body.joins if j.alias == query.occurrence)

@@ -14,8 +14,8 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError
 from cdc.protocol.relation import Column, Relation
 from jobs.apply import apply_views
+from jobs.mirrors.at_hand import brought
 from jobs.schema import PLACEHOLDER
-from jobs.small.at_hand import brought
 from jobs.small.interpreted import of_one_part
 from jobs.view_state import view_directory
 from tests.events import delete, event, truncate

@@ -139,17 +139,30 @@ def test_a_server_that_only_decodes_is_silent_and_not_left_for_ever(
             assert "silent for" not in shop.log("capture")
 
 
-def test_a_role_with_short_timeouts_streams_all_the_same(shop: Deployment) -> None:
+DEFAULTS = {
+    "statement_timeout": "20ms",
+    "transaction_timeout": "20ms",
+    "idle_session_timeout": "20ms",
+    "idle_in_transaction_session_timeout": "20ms",
+    "default_transaction_read_only": "on",
+    "default_transaction_deferrable": "on",
+    "default_transaction_isolation": "serializable",
+    "quote_all_identifiers": "on",
+    "search_path": "nowhere",
+    "array_nulls": "off",
+    "transform_null_equals": "on",
+}
+
+
+def test_what_a_role_has_for_defaults_changes_nothing(shop: Deployment) -> None:
     role = f"r_{shop.name}"
-    shop.init()
     shop.execute(
         f"create role {role} superuser replication login",
-        f"alter role {role} set statement_timeout = '20ms'",
-        f"alter role {role} set idle_session_timeout = '20ms'",
-        f"alter role {role} set idle_in_transaction_session_timeout = '20ms'",
+        *(f"alter role {role} set {name} = '{value}'" for name, value in DEFAULTS.items()),
     )
     try:
         theirs = replace(shop, dsn=shop.dsn.replace("postgres@", f"{role}@"))
+        theirs.init()
         with theirs.running("capture") as capture:
             for _ in range(5):
                 before = now_ms()
@@ -159,7 +172,7 @@ def test_a_role_with_short_timeouts_streams_all_the_same(shop: Deployment) -> No
         assert "reconnecting" not in shop.log("capture")
         assert "no heartbeat" not in shop.log("capture")
     finally:
-        shop.execute(f"drop role {role}")
+        shop.execute(f"reassign owned by {role} to current_user", f"drop role {role}")
 
 
 def test_a_role_that_may_write_no_heartbeat_streams_and_says_so_once(shop: Deployment) -> None:

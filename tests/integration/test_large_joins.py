@@ -1,46 +1,35 @@
-"""Large batches of views over several tables, whose tasks read each topic themselves, on a real
-Kafka: they come to what others come to, and leave to them what they cannot tell."""
+"""Large batches of views over several tables, whose topics are read one by one, on a real Kafka:
+they come to what others come to."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from cdc.kafka.stretches import reading
-from jobs.newest import newest_records
 from jobs.schema import PLACEHOLDER
 from tests.events import delete, event, truncate
 from tests.integration.test_apply_joins import Shop
 from tests.written import CUSTOMERS, ORDERS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 SHOWN = ("total", "note", "name")
 
 
 class Large:
-    """Every batch is taken for a large one, or none is. ``read``: the topics that tasks read."""
+    """Every batch is taken for a large one, or none is."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self._patched = patched
-        self.read: list[str] = []
-
-        def told(*arguments: Any) -> DataFrame:
-            self.read.extend(arguments[2])
-            return newest_records(*arguments)
-
-        patched.setattr("jobs.by_tasks.newest_records", told)
         self(True)
 
     def __call__(self, large: bool) -> None:
         self._patched.setattr("jobs.mirrors.reading.CACHED_RECORDS", 0 if large else 20_000)
-        self._patched.setattr("jobs.offsets.MANY_RECORDS", 1 if large else 20_000)
 
 
 @pytest.fixture
@@ -54,7 +43,7 @@ def shop(spark: SparkSession, kafka: str, source_name: str, tmp_path: Path) -> S
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_tasks_that_read_the_topics_come_to_what_spark_comes_to(
+def test_topics_that_are_read_one_by_one_come_to_what_all_come_to(
     shop: Shop, large: Large, tmp_path: Path, seed: int
 ) -> None:
     """Inserts, updates that leave a value out, deletes, TRUNCATE, and records that come twice."""
@@ -66,18 +55,14 @@ def test_tasks_that_read_the_topics_come_to_what_spark_comes_to(
         for _ in range(40):
             history.step(gaps=seed % 2 == 1 and batch > 0)
         large(True)
-        with capture_logs() as said:
-            assert shop.apply_now() == {}
-        assert not _read_again(said)
+        assert shop.apply_now() == {}
         large(False)
         assert other.apply_now() == {}
         assert shop.shown(*SHOWN) == other.shown(*SHOWN) == history.joined(), f"batch {batch}"
-    assert set(large.read) == {shop.orders.topic, shop.customers.topic}
 
 
-def test_an_event_that_cannot_be_applied_is_parked_and_the_rest_flows(
-    shop: Shop, large: Large
-) -> None:
+@pytest.mark.usefixtures("large")
+def test_an_event_that_cannot_be_applied_is_parked_and_the_rest_flows(shop: Shop) -> None:
     shop.customer(1, 1, "Ada")
     shop.order(2, 10, 1)
     assert shop.apply_now() == {}
@@ -90,31 +75,6 @@ def test_an_event_that_cannot_be_applied_is_parked_and_the_rest_flows(
         assert shop.apply_now() == {}
     assert shop.shown(*SHOWN) == {10: (11, None, "Ada L."), 11: (10, "later", "Ada L.")}
     assert [line["record"] for line in said if line["event"] == "keys_parked"]
-    assert not _read_again(said)
-    assert large.read
-
-
-def test_where_tasks_cannot_read_spark_does(
-    shop: Shop, large: Large, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def elsewhere(_bootstrap: str, security: Any) -> Any:
-        return {**reading("nowhere.invalid:1", security), "socket.timeout.ms": 1_000}
-
-    monkeypatch.setattr("jobs.newest.reading", elsewhere)
-    shop.customer(1, 1, "Ada")
-    shop.order(2, 10, 1)
-    shop.order(3, 10, 1, "u", total=12)
-    with capture_logs() as said:
-        assert shop.apply_now() == {}
-    assert shop.shown(*SHOWN) == {10: (12, None, "Ada")}
-    lines = _read_again(said)
-    assert [line["log_level"] for line in lines] == ["warning"] * len(large.read)
-    assert lines
-
-
-def _read_again(said: Sequence[MutableMapping[str, Any]]) -> list[MutableMapping[str, Any]]:
-    """What is told where tasks could not read."""
-    return [line for line in said if line["event"] == "batch_read_again"]
 
 
 class _History:

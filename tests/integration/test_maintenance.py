@@ -53,7 +53,7 @@ def _unconnected(view: MaintainedView, query: KeyQuery) -> KeyQuery:
     joins = tuple(
         replace(join, left=join.left and join.alias != query.occurrence) for join in view.body.joins
     )
-    return replace(query, beside=False, joins=joins, keys=view.keys, narrowing=())
+    return replace(query, beside=False, joins=joins, keys=view.keys)
 
 
 def _keeping_where(view: MaintainedView) -> tuple[KeyQuery, ...]:

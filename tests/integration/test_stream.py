@@ -18,7 +18,9 @@ from cdc.config import Kafka
 from cdc.errors import LogError, RetryableError, SinkError
 from cdc.kafka.broker import Offsets
 from jobs.batch.large import LargeBatch
+from jobs.run.process import stream_of
 from jobs.run.stream import Stream, StreamBatch
+from tests.recording import configured
 from tests.waiting import wait_until
 from tests.written import PARTITIONS, Log, row, v1
 
@@ -134,7 +136,12 @@ def test_stop_waits_for_the_batch_under_way(stream: Stream, applied: Applied, lo
 
 
 def test_large_batches_are_read_by_tasks(
-    spark: SparkSession, kafka: str, applied: Applied, log: Log, tmp_path: Path
+    spark: SparkSession,
+    kafka: str,
+    applied: Applied,
+    log: Log,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ids = range(7_000)
     write(log, *ids, *ids)
@@ -150,10 +157,33 @@ def test_large_batches_are_read_by_tasks(
     rows = large.collect()
     assert len(rows) == len(ids)
     assert set(rows.column("records").to_pylist()) == {2}
+    monkeypatch.setattr("jobs.run.stream.ROWS_HERE", 3_000)
+    pieces = [*applied.batches[0].pieces()]
+    assert len(pieces) == 5
+    assert pieces[0].begin == large.begin
+    assert [piece.end for piece in pieces[:-1]] == [piece.begin for piece in pieces[1:]]
+    assert pieces[-1].end == large.end
+    assert {key for piece in pieces[:3] for key in piece.rows["key"].to_pylist()} == set(
+        rows["key"].to_pylist()
+    )
     written = large.write(_Files(tmp_path))
     assert sum(written) == len(ids)
     found = pa.concat_tables(map(_read, tmp_path.iterdir()))
     assert found.sort_by("key").equals(rows.sort_by("key"))
+
+
+def test_a_batch_has_no_more_records_than_the_configuration_allows(
+    spark: SparkSession, applied: Applied, log: Log, tmp_path: Path
+) -> None:
+    write(log, *range(50))
+    config = configured(log, tmp_path)
+    apply = config.apply.model_copy(update={"max_offsets_per_trigger": 20})
+    stream = stream_of(spark, config.model_copy(update={"apply": apply}))(applied)
+    stream.start(beginning(log))
+    wait_until(lambda: len(applied.rows) == 50, "50 rows")
+    stream.close()
+    assert applied.ids() == list(range(50))
+    assert max(batch.rows.num_rows for batch in applied.batches) <= 20
 
 
 class _Files:

@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--dsn", required=True)
     parser.add_argument("--refused", action="store_true", help="print why views were refused")
+    parser.add_argument("--groups", action="store_true", help="views whose groups are kept")
     options = parser.parse_args()
     counts: Counter[str] = Counter()
     failed = []
@@ -29,7 +30,7 @@ def main() -> int:
     with psycopg.connect(options.dsn, autocommit=True) as connection:
         for seed in range(options.first, options.first + options.seeds):
             try:
-                done = run_seed(connection, seed)
+                done = run_seed(connection, seed, options.groups)
             except (AssertionError, psycopg.Error) as error:
                 failed.append(seed)
                 print(f"seed {seed}: {type(error).__name__}: {str(error)[:600]}", flush=True)
@@ -37,6 +38,8 @@ def main() -> int:
             counts[f"{done.mode}, assumption broken" if done.assumed else done.mode] += 1
             counts["batches by keys"] += done.keys
             counts["batches whole"] += done.whole
+            if done.groups:
+                counts[f"groups {done.groups}"] += 1
             if done.refused and options.refused:
                 print(f"seed {seed}: {done.refused}\n    {done.sql}", flush=True)
     took = time.monotonic() - began

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from tests.maintain.grammar import KEYS, TABLES
+from tests.maintain.grammar import TABLES
+from tests.maintain.group_grammar import ALL_KEYS, ALL_TABLES
+
+_NUMBERS = ("0", "0.00", "1", "1.0", "1.50", "2.125", "-3", "-1.5", "1e3", "7.00001")
+_NONE = ("'NaN'", "'Infinity'", "'-Infinity'")
 
 
-def first_rows(random: Random) -> list[str]:
-    """What the tables hold before the view is built."""
-    return [_insert(random, name) for name in TABLES for _ in range(random.randrange(4, 12))]
+def first_rows(random: Random, groups: bool = False) -> list[str]:
+    """What the tables hold before the view is built; ``groups``: with the one of its grammar."""
+    tables = ALL_TABLES if groups else TABLES
+    return [_insert(random, name) for name in tables for _ in range(random.randrange(4, 12))]
 
 
 def batch(random: Random, tables: Sequence[str]) -> list[str]:
@@ -27,33 +32,39 @@ def _change(random: Random, tables: Sequence[str]) -> str:
         return f"delete from {name} where {_some(random, name)}"
     if drawn < 0.48:
         return f"delete from {name}"
-    if drawn < 0.58 and name in ("a", "b"):
+    if drawn < 0.58 and name in ("a", "b", "e"):
         old, new = random.randrange(7), random.randrange(7)
         return (
             f"update {name} set id = {new} where id = {old} "
             f"and not exists (select from {name} where id = {new})"
         )
-    free = [column for column in TABLES[name] if column[0] not in KEYS[name]]
+    free = [column for column in ALL_TABLES[name] if column[0] not in ALL_KEYS[name]]
     column = random.choice(free)
     return f"update {name} set {column[0]} = {_value(random, column)} where {_some(random, name)}"
 
 
 def _some(random: Random, name: str) -> str:
-    column = random.choice([column for column in TABLES[name] if column[1] == "int"])
+    column = random.choice([column for column in ALL_TABLES[name] if column[1] == "int"])
     return f"{column[0]} in ({random.randrange(5)}, {random.randrange(5)})"
 
 
 def _value(random: Random, column: tuple[str, str, bool]) -> str:
     if column[2] and random.random() < 0.15:
         return "null"
+    if column[1] == "numeric":
+        return random.choice(_NONE if random.random() < 0.08 else _NUMBERS)
+    if column[1] == "cents":
+        return f"{random.randrange(-200, 900) / 100}"
+    if column[1] == "bool":
+        return random.choice(("true", "false"))
     if column[1] == "text":
         return f"'{random.choice('uvw' if column[2] else 'uvwxyz')}'"
     return str(random.randrange(4) if column[2] else random.randrange(7))
 
 
 def _insert(random: Random, name: str) -> str:
-    values = ", ".join(_value(random, column) for column in TABLES[name])
-    key = ", ".join(KEYS[name])
-    free = [column[0] for column in TABLES[name] if column[0] not in KEYS[name]]
+    values = ", ".join(_value(random, column) for column in ALL_TABLES[name])
+    key = ", ".join(ALL_KEYS[name])
+    free = [column[0] for column in ALL_TABLES[name] if column[0] not in ALL_KEYS[name]]
     put = ", ".join(f"{column} = excluded.{column}" for column in free)
     return f"insert into {name} values ({values}) on conflict ({key}) do update set {put}"

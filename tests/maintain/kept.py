@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from jobs.state.group_changes import GroupChanges
+from jobs.state.group_tables import fill_group_table, group_sums, make_group_table
+from jobs.state.kept_view import KeptView as EngineView
 from tests.maintain.mirrors import Connection, images, mirror, move, stage
 from views.maintain import MirrorTable, ViewPlan
 
@@ -24,16 +27,34 @@ class Difference:
 
 @dataclass(slots=True)
 class KeptView:
-    """A view, as it was written, and its rows by key as record text."""
+    """A view, as it was written, and its rows by key as record text.
+
+    ``groups`` are kept by the change if they can be; they are ``filled`` from some batch on.
+    """
 
     connection: Connection
     plan: ViewPlan
     sql: str
     rows: dict[Key, str] = field(default_factory=dict)
+    groups: GroupChanges | None = None
+    filled: bool = False
 
     def build(self) -> None:
         """All rows, from the mirrors."""
         self.rows = self._read(self.plan.whole(mirror))
+        sums = group_sums(self.connection, 1, self.plan.groups, mirror)
+        if sums is not None:
+            self.connection.execute("create schema groups")
+            make_group_table(self.connection, sums, mirror)
+            view = EngineView(1, "v", 1, self.plan, (), mirror, groups=sums)
+            both = {table: (f'old."{table}"', f'new."{table}"') for table in self.plan.reads}
+            self.groups = GroupChanges(view, sums, both)
+
+    def fill(self) -> None:
+        """The groups that there are; again, if they were filled before."""
+        if self.groups is not None:
+            fill_group_table(self.connection, self.groups.sums, mirror, self.filled)
+            self.filled = True
 
     def _read(self, sql: str) -> dict[Key, str]:
         key = ", ".join(f'row_."{name}"::text' for name in self.plan.key)
@@ -50,17 +71,26 @@ class KeptView:
         run(f"create temp table dirty as {self._key_columns()}")
         touched = stage(self.connection, tables.values())
         gates = self._gates(touched)
+        if self.groups is not None:
+            self.groups.before(self.connection, frozenset(touched))
         self._find("old", touched)
         move(self.connection, tables.values(), touched)
         self._find("new", touched)
+        if self.groups is not None:
+            self.groups.after(self.connection)
         whole = any(name in self.plan.whole_tables for name in touched)
         whole = whole or gates != self._gates(touched)
         if whole:
             made, wanted = self._read(self.plan.whole(mirror)), None
         else:
-            made = self._read(self.plan.rows(mirror, "(select distinct * from dirty)"))
+            made = self._read(self._rows("(select distinct * from dirty)"))
             wanted = self._dirty()
         return self._take(made, wanted, whole)
+
+    def _rows(self, keys: str) -> str:
+        if self.groups is None or not self.filled:
+            return self.plan.rows(mirror, keys)
+        return self.groups.view.rows(keys)
 
     def _key_columns(self) -> str:
         shown = ", ".join(f'v."{name}"' for name in self.plan.key)

@@ -10,6 +10,8 @@ import psycopg
 from cdc.errors import ViewError
 from tests.maintain.changes import batch, first_rows
 from tests.maintain.grammar import SCHEMA, Grammar
+from tests.maintain.group_grammar import SCHEMA as GROUP_SCHEMA
+from tests.maintain.group_grammar import GroupGrammar
 from tests.maintain.kept import KeptView
 from tests.maintain.mirrors import Connection, fill, tables_of
 from views.maintain import plan_view
@@ -29,16 +31,20 @@ class Outcome:
     assumed: bool = False
     keys: int = 0
     whole: int = 0
+    groups: str = ""
 
 
-def run_seed(connection: Connection, seed: int) -> Outcome:
-    """Raises AssertionError where the kept view is not the view. Leaves nothing behind."""
+def run_seed(connection: Connection, seed: int, groups: bool = False) -> Outcome:
+    """Raises AssertionError where the kept view is not the view. Leaves nothing behind.
+
+    ``groups`` draws from the grammar of views whose groups follow the change.
+    """
     random = Random(seed)
-    sql, key = Grammar(random).view()
+    sql, key = (GroupGrammar(random) if groups else Grammar(random)).view()
     connection.execute("begin")
     try:
-        connection.execute(SCHEMA)
-        for statement in first_rows(random):
+        connection.execute(SCHEMA + GROUP_SCHEMA if groups else SCHEMA)
+        for statement in first_rows(random, groups):
             connection.execute(statement)
         connection.execute(f"explain {sql}")
         return _kept(connection, random, sql, key)
@@ -59,7 +65,11 @@ def _kept(connection: Connection, random: Random, sql: str, key: tuple[str, ...]
     keys = whole = 0
     try:
         view.build()
-        for _ in range(BATCHES):
+        other = Random(sql)
+        first, again = other.randrange(3), other.randrange(BATCHES)
+        for number in range(BATCHES):
+            if number in (first, first + again):  # batches add to the groups before they are filled
+                view.fill()
             for statement in batch(random, names):
                 connection.execute(statement)
             done = view.keep(tables)
@@ -69,4 +79,10 @@ def _kept(connection: Connection, random: Random, sql: str, key: tuple[str, ...]
         if "share a key" in str(error) and plan.assumes:
             return Outcome(sql, key, plan.mode, assumed=True)
         raise
-    return Outcome(sql, key, plan.mode, keys=keys, whole=whole)
+    return Outcome(sql, key, plan.mode, keys=keys, whole=whole, groups=_groups(view))
+
+
+def _groups(view: KeptView) -> str:
+    if view.groups is None:
+        return f"of rows: {view.plan.groups_reason}" if view.plan.groups_reason else ""
+    return "by images" if view.groups.sums.plan.table else "by joins"

@@ -16,9 +16,7 @@ from tests.maintenance import declared, schemas
 from tests.maintenance.source import as_text, compared
 from views.dialects import POSTGRES
 from views.maintained import MaintainedView
-from views.maintenance import CHANGED, KeyQuery, key_queries, recomputation, whole
-from views.narrowing import Narrowing
-from views.selecting import KEYS
+from views.maintenance import KeyQuery, key_queries, recomputation, whole
 from views.tables import TableVersion
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -67,11 +65,10 @@ class Kept:
         self._run("drop table if exists keys")
         asked = [sql for query in queries(self.view) for sql in self._asked(query)]
         self._run(f"create table keys as {' union '.join(asked)}")
-        again = recomputation(self.view)
-        relations = self._narrowed("", again.narrowing, {KEYS: "keys"})
+        relations = self._mirrors("")
         on = " and ".join(f"v.{name} = keys.{name}" for name in self.view.key)
         self._run(f"delete from v using keys where {on}")
-        self._run(f"insert into v {again.sql(relations, 'keys', POSTGRES)}")
+        self._run(f"insert into v {recomputation(self.view, relations, 'keys', POSTGRES)}")
         return set(self.conn.execute("select * from keys").fetchall())
 
     def _images(self, name: str, before: schemas.Rows, after: schemas.Rows) -> None:
@@ -93,22 +90,11 @@ class Kept:
         for state, images in (("old_", f"gone_{name}"), ("", f"come_{name}")):
             if query.beside:
                 images = f"(select * from gone_{name} union select * from come_{name})"
-            relations = self._narrowed(state, query.narrowing, {CHANGED: images})
-            yield query.sql(relations, images, POSTGRES)
+            yield query.sql(self._mirrors(state), images, POSTGRES)
 
-    def _narrowed(
-        self, state: str, steps: tuple[Narrowing, ...], at_hand: dict[str, str]
-    ) -> dict[str, str]:
-        """The mirrors of a state, narrowed step by step."""
-        found = {a: f"{state}{table.table}" for a, table in self.view.tables.items()} | at_hand
-        for step in steps:
-            same = " and ".join(
-                [f"m.{one} = b.{other}" for one, other in step.pairs]
-                + [f"m.{name} = '{value}'" for name, value in step.fixed]
-            )
-            inner = f"select from {found[step.by]} as b where {same}"
-            found[step.alias] = f"(select m.* from {found[step.alias]} as m where exists ({inner}))"
-        return found
+    def _mirrors(self, state: str) -> dict[str, str]:
+        """The mirrors of a state."""
+        return {alias: f"{state}{table.table}" for alias, table in self.view.tables.items()}
 
     def differences(self) -> list[str]:
         """A line for each kind of difference from what the view's SQL gives on the source."""

@@ -40,8 +40,7 @@ class Projected:
     def apply(self, first: int) -> None:
         """As ``Keeping.apply``: the store's positions are all that is settled."""
         records = kafka_frame(self._spark, self._records(first))
-        few = self.history.random.random() < 0.5
-        held, counted = evaluate(self._model, records, few)
+        held, counted = evaluate(self._model, records)
         with released(held):
             rows = news_of(held, _NOWHERE, _NOWHERE, empty=False)
             self.sink.apply(rows, Batch("v", "g", len(self.history.batches), counted.keys))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from jobs.applying import Applier, Model, evaluate, released
+from jobs.mirrors.at_hand import at_hand
 from jobs.schema import PLACEHOLDER
-from jobs.small import at_hand as at_hand_module
-from jobs.small.at_hand import at_hand
 from jobs.view_state import declared, open_state
 from tests.events import Record, delete, event, kafka_frame, snapshot, truncate
 from tests.recording import RecordingSink
@@ -36,8 +34,8 @@ def model_of(sql: str) -> Model:
 class Batches:
     """Applies a view's batches to a store in memory."""
 
-    def __init__(self, spark: SparkSession, root: Path, sql: str, few: bool = True) -> None:
-        self._spark, self._root, self._number, self._few = spark, root, -1, few
+    def __init__(self, spark: SparkSession, root: Path, sql: str) -> None:
+        self._spark, self._root, self._number = spark, root, -1
         self._definition = parse_view("v", "s", ["id"], sql)
         self._model = model_of(sql)
         self.sink = RecordingSink()
@@ -52,7 +50,7 @@ class Batches:
 
     def apply(self, *records: Record) -> None:
         self._number += 1
-        held, counted = evaluate(self._model, kafka_frame(self._spark, records), self._few)
+        held, counted = evaluate(self._model, kafka_frame(self._spark, records))
         with released(held):
             self._applier.apply(held, counted, self._number)
 
@@ -75,11 +73,10 @@ def test_a_partition_that_lags_behind_a_truncate_asks_for_no_removed_values(
     assert batches.live() == {2: "new"}
 
 
-@pytest.mark.parametrize("few", [False, True])
 def test_rows_around_a_truncate_of_their_own_batch_are_told_apart(
-    spark: SparkSession, tmp_path: Path, few: bool
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    batches = Batches(spark, tmp_path, "select id, body, n from t", few)
+    batches = Batches(spark, tmp_path, "select id, body, n from t")
     batches.apply(event(10, 1, {"id": 1, "body": "held"}), event(10, 2, {"id": 2, "body": "held"}))
     batches.apply(
         event(20, 1, {"id": 1, "body": PLACEHOLDER}, "u"),
@@ -112,28 +109,6 @@ def test_only_a_store_made_just_now_needs_no_deletes_of_snapshot_rows(
     assert batches.live() == {}
 
 
-@pytest.mark.parametrize("why", ["many bytes", "more than Spark brings to the driver"])
-def test_a_few_records_that_are_large_stay_with_spark(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, why: str
-) -> None:
-    model = model_of("select id, body, n from t")
-    records = kafka_frame(spark, [event(10, 1, {"id": 1, "body": "b" * 70_000, "n": 1})])
-    settings: Any = spark.sparkContext._jsc.sc().conf()
-    limit = settings.get(_MOST_BYTES, "1g")
-    if why == "many bytes":
-        monkeypatch.setattr(at_hand_module, "MOST_BYTES", 60_000)
-    else:
-        settings.set(_MOST_BYTES, "60k")
-    try:
-        held, counted = evaluate(model, records, few=True)
-        with released(held):
-            assert held.storageLevel.useMemory
-            assert counted.keys == 1
-    finally:
-        settings.set(_MOST_BYTES, limit)
-    assert not evaluate(model, kafka_frame(spark, []), few=True)[0].storageLevel.useMemory
-
-
 def test_rows_at_hand_are_the_rows_that_spark_had(spark: SparkSession) -> None:
     rows = spark.sql(f"select * from values {_FULL}, {_NULLS} as t({_NAMES})").coalesce(1)
     again = at_hand(spark, rows.toArrow(), rows.schema)
@@ -142,7 +117,6 @@ def test_rows_at_hand_are_the_rows_that_spark_had(spark: SparkSession) -> None:
     assert again.selectExpr(*asked).collect() == rows.selectExpr(*asked).collect()
 
 
-_MOST_BYTES = "spark.driver.maxResultSize"
 _NAMES = "b, i, l, d, f, s, y, at, wall, day, many"
 _FULL = (
     "(true, cast(-2147483648 as int), 9223372036854775807, cast('1.10' as decimal(38, 18)),"

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from tests.chaos.compare import differences
+from tests.chaos.compare import current, differences
+from tests.chaos.dying import ALL, Step, replaced
+from tests.chaos.engine_views import KINDS, joins_later, kept_by_database
 from tests.chaos.faults import FAULTS, plan
 from tests.chaos.options import options
+from tests.chaos.state_faults import ENGINE_FAULTS, STATE_FAULTS, STEP_FAULTS, VIEW_FAULTS
 from tests.chaos.storefaults import APPLY_KILLED, WHOLE_FAULTS, apply_kills, store_kills
 from tests.chaos.views import GROUPED, SEVERAL_ROWS, STORES, Kept, kept
 from views.definition import parse_view
 
 SEEDS = range(3, 300, 3)
+MANY_SEEDS = range(3, 1500, 3)
+EVERY = {*FAULTS, *WHOLE_FAULTS}
 VIEW = Kept("v", "redis", ("a", "b"), "select 1")
 ROWS = {("x", 1): {"a": "x", "b": 1, "n": 1}, ("y", 2): {"a": "y", "b": 2}}
 
@@ -23,6 +33,17 @@ def test_every_third_seed_goes_the_whole_path_unless_told_otherwise() -> None:
     assert options(1, stores=True)._replace(whole=False, message_bytes=0) == options(1)._replace(
         message_bytes=0
     )
+
+
+def test_every_fourth_of_these_keeps_its_mirrors_in_delta_unless_told_otherwise() -> None:
+    engines = Counter(options(seed).engine for seed in SEEDS)
+    assert engines == {"database": 75, "delta": 24}
+    assert options(12).engine == "delta"
+    assert options(12, engine="database").engine == "database"
+    assert options(3, engine="delta").engine == "delta"
+    own = sum(options(seed).own_state for seed in SEEDS)
+    assert 15 < own < 40
+    assert not any(options(seed, engine="delta").own_state for seed in SEEDS)
 
 
 def test_views_would_lack_what_is_a_dead_letter() -> None:
@@ -42,12 +63,82 @@ def test_a_seed_keeps_rows_of_one_table_a_join_and_a_group_in_every_store(seed: 
         assert parsed.maintained == (view.name.removeprefix("s_") in SEVERAL_ROWS)
 
 
-def test_a_whole_path_kills_apply_and_a_store_and_the_rest_draws_every_fault() -> None:
-    drawn = [[step.fault for step in plan(seed, whole=True)] for seed in SEEDS]
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_state_database_keeps_a_view_of_each_kind_in_every_store(seed: int) -> None:
+    views = kept_by_database("s", seed)
+    names = [view.name.removeprefix("s_") for view in views]
+    kinds = [kind for kind, of_it in KINDS.items() for name in names if name in of_it]
+    assert kinds == list(KINDS)
+    assert {view.store for view in views if not view.history} == set(STORES)
+    assert {view.history for view in views if view.store == "delta"} >= {"log", "scd2"}
+    assert len(names) == len({*names, joins_later("s", seed).name.removeprefix("s_")}) - 1
+
+
+@pytest.mark.parametrize(
+    ("engine", "faults"),
+    [
+        ("database", {*FAULTS, *WHOLE_FAULTS}),
+        ("delta", {*FAULTS, *WHOLE_FAULTS} - {*ENGINE_FAULTS}),
+    ],
+)
+def test_a_whole_path_kills_apply_and_a_store_and_the_rest_draws_every_fault(
+    engine: str, faults: set[str]
+) -> None:
+    drawn = [[step.fault for step in plan(seed, True, engine)] for seed in MANY_SEEDS]
     assert all(APPLY_KILLED in faults for faults in drawn)
     assert all(any(map(store_kills, faults)) for faults in drawn)
     assert all("capture killed" in faults for faults in drawn)
-    assert {fault for faults in drawn for fault in faults} == {*FAULTS, *WHOLE_FAULTS}
+    assert {fault for faults in drawn for fault in faults} == faults
+
+
+def test_a_seed_of_the_state_database_kills_it_or_apply_at_a_step_and_changes_its_views() -> None:
+    drawn = [{step.fault for step in plan(seed, True)} for seed in SEEDS]
+    for kind in (STEP_FAULTS, STATE_FAULTS, VIEW_FAULTS):
+        assert all(faults & kind.keys() for faults in drawn)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_each_step_that_apply_may_die_at_is_there(name: str) -> None:
+    module, path = ALL[name].method.split(":")
+    owner, method = path.split(".")
+    assert callable(getattr(getattr(import_module(module), owner), method))
+
+
+@pytest.mark.parametrize(("store", "dies"), [("redis", True), ("delta", False)])
+def test_it_dies_the_time_it_was_told_and_of_the_store_it_was_told(store: str, dies: bool) -> None:
+    died: list[int] = []
+
+    class RedisSink:
+        __module__ = "jobs.sinks.redis"
+
+    class Keeper:
+        store = SimpleNamespace(sink=RedisSink())
+        writes = 0
+
+        def write(self) -> None:
+            self.writes += 1
+
+    keeper = Keeper()
+    step = Step("", behind=True, of_store=True)
+    write = replaced(Keeper.write, step, store, 2, lambda: died.append(keeper.writes))
+    for _ in range(3):
+        write(keeper)
+    assert died == ([2] if dies else [])
+
+
+HISTORY: list[dict[str, Any]] = [
+    {"id": 1, "n": 1, "__commit_lsn": 5, "__ordinal": 1, "__op": "r", "__current": False},
+    {"id": 2, "n": 1, "__commit_lsn": 7, "__ordinal": 1, "__op": "c", "__current": False},
+    {"id": 2, "n": None, "__commit_lsn": 9, "__ordinal": 1, "__op": "d", "__current": False},
+    {"id": 1, "n": 2, "__commit_lsn": 9, "__ordinal": 2, "__op": "u", "__current": True},
+]
+
+
+@pytest.mark.parametrize("history", ["log", "scd2"])
+def test_of_a_history_the_rows_that_are_there_now_are_compared(history: str) -> None:
+    view = Kept("v", "delta", ("id",), "select 1", history)
+    assert [(row["id"], row["n"]) for row in current(view, HISTORY)] == [(1, 2)]
+    assert len(list(current(view._replace(history=""), HISTORY))) == len(HISTORY)
 
 
 def test_kills_are_counted_by_what_is_killed() -> None:

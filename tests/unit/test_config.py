@@ -175,9 +175,30 @@ def test_a_table_s_section_names_one_table_in_quotes(tmp_path: Path, name: str) 
     assert 'name one table, in quotes: [tables."public.orders"]' in line
 
 
-def test_the_state_database_s_password_is_not_shown(tmp_path: Path) -> None:
+SECRETS = """
+[kafka.producer]
+"client.rack" = "s3cr3t"
+[stores.lake]
+kind = "postgres"
+dsn = "${SHOP_DSN}"
+[stores.cache]
+kind = "redis"
+url = "redis://:s3cr3t@localhost:6379/0"
+[stores.index]
+kind = "opensearch"
+url = "https://user:s3cr3t@localhost:9200"
+password = "s3cr3t"
+[apply]
+state_dsn = "${SHOP_DSN}"
+[apply.spark]
+"spark.hadoop.fs.s3a.secret.key" = "s3cr3t"
+"""
+
+
+def test_no_setting_that_may_hold_a_secret_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "headwater.toml"
-    path.write_text(GOOD + '[apply]\nstate_dsn = "${SHOP_DSN}"\n', encoding="utf-8")
+    path.write_text(GOOD + SECRETS, encoding="utf-8")
     config = load_config(path, ENVIRONMENT)
-    assert config.apply.state_dsn == ENVIRONMENT["SHOP_DSN"]
-    assert "s3cr3t" not in repr(config.apply)
+    assert config.apply.state_dsn == config.source.dsn == ENVIRONMENT["SHOP_DSN"]
+    assert config.apply.spark == {"spark.hadoop.fs.s3a.secret.key": "s3cr3t"}
+    assert "s3cr3t" not in repr(config)

@@ -57,7 +57,7 @@ class ParkedHistory:
         def attempt(flowing: DataFrame) -> None:
             if set(poison) & offsets_of(flowing):
                 raise ArithmeticError
-            rows, counted = evaluate(self._model, flowing, few=True)
+            rows, counted = evaluate(self._model, flowing)
             with released(rows):
                 self._applier.apply(rows, counted, number)
             self.box.kill("after apply")

@@ -30,14 +30,17 @@ class Index:
     expression: str = ""
 
 
-def indexes(statement: Statement, outputs: Sequence[exp.Expr]) -> tuple[Index, ...]:
-    """The indexes of a view beside its tables' keys. ``outputs`` are what its key shows."""
+def indexes(
+    statement: Statement, outputs: Sequence[exp.Expr], more: Sequence[Index] = ()
+) -> tuple[Index, ...]:
+    """The indexes of a view beside its tables' keys. ``outputs`` are what its key shows, ``more``
+    are needed besides."""
     everything = {
         alias: source
         for block in blocks(statement.query, statement.subqueries)
         for alias, source in block.sources.items()
     }
-    found: dict[Index, None] = {}
+    found: dict[Index, None] = dict.fromkeys(more)
     for block in blocks(statement.query, statement.subqueries):
         for wanted in _looked_up(statement, block):
             for index in _of_columns(everything, wanted):

@@ -30,7 +30,7 @@ def _arrow(kind: type[exp.Expr]) -> Callable[[Any, exp.Expr, exp.Expr], exp.Expr
     return made
 
 
-class _Parser(PostgresParser):
+class VerbatimParser(PostgresParser):
     """``->`` takes a name or a number, which stays what it is, also if it looks like a path; it
     makes no lambda of an argument. What stands in an interval stays as it is written."""
 
@@ -65,9 +65,9 @@ class _Parser(PostgresParser):
 
 
 class Verbatim(Postgres):
-    """PostgreSQL's dialect, read with ``_Parser``."""
+    """PostgreSQL's dialect, read with ``VerbatimParser``."""
 
-    Parser = _Parser
+    Parser = VerbatimParser
 
 
 def text(node: exp.Expr) -> str:

@@ -13,17 +13,14 @@ from sqlglot import exp
 from cdc.errors import ViewError
 from views.maintain.dependent_columns import name_dependent_columns
 from views.maintain.determinism import check_orders
-from views.maintain.errors import refuse
 from views.maintain.find import Find
 from views.maintain.free import columns
 from views.maintain.gates import gate_of, nothing_compared
+from views.maintain.group_plan import GroupPlan, groups_of
 from views.maintain.indexes import Index, indexes
-from views.maintain.key_proof import KeyProof
 from views.maintain.links import NullComparedError
 from views.maintain.mirror import MirrorTable
-from views.maintain.not_null import NotNull
 from views.maintain.occurrences import Occurrence, occurrences
-from views.maintain.origin import of_query
 from views.maintain.parser import text
 from views.maintain.paths import NoWayError
 from views.maintain.pushdown import rows_of_keys
@@ -33,6 +30,7 @@ from views.maintain.shown_only import check_shown_only
 from views.maintain.statement import check, parse
 from views.maintain.touched import Touched
 from views.maintain.tree import Query, Recursion, SetOperation, Statement
+from views.maintain.view_key import key_positions, prove
 
 Relation = Callable[[str], str]
 
@@ -83,6 +81,8 @@ class ViewPlan:
     ``gates`` does if a gate differs between the states, and else touches what its key queries
     find. ``clock`` says that rows change with time alone. ``assumes`` is what the key's proof
     takes for granted: two rows of one key, or NULL in it, are to be told and not shown.
+    ``groups`` are kept by the change; None where a group is made of its rows, for the reason in
+    ``groups_reason``.
     """
 
     name: str
@@ -100,6 +100,8 @@ class ViewPlan:
     written: str
     rows_template: Template
     whole_template: Template
+    groups: GroupPlan | None = None
+    groups_reason: str = ""
 
     def rows(self, relation: Relation, keys: str) -> str:
         """SELECT: the view's rows whose key is in the relation ``keys``, which holds no NULL."""
@@ -131,7 +133,7 @@ def plan_view(
     check_shown_only(statement)
     name_dependent_columns(statement)
     read = _reads(statement)
-    positions = _positions(name, statement.query, key)
+    positions = key_positions(name, statement.query, key)
     check_orders(statement)
     assumes = prove(statement, key, positions)
     writer = Writer(statement, read)
@@ -142,6 +144,8 @@ def plan_view(
         found.add(occurrence)
     shown = [node for place in positions for node in outputs(statement.query, place)]
     queries = tuple(query for query in found.queries if query.table not in found.whole)
+    may_be_whole = bool(found.whole or found.gates)
+    groups, why = groups_of(statement, read, key, positions, may_be_whole, clock)
     return ViewPlan(
         name=name,
         key=tuple(key),
@@ -152,12 +156,14 @@ def plan_view(
         key_queries=queries,
         whole_tables=found.whole,
         gates=tuple(gate for gate in found.gates if gate.table not in found.whole),
-        indexes=indexes(statement, shown),
+        indexes=indexes(statement, shown, groups.indexes if groups else ()),
         clock=clock,
         assumes=tuple(dict.fromkeys(assumes)),
         written=written,
         rows_template=rows,
         whole_template=whole,
+        groups=groups,
+        groups_reason=why,
     )
 
 
@@ -189,53 +195,6 @@ def outputs(query: Query, position: int) -> list[exp.Expr]:
     if isinstance(query, Recursion):
         return outputs(query.anchor, position)
     return [query.outputs[position].node]
-
-
-def _positions(view: str, query: Query, key: Sequence[str]) -> tuple[int, ...]:
-    names = query.columns
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        reason = f"two columns are called {sorted(twice)[0]!r}"
-        refuse(view, query.node, reason, "name one of them with AS")
-    if not key:
-        raise ViewError(
-            f"views.{view}.key: a view without a key is a bag of rows",
-            "name the columns that tell its rows apart, or GROUP BY them and count",
-        )
-    for column in key:
-        if column not in names:
-            raise ViewError(
-                f"views.{view}.key: {column!r} is not a column of the view",
-                f"it has {', '.join(names)}",
-            )
-    return tuple(names.index(column) for column in key)
-
-
-def prove(statement: Statement, key: Sequence[str], positions: Sequence[int]) -> list[str]:
-    """Raise ``ViewError`` unless the key is one; return what the proof takes for granted."""
-    view, query = statement.view, statement.query
-    said = f"views.{view}.key: ({', '.join(key)})"
-    proof = KeyProof(statement)
-    for column, position in zip(key, positions, strict=True):
-        base = of_query(query, position)
-        if base is not None and not base.equal_image:
-            raise ViewError(
-                f"views.{view}.key: {column!r} is {base.type}, of which equal values may differ",
-                f"make it text or a number of one form: {column}::text",
-            )
-    if not proof.unique(query, positions):
-        raise ViewError(
-            f"{said} is not unique in the view: there may be {proof.missing or 'several rows'}",
-            "select the columns that tell them apart and name them in key, or GROUP BY the key",
-        )
-    not_null = NotNull(statement)
-    for column, position in zip(key, positions, strict=True):
-        if not not_null.column(query, position):
-            raise ViewError(
-                f"views.{view}.key: {column!r} can be NULL, and a row without a key cannot be kept",
-                f"add WHERE … IS NOT NULL, or make it coalesce({column}, …)",
-            )
-    return [*proof.assumes, *not_null.assumes]
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ from views.maintain.tree import (
 
 MIRROR, BOTH = '"__mirror"', '"__both"'
 CHANGED, KEYS = '"__changed"', '"__keys"'
-RESERVED = ("__mirror", "__both", "__changed", "__keys", SUBQUERY, "__touched")
+RESERVED = ("__mirror", "__both", "__changed", "__keys", SUBQUERY, "__touched", "__group")
 _PLACE = re.compile(rf'({MIRROR}|{BOTH})\."((?:[^"]|"")+)"')
 _SUB = re.compile(rf"SELECT ({SUBQUERY}\d+)\b")
 

@@ -1,0 +1,245 @@
+"""Histories: views of one table whose store keeps what rows were, given every change.
+
+A batch queues what each change makes of the view's row (``jobs.state.history_changes``); the lane
+of the store drains the queue. A generation is loaded with the rows of the mirror, each under the
+position of its own last change, so that whatever comes twice is known by its position.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+from sqlglot import exp
+
+from cdc.errors import ViewError
+from cdc.lsn import Position
+from jobs.run.view_keeper import Turn
+from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, OP, ORDINAL, UNCHANGED, Batch, ViewRow
+from jobs.sinks.arrow import python_values
+from jobs.sinks.delta_history_columns import CURRENT, FROM
+from jobs.sinks.refusing import Refused
+from jobs.sinks.rows import Rows, unfit_cause
+from jobs.state.arrow_values import arrow_column
+from jobs.state.connection import Connection, translated
+from jobs.state.history_queue import (
+    UNTOLD,
+    History,
+    Queued,
+    columns_of,
+    committed_us,
+    note_columns,
+    settle,
+    take,
+)
+from jobs.state.history_sql import READ_AGAIN
+from jobs.state.kept_view import KeptView
+from jobs.state.progress import read_progress
+from jobs.state.store_rows import RowForm
+from jobs.state.view_columns import ViewColumn, spark_columns
+from jobs.state.view_record import ViewRecord
+from views.definition import parse_view
+
+_CHANGES_A_TURN: Final = 10_000
+"""So many are put in order and written without a job of Spark's."""
+_LOAD_ROWS: Final = 20_000
+_US: Final = pa.timestamp("us", "UTC")
+
+
+class HistorySink(Protocol):
+    """``jobs.sinks.delta_history.DeltaHistory``."""
+
+    def prepare(self, columns: StructType, key: tuple[str, ...]) -> bool: ...
+
+    def write_changes(self, changes: pa.Table, batch: Batch) -> None: ...
+
+    def scan(self) -> Iterator[ViewRow]: ...
+
+    def close(self) -> None: ...
+
+
+def opened_history(
+    conn: Connection,
+    record: ViewRecord,
+    kept: KeptView,
+    columns: Sequence[ViewColumn],
+    form: RowForm,
+    relation: Callable[[str], str],
+) -> History | None:
+    """What batches need of a generation that is a history, None of another one. Raises
+    ``ViewError`` for SQL of which there is no history."""
+    if not record.history:
+        return None
+    keys = _keys(record, kept)
+    if kept.plan.clock:
+        raise ViewError(
+            f"view {record.name}: a history shows what changes made of rows, and its SQL changes"
+            " with the clock",
+            "leave now() out: each row of a history has its time",
+        )
+    shape = note_columns(conn, record.id, spark_columns(columns))
+    (label,) = kept.plan.reads
+    return History(kept, form, keys, shape, relation(label))
+
+
+def _keys(record: ViewRecord, kept: KeptView) -> tuple[tuple[str, str], ...]:
+    """The view's key, each column with the one of the table that it is, as that is called now."""
+    name, key = record.name, record.key
+    definition = parse_view(name, record.store, key, record.sql, record.history)
+    found = {}
+    for item in definition.statement.expressions:
+        node = item.this if isinstance(item, exp.Alias) else item
+        if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+            found[item.alias_or_name] = node.name
+    (label,) = kept.plan.reads
+    called = kept.names.called.get(label, {})
+    of = [found.get(column, column) for column in key]
+    return tuple((column, called.get(one, one)) for column, one in zip(key, of, strict=True))
+
+
+@dataclass(slots=True)
+class HistoryKeeper:
+    """Writes what is queued of one history to its store, in order. A ``jobs.run.lane.Keeper``.
+
+    Killed between a write and its note it writes the same changes again, which are known there by
+    their positions.
+    """
+
+    history: History
+    sink: HistorySink
+    clock: Callable[[], float] = time.monotonic
+    _columns: dict[int, StructType] = field(default_factory=dict, init=False)
+
+    @property
+    def name(self) -> str:
+        return self.history.view.name
+
+    def close(self) -> None:
+        self.sink.close()
+
+    def turn(self, conn: Connection) -> Turn:
+        """Write the changes that have waited longest."""
+        began, id_ = self.clock(), self.history.id
+        with translated(f"taking changes of history {self.name}"):
+            taken = take(conn, id_, _CHANGES_A_TURN)
+            if not taken.changes:
+                return Turn(taken.batch)
+            changes = self._table(conn, taken.changes)
+        last = taken.changes[-1].seq
+        if len(changes):
+            self.sink.write_changes(changes, Batch(self.name, str(id_), last, len(changes)))
+        with translated(f"settling history {self.name}"):
+            settle(conn, id_, last)
+        more = taken.next_batch is not None
+        reached = taken.batch if taken.next_batch is None else taken.next_batch - 1
+        count = len(taken.changes)
+        return Turn(reached, count, len(changes), 0, more, self.clock() - began)
+
+    def _table(self, conn: Connection, changes: Sequence[Queued]) -> pa.Table:
+        if changes[0].op == UNTOLD:
+            return self._gone(conn, changes[0])
+        shape = changes[0].shape
+        if shape not in self._columns:
+            self._columns[shape] = columns_of(conn, self.history.id, shape)
+        return changes_table(self._columns[shape], changes)
+
+    def _gone(self, conn: Connection, at: Queued) -> pa.Table:
+        """The rows that the store has and the mirror has not, as gone since ``at``."""
+        key = self.history.view.plan.key
+        schema = _schema(columns_of(conn, self.history.id, at.shape))
+        fields = [schema.field(name) for name in key]
+        places = [schema.get_field_index(name) for name in key]
+        there = set[tuple[Any, ...]]()
+        with conn.transaction(), conn.cursor(name="headwater_history") as cursor:
+            cursor.execute(self.history.whole().encode())
+            while rows := cursor.fetchmany(_LOAD_ROWS):
+                there |= set(_key_values(fields, places, [row[2] for row in rows]))
+        gone = [row.key for row in self.sink.scan() if row.key not in there]
+        columns = [pa.array([of[i] for of in gone], one.type) for i, one in enumerate(fields)]
+        again = at._replace(op="d")
+        return pa.table([*columns, *_beside([again] * len(gone))], [*key, *_BESIDE])
+
+
+_BESIDE: Final = (DELETED, COMMIT_LSN, ORDINAL, UNCHANGED, COMMITTED_AT, OP)
+
+
+def changes_table(columns: StructType, changes: Sequence[Queued]) -> pa.Table:
+    """Changes as ``DeltaHistory.write_changes`` takes them."""
+    schema = _schema(columns)
+    nothing = [None] * len(schema)
+    texts = zip(*(one.texts or nothing for one in changes), strict=True)
+    arrays = [
+        arrow_column(pa.array(of, pa.string()), one.type)
+        for of, one in zip(texts, schema, strict=True)
+    ]
+    return pa.table([*arrays, *_beside(changes)], [*schema.names, *_BESIDE])
+
+
+def _beside(changes: Sequence[Queued]) -> list[pa.Array]:
+    return [
+        pa.array([one.gone for one in changes], pa.bool_()),
+        pa.array([one.commit_lsn for one in changes], pa.int64()),
+        pa.array([one.ordinal for one in changes], pa.int64()),
+        pa.nulls(len(changes), pa.list_(pa.string())),
+        pa.array([one.committed_us for one in changes], pa.int64()).cast(_US),
+        pa.array([one.op for one in changes], pa.string()),
+    ]
+
+
+def _schema(columns: StructType) -> pa.Schema:
+    return to_arrow_schema(columns, timezone="UTC")
+
+
+def _key_values(
+    fields: Sequence[pa.Field], places: Sequence[int], texts: Sequence[Sequence[str | None]]
+) -> Iterator[tuple[Any, ...]]:
+    columns = [
+        python_values(
+            pa.chunked_array([arrow_column(pa.array([of[at] for of in texts]), one.type)])
+        )
+        for one, at in zip(fields, places, strict=True)
+    ]
+    return zip(*columns, strict=True)
+
+
+@dataclass(slots=True)
+class LoadedHistory:
+    """The rows of a history as the mirror has them, for a table that is filled with them; once."""
+
+    conn: Connection
+    record: ViewRecord
+    history: History
+    columns: StructType
+    told: Callable[[int], None]
+    count: int = 0
+
+    def __iter__(self) -> Iterator[Rows]:
+        at_us = committed_us(read_progress(self.conn))
+        with self.conn.cursor(name="headwater_load") as cursor:
+            cursor.execute(self.history.whole().encode())
+            while found := cursor.fetchmany(_LOAD_ROWS):
+                yield self._rows(found, at_us)
+                self.count += len(found)
+                self.told(self.count)
+
+    def _rows(self, found: Sequence[Sequence[Any]], at_us: int | None) -> Rows:
+        read = [
+            Queued(0, 0, lsn, ordinal, at_us, READ_AGAIN, False, 0, texts)
+            for lsn, ordinal, texts, unfit in found
+            if unfit is None
+        ]
+        refused = tuple(
+            Refused("", Position(row[0], row[1]), unfit_cause(row[3], "the view"))
+            for row in found
+            if row[3] is not None
+        )
+        rows = changes_table(self.columns, read)
+        if self.record.history == "scd2":
+            rows = rows.append_column(FROM, rows.column(COMMITTED_AT))
+            rows = rows.append_column(CURRENT, pa.array([True] * len(rows), pa.bool_()))
+        return Rows(rows, refused)

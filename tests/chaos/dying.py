@@ -1,0 +1,104 @@
+"""``headwater apply`` that kills itself, with SIGKILL, at a step: ``python -m tests.chaos.dying``.
+
+``CHAOS_STEP`` names the step, the kind of store it is of where it is of one, and which time it is
+that the process does not outlive. What it has started goes with it, as with ``kill -9`` of all.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+VARIABLE: Final = "CHAOS_STEP"
+
+
+class Step(NamedTuple):
+    """Before or behind a method, as ``module:Class.method``."""
+
+    method: str
+    behind: bool
+    of_store: bool = False
+    """It is a method of ``ViewKeeper``, and only one whose view is in a given store counts."""
+
+
+_KEEPER: Final = "jobs.run.view_keeper:ViewKeeper"
+STEPS: Final[dict[str, Step]] = {
+    "before a batch": Step("jobs.run.batches:Batches.apply", False),
+    "behind a batch": Step("jobs.run.batches:Batches.apply", True),
+    "before views hear of a batch": Step("jobs.run.kept_generations:KeptGenerations.batch", False),
+    "behind rows made for {}": Step(f"{_KEEPER}._made", True, True),
+    "before rows go to {}": Step(f"{_KEEPER}._write", False, True),
+    "behind rows gone to {}": Step(f"{_KEEPER}._write", True, True),
+    "behind a turn of {}": Step(f"{_KEEPER}._settle", True, True),
+    "before offsets are told": Step("jobs.run.reach:Reach.commit", False),
+    "behind offsets told": Step("jobs.run.reach:Reach.commit", True),
+}
+"""Between any two of them in their order nothing is done that outlives the process."""
+BUILDING: Final[dict[str, Step]] = {
+    "behind a generation begun": Step("jobs.run.view_build:ViewBuild._begun", True),
+    "behind a generation loaded": Step("jobs.run.view_build:ViewBuild._loaded", True),
+    "before a generation is shown": Step("jobs.run.kept_views:KeptViews._switch", False),
+    "behind a generation shown": Step("jobs.run.kept_views:KeptViews._switch", True),
+}
+ALL: Final = {**STEPS, **BUILDING}
+
+
+def told(step: str, store: str, times: int) -> str:
+    """The variable's value."""
+    return f"{step}|{store}|{times}"
+
+
+def replaced(
+    method: Callable[..., Any], step: Step, store: str, times: int, die: Callable[[], None]
+) -> Callable[..., Any]:
+    """``method``, which calls ``die`` as the step says."""
+    counting, left = threading.Lock(), [times]
+
+    def count(keeper: Any) -> None:
+        if step.of_store and not type(keeper.store.sink).__module__.startswith(
+            f"jobs.sinks.{store}"
+        ):
+            return
+        with counting:
+            left[0] -= 1
+            if left[0] == 0:
+                die()
+
+    @wraps(method)
+    def dying(self: Any, *arguments: Any, **named: Any) -> Any:
+        if not step.behind:
+            count(self)
+        result = method(self, *arguments, **named)
+        if step.behind:
+            count(self)
+        return result
+
+    return dying
+
+
+def main() -> None:
+    """Run the command line so."""
+    name, store, times = os.environ.pop(VARIABLE).split("|")
+    step = ALL[name]
+    module, path = step.method.split(":")
+    owner, method = path.split(".")
+    class_ = getattr(import_module(module), owner)
+    setattr(class_, method, replaced(getattr(class_, method), step, store, int(times), _die))
+    from cdc.cli.app import main as run
+
+    run()
+
+
+def _die() -> None:
+    sys.stderr.flush()
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,323 @@
+"""Histories kept by batches of the shared stream: as of any LSN they are what the source was.
+
+Batches and the writing of the store are killed between every two steps.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.config import Delta
+from cdc.lsn import parse_lsn
+from cdc.source.types import load_types
+from jobs.run import batches, histories
+from jobs.run.histories import HistoryKeeper, LoadedHistory, opened_history
+from jobs.run.mirrored_tables import planned
+from jobs.sinks import open_sink
+from jobs.sinks.delta_history import DeltaHistory
+from jobs.sinks.generations import open_generations
+from jobs.state.faulty_records import faulty_records
+from jobs.state.history_queue import History, make_queue, make_up_for_history, waiting
+from jobs.state.kept_view import KeptView, make_tables, read_key
+from jobs.state.staging import Record
+from jobs.state.store_rows import form_of_store
+from jobs.state.view_columns import described, spark_columns
+from jobs.state.view_record import add_view, note_loaded
+from tests.engine_setting import EngineSetting, Killed, split
+from tests.histories import as_of, rows_of
+from tests.postgres import fresh_database
+from views.maintain import plan_view
+
+SCHEMA: Final = """
+create table orders (id int primary key, total numeric(12,2), note text, extra int);
+alter table orders alter column note set storage external;
+insert into orders select i, i, repeat('n' || i, 2000), i from generate_series(1, 4) i;
+"""
+SQL: Final = (
+    "select id as order_id, total, note, upper(left(note, 3)) as mark from orders where total > 0"
+)
+TRANSACTIONS: Final[tuple[tuple[str, ...], ...]] = (
+    ("update orders set total = total + 1 where id <= 2",),  # the large note is left out
+    ("update orders set total = 0 where id = 3", "update orders set total = 3 where id = 3"),
+    ("update orders set id = 10 where id = 2", "insert into orders values (5, 5, 'five', 0)"),
+    (
+        "update orders set total = 20 where id = 1",
+        "update orders set total = 0 where id = 1",
+        "update orders set total = 21, note = 'back' where id = 1",
+        "insert into orders values (6, 0, 'never seen', 0)",
+    ),
+    ("delete from orders where id in (3, 5)", "insert into orders values (3, 33, 'again', 0)"),
+    ("update orders set total = -1 where id = 4",),
+    ("truncate orders", "insert into orders values (1, 1, 'after', 0)"),
+    ("update orders set note = 'last'",),
+)
+KINDS: Final = ("log", "scd2")
+
+
+class Table:
+    """A history, its table, and what keeps it."""
+
+    def __init__(self, setting: HistorySetting, kind: str, name: str, sql: str) -> None:
+        self.setting, self.kind, self.name, self.sql = setting, kind, name, sql
+        self.key = ("order_id",)
+        conn = setting.engine.conn
+        label = "public.orders"
+        table = setting.engine.mirrors.mirrors[label].table
+        plan = plan_view(name, sql, self.key, {label: planned(table)})
+        record = add_view(conn, name, 1, sql, self.key, "lake", kind)
+        make_tables(conn, record.id, plan, relation)
+        make_queue(conn, record.id)
+        self.record = record
+        self.open(plan)
+
+    def open(self, plan: Any = None) -> None:
+        """As a process that starts opens it."""
+        engine, label = self.setting.engine, "public.orders"
+        conn = engine.conn
+        if plan is None:
+            table = engine.mirrors.mirrors[label].table
+            plan = plan_view(self.name, self.sql, self.key, {label: planned(table)})
+        key = read_key(conn, self.record.id, plan)
+        kept = KeptView(self.record.id, self.name, 1, plan, key, relation)
+        self.columns = described(conn, plan.whole(relation), load_types(conn))
+        form = form_of_store(self.setting.lake, self.columns, self.key, None)
+        found = opened_history(conn, self.record, kept, self.columns, form, relation)
+        assert found is not None
+        self.history: History = found
+
+    def load(self) -> None:
+        """Fill its table with what the mirror has."""
+        rows = LoadedHistory(
+            self.setting.engine.conn,
+            self.record,
+            self.history,
+            spark_columns(self.columns),
+            lambda _: None,
+        )
+        stored = open_generations(
+            self.setting.lake, self.name, self.setting.spark, 5.0, None, self.kind
+        )
+        with self.setting.engine.conn.transaction():
+            stored.load(1, rows, spark_columns(self.columns), self.key)
+            note_loaded(self.setting.engine.conn, self.record.id)
+        stored.switch(1)
+
+    def keep(self) -> None:
+        """A keeper of a process that starts."""
+        sink = open_sink(self.setting.lake, self.name, self.setting.spark, 5.0, 1, None, self.kind)
+        sink.prepare(spark_columns(self.columns), self.key)
+        assert isinstance(sink, DeltaHistory)
+        self.keeper = HistoryKeeper(self.history, sink)
+
+    def drain(self) -> None:
+        while self.keeper.turn(self.setting.engine.conn).more:
+            pass
+
+    def rows(self) -> list[dict[str, Any]]:
+        found = rows_of(
+            Path(self.setting.lake.path) / self.name, spark_columns(self.columns), self.kind
+        )
+        return [{**row, "id": row["order_id"]} for row in found]
+
+
+class HistorySetting:
+    """Tables of a source, and histories over them."""
+
+    def __init__(self, source: str, state: str, spark: SparkSession, lake: Path) -> None:
+        self.engine = EngineSetting(source, state, SCHEMA)
+        self.spark, self.lake = spark, Delta(kind="delta", path=str(lake))
+        self.tables: list[Table] = []
+        self.moments: list[tuple[int, dict[Any, Any]]] = []
+
+    def add(self, *kinds: str) -> None:
+        """Declare histories; batches queue their changes from here on."""
+        self.tables = [Table(self, kind, f"orders_{kind}", SQL) for kind in kinds]
+        self.know()
+
+    def know(self) -> None:
+        engine = self.engine
+        topics = {f"shop.{label}": label for label in engine.labels}
+        mirrors = {label: engine.mirrors.take(label) for label in engine.labels}
+        engine.batches.know(mirrors, topics, [], [one.history for one in self.tables])
+
+    def begin_again(self) -> None:
+        """The process was killed, and starts."""
+        self.engine.begin_again()
+        for one in self.tables:
+            one.open()
+            one.keep()
+        self.know()
+
+    def do(self, *statements: str) -> None:
+        """A transaction of the source; what its view is by then."""
+        with psycopg.connect(self.engine.mirrors.config.dsn) as conn:
+            for statement in statements:
+                conn.execute(statement.encode())
+            conn.commit()
+            rows = {row[0]: row[1:] for row in conn.execute(SQL.encode())}
+            (end,) = conn.execute("select pg_current_wal_insert_lsn()::text").fetchone() or ("",)
+        self.moments.append((parse_lsn(end), rows))
+
+    def apply(self, records: Sequence[Record]) -> None:
+        begin, end, folded = self.engine.table(records)
+        self.engine.batches.apply(begin, end, folded, changes=[self.engine.every(records)])
+
+    def check(self) -> None:
+        for one in self.tables:
+            rows = one.rows()
+            for lsn, wanted in self.moments:
+                then = as_of(one.kind, rows, lsn)
+                found = {id_: (row["total"], row["note"], row["mark"]) for id_, row in then.items()}
+                assert found == wanted, (one.kind, lsn)
+
+    def close(self) -> None:
+        self.engine.close()
+
+
+def relation(label: str) -> str:
+    return f'mirror."{label}"'
+
+
+@pytest.fixture
+def setting(postgres: str, quickly: SparkSession, tmp_path: Path) -> Iterator[HistorySetting]:
+    with fresh_database(postgres) as source, fresh_database(postgres) as state:
+        made = HistorySetting(source, state, quickly, tmp_path / "lake")
+        yield made
+        made.close()
+
+
+def test_as_of_any_lsn_they_are_what_the_source_was(setting: HistorySetting) -> None:
+    generator = random.Random(3)
+    setting.do("update orders set extra = 1 where id = 1")
+    setting.add(*KINDS)
+    setting.apply(setting.engine.mirrors.changes())
+    setting.do("update orders set total = 4.5 where id = 4")  # between its begin and its load
+    setting.do("insert into orders values (7, 7, 'seven', 0)", "delete from orders where id = 7")
+    setting.apply(setting.engine.mirrors.changes())
+    setting.moments = setting.moments[-1:]
+    for one in setting.tables:
+        one.load()
+        one.keep()
+    for statements in TRANSACTIONS:
+        setting.do(*statements)
+        for part in split(setting.engine.mirrors.changes(), generator):
+            setting.apply(part)
+        if generator.random() < 0.5:
+            for one in setting.tables:
+                one.drain()
+    for one in setting.tables:
+        one.drain()
+        assert waiting(setting.engine.conn, one.record.id) == 0
+    setting.check()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_between_every_two_steps(
+    kind: str, setting: HistorySetting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting.add(kind)
+    (table,) = setting.tables
+    table.load()
+    table.keep()
+    for number, statements in enumerate(TRANSACTIONS):
+        setting.do(*statements)
+        changes = setting.engine.mirrors.changes()
+        with monkeypatch.context() as patch:
+            killed(patch, batches, "end_batch")  # queued, and the mirrors written
+            with pytest.raises(Killed):
+                setting.apply(changes)
+        setting.begin_again()
+        setting.apply(changes)
+        for step in ("write_changes", "settle"):
+            with monkeypatch.context() as patch:
+                if step == "write_changes":
+                    killed(patch, table.keeper.sink, step)
+                else:
+                    killed(patch, histories, step)
+                with pytest.raises(Killed):
+                    table.keeper.turn(setting.engine.conn)
+            if number % 2:
+                setting.begin_again()
+        table.drain()
+        setting.check()
+
+
+def killed(patch: pytest.MonkeyPatch, where: Any, name: str) -> None:
+    def dies(*_: Any, **__: Any) -> None:
+        raise Killed(name)
+
+    patch.setattr(where, name, dies)
+
+
+def test_columns_that_come_and_become_wider(setting: HistorySetting) -> None:
+    setting.add(*KINDS)
+    for one in setting.tables:
+        one.load()
+        one.keep()
+    setting.do("update orders set total = 8 where id = 1")
+    setting.apply(setting.engine.mirrors.changes())
+    setting.do(
+        "alter table orders add column note2 text default 'x'",
+        "alter table orders alter extra type bigint",
+        "update orders set note2 = 'y' where id = 2",
+    )
+    changes = setting.engine.mirrors.changes()
+    setting.engine.mirrors.follow(changes)
+    setting.begin_again()
+    setting.apply(changes)
+    for one in setting.tables:
+        one.drain()
+    setting.check()
+
+
+def test_what_was_passed_over_is_made_up_for(setting: HistorySetting) -> None:
+    setting.add(*KINDS)
+    for one in setting.tables:
+        one.load()
+        one.keep()
+    for statements in TRANSACTIONS[:3]:
+        setting.do(*statements)
+    setting.apply(setting.engine.mirrors.changes())
+    tables, setting.tables = setting.tables, []
+    setting.know()
+    for statements in TRANSACTIONS[3:]:
+        setting.do(*statements)
+    setting.apply(setting.engine.mirrors.changes())  # nobody collects them
+    setting.tables = tables
+    setting.know()
+    for one in tables:
+        make_up_for_history(setting.engine.conn, one.history)
+    setting.do("update orders set total = 9 where id = 1")
+    setting.apply(setting.engine.mirrors.changes())
+    for one in tables:
+        one.drain()
+    setting.moments = [*setting.moments[:3], *setting.moments[-1:]]
+    setting.check()
+
+
+def test_a_change_of_which_no_row_can_be_made_waits_for_a_command(setting: HistorySetting) -> None:
+    sql = "select id as order_id, 10 / extra as share from orders"
+    setting.tables = [Table(setting, "log", "shares", sql)]
+    setting.know()
+    (table,) = setting.tables
+    table.load()
+    table.keep()
+    setting.do(
+        "update orders set extra = 0 where id = 2", "update orders set extra = 5 where id = 2"
+    )
+    setting.do("update orders set extra = 2 where id = 1")
+    setting.apply(setting.engine.mirrors.changes())
+    table.drain()
+    assert [one.cause for one in faulty_records(setting.engine.conn)] == ["division by zero"]
+    newest = as_of("log", table.rows(), 1 << 60)
+    assert {id_: row["share"] for id_, row in newest.items()} == {1: 5, 2: 2, 3: 3, 4: 2}
+    setting.do("update orders set extra = 10 where id = 2")
+    setting.apply(setting.engine.mirrors.changes())
+    assert len(faulty_records(setting.engine.conn)) == 1, "the mirror goes on, the history waits"
