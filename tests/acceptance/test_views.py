@@ -106,7 +106,7 @@ def test_a_view_is_created_rebuilt_through_kills_and_rolled_back(deployment: Dep
             )
             assert "equal at LSN" in done(deployment, "verify", view, "--timeout", "240")
             said = done(deployment, "replay", view, "--from", "2020-01-01")
-            assert f"{view}: generation 1 " in said
+            assert f"{view}: generation 1: " in said
             assert f"{view}: holds " in done(deployment, "wait", view, "--timeout", "240")
             assert "equal at LSN" in done(deployment, "verify", view, "--timeout", "240")
         found = listed(deployment)
