@@ -21,7 +21,7 @@ from jobs.run.mirrored_tables import MirroredTables
 from jobs.run.parts import Parts
 from jobs.run.reach import Reach
 from jobs.run.turns import Turns
-from jobs.run.view_plan import planned, relation_of
+from jobs.run.view_plan import planned_again, relation_of
 from jobs.state.connection import Connection
 from jobs.state.group_tables import fill_groups
 from jobs.state.kept_view import KeptView
@@ -112,9 +112,9 @@ class KeptGenerations:
         built = declared.model_copy(
             update={"sql": record.sql, "key": record.key, "store": record.store}
         )
-        plan = planned(self, conn, record.name, built)
+        plan, names = planned_again(self, conn, record)
         wanted = Declared(record.name, built, self._parts.config)
-        generation = opened(conn, record, wanted, plan, relation_of)
+        generation = opened(conn, record, wanted, plan, relation_of, names)
         with self.changing():
             self.begun(generation)
         fill_groups(conn, generation.kept, again=record.state == LEFT)
