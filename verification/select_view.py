@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,25 +10,33 @@ from cdc.errors import ViewError
 from cdc.source.postgres import Connection, identifier, translated
 from cdc.source.types import load_types
 from jobs.state.json_forms import form_of, json_form
-from jobs.state.known_columns import known_columns
+from jobs.state.known_columns import Relation, known_columns
 from jobs.state.view_columns import ViewColumn, described
+from jobs.state.view_names import ViewNames
 from views.resolve import Output
 from views.table_references import RelationOf, TableName, reading, tables_read
 
 _JSON: Final = ("json", "jsonb")
+_AS_THEY_ARE: Final = ViewNames()
 SEARCH_PATH: Final = "set local search_path = pg_catalog, public"
 """Of the SQL of such views: names that are not qualified are the system's or in ``public``."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectView:
-    """``tables`` are what ``sql`` reads, each once."""
+    """``tables`` are what ``sql`` reads, each once; ``names`` are what it calls their columns.
+
+    ``whole`` is the SQL as the view is kept, for what is written leaves something open: the order
+    of a list, or which table a GROUP BY names the key of, where columns have other names by now.
+    """
 
     name: str
     key: tuple[str, ...]
     sql: str
     tables: tuple[TableName, ...]
     columns: tuple[ViewColumn, ...]
+    names: ViewNames = _AS_THEY_ARE
+    whole: Callable[[Relation], str] | None = None
 
     @property
     def outputs(self) -> tuple[Output, ...]:
@@ -45,8 +53,8 @@ class SelectView:
         return tuple(i for i, column in enumerate(self.columns) if _is_document(column))
 
     def reading(self, relation: RelationOf) -> str:
-        """The SQL as it was written, but for its tables."""
-        return reading(self.name, self.sql, relation)
+        """The SQL as it was written, or as it is kept, but for its tables."""
+        return _reading(self.name, self.sql, self.names, self.whole, relation)
 
 
 def _is_document(column: ViewColumn) -> bool:
@@ -66,14 +74,33 @@ def _shown(column: ViewColumn) -> str:
     return name
 
 
+def _reading(
+    name: str,
+    sql: str,
+    names: ViewNames,
+    whole: Callable[[Relation], str] | None,
+    relation: RelationOf,
+) -> str:
+    def seen(label: str) -> str:
+        schema, _, table = label.partition(".")
+        return names.reading(label, relation(schema, table))
+
+    if whole is not None:
+        return whole(seen)
+    return reading(name, sql, lambda schema, table: seen(f"{schema}.{table}"))
+
+
 def described_view(
     conn: Connection,
     name: str,
     key: Sequence[str],
     sql: str,
     relation: RelationOf,
+    names: ViewNames = _AS_THEY_ARE,
+    whole: Callable[[Relation], str] | None = None,
 ) -> SelectView:
-    """The view as the source describes it now, reading ``relation`` in place of each table.
+    """The view as the source describes it now, reading ``relation`` in place of each table;
+    ``names`` and ``whole`` as of ``SelectView``.
 
     Raises ``SourceError`` for SQL that the source refuses, ``ViewError`` for a key that is no
     column.
@@ -81,19 +108,19 @@ def described_view(
     types, tables = load_types(conn), tables_read(name, sql)
     relations = {table.name: _quoted(table) for table in tables}
     with translated(f"describing view {name}"):
-        known = known_columns(conn, sql, key, relations, relations.__getitem__, types)
-    select = f"\n{reading(name, sql, relation)}\n"
+        known = known_columns(conn, sql, key, relations, relations.__getitem__, types, names)
+    select = f"\n{_reading(name, sql, names, whole, relation)}\n"
     with translated(f"describing view {name}"), conn.transaction():
         conn.execute(SEARCH_PATH)
         columns = described(conn, select, types, known)
-    names = [column.name for column in columns]
+    there = [column.name for column in columns]
     for column in key:
-        if column not in names:
+        if column not in there:
             raise ViewError(
                 f"views.{name}.key: {column!r} is not a column of the view",
-                f"it has {', '.join(names)}",
+                f"it has {', '.join(there)}",
             )
-    return SelectView(name, tuple(key), sql, tables, columns)
+    return SelectView(name, tuple(key), sql, tables, columns, names, whole)
 
 
 def _quoted(table: TableName) -> str:

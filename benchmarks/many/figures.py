@@ -44,5 +44,7 @@ MANY: Final = (
     Figure("many_build_s", "a new view of 40,000 rows meanwhile, slowest", "s", 1, below(5)),
     *(Figure(f"many_build_{store}_s", f"into {said}", "s", 1) for store, said in STORES.items()),
     Figure("many_create_all_s", "all ten views from nothing", "s", 1),
+    Figure("group_change_ms", "a change in a group of 1,000,000 rows", "ms", 1, below(20)),
+    Figure("group_change_rows_ms", "the same, the group made of its rows", "ms"),
     *(figure for figures in MANY_VIEWS.values() for figure in figures),
 )

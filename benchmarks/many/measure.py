@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from benchmarks.capturing import capturing, slot_of
 from benchmarks.many.figures import MANY_RATES
+from benchmarks.many.group_change import measure_group_change
 from benchmarks.many.load import Load, loading
 from benchmarks.many.looks import looks
 from benchmarks.many.place import SOURCE, Place, make, remove
@@ -97,7 +98,7 @@ def measured(setting: Setting, plan: Plan) -> dict[str, float]:
     with place.setting.connect() as conn:
         drop_slot(conn, slot_of(SOURCE))
     remove(place)
-    return figures
+    return figures | measure_group_change(setting)
 
 
 def _created(place: Place, views: list[str], log: str, timeout_s: float) -> float:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdc.errors import StateError, ViewError
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from cdc.kafka.broker import Broker
     from jobs.sinks import Sink
     from jobs.state.connection import Connection
+    from jobs.state.view_names import TableNames
     from jobs.state.view_record import ViewRecord
     from verification.batch_end import BatchEnds
     from verification.change_window import ChangeWindow
@@ -45,6 +47,7 @@ def compared(
 ) -> Report:
     """The verification's report. Raises ``StateError`` for a repair while the state database does
     not run, and what ``Verification.run`` does."""
+    from jobs.state.view_names import read_names
     from jobs.state.view_status import state_session
     from verification.batch_end import BatchEnds
     from verification.verify import Verification
@@ -53,11 +56,12 @@ def compared(
     with ExitStack() as stack:
         conn = stack.enter_context(state_session(config))
         record = None if conn is None else _live(conn, config, asked.view)
-        view, store = described(config, asked.view, record)
-        known = _Standing()
+        known = read_names(conn, record.id) if conn is not None and record is not None else {}
+        view, store = described(config, asked.view, record, known)
+        standing = _Standing()
         if conn is not None and record is not None:
             ends = BatchEnds(broker, view, config.source)
-            known = stack.enter_context(_standing(conn, record, asked, ends, on_step))
+            standing = stack.enter_context(_standing(conn, record, asked, ends, on_step))
         elif asked.repair:
             raise StateError(
                 f"view {asked.view}: its rows are made of the state database, which does not run",
@@ -78,20 +82,26 @@ def compared(
             timeout_s=asked.timeout_s,
             limit=asked.limit,
             on_step=on_step,
-            repair=known.repair,
+            repair=standing.repair,
             on_lacking=partial(view_facts(config, broker).refuse_stopped, asked.view),
-            window=known.window,
-            parked_keys=known.parked,
+            window=standing.window,
+            parked_keys=standing.parked,
         ).run()
-    if known.repair is not None:
-        report.awaiting = len(known.repair.awaiting)
+    if standing.repair is not None:
+        report.awaiting = len(standing.repair.awaiting)
         report.beyond_repair = max(0, report.beyond_repair - report.awaiting)
     return report
 
 
-def described(config: Config, name: str, record: ViewRecord | None) -> tuple[SelectView, str]:
+def described(
+    config: Config,
+    name: str,
+    record: ViewRecord | None,
+    known: Mapping[str, TableNames] = MappingProxyType({}),
+) -> tuple[SelectView, str]:
     """The view as the source describes it now, and the store it is in: as it was built, if that is
-    known here, else as it is declared."""
+    known here, else as it is declared. ``known`` is what it calls its tables' columns."""
+    from bootstrap.kept_sql import KeptSql
     from cdc.source.postgres import connect
     from jobs.generations import read_generations
     from jobs.view_state import view_directory
@@ -108,7 +118,9 @@ def described(config: Config, name: str, record: ViewRecord | None) -> tuple[Sel
         sql, key, store = live.declared.sql, live.declared.key, live.declared.store
     with connect(config.source.dsn, application_name="headwater verify") as conn:
         relations = published_relations(conn, config.source.publication_name)
-        return described_view(conn, name, key, sql, relations), store
+        kept = KeptSql(conn, config.source, name, sql, tuple(key))
+        names, whole = kept.over_source(known)
+        return described_view(conn, name, key, sql, relations, names, whole), store
 
 
 def _live(conn: Connection, config: Config, view: str) -> ViewRecord:

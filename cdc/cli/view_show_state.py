@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cdc.errors import HeadwaterError, RetryableError, ViewError
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from cdc.config import Config, View
     from jobs.state.connection import Connection
     from jobs.state.mirrors import MirrorRecord, MirrorSize
+    from jobs.state.view_names import ViewNames
+    from jobs.state.view_record import ViewRecord
     from views.maintain.plan import ViewPlan
 
 Document = dict[str, Any]
@@ -50,7 +52,7 @@ def of_view(conn: Connection, config: Config, name: str) -> Document:
     if record is not None:
         found |= _counted(conn, record.id)
     try:
-        plan, _ = planned(conn, name, view)
+        plan = planned(conn, name, view, record).plan
     except HeadwaterError as fault:
         return {**found, "mode": None, "reason": str(fault)}
     return {**found, "mode": mode(plan), "reason": plan.reason or None}
@@ -66,16 +68,22 @@ def mode(plan: ViewPlan) -> str:
 def of_plan(conn: Connection, config: Config, name: str, view: View) -> Document:
     """The tables of a view, with their mirrors, and the queries that find and make its rows."""
     from jobs.run.view_plan import relation_of
+    from jobs.state.generation_keys import live_record
     from jobs.state.mirrors import sizes
 
-    plan, mirrors = planned(conn, name, view)
+    made = planned(conn, name, view, live_record(conn, config, name))
+    plan, mirrors, names = made.plan, made.mirrors, made.names
+
+    def relation(table: str) -> str:
+        return names.reading(table, relation_of(table))
+
     held = {one.label: one for one in sizes(conn)}
     changes = [
         {
             "table": query.table,
             "alias": query.alias,
             "words": "the keys that its row touches, before and after the change",
-            "sql": query.sql(relation_of, "changed_rows", lambda table: f'changed."{table}"'),
+            "sql": query.sql(relation, "changed_rows", lambda table: f'changed."{table}"'),
         }
         for query in plan.key_queries
     ]
@@ -92,6 +100,7 @@ def of_plan(conn: Connection, config: Config, name: str, view: View) -> Document
                 "key": list(mirrors[table].table.key),
                 "columns": list(columns),
                 "mirror": _mirror(held.get(table)),
+                "called_now": names.renamed(table, columns),
             }
             for table, columns in plan.reads.items()
         ],
@@ -99,15 +108,25 @@ def of_plan(conn: Connection, config: Config, name: str, view: View) -> Document
             "kept": f"mirrors in the state database: {mode(plan)}{every}",
             "changes": changes,
             "rows": "made of the mirrors as they are, of the keys that were touched",
-            "rows_sql": plan.rows(relation_of, "touched_keys"),
+            "rows_sql": plan.rows(relation, "touched_keys"),
         },
     }
 
 
-def planned(conn: Connection, name: str, view: View) -> tuple[ViewPlan, Mapping[str, MirrorRecord]]:
-    """The plan of a view over the mirrors that there are. Raises ``ViewError`` where one is not."""
+class _Planned(NamedTuple):
+    """A view's plan, the mirrors by ``schema.table``, and what it calls their columns."""
+
+    plan: ViewPlan
+    mirrors: Mapping[str, MirrorRecord]
+    names: ViewNames
+
+
+def planned(conn: Connection, name: str, view: View, record: ViewRecord | None = None) -> _Planned:
+    """The plan of a view, or of a generation of it, over the mirrors that there are. Raises
+    ``ViewError`` where one is not."""
     from jobs.run.mirrored_tables import planned as as_planned
     from jobs.state.mirrors import read_mirrors
+    from jobs.state.view_names import present, read_names, view_names
     from views.maintain.plan import plan_view
     from views.table_references import tables_read
 
@@ -115,8 +134,10 @@ def planned(conn: Connection, name: str, view: View) -> tuple[ViewPlan, Mapping[
     labels = [table.name for table in tables_read(name, view.sql)]
     if missing := [label for label in labels if label not in mirrors]:
         raise ViewError(f"{', '.join(missing)}: not mirrored yet", "`headwater apply` does that")
-    tables = {label: as_planned(mirrors[label].table) for label in labels}
-    return plan_view(name, view.sql, view.key, tables), mirrors
+    known = {} if record is None else read_names(conn, record.id)
+    names = view_names(known, {label: present(mirrors[label].table) for label in labels})
+    tables = {label: names.seen(as_planned(mirrors[label].table)) for label in labels}
+    return _Planned(plan_view(name, view.sql, view.key, tables), mirrors, names)
 
 
 def gathered(config: Config, name: str, found: Document) -> Document:

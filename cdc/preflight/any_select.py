@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from cdc.errors import ViewError
@@ -11,6 +12,7 @@ from cdc.source.postgres import Connection, identifier, plan_fault
 
 if TYPE_CHECKING:
     from cdc.config import View
+    from jobs.state.view_names import TableNames, ViewNames
     from views.maintain import MirrorTable
     from views.tables import TableVersion
     from views.types import PgType
@@ -28,11 +30,13 @@ def described(
     kind: str,
     captured: Mapping[str, int],
     version: Callable[[str], TableVersion],
+    known: Mapping[str, TableNames],
 ) -> str:
     """How a view is kept, in words, and its columns in a store of that kind. Raises ``ViewError``
     for what cannot be.
 
-    ``captured`` are the tables by ``schema.table``, ``version`` describes one as it is now.
+    ``captured`` are the tables by ``schema.table``, ``version`` describes one as it is now;
+    ``known`` is what the view calls their columns, if it was built so.
     """
     from views.maintain import plan_view
     from views.table_references import reading, tables_read
@@ -44,13 +48,16 @@ def described(
                 f"views.{name}.sql reads {label}, which is not captured",
                 f"captured are: {', '.join(captured)}; add it to source.tables",
             )
-    plan = plan_view(name, view.sql, view.key, {one: _mirror(version(one)) for one in labels})
-    sql = reading(name, view.sql, _qualified)
+    tables = {one: version(one) for one in labels}
+    names = names_of(known, tables)
+    seen = {one: names.seen(mirror_of(table)) for one, table in tables.items()}
+    plan = plan_view(name, view.sql, view.key, seen)
+    sql = plan.whole(partial(_seen, names)) if names.called else reading(name, view.sql, _qualified)
     if said := plan_fault(conn, sql):
         raise ViewError(
             f"view {name}: PostgreSQL refuses its SQL: {said}", "write it as it takes it"
         )
-    found = store_columns(conn, view, labels, sql)
+    found = store_columns(conn, view, labels, sql, names)
     check_columns(name, view, kind, found)
     columns = ", ".join(f"{column} {type_}" for column, type_ in found)
     if plan.mode == "whole":
@@ -61,7 +68,19 @@ def described(
     return f"in {view.store}, incremental: {columns}"
 
 
-def _mirror(version: TableVersion) -> MirrorTable:
+def names_of(known: Mapping[str, TableNames], tables: Mapping[str, TableVersion]) -> ViewNames:
+    """What a view calls the columns of tables as they are now."""
+    from jobs.state.view_names import Present, view_names
+
+    now = {
+        label: Present(one.oid, [(c.attnum, c.name, str(c.type)) for c in one.columns])
+        for label, one in tables.items()
+    }
+    return view_names(known, now)
+
+
+def mirror_of(version: TableVersion) -> MirrorTable:
+    """A table as its mirror will be planned over."""
     from views.maintain import MirrorColumn, MirrorTable
 
     columns = tuple(
@@ -73,6 +92,11 @@ def _mirror(version: TableVersion) -> MirrorTable:
 
 def _has_one_text(kind: PgType) -> bool:
     return kind.name in _ONE_TEXT or (kind.name == "numeric" and kind.precision >= 0)
+
+
+def _seen(names: ViewNames, label: str) -> str:
+    schema, _, table = label.partition(".")
+    return names.reading(label, _qualified(schema, table))
 
 
 def _qualified(schema: str, table: str) -> str:

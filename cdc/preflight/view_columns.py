@@ -12,19 +12,22 @@ from cdc.source.types import load_types
 
 if TYPE_CHECKING:
     from cdc.config import View
+    from jobs.state.view_names import ViewNames
     from views.types import PgType
 
     Column = tuple[str, PgType]
 
 
-def store_columns(conn: Connection, view: View, tables: Sequence[str], select: str) -> list[Column]:
+def store_columns(
+    conn: Connection, view: View, tables: Sequence[str], select: str, names: ViewNames
+) -> list[Column]:
     """Names and types of those of a SELECT that the source takes, over ``tables``
     (``schema.table``)."""
     from jobs.state.known_columns import known_columns
     from jobs.state.view_columns import described
 
     types = load_types(conn)
-    known = known_columns(conn, view.sql, view.key, tables, qualified, types)
+    known = known_columns(conn, view.sql, view.key, tables, qualified, types, names)
     return [(one.name, one.kind) for one in described(conn, select, types, known)]
 
 

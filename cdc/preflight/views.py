@@ -50,10 +50,12 @@ def views(source: Source) -> Iterator[Finding]:
 def _any_select(source: Source, tables: _Tables, name: str, view: View) -> Finding:
     """Of a view that is kept over mirrors."""
     from cdc.preflight.any_select import described
+    from jobs.state.view_status import known_names
 
     try:
         kind = source.config.store(view.store).kind
-        said = described(source.conn, name, view, kind, tables.oids, tables.version)
+        known = known_names(source.config, name, view)
+        said = described(source.conn, name, view, kind, tables.oids, tables.version, known)
     except HeadwaterError as error:
         return Finding("error", f"view {name}", error.message, error.hint)
     return Finding("ok", f"view {name}", said)

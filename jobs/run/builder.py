@@ -22,19 +22,22 @@ from jobs.state.connection import Connection, translated
 from jobs.state.dirty_keys import put_off
 from jobs.state.first_columns import first_columns, remember_first_columns
 from jobs.state.group_tables import fill_groups, with_groups
-from jobs.state.kept_view import KeptView, Relation, make_tables, read_key
+from jobs.state.kept_view import KeptView, Relation, follow_key_types, make_tables, read_key
 from jobs.state.known_columns import known_columns
 from jobs.state.mirror_indexes import make_indexes
+from jobs.state.mirrors import read_mirrors
 from jobs.state.missed_changes import mark_every_key
 from jobs.state.parked_keys import too_many_parked
 from jobs.state.progress import read_progress
 from jobs.state.rows_query import KEY, ROW, load_sql, remember_sql
 from jobs.state.store_rows import RowForm, form_of_store
 from jobs.state.view_columns import ViewColumn, described, spark_columns
+from jobs.state.view_names import ViewNames, present, remember_names, view_names
 from jobs.state.view_record import ViewRecord, add_view, note_loaded
 from views.maintain.plan import ViewPlan
 
 _LOAD_ROWS: Final = 20_000
+_AS_THEY_ARE: Final = ViewNames()
 
 
 LoadedStore = Callable[[Iterable[Rows], StructType, tuple[str, ...]], None]
@@ -71,17 +74,28 @@ class Generation:
 
 
 def opened(
-    conn: Connection, record: ViewRecord, declared: Declared, plan: ViewPlan, relation: Relation
+    conn: Connection,
+    record: ViewRecord,
+    declared: Declared,
+    plan: ViewPlan,
+    relation: Relation,
+    names: ViewNames = _AS_THEY_ARE,
 ) -> Generation:
-    """A generation whose tables are there."""
+    """A generation whose tables are there; ``names`` are what it calls the columns of its
+    mirrors."""
+
+    def seen(label: str) -> str:
+        return names.reading(label, relation(label))
+
     with translated(f"opening view {record.name}"):
+        follow_key_types(conn, record.id, plan, seen)
         key = read_key(conn, record.id, plan)
-        kept = KeptView(record.id, record.name, record.generation, plan, key, relation)
+        kept = KeptView(record.id, record.name, record.generation, plan, key, seen, names)
         kept = with_groups(conn, kept)
         kept = replace(kept, first_columns=first_columns(conn, record.id))
         types = load_types(conn)
-        known = known_columns(conn, record.sql, plan.key, plan.reads, relation, types)
-        columns = described(conn, plan.whole(relation), types, known)
+        known = known_columns(conn, record.sql, plan.key, plan.reads, relation, types, names)
+        columns = described(conn, plan.whole(seen), types, known)
     store = declared.config.store(record.store)
     form = form_of_store(store, columns, plan.key, declared.view)
     return Generation(record, kept, columns, form, declared.view)
@@ -98,6 +112,9 @@ def begin(
         make_indexes(conn, plan.indexes, relation)
         make_tables(conn, record.id, plan, relation)
         remember_first_columns(conn, record.id, plan.columns)
+        held = read_mirrors(conn)
+        tables = {label: present(held[label].table) for label in plan.reads if label in held}
+        remember_names(conn, record.id, view_names({}, tables).tables)
     return record
 
 

@@ -22,7 +22,7 @@ from jobs.run.mirrored_tables import MirroredTables
 from jobs.run.parts import Parts
 from jobs.run.reach import Reach
 from jobs.run.turns import Turns
-from jobs.run.view_plan import Mirrors, planned, relation_of, shows_more
+from jobs.run.view_plan import Mirrors, planned_again, relation_of, shows_more
 from jobs.state.connection import Connection
 from jobs.state.group_tables import fill_groups
 from jobs.state.kept_view import KeptView
@@ -137,9 +137,9 @@ class KeptGenerations:
         built = declared.model_copy(
             update={"sql": record.sql, "key": record.key, "store": record.store}
         )
-        plan = planned(mirrors, conn, record.name, built)
+        plan, names = planned_again(mirrors, conn, record)
         wanted = Declared(record.name, built, self._parts.config)
-        return opened(conn, record, wanted, plan, relation_of)
+        return opened(conn, record, wanted, plan, relation_of, names)
 
     def shown(self, generation: Generation) -> None:
         """Readers see it from now on: it tells how far its view is."""

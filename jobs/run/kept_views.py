@@ -21,6 +21,7 @@ from jobs.run.removal import drop_expired, forget_unknown
 from jobs.run.view_build import ViewBuild
 from jobs.run.view_entry import ViewEntry
 from jobs.state.connection import Connection
+from jobs.state.dirty_keys import NEVER
 from jobs.state.missed_changes import make_up_for
 from jobs.state.view_record import LEFT, ViewRecord, note_error, note_unbuilt, view_records
 from jobs.turn import turn
@@ -223,10 +224,11 @@ class KeptViews:
 
     def _keep(self, conn: Connection, one: ViewEntry) -> None:
         assert one.live is not None, "only what is live is kept so"
+        sure_from = NEVER
         if one.missed:
-            make_up_for(conn, one.live.kept)
+            sure_from = make_up_for(conn, one.live.kept)
             one.missed = False
-        self.generations.lanes.add(one.live, one.declared)
+        self.generations.lanes.add(one.live, one.declared, sure_from)
         one.kept = True
 
     def _live_record(self, conn: Connection, files: GenerationFiles) -> ViewRecord | None:

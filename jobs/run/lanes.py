@@ -11,6 +11,7 @@ from jobs.run.builder import Generation
 from jobs.run.lane import Keeper, Lane, Watcher
 from jobs.run.parts import Parts
 from jobs.run.row_store import open_keeper
+from jobs.state.dirty_keys import NEVER
 
 
 class Lanes:
@@ -21,10 +22,10 @@ class Lanes:
         self._lanes: dict[str, Lane] = {}
         self._lock = threading.Lock()
 
-    def add(self, generation: Generation, view: View) -> None:
-        """Keep a generation from now on, with these settings of its view. Raises what
-        ``open_keeper`` does."""
-        self.attach(generation, open_keeper(self._parts, generation, view))
+    def add(self, generation: Generation, view: View, sure_from: int = NEVER) -> None:
+        """Keep a generation from now on, with these settings of its view; ``sure_from`` as of
+        ``ViewKeeper``. Raises what ``open_keeper`` does."""
+        self.attach(generation, open_keeper(self._parts, generation, view, sure_from))
 
     def attach(self, generation: Generation, keeper: Keeper) -> None:
         """Keep it again, by the keeper that ``detach`` gave."""

@@ -16,6 +16,7 @@ from jobs.sinks import Batch, open_sink
 from jobs.sinks.refusing import RowsError
 from jobs.sinks.rows import RowSink
 from jobs.sinks.shapes import Shape
+from jobs.state.dirty_keys import NEVER
 from jobs.state.document_sql import DocumentSql
 from jobs.state.kept_view import KeptView
 from jobs.state.progress import Progress
@@ -56,9 +57,11 @@ class StoredRows:
         self.sink.close()
 
 
-def open_keeper(parts: Parts, generation: Generation, view: View) -> ViewKeeper:
-    """What keeps a generation in its store. Raises what ``Sink.prepare`` raises, and ``ViewError``
-    where the store holds nothing of it."""
+def open_keeper(
+    parts: Parts, generation: Generation, view: View, sure_from: int = NEVER
+) -> ViewKeeper:
+    """What keeps a generation in its store; ``sure_from`` as of ``ViewKeeper``. Raises what
+    ``Sink.prepare`` raises, and ``ViewError`` where the store holds nothing of it."""
     apply, record = parts.config.apply, generation.record
     store = parts.config.store(record.store)
     sink = open_sink(store, record.name, parts.spark, apply.retry_s, record.generation, view)
@@ -72,4 +75,4 @@ def open_keeper(parts: Parts, generation: Generation, view: View) -> ViewKeeper:
     id_ = DocumentSql(generation.columns, generation.key, Shape()).id(KEY)
     rows = StoredRows(generation.kept, str(record.id), sink, generation.form, id_)
     keys = KEYS_A_COMMIT if store.cadence_s else KEYS_A_TURN
-    return ViewKeeper(generation.kept, rows, apply.dlq_limit, apply.whole_rows, keys)
+    return ViewKeeper(generation.kept, rows, apply.dlq_limit, apply.whole_rows, keys, sure_from)

@@ -19,6 +19,7 @@ from cdc.source.postgres import sqlstate
 from jobs.sinks.refusing import TOLD, RowsError, RowsRefusedError, RowsUnfitError
 from jobs.state.connection import Connection, translated
 from jobs.state.dirty_keys import (
+    NEVER,
     Taken,
     doubt,
     doubt_keys,
@@ -98,7 +99,8 @@ class Turn:
 class ViewKeeper:
     """Keeps one generation. Use from one thread, with one connection to the state database.
 
-    ``whole_rows`` bounds a view that is computed whole.
+    ``whole_rows`` bounds a view that is computed whole. Keys that are dirty from batch
+    ``sure_from`` on are no doubtful ones: they were made so when nobody kept the view.
     """
 
     view: KeptView
@@ -106,6 +108,7 @@ class ViewKeeper:
     parked_at_most: int
     whole_rows: int
     keys_at_most: int = KEYS_A_TURN
+    sure_from: int = NEVER
     clock: Callable[[], float] = time.monotonic
     _dirty_sql: bytes = field(init=False)
     _many_sql: bytes = field(init=False)
@@ -134,8 +137,8 @@ class ViewKeeper:
         began = self.clock()
         if self._doubtful:
             with translated(f"opening view {self.name}"):
-                doubt(conn, self.view)
-            self._doubtful = False
+                doubt(conn, self.view, self.sure_from)
+            self._doubtful, self.sure_from = False, NEVER
         if whole_since(conn, self.view) is not None:
             turn = self._whole(conn)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from cdc.config import View
@@ -10,6 +10,9 @@ from cdc.errors import ViewError
 from jobs.state.connection import Connection
 from jobs.state.kept_view import quoted
 from jobs.state.mirror_table import MIRROR_SCHEMA, one_identifier
+from jobs.state.mirrors import read_mirrors
+from jobs.state.view_names import ViewNames, present, read_names, remember_names, view_names
+from jobs.state.view_record import ViewRecord, view_records
 from views.maintain.mirror import MirrorTable
 from views.maintain.plan import ViewPlan, plan_view
 from views.table_references import tables_read
@@ -24,10 +27,41 @@ class Mirrors(Protocol):
 
 def planned(mirrors: Mirrors, conn: Connection, name: str, view: View) -> ViewPlan:
     """The plan of a view over mirrors that there are. Raises ``ViewError`` for what cannot be."""
-    labels = tuple(table.name for table in tables_read(name, view.sql))
-    if not labels:
-        raise ViewError(f"views.{name}.sql reads no table", "select from captured tables")
-    return plan_view(name, view.sql, view.key, mirrors.mirrored(conn, labels))
+    labels = _labels(name, view.sql)
+    tables = mirrors.mirrored(conn, labels)
+    try:
+        return plan_view(name, view.sql, view.key, tables)
+    except ViewError as error:
+        if not (renamed := _renamed(conn, name, labels)):
+            raise
+        raise ViewError(error.message, f"{renamed}: {error.hint or 'adapt its SQL'}") from error
+
+
+def planned_again(
+    mirrors: Mirrors, conn: Connection, record: ViewRecord
+) -> tuple[ViewPlan, ViewNames]:
+    """The plan of a generation as it was built, over mirrors as they are now, and what it calls
+    their columns, which is remembered. Raises ``ViewError`` for one that lacks a column now."""
+    labels = _labels(record.name, record.sql)
+    seen = mirrors.mirrored(conn, labels)
+    held = read_mirrors(conn)
+    known = read_names(conn, record.id)
+    names = view_names(
+        known, {label: present(held[label].table) for label in labels if label in held}
+    )
+    tables = {label: names.seen(table) for label, table in seen.items()}
+    try:
+        plan = plan_view(record.name, record.sql, record.key, tables)
+    except ViewError as error:
+        if not names.gone:
+            raise
+        raise ViewError(
+            f"{error.message}; {'; '.join(names.gone.values())}",
+            f"adapt the SQL of the view, then `headwater view rebuild {record.name}`",
+        ) from error
+    if names.tables != known:
+        remember_names(conn, record.id, names.tables)
+    return plan, names
 
 
 def shows_more(sql: str, before: ViewPlan, after: ViewPlan) -> bool:
@@ -41,3 +75,23 @@ def relation_of(label: str) -> str:
     """The mirror of ``schema.table``, as SQL."""
     schema, _, table = label.partition(".")
     return f"{MIRROR_SCHEMA}.{quoted(one_identifier(schema, table))}"
+
+
+def _renamed(conn: Connection, name: str, labels: Sequence[str]) -> str:
+    """What columns of these tables are called now that generations of the view know by another
+    name, for messages."""
+    held = read_mirrors(conn)
+    tables = {label: present(held[label].table) for label in labels if label in held}
+    found: dict[str, str] = {}
+    for record in view_records(conn, name):
+        names = view_names(read_names(conn, record.id), tables)
+        for label in names.called:
+            found |= names.renamed(label, list(names.called[label]))
+    return ", ".join(f"{then!r} is called {now!r} now" for then, now in found.items())
+
+
+def _labels(name: str, sql: str) -> tuple[str, ...]:
+    labels = tuple(table.name for table in tables_read(name, sql))
+    if not labels:
+        raise ViewError(f"views.{name}.sql reads no table", "select from captured tables")
+    return labels

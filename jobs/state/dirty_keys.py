@@ -21,11 +21,15 @@ Images = dict[str, tuple[str, str]]
 
 FORGOTTEN: Final = "00000000-0000-0000-0000-000000000000"
 """A digest that no row has: what the store holds of the key is not known."""
-_NEVER: Final = (1 << 63) - 1
+NEVER: Final = (1 << 63) - 1
+"""A batch that will not be."""
 
 
 HELD: Final = "pg_temp.held"
 """The keys of one turn that makes many rows."""
+
+SURE: Final = 0
+"""Dirty since before all batches, and not written by anybody since it is so."""
 
 
 class Taken(NamedTuple):
@@ -43,15 +47,19 @@ def mark_sql(view: KeptView, images: Images, state: State) -> str | None:
     Tables without a change are among them for nothing: their images are empty.
     """
 
-    def both(table: str) -> str:
+    def known(table: str) -> tuple[str, str]:
         old, new = images[table]
+        return view.names.reading(table, old), view.names.reading(table, new)
+
+    def both(table: str) -> str:
+        old, new = known(table)
         return f"(select * from {old} union all select * from {new})"
 
     parts = []
     for query in view.plan.key_queries:
         if query.table not in images:
             continue
-        old, new = images[query.table]
+        old, new = known(query.table)
         exact = old if state == "before" else new
         changed = both(query.table) if query.flavour == "beside" else exact
         parts.append(query.sql(view.relation, changed, both))
@@ -95,15 +103,17 @@ def hold(conn: Connection, view: KeptView, taken: Sequence[str]) -> None:
         conn.execute(statement.encode(), parameters)
 
 
-def doubt(conn: Connection, view: KeptView) -> None:
+def doubt(conn: Connection, view: KeptView, before: int = NEVER) -> None:
     """What the store holds of dirty keys is not known: a write to it may have been cut off, of rows
-    that have changed back since. All of them are written again, or deleted, whatever they are."""
+    that have changed back since. All of them are written again, or deleted, whatever they are, but
+    for those that were clean before the batch ``before``: nobody has written them since."""
     query = (
         f"insert into {view.shown} ({view.key_names}, digest) "
-        f"select {view.key_names}, '{FORGOTTEN}' from {view.dirty} "
+        f"select {view.key_names}, '{FORGOTTEN}' from {view.dirty} where first_seq < %(before)s "
+        f"and (first_seq <> {SURE} or %(before)s = {NEVER}) "
         f"on conflict ({view.key_names}) do update set digest = excluded.digest"
     )
-    conn.execute(query.encode())
+    conn.execute(query.encode(), {"before": before})
 
 
 def doubt_keys(conn: Connection, view: KeptView, keys: Sequence[Sequence[str]]) -> None:
@@ -166,7 +176,7 @@ def waits_since(conn: Connection, view: KeptView) -> int | None:
 
 def reached(waiting: int | None, batch: int) -> int:
     """The last batch that a view's store holds whole, of those up to ``batch``."""
-    return min((_NEVER if waiting is None else waiting) - 1, batch)
+    return min((NEVER if waiting is None else waiting) - 1, batch)
 
 
 def _remember(conn: Connection, view: KeptView, rows: Sequence[tuple[Sequence[str], str]]) -> None:

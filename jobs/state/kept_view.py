@@ -9,10 +9,14 @@ is gone is known.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import psycopg
+
+from cdc.errors import ViewError
 from jobs.state.connection import Connection
 from jobs.state.group_sums import GroupSums
+from jobs.state.view_names import ViewNames
 from views.maintain.plan import ViewPlan
 
 Relation = Callable[[str], str]
@@ -38,6 +42,7 @@ class KeyColumn:
 class KeptView:
     """``id`` numbers the generation among those of all views of the state database.
 
+    ``relation`` gives mirrors with the columns that the plan knows, ``names`` does so of images.
     ``groups`` are those that batches keep by the change (``jobs.state.group_tables``).
     """
 
@@ -47,6 +52,7 @@ class KeptView:
     plan: ViewPlan
     key: tuple[KeyColumn, ...]
     relation: Relation
+    names: ViewNames = field(default_factory=ViewNames)
     groups: GroupSums | None = None
     first_columns: tuple[str, ...] = ()
     """What it had when its store was filled; () where that is not known."""
@@ -87,6 +93,36 @@ def make_tables(conn: Connection, view_id: int, plan: ViewPlan, relation: Relati
         actions = ", ".join([*alters, *own, f"add primary key ({names})"])
         conn.execute(f"alter table {table} {actions}".encode())
     conn.execute(f"create index on {DIRTY_SCHEMA}.v{view_id} (first_seq)".encode())
+
+
+def follow_key_types(conn: Connection, view_id: int, plan: ViewPlan, relation: Relation) -> None:
+    """Give the tables of a generation the types that its key has now, where DDL has changed them:
+    what they hold is read as the same values. Raises ``ViewError`` where it cannot be."""
+    held = {column.name: column.type for column in read_key(conn, view_id, plan)}
+    names = ", ".join(map(quoted, plan.key))
+    made = f"select {names} from ({plan.whole(relation)}) w"
+    cursor = conn.execute(f"select * from ({made}) k limit 0".encode(), prepare=False)
+    result = cursor.pgresult
+    assert result is not None, "a SELECT has a result"
+    query = b"select pg_catalog.format_type(%s::oid, %s)"
+    actions = []
+    for number, name in enumerate(plan.key):
+        row = conn.execute(query, (result.ftype(number), result.fmod(number))).fetchone()
+        if row is not None and row[0] != held[name]:
+            column = quoted(name)
+            actions.append(f"alter {column} type {row[0]} using {column}::text::{row[0]}")
+    if not actions:
+        return
+    try:
+        with conn.transaction():
+            for schema in (DIRTY_SCHEMA, SHOWN_SCHEMA):
+                conn.execute(f"alter table {schema}.v{view_id} {', '.join(actions)}".encode())
+    except psycopg.DataError as error:
+        raise ViewError(
+            f"view {plan.name}: its key ({', '.join(plan.key)}) has another type, which does not "
+            "hold the keys that it had",
+            f"`headwater view rebuild {plan.name}`",
+        ) from error
 
 
 def read_key(conn: Connection, view_id: int, plan: ViewPlan) -> tuple[KeyColumn, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import psycopg
 
@@ -18,6 +18,7 @@ from cdc.errors import ViewError
 from cdc.protocol.relation import TypeInfo
 from cdc.source.postgres import Connection
 from jobs.state.view_columns import described
+from jobs.state.view_names import ViewNames
 from views.definition import parse_view
 from views.maintained import resolve_view
 from views.nested_result import Items, Nested, Value, nested_columns
@@ -34,6 +35,7 @@ where i.indrelid = to_regclass(%s) and i.indisprimary
   and a.attrelid = i.indrelid and a.attnum = k.attnum
 order by k.n
 """
+_AS_THEY_ARE: Final = ViewNames()
 
 
 def known_columns(
@@ -43,15 +45,21 @@ def known_columns(
     tables: Iterable[str],
     relation: Relation,
     types: Types,
+    names: ViewNames = _AS_THEY_ARE,
 ) -> dict[str, PgType]:
     """Types by column, of a view over ``tables`` (``schema.table``), which ``relation`` names as
-    the state database has them; without those that cannot be told."""
+    the state database has them, and ``names`` has the columns of; without those that cannot be
+    told."""
+
+    def seen(table: str) -> str:
+        return names.reading(table, relation(table))
+
     try:
         definition = parse_view("v", "s", list(key), sql)
-        versions = {table: _version(conn, table, relation(table), types) for table in tables}
+        versions = {table: _version(conn, table, relation(table), types, names) for table in tables}
         return {output.name: output.type for output in resolve_view(definition, versions).outputs}
     except (ViewError, KeyError):
-        return _nested(conn, sql, relation, types)
+        return _nested(conn, sql, seen, types)
 
 
 def _nested(conn: Connection, sql: str, relation: Relation, types: Types) -> dict[str, PgType]:
@@ -94,9 +102,11 @@ def _told(
     return None
 
 
-def _version(conn: Connection, table: str, relation: str, types: Types) -> TableVersion:
-    columns = described(conn, f"select * from {relation}", types)
+def _version(
+    conn: Connection, table: str, relation: str, types: Types, names: ViewNames
+) -> TableVersion:
+    columns = described(conn, f"select * from {names.reading(table, relation)}", types)
     schema, _, name = table.partition(".")
-    key = tuple(column for (column,) in conn.execute(_KEY.encode(), [relation]))
+    key = tuple(names.known(table, column) for (column,) in conn.execute(_KEY.encode(), [relation]))
     told = tuple(TableColumn(column.name, column.kind) for column in columns)
     return TableVersion("0" * 16, schema, name, told, key)

@@ -11,14 +11,12 @@ from collections.abc import Collection
 from typing import Final
 
 from jobs.state.connection import Connection, translated
-from jobs.state.dirty_keys import mark_all_sql
+from jobs.state.dirty_keys import SURE, mark_all_sql
 from jobs.state.kept_view import KeptView, quoted
 from jobs.state.progress import advance
 from jobs.state.view_record import LEFT, LOADED, note_loaded
 from jobs.state.whole_views import mark_whole
 
-SURE: Final = 0
-"""Dirty since before all batches, and not written by anybody since it is so."""
 _DOUBTFUL: Final = 1
 """The same of keys that somebody may have written meanwhile: batches count from 1."""
 

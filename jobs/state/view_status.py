@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from cdc.config import Config
+from cdc.config import Config, View
 from cdc.errors import RetryableError, StateError
 from jobs.state.connection import Connection, connect, translated
 from jobs.state.generation_keys import live_record
 from jobs.state.lock import database_holder
 from jobs.state.place import home_of
 from jobs.state.server import running_dsn
+from jobs.state.view_names import TableNames, read_names
 from jobs.state.view_record import ViewRecord, unbuilt_errors
 
 _PARKED: Final = "select count(*) from headwater.parked where view_id = %s"
@@ -62,8 +63,30 @@ def state_session(config: Config) -> Iterator[Connection | None]:
     if not dsn:
         yield None
         return
-    with connect(dsn, autocommit=True, application_name="headwater") as conn:
+    try:
+        session = connect(dsn, autocommit=True, application_name="headwater")
+    except StateError:
+        if config.apply.state_dsn:
+            raise
+        yield None  # ours is up, and has no database yet: it is being made
+        return
+    with session as conn:
         yield conn if _is_migrated(conn) else None
+
+
+def known_names(config: Config, name: str, view: View) -> dict[str, TableNames]:
+    """What the generation that readers see calls the columns of its tables, if it is of this
+    declaration; nothing where the state database does not run."""
+    try:
+        with state_session(config) as conn:
+            record = None if conn is None else live_record(conn, config, name)
+            if conn is None or record is None:
+                return {}
+            if (record.sql, record.key) != (view.sql, tuple(view.key)):
+                return {}
+            return read_names(conn, record.id)
+    except (RetryableError, StateError):
+        return {}
 
 
 def _was_here(config: Config) -> bool:

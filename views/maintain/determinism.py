@@ -28,24 +28,29 @@ _FLOATS = ("double precision", "real")
 _APPEND = "append the key of its rows to ORDER BY"
 
 
-def check_orders(statement: Statement) -> None:
-    """Raise ``ViewError`` where the same rows may give another result."""
+def check_orders(statement: Statement) -> bool:
+    """Raise ``ViewError`` where the same rows may give another result; return whether a list was
+    given the order that it has, by the keys of its rows behind what orders it."""
+    completed = False
     for block in blocks(statement.query, statement.subqueries):
         orders = _Orders(statement, block)
         orders.check()
+        completed = completed or orders.completed
     if isinstance(statement.query, SetOperation) and statement.query.limit:
         named = {part.name for item in statement.query.order for part in item.find_all(exp.Column)}
         if set(statement.query.columns) - named:
             refuse(statement.view, statement.query.node, "LIMIT over an order that leaves ties",
                    "name all columns in ORDER BY")  # fmt: skip
+    return completed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Orders:
-    """The orders of one block."""
+    """The orders of one block; ``completed`` once one of them was."""
 
     statement: Statement
     block: Block
+    completed: bool = False
 
     def check(self) -> None:
         block = self.block
@@ -100,6 +105,7 @@ class _Orders:
             hint = f"write {name}(x ORDER BY …) with the key of its rows, or cast x to numeric"
             refuse(self.statement.view, node, "floats add up by the order of the rows", hint)
         if self._complete(node):
+            self.completed = True
             return
         hint = "write ORDER BY inside of it, with the key of its rows at the end"
         refuse(self.statement.view, node, "its order leaves ties: the list may change", hint)

@@ -21,7 +21,6 @@ from views.maintain.indexes import Index, indexes
 from views.maintain.links import NullComparedError
 from views.maintain.mirror import MirrorTable
 from views.maintain.occurrences import Occurrence, occurrences
-from views.maintain.parser import text
 from views.maintain.paths import NoWayError
 from views.maintain.pushdown import rows_of_keys
 from views.maintain.render import RESERVED, Template, Writer, quoted
@@ -81,8 +80,9 @@ class ViewPlan:
     ``gates`` does if a gate differs between the states, and else touches what its key queries
     find. ``clock`` says that rows change with time alone. ``assumes`` is what the key's proof
     takes for granted: two rows of one key, or NULL in it, are to be told and not shown.
-    ``groups`` are kept by the change; None where a group is made of its rows, for the reason in
-    ``groups_reason``.
+    ``completed``: lists were given an order that the SQL leaves open, so that it may show them
+    otherwise than ``whole`` does. ``groups`` are kept by the change; None where a group is made of
+    its rows, for the reason in ``groups_reason``.
     """
 
     name: str
@@ -97,7 +97,7 @@ class ViewPlan:
     indexes: tuple[Index, ...]
     clock: bool
     assumes: tuple[str, ...]
-    written: str
+    completed: bool
     rows_template: Template
     whole_template: Template
     groups: GroupPlan | None = None
@@ -128,13 +128,12 @@ def plan_view(
             raise ViewError(f"views.{name}.sql: {word!r} is reserved", "choose another name")
     parsed = parse(name, sql)
     clock = check(name, parsed, functions or {})
-    written = text(parsed)
     statement = resolve(name, parsed, tables)
     check_shown_only(statement)
     name_dependent_columns(statement)
     read = _reads(statement)
     positions = key_positions(name, statement.query, key)
-    check_orders(statement)
+    completed = check_orders(statement)
     assumes = prove(statement, key, positions)
     writer = Writer(statement, read)
     whole = Template(writer.query(statement.query), read)
@@ -159,7 +158,7 @@ def plan_view(
         indexes=indexes(statement, shown, groups.indexes if groups else ()),
         clock=clock,
         assumes=tuple(dict.fromkeys(assumes)),
-        written=written,
+        completed=completed,
         rows_template=rows,
         whole_template=whole,
         groups=groups,

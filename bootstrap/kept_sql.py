@@ -1,0 +1,48 @@
+"""The SQL of a view as it is kept, over the tables of its source, for ``headwater verify``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from bootstrap.present import version_now
+from cdc.config import Source
+from cdc.errors import HeadwaterError
+from cdc.preflight.any_select import mirror_of, names_of
+from cdc.source.postgres import Connection
+from cdc.source.types import load_types
+from jobs.state.view_names import TableNames, ViewNames
+from verification.scope import table_of
+from views.maintain import plan_view
+from views.table_references import tables_read
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSql:
+    """Of a view as it was built; ``conn`` is one with the source."""
+
+    conn: Connection
+    settings: Source
+    name: str
+    sql: str
+    key: tuple[str, ...]
+
+    def over_source(
+        self, known: Mapping[str, TableNames]
+    ) -> tuple[ViewNames, Callable[[Callable[[str], str]], str] | None]:
+        """What the view calls the source's columns now, and its SQL over given relations, where
+        that is not what is written (``verification.select_view``)."""
+        types = load_types(self.conn)
+        tables = {
+            one.name: version_now(
+                self.conn, table_of(self.conn, one.schema, one.table)[0], types, self.settings
+            )
+            for one in tables_read(self.name, self.sql)
+        }
+        names = names_of(known, tables)
+        seen = {label: names.seen(mirror_of(one)) for label, one in tables.items()}
+        try:
+            plan = plan_view(self.name, self.sql, self.key, seen)
+        except HeadwaterError:  # what is wrong with it is told when the source runs it
+            return names, None
+        return names, plan.whole if plan.completed or names.called else None
