@@ -74,7 +74,6 @@ def test_joined_and_grouped_views_are_equal_to_their_sql(deployment: Deployment)
     with deployment.running("capture"):
         assert "generation 1 is live: " in done(deployment, "view", "create", grouped)
         with deployment.running("apply"):
-            done(deployment, "view", "create", joined)
             deployment.execute(*CHANGES)
             waited = done(deployment, "wait", joined, grouped, "--timeout", "300")
             assert waited.count(": holds what was committed below ") == 2

@@ -92,8 +92,9 @@ def test_a_view_is_created_rebuilt_through_kills_and_rolled_back(deployment: Dep
             deployment.extra = deployment.extra.replace(SQL, OTHER)
             killed_while_loading(deployment, view, apply)
             assert listed(deployment)["live"] == 1
-            deployment.execute("update orders set total = total + 1 where id <= 20")
         with deployment.running("apply"):
+            deployment.execute("update orders set total = total + 1 where id <= 20")
+            done(deployment, "wait", view, "--timeout", "240")
             said = done(deployment, "view", "rebuild", view)
             number = listed(deployment)["live"]
             assert f"{view}: generation {number} is live" in said
