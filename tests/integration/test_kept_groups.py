@@ -29,7 +29,8 @@ VIEWS = {
     ),
     "customers_sales": (
         "select c.id, c.name, count(o.id) as orders, "
-        "coalesce(sum(l.quantity * p.price), 0) as paid from customers c left join orders o on o.customer_id = c.id "
+        "coalesce(sum(l.quantity * p.price), 0) as paid from customers c "
+        "left join orders o on o.customer_id = c.id "
         "left join (lines l join products p on p.sku = l.sku) on l.order_id = o.id "
         "group by c.id, c.name having count(*) > 0",
         ("id",),
