@@ -159,10 +159,9 @@ class Mirror:
             self._rows = self._once = 0
 
     def find(self, wanted: pa.Table, upto: int | None = None) -> pa.Table:
-        """The newest versions of rows whose columns are one of the rows of ``wanted`` (distinct,
-        not NULL), deletions too; a few others may be among them."""
-        of_key = set(wanted.column_names) <= set(self.key)
-        return self._where(wanted, lambda which: self._versions_sql(upto, which, of_key))
+        """The newest versions of rows whose key is one of ``wanted`` (distinct), deletions too; a
+        few others may be among them. No key is NULL."""
+        return self._where(wanted, partial(self._versions_sql, upto))
 
     def ever(self, wanted: pa.Table | None) -> pa.Table:
         """As ``rows``, but what newer versions replaced as well; None: of all rows."""
@@ -200,7 +199,7 @@ class Mirror:
     def all(self) -> pa.Table:
         """The newest versions of all rows, deletions too."""
         builder = QueryBuilder().register("m", self._table())
-        return self._asked(builder, self._versions_sql(None, "true", of_key=True))
+        return self._asked(builder, self._versions_sql(None, "true"))
 
     def unsettled(self, settled: int) -> pa.Table:
         """The keys that attempts after ``settled`` wrote."""
@@ -246,7 +245,7 @@ class Mirror:
         if versions <= _FEW:
             return False
         if self._rows < 0:
-            self._rows = self._counted(sql.live(self._versions_sql(None, "true", of_key=True)))
+            self._rows = self._counted(sql.live(self._versions_sql(None, "true")))
         return versions - self._rows > max(_FEW, self._rows // 5)
 
     def newest_deletion(self) -> Position | None:
@@ -300,8 +299,8 @@ class Mirror:
         builder = QueryBuilder().register("m", self._table())
         return int(pa.table(builder.execute(text).read_all()).column(0)[0].as_py())
 
-    def _versions_sql(self, upto: int | None, wanted: str, of_key: bool) -> str:
-        return sql.versions(self._names, self._key, upto, wanted, of_key)
+    def _versions_sql(self, upto: int | None, wanted: str) -> str:
+        return sql.versions(self._names, self._key, upto, wanted)
 
     def _stored_schema(self) -> pa.Schema:
         return pa.schema([pa.field(sql.stored(f.name), f.type) for f in self.arrow])

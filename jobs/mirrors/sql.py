@@ -25,27 +25,16 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def versions(
-    columns: Sequence[str], key: Sequence[str], upto: int | None, wanted: str, of_key: bool
-) -> str:
-    """The newest version of each key, deletions among them, where the condition ``wanted`` holds.
-
-    ``upto`` leaves out what later attempts wrote. ``of_key``: the condition reads the key alone,
-    which all versions of a row share; else rows are found by any version of theirs first, and what
-    is newest is for the caller to hold against the condition again.
-    """
-    conditions = [] if upto is None else [f"{quoted(ATTEMPT)} <= {upto}"]
+def versions(columns: Sequence[str], key: Sequence[str], upto: int | None, wanted: str) -> str:
+    """The newest version of each key, deletions among them, where ``wanted``, a condition on the
+    key, holds. ``upto`` leaves out what later attempts wrote."""
+    conditions = [wanted] if upto is None else [wanted, f"{quoted(ATTEMPT)} <= {upto}"]
     keys = ", ".join(map(quoted, key))
-    found = wanted
-    if not of_key:
-        limited = " AND ".join([*conditions, wanted])
-        matching = " AND ".join(f"h.{quoted(name)} = m.{quoted(name)}" for name in key)
-        found = f"EXISTS (SELECT 1 FROM (SELECT {keys} FROM m WHERE {limited}) h WHERE {matching})"
     order = ", ".join(f"{quoted(name)} DESC" for name in (COMMIT_LSN, ORDINAL, ATTEMPT))
     shown = ", ".join(map(quoted, columns))
     return (
         f"SELECT {shown} FROM (SELECT *, row_number() OVER (PARTITION BY {keys} ORDER BY {order})"
-        f" AS __nth FROM m WHERE {' AND '.join([*conditions, found])}) n WHERE __nth = 1"
+        f" AS __nth FROM m WHERE {' AND '.join(conditions)}) n WHERE __nth = 1"
     )
 
 

@@ -148,7 +148,9 @@ class GroupChanges:
         return self.sums.plan.changed(self.view.relation, self._touched)
 
     def _known(self, table: str) -> tuple[str, str]:
-        return self.images[table]
+        """The images with the columns that the plan knows."""
+        old, new = self.images[table]
+        return self.view.names.reading(table, old), self.view.names.reading(table, new)
 
     @property
     def _touched(self) -> str:

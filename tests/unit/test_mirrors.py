@@ -170,8 +170,8 @@ def test_a_row_whose_key_is_null_is_told_and_never_taken_for_another(table: Tabl
 
 def test_many_values_are_looked_up_as_few_are(table: Table) -> None:
     table.write(*(change(1, i, i % 7, "x") for i in range(2000)))
-    few = pa.table({"a b,c": pa.array([3], pa.int64())})
-    assert len(table.mirror.rows(few)) == 286
+    few = pa.table({"id": pa.array(range(50, 150), pa.int64())})
+    assert len(table.mirror.rows(few)) == 100
     many = pa.table({"id": pa.array(range(1000, 5000), pa.int64())})
     assert len(table.mirror.rows(many)) == 1000
     nothing = pa.table({"id": pa.array([2**40], pa.int64())})
@@ -210,7 +210,7 @@ def test_rows_are_found_by_values_of_each_type(tmp_path: Path, kind: str, value:
     columns = StructType(
         [StructField("id", IntegerType()), StructField("v", spark_type(PgType(kind)))]
     )
-    mirror = Mirror(cast("Any", None), tmp_path / "public.t", columns, ("id",))
+    mirror = Mirror(cast("Any", None), tmp_path / "public.t", columns, ("v",))
     mirror.prepare()
     held = [{"id": 1, "v": value}, {"id": 2, "v": None}]
     control = {DELETED: False, COMMIT_LSN: 1, ORDINAL: 1}

@@ -181,11 +181,15 @@ class Search:
         if join.kind == "left" and keep & right:
             found = {alias for node in join.on for alias in all_reads(node, self.subqueries)}
             found &= left | right
-            return found or left
+            # Who is not there leaves out the whole side: it shows NULL then.
+            return (found or left) | (right - outer_sides(join.right))
         return set()
 
     def _cut(self, keep: set[str]) -> Route:
         where = [node for node in self.conditions() if reads(node) and reads(node) <= keep]
+        for level in self.levels:
+            if any(_asks(join.right) for join in joins(level.tree) if _is_kept(join, keep)):
+                raise NoWayError("a subquery says which rows of an outer join there are")
         trees = [tree for level in self.levels if (tree := pruned(level.tree, keep)) is not None]
         for tree in trees:
             for join in joins(tree):
@@ -196,6 +200,16 @@ class Search:
         known = {id(node) for tree in trees for join in joins(tree) for node in join.on}
         where = [node for node in where if id(node) not in known]
         return Route(trees, {alias: self.sources[alias] for alias in keep}, where)
+
+
+def _is_kept(join: Joined, keep: set[str]) -> bool:
+    return join.kind == "left" and bool(keep & set(aliases(join.right)))
+
+
+def _asks(tree: Tree) -> bool:
+    """Whether a subquery decides over rows of inner joins."""
+    inner = (join for join in joins(tree) if join.kind == "inner")
+    return any(has_subquery(node) for join in inner for node in join.on)
 
 
 def called(source: Source) -> str:
