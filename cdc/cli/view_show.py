@@ -198,6 +198,8 @@ def _facts(found: Document) -> Iterator[tuple[str, str]]:
             yield "" if number else "a change", f"of {called}: {step['words']}"
         if plan["rows"]:
             yield "its rows", plan["rows"]
+        if plan.get("groups"):
+            yield "its groups", plan["groups"]
     if reason := found.get("reason"):
         yield "", reason
     if found["lag"]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cdc.cli.view_groups import rows_made
 from cdc.errors import HeadwaterError, RetryableError, ViewError
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def of_plan(conn: Connection, config: Config, name: str, view: View) -> Document
     from jobs.state.generation_keys import live_record
     from jobs.state.mirrors import sizes
 
-    made = planned(conn, name, view, live_record(conn, config, name))
+    record = live_record(conn, config, name)
+    made = planned(conn, name, view, record)
     plan, mirrors, names = made.plan, made.mirrors, made.names
 
     def relation(table: str) -> str:
@@ -107,8 +109,7 @@ def of_plan(conn: Connection, config: Config, name: str, view: View) -> Document
         "plan": {
             "kept": f"mirrors in the state database: {mode(plan)}{every}",
             "changes": changes,
-            "rows": "made of the mirrors as they are, of the keys that were touched",
-            "rows_sql": plan.rows(relation, "touched_keys"),
+            **rows_made(conn, record, plan, relation),
         },
     }
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from unittest.mock import patch
 
 import pytest
 
+from cdc.cli.view_groups import rows_made
 from jobs.run.view_keeper import ViewKeeper
 from jobs.state.connection import connect
 from jobs.state.group_changes import GroupChanges
 from jobs.state.group_sums import GroupSums
 from jobs.state.group_tables import fill_groups, is_filled, with_groups
 from jobs.state.key_marker import KeyMarker
+from jobs.state.view_record import view_records
 from tests.engine_setting import EngineSetting, Kept, Killed, split
 from tests.maintain.cases import SHOP
 from tests.maintain.workload import transaction
@@ -158,6 +161,24 @@ def test_what_batches_have_passed_over_is_made_up_for(setting: EngineSetting) ->
         )
     setting.keep()
     setting.check()
+
+
+def test_it_is_shown_how_groups_are_kept(setting: EngineSetting) -> None:
+    _add_all(setting)
+    by_rows = "select status, count(distinct total) as n from orders group by status"
+    setting.add("of_rows", by_rows, ("status",))
+    for name, said in (
+        ("states", "kept by the change in groups.v"),
+        ("of_rows", "all of its rows"),
+    ):
+        view = setting.views[name].view
+        (record,) = view_records(setting.conn, name)
+        shown = rows_made(setting.conn, record, view.plan, view.relation)
+        assert said in shown["groups"]
+        keys = f"(select {view.key_names} from {view.shown})"
+        made = shown["rows_sql"].replace("touched_keys", keys)
+        found = setting.conn.execute(f"select (m.*)::text from ({made}) m".encode()).fetchall()
+        assert Counter(text for (text,) in found) == setting.expected(name)
 
 
 def test_a_truncated_table_leaves_groups_of_nothing(setting: EngineSetting) -> None:

@@ -9,6 +9,7 @@ from tests.maintain.seeds import run_seed
 
 _SEEDS = (*range(40), 5422, 6376, 8377, 8540)
 """The last ones are views that a plan once missed a key of."""
+_GROUPS = (*range(30), 1008)
 
 
 def test_random_views_are_kept_as_postgres_computes_them(database: str) -> None:
@@ -19,3 +20,11 @@ def test_random_views_are_kept_as_postgres_computes_them(database: str) -> None:
         outcome.refused for outcome in outcomes if outcome.refused
     ]
     assert sum(outcome.keys for outcome in kept) > sum(outcome.whole for outcome in kept)
+
+
+def test_random_groups_follow_the_change_as_postgres_computes_them(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        outcomes = [run_seed(connection, seed, groups=True) for seed in _GROUPS]
+    kept = [outcome for outcome in outcomes if outcome.groups.startswith("by ")]
+    assert len(kept) > len(_GROUPS) / 2, [outcome.groups for outcome in outcomes]
+    assert {outcome.groups for outcome in kept} == {"by images", "by joins"}
