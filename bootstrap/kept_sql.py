@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bootstrap.present import version_now
 from cdc.config import Source
-from cdc.errors import HeadwaterError
+from cdc.errors import HeadwaterError, ViewError
 from cdc.preflight.any_select import mirror_of, names_of
 from cdc.source.postgres import Connection
 from cdc.source.types import load_types
@@ -45,4 +45,10 @@ class KeptSql:
             plan = plan_view(self.name, self.sql, self.key, seen)
         except HeadwaterError:  # what is wrong with it is told when the source runs it
             return names, None
+        if plan.clock:
+            raise ViewError(
+                f"view {self.name} reads the clock: each of its rows is of the time when it was "
+                "computed, and there is no time at which all of them could be compared",
+                "where it has to be verified, leave now() to whoever reads the view",
+            )
         return names, plan.whole if plan.completed or names.called else None

@@ -27,6 +27,8 @@ class Apply(Section):
     engine: Literal["delta", "database"] = "database"
     whole_rows: int = Field(default=100_000, ge=1)
     """Of a view that is computed whole; one that has more is refused."""
+    clock_s: float = Field(default=60.0, gt=0)
+    """Between two computations of a view that reads the clock."""
     master: str = "local[*]"
     max_offsets_per_trigger: int | None = Field(default=None, ge=1)
     retry_s: float = Field(default=60.0, ge=0)

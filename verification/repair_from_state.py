@@ -14,8 +14,9 @@ from typing import Final
 from cdc.errors import StateError
 from cdc.kafka.broker import Offsets
 from cdc.source.postgres import sqlstate
-from jobs.state.connection import Connection
+from jobs.state.connection import Connection, translated
 from jobs.state.generation_keys import KeyTables
+from jobs.state.group_tables import drop_group_table
 from jobs.state.lock import database_holder
 from jobs.state.repair import is_written, make_anew
 from verification.canonical import unpacked
@@ -67,7 +68,10 @@ class RepairFromState:
         return beyond
 
     def _mark(self, texts: Mapping[bytes, Sequence[str]]) -> tuple[set[bytes], int]:
-        """Make keys dirty; those that could be, and the last batch that did it."""
+        """Make keys dirty; those that could be, and the last batch that did it. Counts and sums
+        that groups are kept by may be what is wrong: they are made of their rows."""
+        with translated("marking rows that are to be written again"):
+            drop_group_table(self._conn, self._view.id)
         try:
             return set(texts), make_anew(self._conn, self._view, texts.values())
         except StateError as error:

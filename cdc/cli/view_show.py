@@ -200,6 +200,8 @@ def _facts(found: Document) -> Iterator[tuple[str, str]]:
             yield "its rows", plan["rows"]
         if plan.get("groups"):
             yield "its groups", plan["groups"]
+        for number, granted in enumerate(plan.get("assumes", ())):
+            yield "" if number else "assumes", granted
     if reason := found.get("reason"):
         yield "", reason
     if found["lag"]:

@@ -95,6 +95,8 @@ def of_plan(conn: Connection, config: Config, name: str, view: View) -> Document
     ]
     cadence_s = config.store(view.store).cadence_s
     every = f", each {cadence_s:g} s at most" if cadence_s else ""
+    if plan.clock:
+        every += f"; whole each {config.apply.clock_s:g} s, for it reads the clock"
     return {
         "tables": [
             {
@@ -109,6 +111,7 @@ def of_plan(conn: Connection, config: Config, name: str, view: View) -> Document
         "plan": {
             "kept": f"mirrors in the state database: {mode(plan)}{every}",
             "changes": changes,
+            "assumes": list(plan.assumes),
             **rows_made(conn, record, plan, relation),
         },
     }

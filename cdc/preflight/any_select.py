@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cdc.config import View
     from jobs.state.view_names import TableNames, ViewNames
     from views.maintain import MirrorTable
+    from views.maintain.plan import ViewPlan
     from views.tables import TableVersion
     from views.types import PgType
 
@@ -60,12 +61,21 @@ def described(
     found = store_columns(conn, view, labels, sql, names)
     check_columns(name, view, kind, found)
     columns = ", ".join(f"{column} {type_}" for column, type_ in found)
+    return f"in {view.store}, {_how(plan)}: {columns}{_granted(plan)}"
+
+
+def _how(plan: ViewPlan) -> str:
+    """How a change reaches the view."""
+    clock = ", and whole as time passes" if plan.clock else ""
     if plan.mode == "whole":
-        return f"in {view.store}, computed whole ({plan.reason}): {columns}"
+        return f"computed whole ({plan.reason}){clock}"
     if plan.whole_tables:
-        whole = ", ".join(plan.whole_tables)
-        return f"in {view.store}, incremental, whole at a change of {whole}: {columns}"
-    return f"in {view.store}, incremental: {columns}"
+        return f"incremental, whole at a change of {', '.join(plan.whole_tables)}{clock}"
+    return f"incremental{clock}"
+
+
+def _granted(plan: ViewPlan) -> str:
+    return f"; taken for granted: {'; '.join(plan.assumes)}" if plan.assumes else ""
 
 
 def names_of(known: Mapping[str, TableNames], tables: Mapping[str, TableVersion]) -> ViewNames:

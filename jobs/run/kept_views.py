@@ -19,6 +19,7 @@ from jobs.run.kept_generations import KeptGenerations
 from jobs.run.parts import Parts
 from jobs.run.removal import drop_expired, forget_unknown
 from jobs.run.view_build import ViewBuild
+from jobs.run.view_clock import ViewClock
 from jobs.run.view_entry import ViewEntry
 from jobs.state.connection import Connection
 from jobs.state.dirty_keys import NEVER
@@ -40,6 +41,7 @@ class KeptViews:
     ) -> None:
         self._parts, self.generations, self._clock = parts, generations, clock
         self._views: dict[str, ViewEntry] = {}
+        self._ticks = ViewClock(parts.config.apply.clock_s, clock)
 
     # -- what the engine asks ---------------------------------------------------------------
 
@@ -57,6 +59,7 @@ class KeptViews:
             one = self._views.setdefault(name, ViewEntry(name, view))
             if not one.ordered:
                 self._follow(conn, one, view)
+        self._ticks.follow(conn, self._views.values())
         self._note_errors(conn)
 
     def settled(self) -> bool:

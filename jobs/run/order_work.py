@@ -20,6 +20,7 @@ from jobs.run.view_entry import ViewEntry
 from jobs.state.commands import Command
 from jobs.state.connection import Connection
 from jobs.state.faulty_records import FaultyRecord, faulty_records
+from jobs.state.group_tables import fill_groups
 from jobs.state.parked_keys import ParkedKey, parked_keys, unpark
 from jobs.state.repair import is_written, make_anew
 from jobs.state.view_record import view_records
@@ -152,6 +153,7 @@ def drop(work: Work) -> dict[str, Any]:
 def anew(work: Work) -> dict[str, Any]:
     """Rows written again, though nothing of the source has changed: of some keys, or all."""
     live = _live(work)
+    fill_groups(work.conn, live.kept, again=True)
     batch = make_anew(work.conn, live.kept, work.command.arguments.get("keys"))
     count = _written(work, live, batch)
     return {"generation": live.record.generation, "rows": count}

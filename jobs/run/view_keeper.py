@@ -229,7 +229,7 @@ class ViewKeeper:
         if found[0][4]:
             raise ViewError(
                 f"view {name} has more than {self.whole_rows:,} rows and is computed whole: "
-                f"{self.view.plan.reason}",
+                f"{self.view.plan.reason or 'it reads the clock'}",
                 "raise apply.whole_rows, or write it so that a change tells its keys (docs/sql.md)",
             )
         progress, changes = Progress(*found[0][:4]), _changes(found, key, 5)

@@ -23,6 +23,8 @@ from jobs.state.place import Place
 from jobs.state.settings import configuration, server_settings
 
 ROLE: Final = "headwater"
+DATABASE: Final = "headwater"
+"""What ``initdb`` makes for users gets this name."""
 _BUILTIN_LOCALES: Final = 17
 _INITDB_S: Final = 180
 _TAIL_LINES: Final = 3
@@ -42,7 +44,7 @@ def data_major(data: Path) -> int | None:
 
 
 def initialise(place: Place, binaries: Binaries, account: Account | None) -> None:
-    """``initdb`` into a scratch folder that is renamed when whole."""
+    """``initdb`` into a scratch folder that is renamed when whole, with the database in it."""
     scratch = place.directory / "data.new"
     shutil.rmtree(scratch, ignore_errors=True)
     make_private(scratch, account)
@@ -51,11 +53,24 @@ def initialise(place: Place, binaries: Binaries, account: Account | None) -> Non
         locale += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     command = [str(binaries.initdb), "-D", str(scratch), "-U", ROLE, *locale]
     command += ["--data-checksums", "--auth-local=peer", "--auth-host=reject", "--no-instructions"]
+    _run(place, command, scratch, account)
+    # In the folder that nobody finds yet: who finds a server that answers finds the database too.
+    single = [str(binaries.postgres), "--single", "-D", str(scratch), "template1"]
+    _run(place, single, scratch, account, f"alter database postgres rename to {DATABASE}\n")
+    if place.data.is_dir():  # empty, else it has a version
+        place.data.rmdir()
+    scratch.replace(place.data)
+
+
+def _run(
+    place: Place, command: list[str], scratch: Path, account: Account | None, told: str = ""
+) -> None:
+    """A program of PostgreSQL's that makes the directory. Raises what ``start_error`` gives."""
     done = subprocess.run(
         command,
         cwd=scratch,
         env=server_environ(),
-        stdin=subprocess.DEVNULL,
+        input=told,
         capture_output=True,
         text=True,
         errors="replace",
@@ -66,9 +81,6 @@ def initialise(place: Place, binaries: Binaries, account: Account | None) -> Non
     if done.returncode != 0:
         shutil.rmtree(scratch, ignore_errors=True)
         raise start_error(place.directory, done.stderr)
-    if place.data.is_dir():  # empty, else it has a version
-        place.data.rmdir()
-    scratch.replace(place.data)
 
 
 def write_configuration(place: Place, binaries: Binaries) -> None:

@@ -6,16 +6,15 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
 
 import psycopg
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from cdc.config import Config
-from cdc.errors import HeadwaterError, RetryableError, StateError
+from cdc.errors import HeadwaterError, RetryableError
 from jobs.state.account import Account, server_account
 from jobs.state.binaries import Binaries, find_binaries, reachable
-from jobs.state.connection import Connection, connect, translated
+from jobs.state.connection import Connection, connect
 from jobs.state.data_directory import data_major, initialise, write_configuration
 from jobs.state.identity import Identity, claim
 from jobs.state.inheritance import close_in_children
@@ -25,7 +24,6 @@ from jobs.state.place import Place, home_of, prepare_place, recorded_place, rele
 from jobs.state.postmaster import Postmaster, end_left_over, running, start
 from jobs.state.requirements import refuse_unfit
 
-_DATABASE: Final = "headwater"
 OnWait = Callable[[HeadwaterError], None]
 
 
@@ -173,16 +171,6 @@ class _Embedded:
     def _run(self, binaries: Binaries) -> None:
         write_configuration(self.place, binaries)
         self._postmaster = start(self.place, binaries, self._account)
-        self._name_database()
-
-    def _name_database(self) -> None:
-        """The database that ``initdb`` makes for users gets our name, once."""
-        try:
-            connect(self.place.dsn).close()
-        except StateError:
-            template = f"{self.place.dsn} dbname=template1"
-            with connect(template, autocommit=True) as conn, translated("naming the database"):
-                conn.execute(f"alter database postgres rename to {_DATABASE}")
 
 
 @contextmanager

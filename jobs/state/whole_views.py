@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
-from jobs.state.connection import Connection
+from collections.abc import Iterable
+
+from jobs.state.connection import Connection, translated
 from jobs.state.kept_view import KeptView
+from jobs.state.progress import advance
 
 
 def mark_whole(conn: Connection, view: KeptView, batch: int) -> None:
@@ -18,6 +21,17 @@ def mark_whole(conn: Connection, view: KeptView, batch: int) -> None:
         {"batch": batch, "id": view.id},
         prepare=True,
     )
+
+
+def tick(conn: Connection, views: Iterable[KeptView]) -> int:
+    """Time has passed for views that read the clock: all of each is to be computed, under a batch
+    of its own, so that what is written then is newer than what was before. ``conn`` is in
+    autocommit mode."""
+    with translated("marking the views that read the clock"), conn.transaction():
+        batch = advance(conn).batch
+        for view in views:
+            mark_whole(conn, view, batch)
+    return batch
 
 
 def whole_since(conn: Connection, view: KeptView) -> int | None:

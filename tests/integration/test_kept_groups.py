@@ -15,7 +15,7 @@ from jobs.run.view_keeper import ViewKeeper
 from jobs.state.connection import connect
 from jobs.state.group_changes import GroupChanges
 from jobs.state.group_sums import GroupSums
-from jobs.state.group_tables import fill_groups, is_filled, with_groups
+from jobs.state.group_tables import drop_group_table, fill_groups, is_filled, with_groups
 from jobs.state.key_marker import KeyMarker
 from jobs.state.view_record import view_records
 from tests.engine_setting import EngineSetting, Kept, Killed, split
@@ -161,6 +161,17 @@ def test_what_batches_have_passed_over_is_made_up_for(setting: EngineSetting) ->
         )
     setting.keep()
     setting.check()
+
+
+def test_rows_are_made_of_their_rows_where_sums_are_not_believed(setting: EngineSetting) -> None:
+    _add_all(setting)
+    for kept in setting.views.values():
+        setting.conn.execute(f"update {_sums(setting, kept).table} set n = n + 1".encode())
+        drop_group_table(setting.conn, kept.view.id)
+    setting.mirrors.execute("update payments set amount = 2; update orders set total = 7")
+    setting.step()
+    setting.check()
+    assert all(kept.keeper.view.groups is None for kept in setting.views.values())
 
 
 def test_it_is_shown_how_groups_are_kept(setting: EngineSetting) -> None:
