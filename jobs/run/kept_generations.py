@@ -7,8 +7,9 @@ was collected; a generation that they have passed over is made up for before it 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 
 import structlog
 
@@ -24,11 +25,22 @@ from jobs.run.turns import Turns
 from jobs.run.view_plan import planned_again, relation_of
 from jobs.state.connection import Connection
 from jobs.state.group_tables import fill_groups
+from jobs.state.history_queue import History
 from jobs.state.kept_view import KeptView
 from jobs.state.view_record import LEFT, ViewRecord, forget_view
 from views.maintain.mirror import MirrorTable
 
 log = structlog.get_logger("apply")
+
+
+@dataclass(frozen=True, slots=True)
+class _AsTheyAre:
+    """A ``jobs.run.view_plan.Mirrors`` that fills nothing."""
+
+    tables: MirroredTables
+
+    def mirrored(self, conn: Connection, labels: tuple[str, ...]) -> Mapping[str, MirrorTable]:
+        return self.tables.described(conn, labels)
 
 
 class KeptGenerations:
@@ -56,6 +68,10 @@ class KeptGenerations:
     def views(self) -> list[KeptView]:
         """Those whose dirty keys are collected."""
         return [one.kept for one in self._all()]
+
+    def histories(self) -> list[History]:
+        """Those whose changes are queued; they are among ``views``."""
+        return [one.history for one in self._all() if one.history is not None]
 
     def batch(self, applied: Applied) -> None:
         """A batch was applied: those that it touched have work, all others have reached it."""
@@ -110,7 +126,12 @@ class KeptGenerations:
         """A generation whose store holds what it was filled with, as it was built; its dirty keys
         are collected from now on."""
         built = declared.model_copy(
-            update={"sql": record.sql, "key": record.key, "store": record.store}
+            update={
+                "sql": record.sql,
+                "key": record.key,
+                "store": record.store,
+                "history": record.history,
+            }
         )
         plan, names = planned_again(self, conn, record)
         wanted = Declared(record.name, built, self._parts.config)
@@ -134,14 +155,42 @@ class KeptGenerations:
         with self.changing():
             pass
 
-    def pass_over(self, labels: Collection[str]) -> None:
+    def pass_over(self, labels: Collection[str]) -> list[Generation]:
         """Batches know the views of these tables no more, which are not what they were planned
         over: who keeps them opens them again, and makes up for what was missed. Within
         ``changing``."""
+        passed = []
         with self._lock:
             for id_, one in list(self._generations.items()):
                 if not one.kept.plan.reads.keys().isdisjoint(labels):
-                    del self._generations[id_]
+                    passed.append(self._generations.pop(id_))
+        return passed
+
+    def follow(self, conn: Connection, passed: Iterable[Generation]) -> None:
+        """Histories of these tables, whose mirrors have other columns now, are opened again at
+        once, so that no batch passes over them. Within ``changing``."""
+        for one in passed:
+            if one.history is None:
+                continue
+            try:
+                again = self._opened_again(conn, one)
+            except HeadwaterError as error:  # whoever keeps it finds the same, and tells
+                log.warning("history_not_followed", view=one.record.name, error=str(error))
+                continue
+            with self._lock:
+                self._generations[one.record.id] = again
+
+    def _opened_again(self, conn: Connection, one: Generation) -> Generation:
+        record, config = one.record, self._parts.config
+        declared = config.views.get(record.name) or self._parts.reload().views[record.name]
+        plan, names = planned_again(_AsTheyAre(self._tables), conn, record)
+        return opened(conn, record, Declared(record.name, declared, config), plan, relation_of,
+                      names)  # fmt: skip
+
+    def current(self, generation: Generation) -> Generation | None:
+        """A generation as batches know it now, if they do."""
+        with self._lock:
+            return self._generations.get(generation.record.id)
 
     def knows(self, generation: Generation) -> bool:
         """Whether batches collect its dirty keys."""

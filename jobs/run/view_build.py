@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
 from jobs.faults import trace, translate
-from jobs.run.builder import Declared, Generation, begin, load, opened
+from jobs.run.builder import Declared, Generation, begin, load, make_up, opened
 from jobs.run.generation_files import GenerationFiles, is_built_from
 from jobs.run.kept_generations import KeptGenerations
 from jobs.run.parts import Parts
@@ -32,7 +32,6 @@ from jobs.run.view_plan import planned, relation_of
 from jobs.sinks.rows import Rows
 from jobs.sinks.schema import check_names
 from jobs.state.connection import Connection
-from jobs.state.missed_changes import make_up_for
 from jobs.state.progress import read_progress
 from jobs.state.view_columns import spark_columns
 from jobs.state.view_record import LEFT, view_records
@@ -58,6 +57,8 @@ class ViewBuild:
     view: View
     show: Callable[[Connection, Generation], None]
     hold: bool = False
+    new_history: bool = False
+    """Whether a history may begin anew."""
     steps: Steps = field(default_factory=Steps)
     error: HeadwaterError | None = None
     done: bool = False
@@ -151,7 +152,7 @@ class ViewBuild:
                 generation = self.host.reopened(conn, record, self.view)
                 self.steps.step(f"generation {found.number} is gone on with")
                 if record.state == LEFT:
-                    make_up_for(conn, generation.kept)
+                    make_up(conn, generation)
                 return generation
         return None
 
@@ -174,7 +175,7 @@ class ViewBuild:
     def _begun(self, plan: ViewPlan) -> Generation:
         """Note it, and collect its dirty keys from now on."""
         declared = Declared(self.name, self.view, self.parts.config)
-        number = self.files.begin(self.view, tuple(plan.reads))
+        number = self.files.begin(self.view, tuple(plan.reads), self.new_history)
         with self.host.changing() as conn, conn.transaction():
             forget_unknown(conn, self.files)
             record = begin(conn, declared, number, plan, relation_of)
@@ -189,7 +190,7 @@ class ViewBuild:
         self, number: int, rows: Iterable[Rows], columns: StructType, key: tuple[str, ...]
     ) -> None:
         """Make the generation's place in the store and fill it."""
-        with closing(self.files.stored(self.view.store)) as stored:
+        with closing(self.files.stored(self.view.store, self.view.history)) as stored:
             stored.load(number, rows, columns, key)
 
     def _read(self, rows: int) -> None:
