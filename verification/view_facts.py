@@ -51,12 +51,12 @@ def view_facts(config: Config, broker: Broker) -> ViewFacts:
 
 def is_kept_by_state(config: Config, name: str) -> bool:
     """Whether a view is kept over mirrors in the state database: with that engine all are, but for
-    histories and views of tables without a mirror.
+    views of tables without a mirror.
 
     Raises ``UsageError`` for a view that is not declared.
     """
     view = declared_view(config, name)
-    if config.apply.engine != "database" or view.history:
+    if config.apply.engine != "database":
         return False
     return all(config.is_mirrored(table.name) for table in tables_read(name, view.sql))
 

@@ -99,7 +99,7 @@ def create(
     config = configured_for(ctx, master)
     mirrored = over_mirrors(config, known(config, views), as_json)
     if mirrored:
-        build(partial(configured_for, ctx, master), "create", mirrored, hold, as_json)
+        build(partial(configured_for, ctx, master), "create", mirrored, hold, as_json, new_history)
     if others := [view for view in views if view not in mirrored]:
         _build(config, others, hold, as_json, new=True, new_history=new_history)
 
@@ -121,7 +121,7 @@ def rebuild(
     config = configured_for(ctx, master)
     mirrored = over_mirrors(config, known(config, views), as_json)
     if mirrored:
-        build(partial(configured_for, ctx, master), "rebuild", mirrored, hold, as_json)
+        build(partial(configured_for, ctx, master), "rebuild", mirrored, hold, as_json, new_history)
     if others := [view for view in views if view not in mirrored]:
         _build(config, others, hold, as_json, new=False, new_history=new_history)
 

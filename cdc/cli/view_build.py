@@ -18,10 +18,17 @@ _NOBODY = "nobody keeps it now: `headwater apply` does"
 
 
 def build(
-    reload: Callable[[], Config], kind: str, views: Sequence[str], hold: bool, as_json: bool
+    reload: Callable[[], Config],
+    kind: str,
+    views: Sequence[str],
+    hold: bool,
+    as_json: bool,
+    new_history: bool = False,
 ) -> None:
     """Have views built side by side. Exits with 1 where one of them was not."""
-    answers = carried_out(reload, [command(kind, view, hold=hold) for view in views])
+    answers = carried_out(
+        reload, [command(kind, view, hold=hold, new_history=new_history) for view in views]
+    )
     built = [one.result for one in answers if one.error is None and one.result is not None]
     applied = bool(built) and is_kept(reload())
     if as_json:

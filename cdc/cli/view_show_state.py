@@ -51,7 +51,7 @@ def of_view(conn: Connection, config: Config, name: str) -> Document:
     error = record.error if record else unbuilt_errors(conn).get(name, "")
     found: Document = {"parked_keys": 0, "dirty_keys": 0, "error": error or None}
     if record is not None:
-        found |= _counted(conn, record.id)
+        found |= _counted(conn, record)
     try:
         plan = planned(conn, name, view, record).plan
     except HeadwaterError as fault:
@@ -202,10 +202,12 @@ def _changed(view: View, built: View) -> str:
     return ", ".join(name for name, differs in parts.items() if differs)
 
 
-def _counted(conn: Connection, id_: int) -> Document:
+def _counted(conn: Connection, record: ViewRecord) -> Document:
+    """Its parked keys, and those that wait to be written: of a history, changes."""
+    id_, waits = record.id, "queue" if record.history else "dirty"
     parked = conn.execute("select count(*) from headwater.parked where view_id = %s", (id_,))
     (of_view,) = parked.fetchone() or (0,)
-    (dirty,) = conn.execute(f"select count(*) from dirty.v{id_}".encode()).fetchone() or (0,)
+    (dirty,) = conn.execute(f"select count(*) from {waits}.v{id_}".encode()).fetchone() or (0,)
     return {"parked_keys": of_view, "dirty_keys": dirty}
 
 

@@ -10,23 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pyspark.sql.types import StructType
 
 from cdc.config import Config, View
 from cdc.source.types import load_types
+from jobs.run.histories import LoadedHistory, opened_history
 from jobs.sinks.refusing import Refused
 from jobs.sinks.rows import Rows
 from jobs.state.connection import Connection, translated
 from jobs.state.dirty_keys import put_off
 from jobs.state.first_columns import first_columns, remember_first_columns
 from jobs.state.group_tables import fill_groups, with_groups
+from jobs.state.history_queue import History, make_queue, make_up_for_history
 from jobs.state.kept_view import KeptView, Relation, follow_key_types, make_tables, read_key
 from jobs.state.known_columns import known_columns
 from jobs.state.mirror_indexes import make_indexes
 from jobs.state.mirrors import read_mirrors
-from jobs.state.missed_changes import mark_every_key
+from jobs.state.missed_changes import make_up_for, mark_every_key
 from jobs.state.parked_keys import too_many_parked
 from jobs.state.progress import read_progress
 from jobs.state.rows_query import KEY, ROW, load_sql, remember_sql
@@ -42,6 +44,19 @@ _AS_THEY_ARE: Final = ViewNames()
 
 LoadedStore = Callable[[Iterable[Rows], StructType, tuple[str, ...]], None]
 """Makes a place in a store and fills it with rows; readers see nothing of it."""
+
+
+class CountedRows(Protocol):
+    """Rows, and how many they are."""
+
+    @property
+    def count(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Rows]: ...
+
+
+Divide = Callable[[Connection, Iterable[Rows]], CountedRows | None]
+"""Of the rows of a view, in the transaction that loads them; None: they are made here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +80,7 @@ class Generation:
     kept: KeptView
     columns: tuple[ViewColumn, ...]
     form: RowForm
-    view: View
-    """As it was declared when this was opened."""
+    history: History | None = None
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -98,7 +112,9 @@ def opened(
         columns = described(conn, plan.whole(seen), types, known)
     store = declared.config.store(record.store)
     form = form_of_store(store, columns, plan.key, declared.view)
-    return Generation(record, kept, columns, form, declared.view)
+    with translated(f"opening history {record.name}"):
+        history = opened_history(conn, record, kept, columns, form, relation)
+    return Generation(record, kept, columns, form, history)
 
 
 def begin(
@@ -108,10 +124,12 @@ def begin(
     no batch runs meanwhile."""
     view = declared.view
     with translated(f"beginning view {declared.name}"), conn.transaction():
-        record = add_view(conn, declared.name, number, view.sql, view.key, view.store)
+        record = add_view(conn, declared.name, number, view.sql, view.key, view.store, view.history)
         make_indexes(conn, plan.indexes, relation)
         make_tables(conn, record.id, plan, relation)
         remember_first_columns(conn, record.id, plan.columns)
+        if view.history:
+            make_queue(conn, record.id)
         held = read_mirrors(conn)
         tables = {label: present(held[label].table) for label in plan.reads if label in held}
         remember_names(conn, record.id, view_names({}, tables).tables)
@@ -123,27 +141,41 @@ def load(
     generation: Generation,
     store: LoadedStore,
     told: Callable[[int], None] = lambda _: None,
+    divide: Divide = lambda _conn, _rows: None,
     parked_at_most: int = 0,
 ) -> int:
-    """Fill its place in the store from the mirrors as they are now; how many rows.
+    """Fill its place in the store from the mirrors as they are now; how many rows. ``divide`` may
+    have others make them, too (``jobs.run.divided_load``).
 
     What the store was given is remembered, so that later only what differs is written. Rows that
     hold what no column of the view can are left out: their keys are dirty, and parked by the first
     turn. Raises ``RowsError`` for rows that the store refuses, and ``ViewError`` where more than
     ``parked_at_most`` would be parked.
     """
-    record, kept = generation.record, generation.kept
+    record, kept, history = generation.record, generation.kept, generation.history
+    columns = spark_columns(generation.columns)
     fill_groups(conn, kept)
-    rows = _LoadedRows(conn, generation, told, parked_at_most)
+    rows: _LoadedRows | LoadedHistory = _LoadedRows(conn, generation, told, parked_at_most)
+    if history is not None:
+        rows = LoadedHistory(conn, record, history, columns, told)
     with translated(f"loading view {record.name}"), conn.transaction():
         conn.execute(b"set transaction isolation level repeatable read")
-        store(rows, spark_columns(generation.columns), generation.key)
-        for statement in remember_sql(kept):
+        parts = divide(conn, rows) if history is None else None
+        store(parts or rows, columns, generation.key)
+        for statement in remember_sql(kept) if history is None else ():
             conn.execute(statement.encode())
     with translated(f"loading view {record.name}"), conn.transaction():
-        put_off(conn, kept, rows.unfit)
+        if isinstance(rows, _LoadedRows):
+            put_off(conn, kept, rows.unfit)
         note_loaded(conn, record.id)
-    return rows.count
+    return parts.count if parts else rows.count
+
+
+def make_up(conn: Connection, generation: Generation) -> int:
+    """Make up for what batches have passed over; the batch that it is to be written under."""
+    if generation.history is not None:
+        return make_up_for_history(conn, generation.history)
+    return make_up_for(conn, generation.kept)
 
 
 def load_nothing(conn: Connection, generation: Generation, store: LoadedStore) -> None:

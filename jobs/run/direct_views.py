@@ -1,5 +1,5 @@
-"""Views of one table that are kept without its mirror: histories, and of tables with
-``mirror = false``. Each has a stream of its own, through Spark alone."""
+"""Views of one table that has ``mirror = false``. Each has a stream of its own, through Spark
+alone."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ def is_direct(config: Config, name: str) -> bool:
     """Whether a view is kept so. Raises ``ViewError`` for SQL that does not parse, and for a join
     with a table that has no mirror."""
     view = config.views[name]
-    if view.history:
-        return True
     tables = [table.name for table in tables_read(name, view.sql)]
     unmirrored = [table for table in tables if not config.is_mirrored(table)]
     if unmirrored and len(tables) > 1:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Final, Protocol
 
 import structlog
@@ -28,6 +29,7 @@ from jobs.run.parts import Parts
 from jobs.run.reach import Reach
 from jobs.run.record_reader import read_again
 from jobs.run.removal import drop_spare_mirrors
+from jobs.run.staged_batch import by_tasks
 from jobs.run.stream import StreamBatch
 from jobs.state.connection import Connection, translated
 from jobs.state.faulty_records import FaultyRecord
@@ -35,6 +37,7 @@ from jobs.state.mirror_table import has_only_more
 from jobs.state.mirrors import TOMBSTONE_LIFETIME_S, expire_tombstones
 from jobs.state.missed_changes import leave_all_but
 from jobs.state.progress import forget_batches, offsets_of, read_progress, stream_offsets
+from jobs.state.staging import RecordsNeededError
 from jobs.state.table_changes import Refill
 
 _POLL_S: Final = 0.05
@@ -102,6 +105,7 @@ class Engine:
                 if available_now and self._views.settled() and not self._joined.is_set():
                     target = self._ends() if target is None else target
                     if self._holds(target):
+                        log.info("caught_up", batch=self._last)
                         break
         finally:
             self._close()
@@ -110,11 +114,15 @@ class Engine:
     def apply(self, batch: StreamBatch) -> None:
         """Apply a batch of the stream; on its thread."""
         self._parts.server.hold()
+        try:
+            self._take_up(batch, partial(by_tasks, self._parts, self._batches))
+        except RecordsNeededError:
+            for piece in batch.pieces():
+                self._take_up(piece, self._apply)
+
+    def _take_up(self, batch: StreamBatch, apply: Callable[[StreamBatch], Applied | None]) -> None:
         with self._lock:
-            if seen := self._batches.unread(batch.rows):
-                self._follow_versions(seen)
-            applied = self._apply(batch)
-            if applied is None:
+            if (applied := apply(batch)) is None:
                 return
             self._reach.batch(applied.progress.batch, applied.offsets)
             self._generations.batch(applied)
@@ -148,21 +156,28 @@ class Engine:
             yield conn
             mirrors = self._tables.for_batches(conn)
             topics = {self._tables.topic(label): label for label in mirrors}
-            kept = self._generations.views()
+            kept, histories = self._generations.views(), self._generations.histories()
             if self._streams:
                 leave_all_but(conn, [one.id for one in kept])
-            self._batches.know(mirrors, topics, kept)
+            queued = {one.id for one in histories}
+            views = [one for one in kept if one.id not in queued]
+            self._batches.know(mirrors, topics, views, histories)
 
     def _apply(self, batch: StreamBatch) -> Applied | None:
+        if seen := self._batches.unread(batch.rows):
+            self._follow_versions(seen)
+        topics = self._batches.every_change_of
+        changes = batch.changes(topics)
         try:
-            return self._batches.apply(batch.begin, batch.end, batch.rows)
+            return self._batches.apply(batch.begin, batch.end, batch.rows, changes=changes)
         except StaleTypesError:
             with self.changing() as conn:
                 found = self._tables.read_types(conn)
                 self._generations.pass_over(found.stale)
             log.warning("types_read", changed=found.changed, stale=sorted(found.stale))
             self._due["views"] = 0.0
-        return self._batches.apply(batch.begin, batch.end, batch.rows, types_read=True)
+        changes = batch.changes(topics)
+        return self._batches.apply(batch.begin, batch.end, batch.rows, True, changes)
 
     def _follow_versions(self, seen: Mapping[str, set[str]]) -> None:
         """Mirrors follow what DDL made of their tables; the views of those are opened again."""
@@ -176,8 +191,9 @@ class Engine:
                 if not isinstance(one, Refill) and has_only_more(before[label].table, one):
                     more.add(label)
             if found:
-                self._generations.pass_over(found.keys() - more)
-                self._generations.follow(conn, more)
+                passed = self._generations.pass_over(found.keys() - more)
+                passed += self._generations.with_more(conn, more)
+                self._generations.follow(conn, passed)
                 self._due["views"] = 0.0
 
     def _conduct(self) -> None:

@@ -8,7 +8,7 @@ position of its own last change, so that whatever comes twice is known by its po
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -33,13 +33,14 @@ from jobs.state.history_queue import (
     Queued,
     columns_of,
     committed_us,
+    note_added,
     note_columns,
     settle,
     take,
 )
-from jobs.state.history_sql import READ_AGAIN
 from jobs.state.kept_view import KeptView
 from jobs.state.progress import read_progress
+from jobs.state.staging import SNAPSHOT
 from jobs.state.store_rows import RowForm
 from jobs.state.view_columns import ViewColumn, spark_columns
 from jobs.state.view_record import ViewRecord
@@ -135,6 +136,8 @@ class HistoryKeeper:
             self.sink.write_changes(changes, Batch(self.name, str(id_), last, len(changes)))
         with translated(f"settling history {self.name}"):
             settle(conn, id_, last)
+            if taken.changes[0].op == UNTOLD:
+                note_added(conn, id_, taken.changes[0].batch, len(changes))
         more = taken.next_batch is not None
         reached = taken.batch if taken.next_batch is None else taken.next_batch - 1
         count = len(taken.changes)
@@ -142,27 +145,63 @@ class HistoryKeeper:
 
     def _table(self, conn: Connection, changes: Sequence[Queued]) -> pa.Table:
         if changes[0].op == UNTOLD:
-            return self._gone(conn, changes[0])
+            return self._untold(conn, changes[0])
         shape = changes[0].shape
         if shape not in self._columns:
             self._columns[shape] = columns_of(conn, self.history.id, shape)
         return changes_table(self._columns[shape], changes)
 
-    def _gone(self, conn: Connection, at: Queued) -> pa.Table:
-        """The rows that the store has and the mirror has not, as gone since ``at``."""
-        key = self.history.view.plan.key
-        schema = _schema(columns_of(conn, self.history.id, at.shape))
-        fields = [schema.field(name) for name in key]
-        places = [schema.get_field_index(name) for name in key]
-        there = set[tuple[Any, ...]]()
+    def _untold(self, conn: Connection, at: Queued) -> pa.Table:
+        """What the mirror has and the store has not, read again under the positions that it has
+        there; what the store alone has is gone since ``at``."""
+        history, columns = self.history, columns_of(conn, self.history.id, at.shape)
+        key, schema = history.view.plan.key, _schema(columns)
+        held = {row.key: (_digest(row.values.values()), row.position) for row in self.sink.scan()}
+        parts = []
         with conn.transaction(), conn.cursor(name="headwater_history") as cursor:
-            cursor.execute(self.history.whole().encode())
-            while rows := cursor.fetchmany(_LOAD_ROWS):
-                there |= set(_key_values(fields, places, [row[2] for row in rows]))
-        gone = [row.key for row in self.sink.scan() if row.key not in there]
-        columns = [pa.array([of[i] for of in gone], one.type) for i, one in enumerate(fields)]
-        again = at._replace(op="d")
-        return pa.table([*columns, *_beside([again] * len(gone))], [*key, *_BESIDE])
+            cursor.execute(history.whole().encode())
+            while found := cursor.fetchmany(_LOAD_ROWS):
+                rows = changes_table(columns, _read_again(found, at.committed_us))
+                parts.append(_differing(rows, schema.names, key, held, at))
+        gone = [
+            pa.array([of[number] for of in held], schema.field(name).type)
+            for number, name in enumerate(key)
+        ]
+        beside = _beside([at._replace(op="d")] * len(held))
+        parts.append(pa.table([*gone, *beside], [*key, *_BESIDE]))
+        return pa.concat_tables(parts, promote_options="default")
+
+
+def _differing(
+    rows: pa.Table,
+    names: Sequence[str],
+    key: Sequence[str],
+    held: dict[tuple[Any, ...], tuple[int, Position]],
+    at: Queued,
+) -> pa.Table:
+    """The rows that are other ones than the store holds; ``held`` has those left out then. One that
+    the store has under the same position, or a later one, is read again ``at`` a later one."""
+    columns = {name: python_values(rows.column(name)) for name in names}
+    values = zip(*columns.values(), strict=True)
+    keys = zip(*(columns[name] for name in key), strict=True)
+    lsns, ordinals = (rows.column(name).to_pylist() for name in (COMMIT_LSN, ORDINAL))
+    found = []
+    for number, (of, row) in enumerate(zip(keys, values, strict=True)):
+        digest, position = held.pop(of, (None, None))
+        if digest == _digest(row):
+            continue
+        found.append(number)
+        if position is not None and position >= Position(lsns[number], ordinals[number]):
+            lsns[number] = max(at.commit_lsn, position.commit_lsn)
+            ordinals[number] = max(at.ordinal, position.ordinal + 1)
+    for name, of_rows in ((COMMIT_LSN, lsns), (ORDINAL, ordinals)):
+        place = rows.column_names.index(name)
+        rows = rows.set_column(place, name, pa.array(of_rows, pa.int64()))
+    return rows.take(pa.array(found, pa.int64()))
+
+
+def _digest(values: Iterable[Any]) -> int:
+    return hash(repr(tuple(values)))
 
 
 _BESIDE: Final = (DELETED, COMMIT_LSN, ORDINAL, UNCHANGED, COMMITTED_AT, OP)
@@ -195,16 +234,13 @@ def _schema(columns: StructType) -> pa.Schema:
     return to_arrow_schema(columns, timezone="UTC")
 
 
-def _key_values(
-    fields: Sequence[pa.Field], places: Sequence[int], texts: Sequence[Sequence[str | None]]
-) -> Iterator[tuple[Any, ...]]:
-    columns = [
-        python_values(
-            pa.chunked_array([arrow_column(pa.array([of[at] for of in texts]), one.type)])
-        )
-        for one, at in zip(fields, places, strict=True)
+def _read_again(found: Sequence[Sequence[Any]], at_us: int | None) -> list[Queued]:
+    """Rows of ``History.whole`` whose values fit, as changes."""
+    return [
+        Queued(0, 0, lsn, ordinal, at_us, SNAPSHOT, False, 0, texts)
+        for lsn, ordinal, texts, unfit in found
+        if unfit is None
     ]
-    return zip(*columns, strict=True)
 
 
 @dataclass(slots=True)
@@ -228,17 +264,12 @@ class LoadedHistory:
                 self.told(self.count)
 
     def _rows(self, found: Sequence[Sequence[Any]], at_us: int | None) -> Rows:
-        read = [
-            Queued(0, 0, lsn, ordinal, at_us, READ_AGAIN, False, 0, texts)
-            for lsn, ordinal, texts, unfit in found
-            if unfit is None
-        ]
         refused = tuple(
             Refused("", Position(row[0], row[1]), unfit_cause(row[3], "the view"))
             for row in found
             if row[3] is not None
         )
-        rows = changes_table(self.columns, read)
+        rows = changes_table(self.columns, _read_again(found, at_us))
         if self.record.history == "scd2":
             rows = rows.append_column(FROM, rows.column(COMMITTED_AT))
             rows = rows.append_column(CURRENT, pa.array([True] * len(rows), pa.bool_()))

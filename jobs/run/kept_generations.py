@@ -7,7 +7,7 @@ was collected; a generation that they have passed over is made up for before it 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
@@ -22,9 +22,10 @@ from jobs.run.mirrored_tables import MirroredTables
 from jobs.run.parts import Parts
 from jobs.run.reach import Reach
 from jobs.run.turns import Turns
-from jobs.run.view_plan import Mirrors, planned_again, relation_of, shows_more
+from jobs.run.view_plan import planned_again, relation_of, shows_more
 from jobs.state.connection import Connection
 from jobs.state.group_tables import fill_groups
+from jobs.state.history_queue import History
 from jobs.state.kept_view import KeptView
 from jobs.state.view_record import LEFT, ViewRecord, forget_view
 from views.maintain.mirror import MirrorTable
@@ -33,8 +34,8 @@ log = structlog.get_logger("apply")
 
 
 @dataclass(frozen=True, slots=True)
-class _Described:
-    """Tables that are mirrored already, as ``jobs.run.view_plan.Mirrors``."""
+class _AsTheyAre:
+    """A ``jobs.run.view_plan.Mirrors`` that fills nothing."""
 
     tables: MirroredTables
 
@@ -67,6 +68,10 @@ class KeptGenerations:
     def views(self) -> list[KeptView]:
         """Those whose dirty keys are collected."""
         return [one.kept for one in self._all()]
+
+    def histories(self) -> list[History]:
+        """Those whose changes are queued; they are among ``views``."""
+        return [one.history for one in self._all() if one.history is not None]
 
     def batch(self, applied: Applied) -> None:
         """A batch was applied: those that it touched have work, all others have reached it."""
@@ -125,21 +130,21 @@ class KeptGenerations:
     def reopened(self, conn: Connection, record: ViewRecord, declared: View) -> Generation:
         """A generation whose store holds what it was filled with, as it was built; its dirty keys
         are collected from now on."""
-        generation = self._opened(conn, record, declared, self)
+        built = declared.model_copy(
+            update={
+                "sql": record.sql,
+                "key": record.key,
+                "store": record.store,
+                "history": record.history,
+            }
+        )
+        plan, names = planned_again(self, conn, record)
+        wanted = Declared(record.name, built, self._parts.config)
+        generation = opened(conn, record, wanted, plan, relation_of, names)
         with self.changing():
             self.begun(generation)
         fill_groups(conn, generation.kept, again=record.state == LEFT)
         return generation
-
-    def _opened(
-        self, conn: Connection, record: ViewRecord, declared: View, mirrors: Mirrors
-    ) -> Generation:
-        built = declared.model_copy(
-            update={"sql": record.sql, "key": record.key, "store": record.store}
-        )
-        plan, names = planned_again(mirrors, conn, record)
-        wanted = Declared(record.name, built, self._parts.config)
-        return opened(conn, record, wanted, plan, relation_of, names)
 
     def shown(self, generation: Generation) -> None:
         """Readers see it from now on: it tells how far its view is."""
@@ -155,46 +160,72 @@ class KeptGenerations:
         with self.changing():
             pass
 
-    def pass_over(self, labels: Collection[str]) -> None:
+    def pass_over(self, labels: Collection[str]) -> list[Generation]:
         """Batches know the views of these tables no more, which are not what they were planned
         over: who keeps them opens them again, and makes up for what was missed. Within
         ``changing``."""
+        passed = []
         with self._lock:
             for id_, one in list(self._generations.items()):
                 if not one.kept.plan.reads.keys().isdisjoint(labels):
-                    del self._generations[id_]
+                    passed.append(self._generations.pop(id_))
+        return passed
 
-    def follow(self, conn: Connection, labels: Collection[str]) -> None:
+    def follow(self, conn: Connection, passed: Iterable[Generation]) -> None:
+        """Histories of these tables, whose mirrors have other columns now, are opened again at
+        once, so that no batch passes over them. Within ``changing``."""
+        for one in passed:
+            if one.history is None:
+                continue
+            try:
+                again = self._opened_again(conn, one)
+            except HeadwaterError as error:  # whoever keeps it finds the same, and tells
+                log.warning("history_not_followed", view=one.record.name, error=str(error))
+                continue
+            with self._lock:
+                self._generations[one.record.id] = again
+
+    def _opened_again(self, conn: Connection, one: Generation) -> Generation:
+        record, config = one.record, self._parts.config
+        declared = config.views.get(record.name) or self._parts.reload().views[record.name]
+        plan, names = planned_again(_AsTheyAre(self._tables), conn, record)
+        return opened(conn, record, Declared(record.name, declared, config), plan, relation_of,
+                      names)  # fmt: skip
+
+    def current(self, generation: Generation) -> Generation | None:
+        """A generation as batches know it now, if they do."""
+        with self._lock:
+            return self._generations.get(generation.record.id)
+
+    def with_more(self, conn: Connection, labels: Collection[str]) -> list[Generation]:
         """These tables have more columns, which are NULL in all rows. Views that do not read them
-        are what they were; one that shows them has a ``successor`` from now on; all others are
-        passed over. Within ``changing``."""
+        are what they were, one that shows them is opened again at once; all others, and histories,
+        are passed over. Within ``changing``."""
+        passed = []
         for one in self._all():
             if one.kept.plan.reads.keys().isdisjoint(labels):
                 continue
-            found = self._with_more(conn, one)
+            found = None if one.history is not None else self._with_more(conn, one)
             if found is one:
                 continue
             with self._lock:
-                if found is None:
-                    del self._generations[one.record.id]
-                else:
+                if found is not None:
                     self._generations[one.record.id] = found
-            self.lanes.remove(one)  # else it would take keys, and write rows without the columns
+                else:
+                    passed.append(self._generations.pop(one.record.id))
+            if one.history is None:
+                self.lanes.remove(one)  # else it would write rows without the columns
+        return passed
 
     def _with_more(self, conn: Connection, one: Generation) -> Generation | None:
         """A generation over tables that have more columns; None if its rows may be others."""
         try:
-            found = self._opened(conn, one.record, one.view, _Described(self._tables))
+            found = self._opened_again(conn, one)
         except HeadwaterError:
             return None
         if found.kept.plan.reads == one.kept.plan.reads:
             return one
         return found if shows_more(one.record.sql, one.kept.plan, found.kept.plan) else None
-
-    def successor(self, generation: Generation) -> Generation | None:
-        """What batches know in its place."""
-        with self._lock:
-            return self._generations.get(generation.record.id)
 
     def knows(self, generation: Generation) -> bool:
         """Whether batches collect its dirty keys."""

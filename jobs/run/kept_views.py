@@ -13,9 +13,10 @@ import structlog
 
 from cdc.config import View
 from cdc.errors import ConfigError, HeadwaterError, RetryableError, UsageError
-from jobs.run.builder import Generation
+from jobs.run.builder import Generation, make_up
 from jobs.run.generation_files import GenerationFiles, is_built_from
 from jobs.run.kept_generations import KeptGenerations
+from jobs.run.kept_histories import OtherHistories, adopted
 from jobs.run.parts import Parts
 from jobs.run.removal import drop_expired, forget_unknown
 from jobs.run.view_build import ViewBuild
@@ -23,7 +24,6 @@ from jobs.run.view_clock import ViewClock
 from jobs.run.view_entry import ViewEntry
 from jobs.state.connection import Connection
 from jobs.state.dirty_keys import NEVER
-from jobs.state.missed_changes import make_up_for
 from jobs.state.view_record import LEFT, ViewRecord, note_error, note_unbuilt, view_records
 from jobs.turn import turn
 
@@ -41,6 +41,7 @@ class KeptViews:
     ) -> None:
         self._parts, self.generations, self._clock = parts, generations, clock
         self._views: dict[str, ViewEntry] = {}
+        self._others = OtherHistories(parts, generations)
         self._ticks = ViewClock(parts.config.apply.clock_s, clock)
 
     # -- what the engine asks ---------------------------------------------------------------
@@ -59,6 +60,7 @@ class KeptViews:
             one = self._views.setdefault(name, ViewEntry(name, view))
             if not one.ordered:
                 self._follow(conn, one, view)
+        self._others.follow(conn)
         self._ticks.follow(conn, self._views.values())
         self._note_errors(conn)
 
@@ -125,12 +127,13 @@ class KeptViews:
             self._built(one, one.build)
         one.ordered = False
 
-    def build(self, one: ViewEntry, hold: bool) -> ViewBuild:
+    def build(self, one: ViewEntry, hold: bool, new_history: bool = False) -> ViewBuild:
         """Begin to build it as it is declared now."""
         self._hold(one)
         view = self._parts.declared().get(one.name, one.declared)
         one.declared, one.waits = view, False
-        one.build = ViewBuild(self._parts, self.generations, one.name, view, self._show, hold)
+        one.build = ViewBuild(self._parts, self.generations, one.name, view, self._show, hold,
+                              new_history)  # fmt: skip
         one.build.start()
         return one.build
 
@@ -175,7 +178,7 @@ class KeptViews:
         if view != one.declared:
             self._declared(one, view)
         if one.live is not None and one.kept and not self.generations.knows(one.live):
-            self._reopen(one, one.live)
+            self._open_again(one, one.live)
         if one.kept or one.build is not None or one.waits or self._clock() < one.due:
             return
         try:
@@ -186,15 +189,16 @@ class KeptViews:
             one.error = None
             one.tries = 0 if one.kept else one.tries
 
-    def _reopen(self, one: ViewEntry, live: Generation) -> None:
+    def _open_again(self, one: ViewEntry, live: Generation) -> None:
         """Batches know what readers see as another one, or not at all."""
-        after = self.generations.successor(live)
-        if after is None:
+        followed = self.generations.current(live)
+        if followed is None:
             self.generations.leave(live)
         elif (keeper := self.generations.lanes.detach(live)) is not None:
             keeper.close()
-            one.missed = True  # it may have written rows of keys that are the other one's
-        one.live, one.kept, one.due = after, False, 0.0
+            # It may have written rows of keys that are the other one's.
+            one.missed = followed.history is None
+        one.live, one.kept, one.due = followed, False, 0.0
 
     def _declared(self, one: ViewEntry, view: View) -> None:
         """Its declaration has changed."""
@@ -229,7 +233,7 @@ class KeptViews:
         assert one.live is not None, "only what is live is kept so"
         sure_from = NEVER
         if one.missed:
-            sure_from = make_up_for(conn, one.live.kept)
+            sure_from = make_up(conn, one.live)
             one.missed = False
         self.generations.lanes.add(one.live, one.declared, sure_from)
         one.kept = True
@@ -242,7 +246,11 @@ class KeptViews:
         if live is None:
             return None
         records = view_records(conn, files.name)
-        return next((one for one in records if one.generation == live.number), None)
+        found = next((one for one in records if one.generation == live.number), None)
+        if found is None and live.declared.history:
+            view = self._views[files.name].declared
+            return adopted(conn, self._parts, self.generations, files.name, view, live)
+        return found
 
     def _show(self, conn: Connection, generation: Generation) -> None:
         """For builds."""

@@ -21,6 +21,7 @@ from jobs.state.commands import Command
 from jobs.state.connection import Connection
 from jobs.state.faulty_records import FaultyRecord, faulty_records
 from jobs.state.group_tables import fill_groups
+from jobs.state.history_queue import History, added, make_up_for_history
 from jobs.state.parked_keys import ParkedKey, parked_keys, unpark
 from jobs.state.repair import is_written, make_anew
 from jobs.state.view_record import view_records
@@ -70,6 +71,7 @@ class Work:
 def create(work: Work) -> dict[str, Any]:
     """A view that is not there; of one that apply builds already, that build is waited for."""
     entry, hold = work.entry, bool(work.command.arguments.get("hold"))
+    anew = bool(work.command.arguments.get("new_history"))
     if (live := entry.live) is not None:
         if hold or not is_built_from(live.record, entry.declared):
             raise UsageError(
@@ -78,7 +80,7 @@ def create(work: Work) -> dict[str, Any]:
         noted = work.files.read().of[live.record.generation]
         return _built(work.name, noted)
     if entry.build is None:
-        return _waited_for(work, work.views.build(entry, hold), own=hold)
+        return _waited_for(work, work.views.build(entry, hold, anew), own=hold)
     entry.build.hold = hold
     return _waited_for(work, entry.build, own=hold)
 
@@ -86,13 +88,14 @@ def create(work: Work) -> dict[str, Any]:
 def rebuild(work: Work) -> dict[str, Any]:
     """A view anew, beside the live one."""
     entry, hold = work.entry, bool(work.command.arguments.get("hold"))
+    anew = bool(work.command.arguments.get("new_history"))
     if entry.live is None and not work.files.read().of:
         raise UsageError(
             f"view {work.name} is not there yet", f"`headwater view create {work.name}`"
         )
     if entry.build is not None:
         return _waited_for(work, entry.build, own=False)
-    return _waited_for(work, work.views.build(entry, hold), own=True)
+    return _waited_for(work, work.views.build(entry, hold, anew), own=True)
 
 
 def roll_back(work: Work) -> dict[str, Any]:
@@ -153,10 +156,23 @@ def drop(work: Work) -> dict[str, Any]:
 def anew(work: Work) -> dict[str, Any]:
     """Rows written again, though nothing of the source has changed: of some keys, or all."""
     live = _live(work)
+    if live.history is not None:
+        return {"generation": live.record.generation, "rows": _read_again(work, live.history)}
     fill_groups(work.conn, live.kept, again=True)
     batch = make_anew(work.conn, live.kept, work.command.arguments.get("keys"))
     count = _written(work, live, batch)
     return {"generation": live.record.generation, "rows": count}
+
+
+def _read_again(work: Work, history: History) -> int:
+    """Of a history all rows that differ from the mirror's, as changes of their own; how many."""
+    batch = make_up_for_history(work.conn, history)
+    work.steps.step("rows that differ are read again")
+    work.views.generations.wake()
+    while (found := added(work.conn, history.id, batch)) is None:
+        if work.withdrawn.wait(_COUNT_S):
+            raise stopped(work.name)
+    return found
 
 
 def retry(work: Work) -> dict[str, Any]:

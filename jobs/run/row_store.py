@@ -10,9 +10,11 @@ from cdc.config import View
 from cdc.lsn import Position
 from jobs.run.builder import Generation
 from jobs.run.generation_files import GenerationFiles
+from jobs.run.histories import HistoryKeeper
 from jobs.run.parts import Parts
 from jobs.run.view_keeper import KEYS_A_COMMIT, KEYS_A_TURN, Change, ViewKeeper
 from jobs.sinks import Batch, open_sink
+from jobs.sinks.delta_history import DeltaHistory
 from jobs.sinks.refusing import RowsError
 from jobs.sinks.rows import RowSink
 from jobs.sinks.shapes import Shape
@@ -59,18 +61,22 @@ class StoredRows:
 
 def open_keeper(
     parts: Parts, generation: Generation, view: View, sure_from: int = NEVER
-) -> ViewKeeper:
+) -> ViewKeeper | HistoryKeeper:
     """What keeps a generation in its store; ``sure_from`` as of ``ViewKeeper``. Raises what
     ``Sink.prepare`` raises, and ``ViewError`` where the store holds nothing of it."""
-    apply, record = parts.config.apply, generation.record
+    apply, record, history = parts.config.apply, generation.record, generation.history
     store = parts.config.store(record.store)
-    sink = open_sink(store, record.name, parts.spark, apply.retry_s, record.generation, view)
+    sink = open_sink(store, record.name, parts.spark, apply.retry_s, record.generation, view,
+                     record.history)  # fmt: skip
     if sink.prepare(spark_columns(generation.columns), generation.key):
         sink.close()
         files = GenerationFiles(parts, record.name)
-        with closing(files.stored(record.store)) as stored:
+        with closing(files.stored(record.store, record.history)) as stored:
             stored.drop(record.generation)  # so that the next try does not find it, and empty
         raise lost_error(record.name, record.store)
+    if history is not None:
+        assert isinstance(sink, DeltaHistory), "histories are kept in Delta"
+        return HistoryKeeper(history, sink)
     assert isinstance(sink, RowSink), "each store takes finished rows"
     id_ = DocumentSql(generation.columns, generation.key, Shape()).id(KEY)
     rows = StoredRows(generation.kept, str(record.id), sink, generation.form, id_)

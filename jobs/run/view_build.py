@@ -23,7 +23,7 @@ from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.source.postgres import sqlstate
 from jobs.faults import trace, translate
-from jobs.run.builder import Declared, Generation, begin, load, load_nothing, opened
+from jobs.run.builder import Declared, Generation, begin, load, load_nothing, make_up, opened
 from jobs.run.generation_files import GenerationFiles, is_built_from
 from jobs.run.kept_generations import KeptGenerations
 from jobs.run.parts import Parts
@@ -35,7 +35,6 @@ from jobs.sinks.refusing import RowsRefusedError, RowsUnfitError
 from jobs.sinks.rows import Rows
 from jobs.sinks.schema import check_names
 from jobs.state.connection import Connection
-from jobs.state.missed_changes import make_up_for
 from jobs.state.progress import read_progress
 from jobs.state.view_columns import spark_columns
 from jobs.state.view_record import LEFT, view_records
@@ -61,6 +60,8 @@ class ViewBuild:
     view: View
     show: Callable[[Connection, Generation], None]
     hold: bool = False
+    new_history: bool = False
+    """Whether a history may begin anew."""
     steps: Steps = field(default_factory=Steps)
     error: HeadwaterError | None = None
     done: bool = False
@@ -154,7 +155,7 @@ class ViewBuild:
                 generation = self.host.reopened(conn, record, self.view)
                 self.steps.step(f"generation {found.number} is gone on with")
                 if record.state == LEFT:
-                    make_up_for(conn, generation.kept)
+                    make_up(conn, generation)
                 return generation
         return None
 
@@ -180,8 +181,11 @@ class ViewBuild:
         number = generation.record.generation
         fill = partial(self._fill, number)
         try:
-            return load(conn, generation, fill, self._read, self.parts.config.apply.dlq_limit)
+            limit = self.parts.config.apply.dlq_limit
+            return load(conn, generation, fill, self._read, parked_at_most=limit)
         except HeadwaterError as error:
+            if generation.history is not None:
+                raise
             refused = isinstance(error, (RowsRefusedError, RowsUnfitError))
             if not refused and sqlstate(error)[:2] not in DATA_EXCEPTIONS:
                 raise
@@ -192,7 +196,7 @@ class ViewBuild:
     def _begun(self, plan: ViewPlan) -> Generation:
         """Note it, and collect its dirty keys from now on."""
         declared = Declared(self.name, self.view, self.parts.config)
-        number = self.files.begin(self.view, tuple(plan.reads))
+        number = self.files.begin(self.view, tuple(plan.reads), self.new_history)
         with self.host.changing() as conn, conn.transaction():
             forget_unknown(conn, self.files)
             record = begin(conn, declared, number, plan, relation_of)
@@ -207,7 +211,7 @@ class ViewBuild:
         self, number: int, rows: Iterable[Rows], columns: StructType, key: tuple[str, ...]
     ) -> None:
         """Make the generation's place in the store and fill it."""
-        with closing(self.files.stored(self.view.store)) as stored:
+        with closing(self.files.stored(self.view.store, self.view.history)) as stored:
             stored.load(number, rows, columns, key)
 
     def _read(self, rows: int) -> None:

@@ -1,8 +1,8 @@
 """The changes of a history that its store does not have yet: put there by batches, taken in order.
 
 A row holds the values of the view's columns as texts, and the number of the columns that it was
-made for: DDL may change them while it waits. ``UNTOLD`` in place of a change says that rows went
-while nobody collected changes: whoever writes the store finds which.
+made for: DDL may change them while it waits. ``UNTOLD`` in place of a change says that nobody
+collected changes for a while: whoever writes the store finds what it lacks.
 """
 
 from __future__ import annotations
@@ -15,12 +15,7 @@ from typing import Final, NamedTuple
 from pyspark.sql.types import StructType
 
 from jobs.state.connection import Connection, translated
-from jobs.state.history_sql import (
-    put_whole_sql,
-    queue_sql,
-    queue_table,
-    whole_sql,
-)
+from jobs.state.history_sql import queue_sql, queue_table, whole_sql
 from jobs.state.kept_view import KeptView
 from jobs.state.progress import Progress, advance
 from jobs.state.store_rows import RowForm
@@ -148,22 +143,37 @@ def waiting(conn: Connection, view_id: int) -> int:
 
 
 def make_up_for_history(conn: Connection, history: History) -> int:
-    """Queue what the mirror has, for a history that batches passed over for a while: rows that have
-    not changed since are there under their positions already. Batches collect its changes already;
-    what happened in between is known to nobody. The batch that it is queued under."""
+    """Queue ``UNTOLD``, for a history that batches passed over for a while: what happened meanwhile
+    is known to nobody. Batches collect its changes already. The batch that it is queued under."""
     with translated(f"looking for what history {history.view.name} lacks"), conn.transaction():
         progress = advance(conn)
-        put = put_whole_sql(history.view, history.form, history.keys, history.relation)
-        us = committed_us(progress)
-        conn.execute(put.encode(), {"batch": progress.batch, "shape": history.shape, "us": us})
         conn.execute(
             f"insert into {queue_table(history.id)} "
             "(batch, commit_lsn, ordinal, committed_us, op, gone, shape) "
             f"values (%s, %s, {_LAST_ORDINAL}, %s, '{UNTOLD}', true, %s)".encode(),
-            (progress.batch, progress.lsn, us, history.shape),
+            (progress.batch, progress.lsn, committed_us(progress), history.shape),
         )
         note_loaded(conn, history.id)
     return progress.batch
+
+
+def note_added(conn: Connection, view_id: int, batch: int, rows: int) -> None:
+    """How many rows were added for what was ``UNTOLD`` in a batch."""
+    conn.execute(
+        b"update headwater.views set plan = plan || jsonb_build_object('added', "
+        b"jsonb_build_object('batch', %s::bigint, 'rows', %s::bigint)) where id = %s",
+        (batch, rows, view_id),
+    )
+
+
+def added(conn: Connection, view_id: int, batch: int) -> int | None:
+    """The same, once it is done; None before."""
+    row = conn.execute(
+        b"select (plan->'added'->>'rows')::bigint from headwater.views "
+        b"where id = %s and (plan->'added'->>'batch')::bigint >= %s",
+        (view_id, batch),
+    ).fetchone()
+    return None if row is None else int(row[0])
 
 
 def committed_us(progress: Progress) -> int | None:

@@ -21,7 +21,6 @@ from jobs.state.view_record import QUEUE_SCHEMA
 _CHANGE: Final = "f"
 _BESIDE: Final = ("__change_n", "__change_op", "__change_us", "__change_lacks")
 _QUEUED: Final = "batch, commit_lsn, ordinal, committed_us, op, gone, shape, texts"
-READ_AGAIN: Final = "r"
 
 
 def queue_table(view_id: int) -> str:
@@ -80,7 +79,7 @@ def changes_sql(table: MirrorTable, mirror_id: int, shapes: Sequence[Shape], tra
     if traits.partial or traits.late:
         found += f" left join {table.relation} m on {same_key(table, 'm', 't')}"
     late = (
-        f" where t.op <> '{READ_AGAIN}' or ((m.{LSN} is null or (t.commit_lsn, t.ordinal) "
+        f" where t.op <> 'r' or ((m.{LSN} is null or (t.commit_lsn, t.ordinal) "
         f"> (m.{LSN}, m.{ORDINAL})) and not exists (select from {table.tombstones} g "
         f"where {same_key(table, 'g', 't')} and (g.{LSN}, g.{ORDINAL}) "
         "> (t.commit_lsn, t.ordinal)))"
@@ -130,19 +129,6 @@ def whole_sql(view: KeptView, form: RowForm, keys: Sequence[tuple[str, str]], re
     that does not fit."""
     made = _made(view, form, keys, relation, f"(select {_CHANGE}.*)", [])
     return f"select {LSN}, {ORDINAL}, texts, unfit from ({made}) made where not gone"
-
-
-def put_whole_sql(
-    view: KeptView, form: RowForm, keys: Sequence[tuple[str, str]], relation: str
-) -> str:
-    """The statement that queues all of those as read again; parameters ``batch``, ``shape`` and
-    ``us``."""
-    whole = whole_sql(view, form, keys, relation)
-    return with_parameters(
-        f"insert into {queue_table(view.id)} ({_QUEUED}) "
-        f"select \0batch\0, {LSN}, {ORDINAL}, \0us\0, '{READ_AGAIN}', false, \0shape\0, texts "
-        f"from ({whole}) found where unfit is null"
-    )
 
 
 def _made(

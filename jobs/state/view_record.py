@@ -78,6 +78,12 @@ def note_loaded(conn: Connection, view_id: int) -> None:
     conn.execute(query, (LOADED, view_id))
 
 
+def note_left(conn: Connection, view_id: int) -> None:
+    """Batches have passed over the generation."""
+    query = b"update headwater.views set state = %s where id = %s"
+    conn.execute(query, (LEFT, view_id))
+
+
 def note_error(conn: Connection, view_id: int, error: str) -> None:
     """Write why a generation cannot be kept now; "" that it can."""
     query = b"update headwater.views set error = nullif(%s, '') where id = %s"

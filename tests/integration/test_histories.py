@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import psycopg
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from cdc.config import Delta
@@ -24,7 +25,7 @@ from jobs.sinks import open_sink
 from jobs.sinks.delta_history import DeltaHistory
 from jobs.sinks.generations import open_generations
 from jobs.state.faulty_records import faulty_records
-from jobs.state.history_queue import History, make_queue, make_up_for_history, waiting
+from jobs.state.history_queue import History, added, make_queue, make_up_for_history, waiting
 from jobs.state.kept_view import KeptView, make_tables, read_key
 from jobs.state.staging import Record
 from jobs.state.store_rows import form_of_store
@@ -300,6 +301,27 @@ def test_what_was_passed_over_is_made_up_for(setting: HistorySetting) -> None:
         one.drain()
     setting.moments = [*setting.moments[:3], *setting.moments[-1:]]
     setting.check()
+    for one in tables:  # nothing differs: nothing is added
+        before = len(one.rows())
+        batch = make_up_for_history(setting.engine.conn, one.history)
+        one.drain()
+        assert added(setting.engine.conn, one.history.id, batch) == 0
+        assert len(one.rows()) == before
+
+
+def test_rows_that_somebody_changed_are_read_again(setting: HistorySetting) -> None:
+    setting.add("log")
+    (table,) = setting.tables
+    table.load()
+    table.keep()
+    held = DeltaTable(str(Path(setting.lake.path) / table.name))
+    held.delete("order_id = 3")
+    held.update({"total": "99"}, predicate="order_id = 1")
+    batch = make_up_for_history(setting.engine.conn, table.history)
+    table.drain()
+    assert added(setting.engine.conn, table.history.id, batch) == 2
+    then = as_of("log", table.rows(), 1 << 60)
+    assert {id_: int(row["total"]) for id_, row in then.items()} == {1: 1, 2: 2, 3: 3, 4: 4}
 
 
 def test_a_change_of_which_no_row_can_be_made_waits_for_a_command(setting: HistorySetting) -> None:

@@ -1,0 +1,121 @@
+"""Histories in the shared stream, on the whole path: kills, DDL, commands; as of any LSN they are
+what the source was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+import pytest
+from pyspark.sql.types import DecimalType, IntegerType, StringType, StructType
+
+from cdc.lsn import parse_lsn
+from tests.deployment import Deployment
+from tests.histories import as_of, rows_of
+from tests.lending import Lender
+from tests.waiting import wait_until
+
+SQL: Final = "select id, total, note from orders where total > 0"
+COLUMNS: Final = (
+    StructType().add("id", IntegerType()).add("total", DecimalType(12, 2)).add("note", StringType())
+)
+KINDS: Final = ("log", "scd2")
+TRANSACTIONS: Final[tuple[tuple[str, ...], ...]] = (
+    ("update orders set total = total + 1 where id <= 2",),  # the large note is left out
+    (
+        "update orders set total = 20 where id = 1",
+        "update orders set total = 0 where id = 1",
+        "update orders set total = 21, note = 'back' where id = 1",
+        "insert into orders values (6, 0, 'never seen')",
+    ),
+    ("alter table orders add column extra text default 'x'", "update orders set extra = 'y'"),
+    ("delete from orders where id in (3, 5)", "insert into orders values (3, 33, 'again')"),
+    ("truncate orders", "insert into orders values (1, 1, 'after')"),
+    ("update orders set note = 'last'",),
+)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, source_name: str, database: str, kafka: str, lender: Lender) -> Deployment:
+    views = "".join(
+        f'[views.{source_name}_{kind}]\nstore = "lake"\nkey = ["id"]\nhistory = "{kind}"\n'
+        f'sql = "{SQL}"\n'
+        for kind in KINDS
+    )
+    extra = (
+        f'[stores.lake]\nkind = "delta"\npath = "{tmp_path}/lake"\ncadence_s = 0.2\n'
+        f'[apply]\nengine = "database"\nstate = "{tmp_path}/state"\n{views}'
+    )
+    made = Deployment(tmp_path, source_name, database, kafka, extra=extra, jvm=lender)
+    made.execute(
+        "create table orders (id int primary key, total numeric(12,2), note text)",
+        "alter table orders alter column note set storage external",
+        "insert into orders select i, i, repeat('n' || i, 2000) from generate_series(1, 5) i",
+    )
+    made.init()
+    return made
+
+
+def at_once(shop: Deployment, *statements: str) -> tuple[int, dict[Any, Any]]:
+    """Run a transaction; the LSN it is below, and what the view is by then."""
+    with psycopg.connect(shop.dsn) as conn:
+        for statement in statements:
+            conn.execute(statement.encode())
+        conn.commit()
+        rows = {row[0]: row[1:] for row in conn.execute(SQL.encode())}
+        end = conn.execute("select pg_current_wal_insert_lsn()::text").fetchone()
+        assert end is not None
+    return parse_lsn(end[0]), rows
+
+
+def check(shop: Deployment, moments: list[tuple[int, dict[Any, Any]]]) -> None:
+    for kind in KINDS:
+        rows = rows_of(shop.home / "lake" / f"{shop.name}_{kind}", COLUMNS, kind)
+        for lsn, wanted in moments:
+            then = as_of(kind, rows, lsn)
+            found = {id_: (row["total"], row["note"]) for id_, row in then.items()}
+            assert found == wanted, (kind, lsn)
+
+
+@pytest.mark.timeout(1200)
+def test_kills_ddl_and_commands_lose_no_change(shop: Deployment) -> None:
+    names = [f"{shop.name}_{kind}" for kind in KINDS]
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+        moments = []
+        with shop.running("apply", "--json") as process:
+            wait_until(lambda: shop.log("apply").count("view_built") == 2, "views", 300)
+            moments.append(at_once(shop))
+            for statements in TRANSACTIONS[:3]:
+                moments.append(at_once(shop, *statements))
+            wait_until(lambda: shop.log("apply").count("rows_applied") > 0, "rows to be applied")
+            process.kill()
+            process.wait(60)
+        moments += [at_once(shop, *statements) for statements in TRANSACTIONS[3:]]
+        with shop.running("apply", "--json"):
+            waited = shop.run("wait", *names, "--timeout", "120")
+            assert waited.returncode == 0, waited.stderr + shop.log("apply")[-3000:]
+            check(shop, moments)
+            shown = json.loads(shop.run("view", "show", names[0], "--json").stdout)
+            assert (shown["settings"], shown["live"]) == ({"history": "log"}, 1)
+            refused = shop.run("view", "rebuild", *names)
+            assert refused.returncode != 0
+            assert "keeps history since" in refused.stderr
+            anew = shop.run("view", "rebuild", *names, "--new-history", timeout_s=300)
+            assert anew.returncode == 0, anew.stderr
+            late = [
+                at_once(shop, "update orders set total = 7"),
+                at_once(shop, "delete from orders"),
+            ]
+            assert shop.run("wait", *names, "--timeout", "120").returncode == 0
+            check(shop, late)
+            back = shop.run("view", "rollback", names[0])
+            assert back.returncode == 0, back.stderr
+            assert shop.run("wait", *names, "--timeout", "120").returncode == 0
+            rows = rows_of(shop.home / "lake" / names[0], COLUMNS, "log")
+            assert as_of("log", rows, late[-1][0]) == {}
+            assert as_of("log", rows, moments[1][0]).keys() == moments[1][1].keys()
+            verified = shop.run("verify", names[0], "--timeout", "120", timeout_s=600)
+            assert "equal at LSN" in verified.stdout, verified.stdout + verified.stderr
