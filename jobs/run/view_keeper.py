@@ -111,14 +111,14 @@ class ViewKeeper:
     sure_from: int = NEVER
     clock: Callable[[], float] = time.monotonic
     _dirty_sql: bytes = field(init=False)
-    _many_sql: bytes = field(init=False)
+    _many_sql: str | None = field(init=False)
     _whole_sql: bytes = field(init=False)
     _doubtful: bool = field(default=True, init=False)
     """Whether a write may have been cut off: of this process, or of one before it."""
 
     def __post_init__(self) -> None:
         self._dirty_sql = dirty_rows_sql(self.view, self.store.shown).encode()
-        self._many_sql = many_rows_sql(self.view, self.store.shown).encode()
+        self._many_sql = many_rows_sql(self.view, self.store.shown)
         self._whole_sql = all_rows_sql(self.view, self.store.shown).encode()
 
     @property
@@ -199,18 +199,18 @@ class ViewKeeper:
         """A batch could not follow them: rows are made of all rows of their groups from now on."""
         self.view = replace(self.view, groups=None)
         self._dirty_sql = dirty_rows_sql(self.view, self.store.shown).encode()
-        self._many_sql = many_rows_sql(self.view, self.store.shown).encode()
+        self._many_sql = many_rows_sql(self.view, self.store.shown)
 
     def _found(self, conn: Connection, places: Sequence[str]) -> list[Any]:
         """What the statement gives of all places, in one snapshot."""
         if len(places) <= _KEYS_A_QUERY:
             return self._query(conn, places)
         found: list[Any] = []
-        if len(places) >= _A_BACKLOG:
+        if len(places) >= _A_BACKLOG and self._many_sql is not None:
             with conn.transaction():
                 conn.execute(b"set transaction isolation level repeatable read")
                 hold(conn, self.view, places)
-                return conn.execute(self._many_sql).fetchall()
+                return conn.execute(self._many_sql.encode()).fetchall()
         with conn.transaction():
             conn.execute(b"set transaction isolation level repeatable read, read only")
             for first in range(0, len(places), _KEYS_A_QUERY):

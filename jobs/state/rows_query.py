@@ -18,6 +18,7 @@ ROW: Final = "m"
 """What a row of the view is called where something is shown of it."""
 KEY: Final = "t"
 """What has its key there, also where the row is gone."""
+_ARRAY, _ROWS = "ANY(ARRAY(SELECT ", "ANY((SELECT "
 PROGRESS: Final = "p.batch, p.lsn, p.total, p.committed_at"
 
 
@@ -32,10 +33,14 @@ def dirty_rows_sql(view: KeptView, shown: Sequence[str]) -> str:
     return with_parameters(_rows_sql(view, shown, f"materialized ({taken})"))
 
 
-def many_rows_sql(view: KeptView, shown: Sequence[str]) -> str:
+def many_rows_sql(view: KeptView, shown: Sequence[str]) -> str | None:
     """The same of the keys that ``dirty_keys.hold`` holds. How many they are is known to who plans
-    it: tables are joined as a whole where that is quicker than key by key."""
-    return _rows_sql(view, shown, f"not materialized (select {view.key_names} from {HELD})")
+    it: tables are joined as a whole where that is quicker than key by key, for which keys have to
+    be rows and not an array. None where the view's own SQL has such arrays."""
+    if _ARRAY in view.plan.whole(view.relation):
+        return None
+    held = f"not materialized (select {view.key_names} from {HELD})"
+    return _rows_sql(view, shown, held).replace(_ARRAY, _ROWS)
 
 
 def _rows_sql(view: KeptView, shown: Sequence[str], taken: str) -> str:
