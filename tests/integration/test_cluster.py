@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from jobs.offsets import MANY_RECORDS
 from stack.guardian import Guardian
 from stack.jars import jars
 from stack.process import descendants, kill, send
@@ -27,7 +26,7 @@ from tests.proxy import Proxy, proxied
 from tests.spark_cluster import HOME, LOCAL, ROOT, Cluster, standalone
 from tests.waiting import wait_until
 
-ROWS = MANY_RECORDS + 1_000
+ROWS = 21_000
 """Of a batch: executors write its rows, from Python."""
 SECRET = "confidential"
 """In the bodies of later batches. No log may have it."""
