@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,25 +15,14 @@ from deltalake import DeltaTable, QueryBuilder
 from opensearchpy import OpenSearch, helpers
 from psycopg import sql
 
-from cdc.protocol.relation import Relation
-from tests.events import event
-from tests.written import V1, Log, row
-
 Rows = dict[int, str]
 
 
 class Kept:
-    """A table, and a view of its columns ``id`` and ``body`` in a store of one kind."""
+    """A table of two columns, ``id`` and ``body``, and a view of it in a store of one kind."""
 
-    def __init__(self, log: Log, relation: Relation, rows: Callable[[], Rows]) -> None:
-        self._log, self._relation = log, relation
-        self.rows = rows
-        log.describe(relation)
-
-    def write(self, lsn: int, ids: range, body: str, op: str = "c") -> None:
-        """Change rows of the table."""
-        schema_id = self._relation.schema_id()
-        self._log.write(*(event(lsn, i, row(i, body), op, schema_id=schema_id) for i in ids))
+    def __init__(self, table: str, rows: Callable[[], Rows]) -> None:
+        self.table, self.rows = table, rows
 
     def has(self, rows: Rows) -> bool:
         """Whether the view is these rows."""
@@ -48,17 +36,15 @@ class Kept:
 class KeptInDelta(Kept):
     """Whose rows are seen together, when all are written."""
 
-    def __init__(self, log: Log, relation: Relation, rows: Callable[[], Rows], table: Path) -> None:
-        super().__init__(log, relation, rows)
-        self._table = table
+    def __init__(self, table: str, rows: Callable[[], Rows], place: Path) -> None:
+        super().__init__(table, rows)
+        self._place = place
 
     def progress(self, body: str) -> int:  # noqa: ARG002
-        return len(list(self._table.glob("*.parquet")))
+        return len(list(self._place.glob("*.parquet")))
 
 
-def every_store(
-    kafka: str, source: str, addresses: Mapping[str, str], lake: Path
-) -> dict[str, Kept]:
+def every_store(source: str, addresses: Mapping[str, str], lake: Path) -> dict[str, Kept]:
     """Views ``<source>_<store>`` of tables ``of_<store>``."""
     client: Any = redis.Redis.from_url(addresses["redis"], decode_responses=True)
     search = OpenSearch(addresses["opensearch"])
@@ -85,15 +71,11 @@ def every_store(
         builder = QueryBuilder().register("v", DeltaTable(lake / f"{source}_delta"))
         return _by_id(pa.table(builder.execute("select * from v").read_all()).to_pylist())
 
-    def table(oid: int, store: str) -> tuple[Log, Relation]:
-        name = f"of_{store}"
-        return Log(kafka, source, name), replace(V1, oid=oid, table=name)
-
     return {
-        "redis": Kept(*table(1, "redis"), in_redis),
-        "opensearch": Kept(*table(2, "opensearch"), in_opensearch),
-        "postgres": Kept(*table(3, "postgres"), in_postgres),
-        "delta": KeptInDelta(*table(4, "delta"), in_delta, lake / f"{source}_delta"),
+        "redis": Kept("of_redis", in_redis),
+        "opensearch": Kept("of_opensearch", in_opensearch),
+        "postgres": Kept("of_postgres", in_postgres),
+        "delta": KeptInDelta("of_delta", in_delta, lake / f"{source}_delta"),
     }
 
 

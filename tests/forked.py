@@ -24,12 +24,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Final
 
+from tests.killed_at import kill_as_told
 from tests.lending import borrow_as_told
 
 PRELOADED: Final = (
     *("cdc.capture.loop", "cdc.capture.health", "cdc.cli.init_steps", "cdc.lag"),
     *("cdc.preflight", "rich.progress", "rich.table"),
     *("jobs.apply", "jobs.sinks", "jobs.texts", "deltalake", "pyarrow.parquet"),
+    *("jobs.run.process", "verification.view_facts", "verification.verify", "bootstrap.run"),
 )
 _LONGEST_S: Final = 3600.0
 
@@ -181,6 +183,7 @@ def _become(request: dict[str, object]) -> None:
     os.environ.update(environ)
     os.chdir(str(request["cwd"]))
     borrow_as_told()
+    kill_as_told()
 
 
 def main() -> None:

@@ -1,4 +1,6 @@
-"""Views kept by a standalone cluster: ``headwater apply --master`` and plain ``spark-submit``."""
+"""Views kept by a standalone cluster, ``engine = "delta"``: by ``headwater apply --master`` and by
+plain ``spark-submit``. The home of what is promised of that engine: a view in each store, a join,
+groups and a history are equal to their SQL, also when executors are killed."""
 
 from __future__ import annotations
 
@@ -6,16 +8,19 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
 
+import pytest
+
 from stack.guardian import Guardian
 from stack.jars import jars
 from stack.process import descendants, kill, send
 from stack.servers import Endpoints
+from tests.deployment import Deployment
 from tests.executed import Kept, Work, every_store
 from tests.proxy import Proxy, proxied
 from tests.spark_cluster import HOME, LOCAL, ROOT, Cluster, standalone
@@ -28,16 +33,11 @@ SECRET = "confidential"
 ATTEMPTS = 5
 """A kill may come when the last task has just ended."""
 LIMIT_S = 900.0
+STORES = ("redis", "opensearch", "postgres", "delta")
 _HEADWATER = (sys.executable, "-c", "from cdc.cli.app import main; main()")
 _SUBMIT = str(HOME / "bin" / "spark-submit")
 _SCRIPT = str(ROOT / "headwater" / "submit.py")
 _CONFIG = """
-[source]
-name = "{source}"
-dsn = "dbname=unused"
-tables = ["public.of_*"]
-[kafka]
-bootstrap_servers = "{kafka}"
 [stores.redis]
 kind = "redis"
 url = "{redis}"
@@ -51,6 +51,7 @@ dsn = "{postgres}"
 kind = "delta"
 path = "./lake"
 [apply]
+engine = "delta"
 state = "./state"
 [apply.spark]
 "spark.cores.max" = "2"
@@ -70,15 +71,43 @@ state = "./state"
 "spark.eventLog.dir" = "{events}"
 """
 _VIEW = """
-[views.{{source}}_{store}]
+[views.{source}_{name}]
 store = "{store}"
 key = ["id"]
-sql = "select id, body from of_{store}"
+sql = '''{sql}'''
+{more}
 """
+_SHOP = (
+    "create table customers (id int primary key, name text not null)",
+    "insert into customers select i, 'c' || i from generate_series(1, 40) i",
+    "create table orders (id int primary key, customer int, total numeric(8,2))",
+    "insert into orders select i, 1 + i % 50, i from generate_series(1, 400) i",
+)
+_MEANWHILE = (
+    "update customers set name = name || '.' where id % 7 = 1",
+    "update orders set customer = 1 + (customer + 3) % 50, total = total + 1 where id % 3 = 0",
+    "delete from orders where id = (select max(id) from orders)",
+)
+"""Of each batch that is killed."""
+_JOINED = "select o.id, o.total, c.name from orders o left join customers c on c.id = o.customer"
+_GROUPED = """
+    select customer as id, count(*) as n, sum(total) as total from orders
+    where customer is not null group by customer
+"""
+_SHOP_VIEWS = {
+    "joined": ("opensearch", _JOINED, ""),
+    "grouped": ("redis", _GROUPED, ""),
+    "history": ("delta", "select id, name from customers", 'history = "scd2"'),
+}
 
 
-def _config(stores: Iterable[str]) -> str:
-    return _CONFIG + "".join(_VIEW.format(store=store) for store in stores)
+def _config(source: str, **settings: str) -> str:
+    single = {store: (store, f"select id, body from of_{store}", "") for store in STORES}
+    views = [
+        _VIEW.format(source=source, name=name, store=store, sql=sql, more=more)
+        for name, (store, sql, more) in {**single, **_SHOP_VIEWS}.items()
+    ]
+    return _CONFIG.format(**settings) + "".join(views)
 
 
 @contextmanager
@@ -90,26 +119,40 @@ def _slowed(direct: Mapping[str, str]) -> Iterator[tuple[dict[str, str], list[Pr
         yield addresses, [proxy for _, proxy in behind.values()]
 
 
+@pytest.mark.timeout(2 * LIMIT_S)
 def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are_killed(
-    tmp_path: Path, servers: Endpoints, store_database: str, source_name: str, guardian: Guardian
+    tmp_path: Path,
+    servers: Endpoints,
+    deployment: Deployment,
+    store_database: str,
+    guardian: Guardian,
 ) -> None:
     """Every store by both. Then, store by store, all executors are killed when part of what they
     write of a batch is there."""
-    events, file = tmp_path / "events", tmp_path / "headwater.toml"
+    source, events = deployment.name, tmp_path / "events"
     events.mkdir()
-    arguments = ["--config", str(file), "apply"]
+    arguments = ["--config", str(deployment.config), "apply"]
     direct = {
         "redis": servers.redis_url,
         "opensearch": servers.opensearch_url,
         "postgres": store_database,
     }
-    stores = every_store(servers.kafka_bootstrap, source_name, direct, tmp_path / "lake")
+    stores = every_store(source, direct, tmp_path / "lake")
+    deployment.execute(*_SHOP)
     for store in stores.values():
-        store.write(1, range(ROWS), "first")
+        deployment.execute(
+            f"create table {store.table} (id int primary key, body text)",
+            f"insert into {store.table} select i, 'first' from generate_series(0, {ROWS - 1}) i",
+        )
+    deployment.init()
 
-    with standalone(tmp_path, guardian) as cluster, _slowed(direct) as (addresses, proxies):
-        settings = {"source": source_name, "kafka": servers.kafka_bootstrap, **addresses}
-        file.write_text(_config(stores).format(**settings, events=events.as_uri()))
+    with (
+        standalone(tmp_path, guardian) as cluster,
+        _slowed(direct) as (addresses, proxies),
+        deployment.running("capture"),
+    ):
+        deployment.extra = _config(source, events=events.as_uri(), **addresses)
+        deployment.write()
         once = ("--available-now", "--master", cluster.url)
         with _running(tmp_path, *_HEADWATER, *arguments, *once):
             pass
@@ -123,8 +166,12 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
         given = ("--master", cluster.url, "--jars", ",".join(map(str, jars("spark"))))
         with _running(tmp_path, _SUBMIT, *given, _SCRIPT, *arguments) as process:
             for name, store in stores.items():
-                view = f"{source_name}_{name}"
-                _until_tasks_failed(process, cluster, store, proxies, events, view)
+                view = f"{source}_{name}"
+                _until_tasks_failed(process, cluster, deployment, store, proxies, events, view)
+            for view in _SHOP_VIEWS:
+                done = deployment.run("verify", f"{source}_{view}", "--timeout", "300")
+                assert done.returncode == 0, done.stdout + done.stderr
+                assert "equal at LSN" in done.stdout
             for driver in descendants(process.pid):  # Java is the one that was started
                 send(driver, signal.SIGTERM)
         work = Work.read(events)
@@ -134,18 +181,15 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
 
 
 def test_a_master_that_is_none_or_is_not_ours_to_choose_is_a_line(tmp_path: Path) -> None:
-    file = tmp_path / "headwater.toml"
-    file.write_text(
-        _config(["redis"]).format(
-            source="s",
-            kafka="127.0.0.1:9",
-            redis="redis://localhost",
-            opensearch="http://localhost",
-            postgres="dbname=unused",
-            events="-",
-        )
-    )
-    arguments = ["--config", str(file), "apply"]
+    addresses = {
+        "redis": "redis://localhost",
+        "opensearch": "http://localhost",
+        "postgres": "dbname=unused",
+    }
+    extra = _config("s", events="-", **addresses)
+    deployment = Deployment(tmp_path, "s", "dbname=unused", "127.0.0.1:9", extra=extra)
+    deployment.write()
+    arguments = ["--config", str(deployment.config), "apply"]
     said = _refused(1, *_HEADWATER, *arguments, "--master", "nowhere")
     assert said.startswith("Spark does not start with the master nowhere: ")
     said = _refused(1, *_HEADWATER, *arguments, "--master", "spark://127.0.0.1:1")
@@ -190,6 +234,7 @@ def _running(home: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
 def _until_tasks_failed(
     process: subprocess.Popen[bytes],
     cluster: Cluster,
+    deployment: Deployment,
     store: Kept,
     proxies: Sequence[Proxy],
     events: Path,
@@ -201,7 +246,7 @@ def _until_tasks_failed(
         for proxy in proxies:
             proxy.slow(0.2)
         body = f"{SECRET} {number}"
-        _kill_while_they_write(process, cluster, store, number, body)
+        _kill_while_they_write(process, cluster, deployment, store, body)
         seen = Counter(store.rows().values())[body]
         for proxy in proxies:
             proxy.release()
@@ -213,14 +258,20 @@ def _until_tasks_failed(
 
 
 def _kill_while_they_write(
-    process: subprocess.Popen[bytes], cluster: Cluster, store: Kept, lsn: int, body: str
+    process: subprocess.Popen[bytes],
+    cluster: Cluster,
+    deployment: Deployment,
+    store: Kept,
+    body: str,
 ) -> None:
     """``kill -9`` of all executors, when part of what they write is there."""
     workers = range(len(cluster.workers))
     wait_until(lambda: all(map(cluster.executors, workers)), "an executor of each worker", LIMIT_S)
     before = store.progress(body)
     with _held(process):
-        store.write(lsn, range(1, ROWS), body, "u")
+        update = f"update {store.table} set body = '{body}' where id > 0"
+        deployment.execute(update, *_MEANWHILE)
+        deployment.captured()
 
     def more() -> bool:
         if process.poll() is not None:

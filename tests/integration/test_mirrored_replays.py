@@ -41,12 +41,7 @@ def mirrors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def view(
-    mirrors: str,  # noqa: ARG001
-    quickly: SparkSession,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> MirroredView:
+def view(quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MirroredView:
     made = MirroredView(quickly, tmp_path, monkeypatch)
     made.restart()
     return made
@@ -67,6 +62,7 @@ def begun(view: MirroredView) -> None:
     view.apply()
 
 
+@pytest.mark.usefixtures("mirrors")
 def test_a_store_that_lost_or_bent_rows_or_was_set_back_has_them_as_they_are(
     view: MirroredView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +87,7 @@ def test_a_store_that_lost_or_bent_rows_or_was_set_back_has_them_as_they_are(
     assert appended == []
 
 
+@pytest.mark.usefixtures("mirrors")
 def test_what_comes_again_together_with_news_is_right_also_when_it_was_killed(
     view: MirroredView, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -230,10 +227,7 @@ def test_a_batch_that_comes_again_and_reaches_no_key_is_counted(
 
 
 def test_an_image_without_a_key_in_the_view_is_left_out(
-    mirrors: str,  # noqa: ARG001
-    quickly: SparkSession,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     view = MirroredView(quickly, tmp_path, monkeypatch, NUMBERED, key=("id",), tables=(ORDERS,))
     view.restart()

@@ -83,15 +83,15 @@ def matched_by_both(view: MirroredView) -> Rows:
     return stale
 
 
-@pytest.mark.parametrize("sets", [4, 0])
 @pytest.mark.parametrize(
-    ("sql", "key", "history"),
+    ("sql", "key", "history", "sets"),
     [
-        pytest.param(SIDES, ("id", "name"), unmatched_since, id="unmatched"),
-        pytest.param(NAMED, ("name",), unmatched_since, id="unmatched group"),
-        pytest.param(PAIRS, ("one", "other"), matched_by_one, id="two occurrences"),
-        pytest.param(SELF, ("id", "boss"), matched_by_itself, id="itself"),
-        pytest.param(TABLES, ("one", "other"), matched_by_both, id="two tables"),
+        pytest.param(SIDES, ("id", "name"), unmatched_since, 4, id="unmatched"),
+        pytest.param(NAMED, ("name",), unmatched_since, 0, id="unmatched group"),
+        pytest.param(PAIRS, ("one", "other"), matched_by_one, 4, id="two occurrences"),
+        pytest.param(SELF, ("id", "boss"), matched_by_itself, 4, id="itself"),
+        pytest.param(TABLES, ("one", "other"), matched_by_both, 4, id="two tables"),
+        pytest.param(TABLES, ("one", "other"), matched_by_both, 0, id="two tables, too many"),
     ],
 )
 def test_keys_that_rows_had_while_nothing_matched_are_reached(
