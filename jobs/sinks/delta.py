@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
@@ -44,8 +45,10 @@ from jobs.sinks.refusing import TOLD, unkeyed, unknown_values
 from jobs.sinks.rows import Rows, write
 from jobs.sinks.schema import quoted
 from jobs.sinks.transactions import Transaction, confined, numbered
-from jobs.sinks.writing import held_bytes, kept
+from jobs.sinks.writing import DRIVER_ROWS, held_bytes, kept
 
+FINISHED_ROWS: Final = 100_000
+"""Rows that are here anyhow are merged here, as many as that: Spark would have to be sent them."""
 _FLOATS = (FloatType, DoubleType)
 _CONTROL = (StructField(COMMIT_LSN, LongType()), StructField(ORDINAL, LongType()))
 _BESIDE = (
@@ -79,7 +82,7 @@ class DeltaSink:
         self._of.after_batch()
 
     def _write_table(self, rows: pa.Table) -> None:
-        if self._is_small(len(rows), lambda: rows.nbytes):
+        if self._is_small(len(rows), lambda: rows.nbytes, FINISHED_ROWS):
             self._apply_here(rows, None)
         else:
             self._apply_there(self._frame(rows), None)
@@ -90,9 +93,9 @@ class DeltaSink:
         fields = [StructField(name, known[name]) for name in rows.column_names]
         return self._spark.createDataFrame(rows, StructType(fields))
 
-    def _is_small(self, rows: int, size: Callable[[], int]) -> bool:
+    def _is_small(self, rows: int, size: Callable[[], int], most_rows: int = DRIVER_ROWS) -> bool:
         of = self._of
-        return small_table(of.path, of.columns, of.key, rows, size) is not None
+        return small_table(of.path, of.columns, of.key, rows, size, most_rows) is not None
 
     def _apply_here(self, whole: pa.Table, transaction: Transaction | None) -> None:
         """By this process."""

@@ -39,15 +39,22 @@ _CONTROL: Final = (DELETED, UNCHANGED, COMMITTED_AT)
 
 
 def small_table(
-    path: str, columns: StructType, key: Iterable[str], rows: int, size: Callable[[], int]
+    path: str,
+    columns: StructType,
+    key: Iterable[str],
+    rows: int,
+    size: Callable[[], int],
+    most_rows: int = DRIVER_ROWS,
 ) -> DeltaTable | None:
     """The table, None if a batch of up to so many rows is not to be written here; ``size`` tells
-    what they take, in bytes."""
+    what they take, in bytes. ``most_rows`` are merged into a table that has some."""
     table = writable(path, columns, key)
     if table is None:
         return None
-    if rows > DRIVER_ROWS:
-        return table if not table.file_uris() and size() <= LARGEST_FIRST else None
+    if rows > most_rows and table.file_uris():
+        return None
+    if rows > DRIVER_ROWS and size() > LARGEST_FIRST:
+        return None
     return table if bytes_of(table) <= LARGEST_TABLE else None
 
 

@@ -19,21 +19,22 @@ VARIABLE: Final = "CHAOS_STEP"
 
 
 class Step(NamedTuple):
-    """Before or behind a method, as ``module:Class.method``."""
+    """Before or behind a method, as ``module:Class.method``. ``of_store``: it is a method of
+    ``ViewKeeper``, and only one whose view is in a given store counts. ``half``: what it was to
+    write is written by half."""
 
     method: str
     behind: bool
     of_store: bool = False
-    """It is a method of ``ViewKeeper``, and only one whose view is in a given store counts."""
+    half: bool = False
 
 
 _KEEPER: Final = "jobs.run.view_keeper:ViewKeeper"
 STEPS: Final[dict[str, Step]] = {
     "before a batch": Step("jobs.run.batches:Batches.apply", False),
     "behind a batch": Step("jobs.run.batches:Batches.apply", True),
-    "before views hear of a batch": Step("jobs.run.kept_generations:KeptGenerations.batch", False),
-    "behind rows made for {}": Step(f"{_KEEPER}._made", True, True),
     "before rows go to {}": Step(f"{_KEEPER}._write", False, True),
+    "amid rows going to {}": Step(f"{_KEEPER}._write", False, True, half=True),
     "behind rows gone to {}": Step(f"{_KEEPER}._write", True, True),
     "behind a turn of {}": Step(f"{_KEEPER}._settle", True, True),
     "before offsets are told": Step("jobs.run.reach:Reach.commit", False),
@@ -60,7 +61,7 @@ def replaced(
     """``method``, which calls ``die`` as the step says."""
     counting, left = threading.Lock(), [times]
 
-    def count(keeper: Any) -> None:
+    def count(keeper: Any, *arguments: Any) -> None:
         if step.of_store and not type(keeper.store.sink).__module__.startswith(
             f"jobs.sinks.{store}"
         ):
@@ -68,12 +69,15 @@ def replaced(
         with counting:
             left[0] -= 1
             if left[0] == 0:
+                if step.half:
+                    changes, progress = arguments
+                    keeper.store.write(changes[: (len(changes) + 1) // 2], progress)
                 die()
 
     @wraps(method)
     def dying(self: Any, *arguments: Any, **named: Any) -> Any:
         if not step.behind:
-            count(self)
+            count(self, *arguments)
         result = method(self, *arguments, **named)
         if step.behind:
             count(self)

@@ -126,6 +126,17 @@ def test_it_dies_the_time_it_was_told_and_of_the_store_it_was_told(store: str, d
     assert died == ([2] if dies else [])
 
 
+def test_of_a_write_that_it_dies_amid_half_is_written() -> None:
+    written: list[list[int]] = []
+    store = SimpleNamespace(write=lambda changes, _progress: written.append(changes))
+    keeper = SimpleNamespace(store=store)
+    step = Step("", behind=False, half=True)
+    write = replaced(lambda *_: None, step, "", 1, lambda: written.append([]))
+    write(keeper, [1, 2, 3], "progress")
+    write(keeper, [4], "progress")
+    assert written == [[1, 2], []]
+
+
 HISTORY: list[dict[str, Any]] = [
     {"id": 1, "n": 1, "__commit_lsn": 5, "__ordinal": 1, "__op": "r", "__current": False},
     {"id": 2, "n": 1, "__commit_lsn": 7, "__ordinal": 1, "__op": "c", "__current": False},

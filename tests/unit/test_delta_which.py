@@ -11,6 +11,7 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, DoubleType, LongType, StringType, StructType
 
+from jobs.sinks.delta import FINISHED_ROWS
 from jobs.sinks.delta_small import small_table
 from jobs.sinks.writing import DRIVER_ROWS
 from tests.batches import batch_rows, upsert
@@ -48,6 +49,16 @@ def test_what_is_left_to_spark(tmp_path: Path, columns: StructType, rows: int) -
     write_deltalake(tmp_path, pa.table({"id": pa.array([1], pa.int64())}))
     assert small_table(str(tmp_path), columns_of(LongType()), ("id",), 1, none) is not None
     assert small_table(str(tmp_path), columns, ("id",), rows, none) is None
+
+
+def test_many_rows_that_are_here_anyhow_are_merged_here_up_to_their_size(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    write_deltalake(tmp_path, pa.table({"id": pa.array([1], pa.int64())}))
+    asked = (str(tmp_path), columns_of(LongType()), ("id",))
+    assert small_table(*asked, FINISHED_ROWS, lambda: 1 << 20, FINISHED_ROWS) is not None
+    assert small_table(*asked, FINISHED_ROWS, lambda: 1 << 30, FINISHED_ROWS) is None
+    assert small_table(*asked, FINISHED_ROWS + 1, lambda: 1 << 20, FINISHED_ROWS) is None
 
 
 def test_the_first_rows_of_a_table_are_written_here_up_to_their_size(

@@ -26,6 +26,8 @@ _BY_CUSTOMER = "from orders where customer_id is not null group by customer_id"
         ),
         ("select id, unnest(tags), generate_series(1,2) from orders", "id", "it gives rows"),
         ("select id, helper(id) from orders", "id", "is no function of PostgreSQL"),
+        ("select id as seq from orders", "seq", "'seq' is a name of what is kept beside"),
+        ("select id as digest from orders", "digest", "call it otherwise in the view"),
         ("select extra as k, count(*) from orders group by extra", "k", "equal values may differ"),
         (f"select customer_id, sum(total::float8) {_BY_CUSTOMER}", "customer_id", "floats add up"),
         (
@@ -62,6 +64,17 @@ def test_a_view_is_refused_with_its_reason(sql: str, key: str, reason: str) -> N
     with pytest.raises(ViewError, match=r"views\.v") as caught:
         plan_view("v", sql, key.split(", ") if key else (), TABLES)
     assert reason in str(caught.value)
+
+
+def test_functions_of_any_type_are_taken() -> None:
+    """Those of arrays, which operators stand for, too."""
+    made = "array_cat(array_prepend(note, tags), array_append(tags, note))"
+    plan = plan_view(
+        "v", f"select id, id as seq_no, {made} as all_tags from orders", ["id"], TABLES
+    )
+    assert plan.mode == "keys"
+    not_key = plan_view("v", "select id, note as digest from orders", ["id"], TABLES)
+    assert not_key.columns == ("id", "digest")
 
 
 def test_a_function_that_was_brought_is_taken() -> None:

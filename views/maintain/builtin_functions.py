@@ -11,8 +11,9 @@ from views.maintain.functions import words
 
 BUILTIN = words(
     """
-    abbrev abs acos acosd acosh age area array array_agg array_dims array_fill array_length
-    array_lower array_ndims array_position array_positions array_remove array_replace
+    abbrev abs acos acosd acosh age area array array_agg array_append array_cat array_dims
+    array_fill array_length array_lower array_ndims array_position array_positions array_prepend
+    array_remove array_replace
     array_reverse array_sort array_to_json array_to_string array_to_tsvector array_upper ascii
     asin asind asinh atan atan2 atan2d atand atanh avg bit_and bit_count bit_length bit_or
     bit_xor bool_and bool_or box cardinality casefold cbrt ceil ceiling center char_length

@@ -91,8 +91,7 @@ def _check_function(view: str, node: exp.Expr, name: str, known: Mapping[str, st
     if name == "any_value":
         refuse(view, node, "it may give any of the values", "write min or max")
     refuse(view, node, "is no function of PostgreSQL that gives the same for the same rows",
-           "a function of yours has to be immutable, to read no table, and to be brought into the "
-           "state database")  # fmt: skip
+           "write what it computes into the SQL: functions of your own are not taken")  # fmt: skip
 
 
 def _check_rows(view: str, select: exp.Select) -> None:

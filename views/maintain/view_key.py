@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from cdc.errors import ViewError
 from views.maintain.errors import refuse
@@ -10,6 +11,9 @@ from views.maintain.key_proof import KeyProof
 from views.maintain.not_null import NotNull
 from views.maintain.origin import of_query
 from views.maintain.tree import Query, Statement
+
+_OWN: Final = ("seq", "first_seq", "digest")
+"""Columns of the tables of dirty keys and of what a store was given (``jobs.state.kept_view``)."""
 
 
 def key_positions(view: str, query: Query, key: Sequence[str]) -> tuple[int, ...]:
@@ -25,6 +29,11 @@ def key_positions(view: str, query: Query, key: Sequence[str]) -> tuple[int, ...
             "name the columns that tell its rows apart, or GROUP BY them and count",
         )
     for column in key:
+        if column in _OWN:
+            raise ViewError(
+                f"views.{view}.key: {column!r} is a name of what is kept beside the view's keys",
+                f"call it otherwise in the view: {column} AS {column}_no",
+            )
         if column not in names:
             raise ViewError(
                 f"views.{view}.key: {column!r} is not a column of the view",
