@@ -84,6 +84,20 @@ class ViewDefinition:
         return None if is_whole else frozenset(names)
 
     @property
+    def plain_columns(self) -> dict[str, str]:
+        """By their names in the view, the columns that are those of a table as they are; ``*`` has
+        no others."""
+        nodes = [
+            (item, item.this if isinstance(item, exp.Alias) else item)
+            for item in self.statement.expressions
+        ]
+        return {
+            item.alias_or_name: node.name
+            for item, node in nodes
+            if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star)
+        }
+
+    @property
     def normalized(self) -> str:
         return self.statement.sql("postgres", comments=False)
 

@@ -15,7 +15,6 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
-from sqlglot import exp
 
 from cdc.errors import ViewError
 from cdc.lsn import Position
@@ -39,6 +38,7 @@ from jobs.state.history_queue import (
     take,
 )
 from jobs.state.kept_view import KeptView
+from jobs.state.mirrors import read_mirrors
 from jobs.state.progress import read_progress
 from jobs.state.staging import SNAPSHOT
 from jobs.state.store_rows import RowForm
@@ -76,7 +76,15 @@ def opened_history(
     ``ViewError`` for SQL of which there is no history."""
     if not record.history:
         return None
-    keys = _keys(record, kept)
+    (label,) = kept.plan.reads
+    keys = _keys(record, kept, label)
+    of_table = read_mirrors(conn)[label].table.key
+    if sorted(of for _, of in keys) != sorted(of_table):
+        raise ViewError(
+            f"views.{record.name}.key: a history is of the rows of {label}, which are told apart by"
+            f" ({', '.join(of_table)})",
+            "select these columns as they are and name them in key",
+        )
     if kept.plan.clock:
         raise ViewError(
             f"view {record.name}: a history shows what changes made of rows, and its SQL changes"
@@ -84,20 +92,13 @@ def opened_history(
             "leave now() out: each row of a history has its time",
         )
     shape = note_columns(conn, record.id, spark_columns(columns))
-    (label,) = kept.plan.reads
     return History(kept, form, keys, shape, relation(label))
 
 
-def _keys(record: ViewRecord, kept: KeptView) -> tuple[tuple[str, str], ...]:
+def _keys(record: ViewRecord, kept: KeptView, label: str) -> tuple[tuple[str, str], ...]:
     """The view's key, each column with the one of the table that it is, as that is called now."""
     name, key = record.name, record.key
-    definition = parse_view(name, record.store, key, record.sql, record.history)
-    found = {}
-    for item in definition.statement.expressions:
-        node = item.this if isinstance(item, exp.Alias) else item
-        if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
-            found[item.alias_or_name] = node.name
-    (label,) = kept.plan.reads
+    found = parse_view(name, record.store, key, record.sql, record.history).plain_columns
     called = kept.names.called.get(label, {})
     of = [found.get(column, column) for column in key]
     return tuple((column, called.get(one, one)) for column, one in zip(key, of, strict=True))

@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from cdc.config import Delta
+from cdc.errors import ViewError
 from cdc.lsn import parse_lsn
 from cdc.source.types import load_types
 from jobs.run import batches, histories
@@ -65,9 +66,16 @@ KINDS: Final = ("log", "scd2")
 class Table:
     """A history, its table, and what keeps it."""
 
-    def __init__(self, setting: HistorySetting, kind: str, name: str, sql: str) -> None:
+    def __init__(
+        self,
+        setting: HistorySetting,
+        kind: str,
+        name: str,
+        sql: str,
+        key: tuple[str, ...] = ("order_id",),
+    ) -> None:
         self.setting, self.kind, self.name, self.sql = setting, kind, name, sql
-        self.key = ("order_id",)
+        self.key = key
         conn = setting.engine.conn
         label = "public.orders"
         table = setting.engine.mirrors.mirrors[label].table
@@ -343,3 +351,12 @@ def test_a_change_of_which_no_row_can_be_made_waits_for_a_command(setting: Histo
     setting.do("update orders set extra = 10 where id = 2")
     setting.apply(setting.engine.mirrors.changes())
     assert len(faulty_records(setting.engine.conn)) == 1, "the mirror goes on, the history waits"
+
+
+def test_a_key_that_is_not_the_table_s_is_refused(setting: HistorySetting) -> None:
+    sql = "select id as order_id, coalesce(extra, 0) as extra from orders"
+    with (
+        pytest.raises(ViewError, match=r"told apart by \(id\)"),
+        setting.engine.conn.transaction(),
+    ):
+        Table(setting, "log", "twice", sql, ("order_id", "extra"))

@@ -96,7 +96,8 @@ def test_so_is_one_that_cannot_be_built(tmp_path: Path) -> None:
 
 def test_a_view_is_kept_by_state_where_all_of_its_tables_are_mirrored(tmp_path: Path) -> None:
     assert is_kept_by_state(config(tmp_path), "v")
-    assert not is_kept_by_state(config(tmp_path), "log")
+    assert is_kept_by_state(config(tmp_path), "log")
+    assert not is_kept_by_state(config(tmp_path, orders=False), "log")
     assert not is_kept_by_state(config(tmp_path, "delta"), "v")
     assert not is_kept_by_state(config(tmp_path, orders=False), "v")
     with pytest.raises(UsageError, match="no view 'w'"):
