@@ -21,17 +21,14 @@ from pyspark.sql.types import StructType
 
 from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
-from cdc.source.postgres import sqlstate
 from jobs.faults import trace, translate
-from jobs.run.builder import Declared, Generation, begin, load, load_nothing, make_up, opened
+from jobs.run.builder import Declared, Generation, begin, load, make_up, opened
 from jobs.run.generation_files import GenerationFiles, is_built_from
 from jobs.run.kept_generations import KeptGenerations
 from jobs.run.parts import Parts
 from jobs.run.removal import forget_unknown
 from jobs.run.steps import Steps
-from jobs.run.view_keeper import DATA_EXCEPTIONS
 from jobs.run.view_plan import planned, relation_of
-from jobs.sinks.refusing import RowsRefusedError, RowsUnfitError
 from jobs.sinks.rows import Rows
 from jobs.sinks.schema import check_names
 from jobs.state.connection import Connection
@@ -165,7 +162,7 @@ class ViewBuild:
         try:
             number = generation.record.generation
             self.steps.step(f"loading into {self.view.store}")
-            count = self._load(conn, generation)
+            count = load(conn, generation, partial(self._fill, number), self._read)
             self.files.loaded(number, count)
         except BaseException:
             self.host.abandon(generation)
@@ -174,24 +171,6 @@ class ViewBuild:
             raise
         self.steps.step(f"{count:,} rows loaded")
         return generation
-
-    def _load(self, conn: Connection, generation: Generation) -> int:
-        """Fill its place in the store; how many rows that has now. Where some rows cannot be made,
-        or the store refuses them, all are written in turns, which tell them apart."""
-        number = generation.record.generation
-        fill = partial(self._fill, number)
-        try:
-            limit = self.parts.config.apply.dlq_limit
-            return load(conn, generation, fill, self._read, parked_at_most=limit)
-        except HeadwaterError as error:
-            if generation.history is not None:
-                raise
-            refused = isinstance(error, (RowsRefusedError, RowsUnfitError))
-            if not refused and sqlstate(error)[:2] not in DATA_EXCEPTIONS:
-                raise
-            log.warning("loaded_in_turns", view=self.name, error=str(error))
-        load_nothing(conn, generation, fill)
-        return 0
 
     def _begun(self, plan: ViewPlan) -> Generation:
         """Note it, and collect its dirty keys from now on."""
@@ -228,9 +207,6 @@ class ViewBuild:
                 raise RetryableError(
                     f"view {self.name}: a table that it reads was altered", "it is built again"
                 )
-            error = self.host.error(generation)
-            if error is not None and not isinstance(error, RetryableError):
-                raise error
             if self._stopping.wait(_POLL_S):
                 raise stopped(self.name)
 
