@@ -63,11 +63,12 @@ class Embedded:
     def prepare(self) -> None:
         pass
 
-    def kill(self, _lasts_s: float, _pause: Pause) -> None:
+    def kill(self, lasts_s: float, pause: Pause) -> None:
         """Apply starts it again."""
         place = recorded_place(self._home)
         if place is not None and (found := running(place)) is not None:
             os.kill(found.pid, signal.SIGKILL)
+        pause(lasts_s)
 
     def away(self, lasts_s: float, pause: Pause) -> None:
         place = recorded_place(self._home)
