@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -39,6 +39,9 @@ from views.maintain.plan import ViewPlan
 
 _POLL_S: Final = 0.02
 _AGAIN_S: Final = 1.0
+_WAIT_S: Final = 0.2
+_PLACES: Final = threading.BoundedSemaphore(4)
+"""Of views that are loaded at once: each has sessions with the source and the state database."""
 
 log = structlog.get_logger("apply")
 
@@ -112,8 +115,10 @@ class ViewBuild:
 
     def _build(self) -> None:
         began = time.monotonic()
-        with closing(self.parts.server.connect(autocommit=True)) as conn:
-            generation = self._gone_on_with(conn) or self._loaded(conn)
+        with ExitStack() as stack:
+            with place_to_load(self._stopping, self.name):
+                conn = stack.enter_context(closing(self.parts.server.connect(autocommit=True)))
+                generation = self._gone_on_with(conn) or self._loaded(conn)
             try:
                 self._bring_up_to_date(conn, generation)
                 self._note(generation, began, live=False)
@@ -209,6 +214,19 @@ class ViewBuild:
                 )
             if self._stopping.wait(_POLL_S):
                 raise stopped(self.name)
+
+
+@contextmanager
+def place_to_load(stopping: threading.Event, view: str) -> Iterator[None]:
+    """One of the places of views that are loaded at once; the others wait, without a session.
+    Raises what ``stopped`` gives when it is told to stop meanwhile."""
+    while not _PLACES.acquire(timeout=_WAIT_S):
+        if stopping.is_set():
+            raise stopped(view)
+    try:
+        yield
+    finally:
+        _PLACES.release()
 
 
 def stopped(view: str) -> RetryableError:
