@@ -46,5 +46,7 @@ MANY: Final = (
     Figure("many_create_all_s", "all ten views from nothing", "s", 1),
     Figure("group_change_ms", "a change in a group of 1,000,000 rows", "ms", 1, below(20)),
     Figure("group_change_rows_ms", "the same, the group made of its rows", "ms"),
+    Figure("idle_50_views_cpu", "50 idle views, above one: CPU of apply", "cores", 3, below(0.02)),
+    Figure("idle_50_views_rss_mb", "the same, apply's memory", "MB", 0, below(200)),
     *(figure for figures in MANY_VIEWS.values() for figure in figures),
 )

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from benchmarks.capturing import capturing, slot_of
 from benchmarks.many.figures import MANY_RATES
 from benchmarks.many.group_change import measure_group_change
+from benchmarks.many.idle import measure_idle
 from benchmarks.many.load import Load, loading
 from benchmarks.many.looks import looks
 from benchmarks.many.place import SOURCE, Place, make, remove
@@ -95,6 +96,7 @@ def measured(setting: Setting, plan: Plan) -> dict[str, float]:
                 figures |= _phase(run, rate, () if number else plan.builds)
                 text = json.dumps(figures, indent=2)  # another rate may fail
                 (setting.home / "many.json").write_text(f"{text}\n", encoding="utf-8")
+        figures |= measure_idle(place)
     with place.setting.connect() as conn:
         drop_slot(conn, slot_of(SOURCE))
     remove(place)

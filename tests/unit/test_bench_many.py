@@ -19,6 +19,7 @@ import pytest
 from benchmarks import proc
 from benchmarks.many import shop
 from benchmarks.many.figures import MANY, MANY_RATES, MANY_VIEWS
+from benchmarks.many.idle import Idle, idle_figures, idle_views
 from benchmarks.many.looks import key_of, oldest_first
 from benchmarks.many.probes import Probes, looking, reached, written_by
 from benchmarks.many.results import Phase, build_figures, phase_figures
@@ -50,6 +51,17 @@ def test_the_configuration_is_toml_that_holds_every_view() -> None:
     assert config["stores"].keys() == STORES.keys()
     assert config["views"].keys() == {view.name for view in (*VIEWS, *BUILT)}
     assert config["views"]["order_log"]["history"] == "log"
+
+
+def test_idle_views_are_fifty_of_several_kinds_and_cost_what_they_cost_beside_the_first() -> None:
+    views = idle_views(50)
+    assert len({view.name for view in views}) == 50
+    parsed = [parse_view(v.name, v.store, v.key, v.sql, v.history) for v in views]
+    assert {len(one.occurrences) for one in parsed} == {1, 2}
+    figures = idle_figures(Idle(0.125, 500), Idle(0.25, 650))
+    assert figures == {"idle_50_views_cpu": 0.125, "idle_50_views_rss_mb": 150}
+    assert idle_figures(Idle(0.2, 500), Idle(0.1, 400))["idle_50_views_cpu"] == 0
+    assert {figure.name for figure in MANY} >= figures.keys()
 
 
 def test_every_table_is_filled_with_rows_for_probes_beside_the_others() -> None:
@@ -172,6 +184,7 @@ def test_a_run_gives_every_figure_that_is_described() -> None:
     figures = build_figures(dict.fromkeys(STORES, 10.0)) | {"many_create_all_s": 60.0}
     for rate in MANY_RATES:
         figures |= phase_figures(Phase(rate, rate, 0.5, 1_000, waits, 3, 7))
+    figures |= idle_figures(Idle(0.125, 500), Idle(0.25, 650))
     others = {"group_change_ms", "group_change_rows_ms"}
     assert figures.keys() | others == {figure.name for figure in MANY}
     assert figures["many_6tx_p99_ms"] == 200
