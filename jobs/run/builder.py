@@ -12,12 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
+import structlog
 from pyspark.sql.types import StructType
 
 from cdc.config import Config, View
+from cdc.errors import HeadwaterError
+from cdc.source.postgres import sqlstate
 from cdc.source.types import load_types
 from jobs.run.histories import LoadedHistory, opened_history
-from jobs.sinks.refusing import Refused
+from jobs.run.view_keeper import DATA_EXCEPTIONS
+from jobs.sinks.refusing import Refused, RowsRefusedError, RowsUnfitError
 from jobs.sinks.rows import Rows
 from jobs.state.connection import Connection, translated
 from jobs.state.dirty_keys import put_off
@@ -37,6 +41,8 @@ from jobs.state.view_columns import ViewColumn, described, spark_columns
 from jobs.state.view_names import ViewNames, present, remember_names, view_names
 from jobs.state.view_record import ViewRecord, add_view, note_loaded
 from views.maintain.plan import ViewPlan
+
+log = structlog.get_logger("apply")
 
 _LOAD_ROWS: Final = 20_000
 _AS_THEY_ARE: Final = ViewNames()
@@ -81,6 +87,7 @@ class Generation:
     columns: tuple[ViewColumn, ...]
     form: RowForm
     history: History | None = None
+    parked_at_most: int = 0
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -114,7 +121,7 @@ def opened(
     form = form_of_store(store, columns, plan.key, declared.view)
     with translated(f"opening history {record.name}"):
         history = opened_history(conn, record, kept, columns, form, relation)
-    return Generation(record, kept, columns, form, history)
+    return Generation(record, kept, columns, form, history, declared.config.apply.dlq_limit)
 
 
 def begin(
@@ -142,20 +149,40 @@ def load(
     store: LoadedStore,
     told: Callable[[int], None] = lambda _: None,
     divide: Divide = lambda _conn, _rows: None,
-    parked_at_most: int = 0,
 ) -> int:
-    """Fill its place in the store from the mirrors as they are now; how many rows. ``divide`` may
-    have others make them, too (``jobs.run.divided_load``).
+    """Fill its place in the store from the mirrors as they are now; how many rows it has then.
+    ``divide`` may have others make them, too (``jobs.run.divided_load``).
 
     What the store was given is remembered, so that later only what differs is written. Rows that
     hold what no column of the view can are left out: their keys are dirty, and parked by the first
-    turn. Raises ``RowsError`` for rows that the store refuses, and ``ViewError`` where more than
-    ``parked_at_most`` would be parked.
+    turn. Where rows cannot be made, or the store refuses some, all keys are: turns tell them apart.
+    Raises ``ViewError`` where more than ``generation.parked_at_most`` would be parked.
     """
+    try:
+        return _load(conn, generation, store, told, divide)
+    except HeadwaterError as error:
+        refused = isinstance(error, (RowsRefusedError, RowsUnfitError))
+        of_rows = refused or sqlstate(error)[:2] in DATA_EXCEPTIONS
+        if generation.history is not None or not of_rows:
+            raise
+        log.warning("loaded_in_turns", view=generation.record.name, error=str(error))
+    load_nothing(conn, generation, store)
+    return 0
+
+
+def _load(
+    conn: Connection,
+    generation: Generation,
+    store: LoadedStore,
+    told: Callable[[int], None],
+    divide: Divide,
+) -> int:
     record, kept, history = generation.record, generation.kept, generation.history
     columns = spark_columns(generation.columns)
     fill_groups(conn, kept)
-    rows: _LoadedRows | LoadedHistory = _LoadedRows(conn, generation, told, parked_at_most)
+    rows: _LoadedRows | LoadedHistory = _LoadedRows(
+        conn, generation, told, generation.parked_at_most
+    )
     if history is not None:
         rows = LoadedHistory(conn, record, history, columns, told)
     with translated(f"loading view {record.name}"), conn.transaction():
@@ -196,10 +223,9 @@ class _LoadedRows:
         conn: Connection,
         generation: Generation,
         told: Callable[[int], None],
-        parked_at_most: int,
     ) -> None:
         self._conn, self._generation, self._told = conn, generation, told
-        self._at_most = parked_at_most
+        self._at_most = generation.parked_at_most
         self.count = 0
         self.unfit: list[tuple[str, ...]] = []
         """The keys of rows that were left out."""
