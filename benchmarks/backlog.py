@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from benchmarks.plain import Spans
 from benchmarks.setting import Setting, headwater
 from benchmarks.shapes import STRIDE
-from benchmarks.viewing import AppliedBatch, applied, at_of, events
+from benchmarks.viewing import at_of, events
 from cdc.source.postgres import Connection, translated
 
 _TRANSACTION_ROWS: Final = 1_000
@@ -16,19 +16,10 @@ _TIMEOUT_S: Final = 600.0
 
 
 class Caught(NamedTuple):
-    """How long a view took to its topics' end, and the batches that brought it there."""
+    """How long a view took to its topics' end, and how many rows it gave its store till then."""
 
     spans: Spans
-    batches: list[AppliedBatch]
-
-    @property
-    def records(self) -> int:
-        return sum(batch.records for batch in self.batches)
-
-    @property
-    def written(self) -> int:
-        """Rows that were given to the store."""
-        return sum(batch.rows for batch in self.batches)
+    written: int
 
 
 def update_rows(
@@ -55,6 +46,7 @@ def catch_up(setting: Setting, source: str, view: str) -> Caught:
     command = ("apply", view, "--available-now", "--json")
     headwater(setting, source, *command, log=log, timeout_s=_TIMEOUT_S)
     process_s = time.monotonic() - began
-    started = next(events(setting.log(log), "view_started"))
-    batches = applied(setting.log(log))
-    return Caught(Spans(process_s, batches[-1].at - at_of(started)), batches)
+    lines = setting.log(log)
+    started, ended = next(events(lines, "stream_started")), next(events(lines, "caught_up"))
+    written = sum(line["rows"] for line in events(lines, "rows_applied"))
+    return Caught(Spans(process_s, at_of(ended) - at_of(started)), written)

@@ -7,10 +7,11 @@ Spark up, to the moment readers see the view.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Final
 
+from benchmarks.bulk import bulk_rates
 from benchmarks.capturing import slot_of
 from benchmarks.metrics import REPEATS
 from benchmarks.setting import (
@@ -20,64 +21,102 @@ from benchmarks.setting import (
     headwater,
     init_source,
     load,
-    servers_home,
     settle,
 )
-from benchmarks.shapes import USUAL
+from benchmarks.shapes import CUSTOMERS, USUAL
 from benchmarks.slots import drop_slot
+from benchmarks.viewing import Declared, declare, open_stores
 from cdc.errors import FatalError
-from stack import servers
+from stack.servers import Endpoints
 
+_SOURCE: Final = "viewed"
 _TABLE: Final = "orders_viewed"
+_BESIDE: Final = "orders_viewed_customers"
+_STORES: Final = ("delta", "redis", "opensearch")
+_JOINED: Final = "joined"
+_SQL: Final = f"select * from {_TABLE}"
+_JOIN: Final = (
+    f"select o.id, o.total, o.status, c.name, c.credit from {_TABLE} o join {_BESIDE} c"
+    " on c.id = o.id"
+)
 _TIMEOUT_S: Final = 600.0
 
 
 def measure_bootstrap(setting: Setting) -> dict[str, float]:
-    """Rows a second for each store; medians of ``REPEATS`` new views."""
-    found = servers.start(servers_home(setting.home), ["opensearch", "redis"])
-    stores = {
-        "delta": f'kind = "delta"\npath = "{setting.home / "lake"}"',
-        "redis": f'kind = "redis"\nurl = "{found.redis_url}"',
-        "opensearch": f'kind = "opensearch"\nurl = "{found.opensearch_url}"',
-    }
+    """Rows a second for each store, from nothing, and seconds of a join over mirrors that are
+    there; medians of ``REPEATS`` new views."""
+    stores = open_stores(setting)
+    taken: dict[str, list[float]] = {store: [] for store in (*_STORES, _JOINED)}
+    bulk: list[float] = []
     with setting.connect() as conn:
-        create_table(conn, USUAL, _TABLE)
-        load(setting, conn, USUAL, _TABLE, setting.rows, setting.rows)
-        settle(conn, _TABLE)
-        source = "viewed"
-        init_source(setting, source, _TABLE, "--no-snapshot")
-        taken: dict[str, list[float]] = {kind: [] for kind in stores}
-        _declare(setting, source, stores)
+        for table, shape in ((_TABLE, USUAL), (_BESIDE, CUSTOMERS)):
+            create_table(conn, shape, table)
+            load(setting, conn, shape, table, setting.rows, setting.rows)
+            settle(conn, table)
+        init_source(setting, _SOURCE, f"{_TABLE}*", "--no-snapshot")
         for i in range(REPEATS):  # in turns, so that what disturbs the machine disturbs all
-            for kind in stores:
-                taken[kind].append(_build(setting, source, f"{kind}_{i}"))
-        drop_slot(conn, slot_of(source))
-        drop_table(conn, _TABLE)
+            for store in _STORES:
+                # A state of its own: nothing is mirrored yet.
+                view = _declare(setting, stores, store, f"{store}_{i}", _SQL, f"{store}-{i}")
+                taken[store].append(_built(setting, view))
+                if store == "opensearch":
+                    bulk.append(max(bulk_rates(stores.opensearch_url, view).values()))
+                _drop(setting, view)
+            taken[_JOINED].append(_joined(setting, stores, i))
+        drop_slot(conn, slot_of(_SOURCE))
+        for table in (_TABLE, _BESIDE):
+            drop_table(conn, table)
+    return bootstrap_figures(setting.rows, taken, bulk)
+
+
+def bootstrap_figures(
+    rows: int, taken: Mapping[str, Sequence[float]], bulk: Sequence[float]
+) -> dict[str, float]:
+    """From seconds by store, and documents a second of opensearch-py's own bulk."""
+    figures = {f"bootstrap_{store}_rows_per_s": rows / median(taken[store]) for store in _STORES}
     return {
-        f"bootstrap_{kind}_rows_per_s": setting.rows / median(seconds)
-        for kind, seconds in taken.items()
+        **figures,
+        "bootstrap_opensearch_vs_bulk": figures["bootstrap_opensearch_rows_per_s"] / median(bulk),
+        "bootstrap_join_s": median(taken[_JOINED]),
     }
 
 
-def _declare(setting: Setting, source: str, stores: Mapping[str, str]) -> None:
-    """A view for each store and turn."""
-    lines = ['[snapshot]\nrate = "none"\n', "[apply]", f'state = "{setting.home / "views"}"']
-    for kind, store in stores.items():
-        lines.append(f"[stores.{kind}]\n{store}")
-        for i in range(REPEATS):
-            lines.append(f'[views.{kind}_{i}]\nstore = "{kind}"\nkey = ["id"]')
-            lines.append(f'sql = "select * from {_TABLE}"')
-    with setting.config(source).open("a", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
+def _joined(setting: Setting, stores: Endpoints, i: int) -> float:
+    """A join into Delta, over tables that another view had mirrored."""
+    state = f"joined-{i}"
+    first = _declare(setting, stores, "delta", f"first_{i}", _JOIN, state)
+    _built(setting, first)
+    view = _declare(setting, stores, "delta", f"joined_{i}", _JOIN, state, first)
+    seconds = _built(setting, view)
+    for one in (view, first):
+        _drop(setting, one)
+    return seconds
 
 
-def _build(setting: Setting, source: str, view: str) -> float:
-    """Seconds of all steps of one build; the view is dropped again."""
-    log, answer = f"view-{view}", ""
-    for arguments in (("create", view, "--json"), ("drop", view)):
-        said = headwater(setting, source, "view", *arguments, log=log, timeout_s=_TIMEOUT_S)
-        answer = answer or said
-    (built,) = json.loads(answer)
+def _declare(
+    setting: Setting,
+    stores: Endpoints,
+    store: str,
+    view: str,
+    sql: str,
+    state: str,
+    *others: str,
+) -> str:
+    views = [Declared(name, store, sql) for name in (*others, view)]
+    declare(setting, _SOURCE, stores, views, f"views-{state}", "database")
+    return view
+
+
+def _built(setting: Setting, view: str) -> float:
+    """Seconds of one build, as it tells them: Spark is up before."""
+    command = ("view", "create", view, "--json")
+    said = headwater(setting, _SOURCE, *command, log=f"view-{view}", timeout_s=_TIMEOUT_S)
+    (built,) = json.loads(said)
     if built["rows"] != setting.rows:
         raise FatalError(f"view {view} was built from {built['rows']} of {setting.rows} rows")
-    return float(sum(built["seconds"].values()))
+    return float(built["seconds"])
+
+
+def _drop(setting: Setting, view: str) -> None:
+    command = ("view", "drop", view)
+    headwater(setting, _SOURCE, *command, log=f"view-{view}", timeout_s=_TIMEOUT_S)

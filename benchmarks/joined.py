@@ -15,7 +15,6 @@ from benchmarks.setting import Setting, create_table, drop_table, headwater, ini
 from benchmarks.shapes import CUSTOMERS, orders_of
 from benchmarks.slots import drop_slot
 from benchmarks.viewing import Declared, declare, open_stores, records_in
-from cdc.errors import FatalError
 from cdc.source.postgres import Connection, translated
 
 _SOURCE: Final = "joined"
@@ -45,7 +44,8 @@ def measure_joined(setting: Setting) -> dict[str, float]:
         with translated(f"creating {_ALL}"):
             conn.execute(f"create view public.{_ALL} as {_SQL}".encode())
         init_source(setting, _SOURCE, f"{_SOURCE}_*", "--no-snapshot")
-        declare(setting, _SOURCE, stores, [Declared(view, "redis", _SQL) for view in views])
+        declared = [Declared(view, "redis", _SQL) for view in views]
+        declare(setting, _SOURCE, stores, declared, "views-joined", "database")
         rates = [_caught_up(setting, conn, view, rows, stores.redis_url) for view in views]
         drop_slot(conn, slot_of(_SOURCE))
         with translated(f"dropping {_ALL}"):
@@ -75,8 +75,5 @@ def _caught_up(setting: Setting, conn: Connection, view: str, rows: int, redis_u
                 )
                 require_exactly(log.count(), had + changes, run.process.name)
     caught = catch_up(setting, _SOURCE, view)
-    expected = len(_TABLES) * changes
-    if caught.records != expected:
-        raise FatalError(f"view {view} was given {caught.records} of {expected} changes")
     require_same(setting, _ALL, contents.in_redis(redis_url, view), f"view {view}")
-    return expected / caught.spans.stream_s
+    return len(_TABLES) * changes / caught.spans.stream_s

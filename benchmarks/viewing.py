@@ -22,6 +22,7 @@ from stack.servers import Endpoints
 
 _CAUGHT_UP_S: Final = 600.0
 _POLL_S: Final = 0.1
+_BEGIN: Final = '[snapshot]\nrate = "none"'
 
 
 class Declared(NamedTuple):
@@ -54,12 +55,21 @@ def lake(setting: Setting) -> Path:
     return setting.home / "lake"
 
 
-def declare(setting: Setting, source: str, stores: Endpoints, views: list[Declared]) -> None:
-    """Stores and views at the end of a source's configuration, and no limit to what is read to
-    build them; everything else by default."""
+def declare(
+    setting: Setting,
+    source: str,
+    stores: Endpoints,
+    views: list[Declared],
+    state: str = "views",
+    engine: str = "",
+) -> None:
+    """Stores and views at the end of a source's configuration, in place of those that it had, and
+    no limit to what is read to build them; everything else by default. ``state`` names the folder
+    that keeps what is known of them."""
+    said = f'\nengine = "{engine}"' if engine else ""
     lines = [
-        '[snapshot]\nrate = "none"',
-        f'[apply]\nstate = "{setting.home / "views"}"',
+        _BEGIN,
+        f'[apply]\nstate = "{setting.home / state}"{said}',
         f'[stores.delta]\nkind = "delta"\npath = "{lake(setting)}"',
         f'[stores.redis]\nkind = "redis"\nurl = "{stores.redis_url}"',
         f'[stores.opensearch]\nkind = "opensearch"\nurl = "{stores.opensearch_url}"',
@@ -67,8 +77,9 @@ def declare(setting: Setting, source: str, stores: Endpoints, views: list[Declar
     for view in views:
         lines.append(f'[views.{view.name}]\nstore = "{view.store}"\nkey = ["id"]')
         lines.append(f'sql = "{view.sql}"')
-    with setting.config(source).open("a", encoding="utf-8") as file:
-        file.write("\n".join(["", *lines, ""]))
+    config = setting.config(source)
+    before, _, _ = config.read_text(encoding="utf-8").partition(f"\n{_BEGIN}")
+    config.write_text("\n".join([before, *lines, ""]), encoding="utf-8")
 
 
 @contextmanager

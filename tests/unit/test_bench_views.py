@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from benchmarks.bootstrap import bootstrap_figures
 from benchmarks.catchup import Run, catch_up_figures
 from benchmarks.contents import Contents, in_delta
 from benchmarks.looking import InDelta, Watcher, watching
-from benchmarks.metrics import APPLY, GROWTH_ROWS, VISIBLE
+from benchmarks.metrics import APPLY, GROWTH_ROWS, MEASUREMENTS, VISIBLE
 from benchmarks.page import render
 from benchmarks.plain import Spans
 from benchmarks.plainmerge import COLUMNS
@@ -98,6 +99,20 @@ def test_a_log_tells_of_the_batches_that_it_has_whole(tmp_path: Path) -> None:
     assert (batch.records, batch.rows, batch.seconds) == (5, 4, 0.25)
     assert batch.offsets == {"s.public.t": {"0": 3, "1": 2}}
     assert batch.at % 60 == 1.5
+
+
+def test_bootstrap_gives_medians_beside_the_bulk_of_the_same_run() -> None:
+    seconds = {"delta": [2.0, 9.0, 1.0], "redis": [4.0], "opensearch": [10.0], "joined": [3.0, 5.0]}
+    assert bootstrap_figures(1_000, seconds, [100.0, 400.0, 200.0]) == {
+        "bootstrap_delta_rows_per_s": 500,
+        "bootstrap_redis_rows_per_s": 250,
+        "bootstrap_opensearch_rows_per_s": 100,
+        "bootstrap_opensearch_vs_bulk": 0.5,
+        "bootstrap_join_s": 4,
+    }
+    assert {one.name for one in MEASUREMENTS["bootstrap"]} == bootstrap_figures(
+        1, seconds, [1.0]
+    ).keys()
 
 
 def test_catch_up_gives_medians_and_what_they_are_of_each_other() -> None:
