@@ -180,9 +180,7 @@ def _load(
     record, kept, history = generation.record, generation.kept, generation.history
     columns = spark_columns(generation.columns)
     fill_groups(conn, kept)
-    rows: _LoadedRows | LoadedHistory = _LoadedRows(
-        conn, generation, told, generation.parked_at_most
-    )
+    rows: _LoadedRows | LoadedHistory = _LoadedRows(conn, generation, told)
     if history is not None:
         rows = LoadedHistory(conn, record, history, columns, told)
     with translated(f"loading view {record.name}"), conn.transaction():
