@@ -23,6 +23,7 @@ from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
 from jobs.faults import trace, translate
 from jobs.run.builder import Declared, Generation, begin, load, make_up, opened
+from jobs.run.divided_load import divided
 from jobs.run.generation_files import GenerationFiles, is_built_from
 from jobs.run.kept_generations import KeptGenerations
 from jobs.run.parts import Parts
@@ -167,7 +168,13 @@ class ViewBuild:
         try:
             number = generation.record.generation
             self.steps.step(f"loading into {self.view.store}")
-            count = load(conn, generation, partial(self._fill, number), self._read)
+            count = load(
+                conn,
+                generation,
+                partial(self._fill, number),
+                self._read,
+                partial(divided, self.parts, generation),
+            )
             self.files.loaded(number, count)
         except BaseException:
             self.host.abandon(generation)

@@ -8,7 +8,7 @@ guarded by position as those of ``Sink.apply``.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
@@ -71,9 +71,25 @@ def unfit_cause(column: str, kind: str) -> str:
     return f"column {column!r}: a value that {kind} cannot hold"
 
 
-def write_each(view: str, some: Iterable[Rows], writer: Callable[[Any], None]) -> None:
+@runtime_checkable
+class DividedRows(Protocol):
+    """Rows that others than this process make, too: who only writes them lets these do it."""
+
+    def __iter__(self) -> Iterator[Rows]:
+        """All of them, made here."""
+
+    def write(self, writer: Callable[[Any], None]) -> None:
+        """As ``write_each``; ``writer`` is pickled and brings its own connection."""
+
+
+def write_each(
+    view: str, some: Iterable[Rows] | DividedRows, writer: Callable[[Any], None]
+) -> None:
     """Give ``writer`` all rows while the next ones are made; a row that is not written is told of
     when all others are."""
+    if isinstance(some, DividedRows):
+        some.write(writer)
+        return
     errors: list[RowsError] = []
     waiting: deque[Future[None]] = deque()
     with ThreadPoolExecutor(_WRITERS, "load") as pool:
