@@ -30,6 +30,7 @@ from jobs.mirrors.files import GROUP_ROWS, read_files
 from jobs.mirrors.sql import ATTEMPT
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
 from jobs.sinks.schema import quoted
+from jobs.small.interpreted import of_one_part
 
 _VERSION = (
     StructField(DELETED, BooleanType()),
@@ -38,6 +39,8 @@ _VERSION = (
 )
 _LITERALS = 300
 """So many values are written into a query; more are a relation of their own."""
+IN_ONE_PART = 5_000
+"""So many versions are read by one task, which sends nothing to others."""
 _FEW = 20_000
 """Versions that a mirror may hold beyond its rows before it is written anew."""
 SMALL_FILES = 32
@@ -233,10 +236,12 @@ class Mirror:
 
     def _held(self) -> DataFrame:
         """All versions, read by Spark."""
-        files = self._table().get_add_actions().column("path").to_pylist()
+        table = self._table()
+        files = table.get_add_actions().column("path").to_pylist()
         columns = [StructField(sql.stored(one.name), one.dataType) for one in self._whole]
         whole = StructType([*columns, StructField(ATTEMPT, LongType())])
-        return read_files(self._spark, [self._path / file for file in files], whole)
+        held = read_files(self._spark, [self._path / file for file in files], whole)
+        return of_one_part(held) if self._versions(table) <= IN_ONE_PART else held
 
     @property
     def littered(self) -> bool:

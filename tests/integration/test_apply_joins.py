@@ -101,8 +101,6 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every batch is taken for a large one."""
     monkeypatch.setattr("jobs.mirrors.reading.CACHED_RECORDS", 0)
     monkeypatch.setattr("jobs.mirrors.queries._IN_PLAN", 0)
-    monkeypatch.setattr("jobs.mirrors.queries._MANY", 0)
-    monkeypatch.setattr("jobs.mirrors.queries._SHARE", 1000)
 
 
 @pytest.fixture

@@ -159,8 +159,6 @@ def _taken_for_large() -> Iterator[None]:
     """Whatever is at hand is a file, and Spark reads mirrors whole."""
     with (
         patch("jobs.mirrors.queries._IN_PLAN", 0),
-        patch("jobs.mirrors.queries._MANY", 0),
-        patch("jobs.mirrors.queries._SHARE", 1_000_000),
     ):
         yield
 
