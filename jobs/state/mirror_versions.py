@@ -26,7 +26,7 @@ from jobs.state.table_changes import (
 )
 
 Versions = Mapping[str, Mapping[str, SentVersion]]
-"""By ``schema.table``, then by ``schema_id``."""
+"""By ``schema.table``, then by ``schema_id`` in the order of their last description."""
 
 
 def read_table_versions(broker: Broker, source: str) -> Versions:

@@ -29,7 +29,8 @@ class SentColumn(NamedTuple):
 
 
 class SentVersion(NamedTuple):
-    """A version of a table; ``lsn`` is that of the last transaction known to have seen it so."""
+    """A version of a table; ``lsn`` is that of the last transaction known to have seen it so.
+    Of two that one transaction saw, the later one was described later."""
 
     schema_id: str
     oid: int
@@ -129,10 +130,12 @@ def to_follow(
 ) -> SentVersion | None:
     """The version that a mirror has to be given the columns of, before events are applied to it.
 
-    ``versions`` are the table's, by ``schema_id``; ``seen`` are those of the events at or above the
-    mirror's fill, which may be of older versions, too. It is the mirror's own if that is described
-    otherwise now: a column was dropped, and another one of its name and type was added.
+    ``versions`` are the table's, by ``schema_id``, in the order in which they were described;
+    ``seen`` are those of the events at or above the mirror's fill, which may be of older versions,
+    too. It is the mirror's own if that is described otherwise now: a column was dropped, and
+    another one of its name and type was added.
     """
+    order = _order(versions)
     own = versions.get(table.schema_id)
     if own is not None and (own.oid == table.oid or own.schema_id in seen):
         found = changes(table, own)
@@ -143,18 +146,22 @@ def to_follow(
         for schema_id in seen
         if schema_id != table.schema_id
         and (version := versions.get(schema_id)) is not None
-        and (own is None or version.lsn > own.lsn)
+        and (own is None or order[schema_id] > order[own.schema_id])
     ]
-    return max(later, key=lambda version: version.lsn, default=None)
+    return max(later, key=lambda version: order[version.schema_id], default=None)
 
 
 def older(table: MirrorTable, versions: Mapping[str, SentVersion]) -> frozenset[str]:
     """The versions, by ``schema_id``, that the table had before the mirror's own: there is nothing
     to follow where events of them come late."""
-    own = versions.get(table.schema_id)
-    if own is None:
-        return frozenset()
-    return frozenset(id_ for id_, version in versions.items() if version.lsn < own.lsn)
+    order = _order(versions)
+    own = order.get(table.schema_id)
+    return frozenset(id_ for id_, place in order.items() if own is not None and place < own)
+
+
+def _order(versions: Mapping[str, SentVersion]) -> dict[str, tuple[int, int]]:
+    """The place of each among a table's versions in time."""
+    return {id_: (version.lsn, place) for place, (id_, version) in enumerate(versions.items())}
 
 
 def shape(table: MirrorTable, version: SentVersion) -> Shape | None:

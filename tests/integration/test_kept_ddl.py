@@ -163,3 +163,22 @@ def test_a_column_that_is_gone_is_told_with_what_was_and_what_is(shop: Reopened)
         told.value.message
     )
     assert "`headwater view rebuild joined`" in told.value.hint
+
+
+def test_a_column_that_is_added_is_taken_along_with_the_rows_of_its_transaction(
+    shop: Reopened,
+) -> None:
+    shop.add("all", ALL)
+    shop.add("joined", JOINED)
+    shop.altered(
+        """begin; insert into orders values (51, 1, 1, 1, 'before');
+           alter table orders add late text;
+           insert into orders values (52, 1, 1, 1, 'behind', 'late');
+           update orders set late = 'now' where id < 5; commit""",
+    )
+    assert shop.setting.views["all"].store.rows[("52",)] == "(52,1,1,1,behind,late)"
+    shop.altered(
+        "alter table orders rename late to later",
+        "update orders set later = 'renamed' where id = 3",
+        all=ALL.replace("*", "id, customer_id, a, b, note, later as late"),
+    )
