@@ -11,6 +11,7 @@ from cdc.errors import RetryableError, StateError
 from jobs.state.connection import Connection, connect, translated
 from jobs.state.generation_keys import live_record
 from jobs.state.lock import database_holder
+from jobs.state.migration import pending
 from jobs.state.place import home_of
 from jobs.state.server import running_dsn
 from jobs.state.view_names import TableNames, read_names
@@ -98,6 +99,7 @@ def _was_here(config: Config) -> bool:
 
 
 def _is_migrated(conn: Connection) -> bool:
+    """Whether it has all that is asked of it here: the apply that has just begun may not be so
+    far, nor one of an older Headwater."""
     with translated("looking at the state database"):
-        row = conn.execute("select pg_catalog.to_regclass('headwater.views')").fetchone()
-    return row is not None and row[0] is not None
+        return not pending(conn)
