@@ -2,9 +2,9 @@
 
     note the ends O of the topics ─▶ snapshot at L ─▶ load it ─▶ stream from O ─▶ switch
 
-What is committed below L is in the snapshot: everything below O is, for it was in Kafka before
-the snapshot began. So the stream from O, without what is below L, leaves nothing out; and Kafka
-needs no history from before O. Each step is recorded when it is done (``jobs.generations``) and
+What is committed below L is in the snapshot: everything below O is, for it was in Kafka before the
+snapshot began. So the stream from O, without what is below L, leaves nothing out; and Kafka needs
+no history from before O. Each step is recorded when it is done (``jobs.generations.record``) and
 does the same when it is done again. Readers see nothing of any of it before the switch.
 """
 
@@ -26,18 +26,24 @@ from bootstrap.kit import Kit, Tables
 from bootstrap.switch import Follower, settle_left, stopped, switch
 from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
-from jobs.applying import Model
-from jobs.columns import columns_of
-from jobs.described import NotDescribedError, described, newest, no_topic
-from jobs.generations import Generation
-from jobs.loading import loaded_rows, read_topics
-from jobs.mirrors.filling import filled
-from jobs.naming import Names, live_state, namings_of
+from jobs.cluster.fill import filled
+from jobs.direct.column_names import Names, live_state, namings_of
+from jobs.direct.columns import columns_of
+from jobs.direct.evaluate import Model
+from jobs.direct.snapshot_rows import loaded_rows, read_topics
+from jobs.direct.table_versions import NotDescribedError, described, newest, no_topic
+from jobs.direct.versions import Versions
+from jobs.generations.locks import BUSY_S, is_kept, taken_over, turn
+from jobs.generations.record import Generation
+from jobs.generations.view_state import (
+    Declaration,
+    ViewState,
+    declared,
+    open_state,
+    state_directory,
+)
 from jobs.sinks.generations import Live
 from jobs.sinks.schema import check_names
-from jobs.turn import BUSY_S, is_kept, taken_over, turn
-from jobs.versions import Versions
-from jobs.view_state import Declaration, ViewState, declared, open_state, state_directory
 from views.definition import ViewDefinition
 from views.maintained import MaintainedView, resolve_view
 from views.naming import called_now, seen

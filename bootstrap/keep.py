@@ -8,9 +8,9 @@ from pathlib import Path
 
 from bootstrap.kit import Kit
 from cdc.errors import HeadwaterError
-from jobs.letters import drop_letters, forget_letters
-from jobs.stopped import NOTE
-from jobs.view_state import state_directory
+from jobs.dead_letters.topic import drop_letters, forget_letters
+from jobs.generations.last_error import NOTE
+from jobs.generations.view_state import state_directory
 
 _DAY_S = 24 * 3600.0
 

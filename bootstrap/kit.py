@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 from cdc.config import Config
 from cdc.kafka.broker import Broker
 from cdc.topics import table_topic
-from jobs.generations import Generation, Generations, read_generations, write_generations
+from jobs.generations.record import Generation, Generations, read_generations, write_generations
+from jobs.generations.view_state import declared, differing, view_directory
 from jobs.sinks.generations import Generations as StoredGenerations
 from jobs.sinks.generations import open_generations
-from jobs.view_state import declared, differing, view_directory
 from views.definition import ViewDefinition, parse_view
 from views.tables import TableVersion
 

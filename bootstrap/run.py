@@ -23,11 +23,11 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError, UsageError
 from cdc.kafka.broker import Broker
 from cdc.stopping import told_to_stop
-from jobs.faults import trace, translate
-from jobs.generations import Generations, read_generations
-from jobs.session import spark_session
-from jobs.turn import BUSY_S, is_kept, turn
-from jobs.view_state import declared, differing, view_directory
+from jobs.generations.locks import BUSY_S, is_kept, turn
+from jobs.generations.record import Generations, read_generations
+from jobs.generations.view_state import declared, differing, view_directory
+from jobs.spark.faults import trace, translate
+from jobs.spark.session import spark_session
 
 _POLL_S = 0.1
 

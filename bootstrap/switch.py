@@ -20,14 +20,14 @@ from bootstrap.kit import Kit
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Offsets
 from cdc.topics import view_group
-from jobs.generations import Generation
-from jobs.offsets import batch_offsets, committed_batch, planned_offsets
-from jobs.query import ViewQuery
+from jobs.direct.checkpoint import batch_offsets, committed_batch, planned_offsets
+from jobs.direct.query import ViewQuery
+from jobs.generations.last_error import forget
+from jobs.generations.live_generation import settle
+from jobs.generations.locks import taken_over
+from jobs.generations.record import Generation
+from jobs.generations.view_state import open_state, state_directory
 from jobs.sinks import open_sink
-from jobs.standing import settle
-from jobs.stopped import forget
-from jobs.turn import taken_over
-from jobs.view_state import open_state, state_directory
 
 _POLL_S: Final = 0.05
 CLOSE_S: Final = 2.0

@@ -62,4 +62,4 @@ if ! "$venv/bin/python" -m stack.java >/dev/null 2>&1; then
     "$venv/bin/python" -m stack.java >/dev/null
 fi
 "$venv/bin/python" -m stack.jars kafka opensearch compiler spark
-"$venv/bin/python" -m jobs.class_archive
+"$venv/bin/python" -m jobs.spark.class_archive

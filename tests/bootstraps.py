@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from bootstrap.kit import Kit
 from cdc.config import Config
 from cdc.kafka.broker import Broker
-from jobs.apply import apply_views
-from jobs.columns import columns_of
+from jobs.direct.columns import columns_of
+from jobs.direct.versions import read_versions
+from jobs.direct.views import apply_views
 from jobs.sinks import open_sink
-from jobs.versions import read_versions
 from tests.snapshotted import Table, TableSnapshots
 from tests.stores import Store
 from views.definition import parse_view

@@ -14,10 +14,10 @@ from cdc.events.values import encoder
 from cdc.lsn import Position
 from cdc.source.postgres import WIRE_OPTIONS, Connection
 from cdc.source.types import load_types
-from jobs.project import loaded_rows_of
+from jobs.direct.project import loaded_rows_of
 from jobs.sinks import DELETED
+from jobs.sinks.redis.layout import Shape
 from jobs.sinks.rows import Rows
-from jobs.sinks.shapes import Shape
 from jobs.state.document_sql import DocumentSql
 from jobs.state.store_rows import DocumentForm, RowForm
 from jobs.state.view_columns import ViewColumn, described

@@ -21,7 +21,7 @@ from jobs.batch.folded import SCHEMA
 from jobs.run.batches import Applied, Batches
 from jobs.run.mirrored_tables import planned
 from jobs.run.view_keeper import Change, ViewKeeper
-from jobs.sinks.refusing import RowsError
+from jobs.sinks.row_errors import RowsError
 from jobs.state.connection import Connection, connect
 from jobs.state.group_tables import fill_groups, with_groups
 from jobs.state.kept_view import KeptView, make_tables, read_key

@@ -18,8 +18,8 @@ from deltalake import DeltaTable, QueryBuilder
 
 from cdc.kafka.broker import Broker
 from cdc.topics import view_dead_letters_topic, view_group
-from jobs.letters import read_letters
-from jobs.view_state import view_directory
+from jobs.dead_letters.topic import read_letters
+from jobs.generations.view_state import view_directory
 from tests.events import delete, event, truncate
 from tests.killing import Driver
 from tests.lending import Lender

@@ -30,7 +30,7 @@ from tests.lending import borrow_as_told
 PRELOADED: Final = (
     *("cdc.capture.loop", "cdc.capture.health", "cdc.cli.init_steps", "cdc.lag"),
     *("cdc.preflight", "rich.progress", "rich.table"),
-    *("jobs.apply", "jobs.sinks", "jobs.texts", "deltalake", "pyarrow.parquet"),
+    *("jobs.direct.views", "jobs.sinks", "jobs.spark.text_udf", "deltalake", "pyarrow.parquet"),
     *("jobs.run.process", "verification.view_facts", "verification.verify", "bootstrap.run"),
 )
 _LONGEST_S: Final = 3600.0

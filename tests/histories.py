@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from jobs.sinks.delta_history_columns import CONTROL
-from jobs.sinks.delta_rs import opened, stream
+from jobs.sinks.delta.history_columns import CONTROL
+from jobs.sinks.delta.reads import opened, stream
 
 Row = dict[str, Any]
 

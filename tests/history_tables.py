@@ -15,9 +15,9 @@ from pyspark.sql.types import StringType, StructType
 
 from cdc.config import Delta, View
 from jobs.sinks import Batch
-from jobs.sinks.delta_history import DeltaHistory
-from jobs.sinks.delta_history_small import LARGEST_BATCH
-from jobs.sinks.delta_table import DeltaView
+from jobs.sinks.delta.history import DeltaHistory
+from jobs.sinks.delta.history_small import LARGEST_BATCH
+from jobs.sinks.delta.table import DeltaView
 from tests.batches import with_control
 from tests.histories import rows_of
 from tests.history_events import COLUMNS, Event, at

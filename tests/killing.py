@@ -31,46 +31,52 @@ from tests.lending import Loan, attached
 from tests.waiting import wait_until
 
 STEPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "batch": ("jobs.query:ViewQuery._run",),
-    "letters": ("jobs.letters:LetterBox.write",),
-    "letters noted": ("jobs.view_state:ViewState.remember_letters",),
-    "letters sent": ("jobs.letters:LetterBox._send",),
-    "attempt": ("jobs.mirrors.maintainer:write_attempts",),
-    "mirror": ("jobs.mirrors.mirror:Mirror.append",),
-    "touched": ("jobs.mirrors.touched:TouchedKeys.keep",),
-    "truncate noted": ("jobs.view_state:ViewState.remember_truncated",),
+    "batch": ("jobs.direct.query:ViewQuery._run",),
+    "letters": ("jobs.dead_letters.topic:LetterBox.write",),
+    "letters noted": ("jobs.generations.view_state:ViewState.remember_letters",),
+    "letters sent": ("jobs.dead_letters.topic:LetterBox._send",),
+    "attempt": ("jobs.cluster.maintainer:write_attempts",),
+    "mirror": ("jobs.cluster.mirror:Mirror.append",),
+    "touched": ("jobs.cluster.touched_keys:TouchedKeys.keep",),
+    "truncate noted": ("jobs.generations.view_state:ViewState.remember_truncated",),
     "store": (
-        "jobs.sinks.delta:DeltaSink.apply",
-        "jobs.sinks.opensearch:OpenSearchSink.apply",
-        "jobs.sinks.opensearch:OpenSearchSink.write",
-        "jobs.sinks.postgres:PostgresSink.apply",
-        "jobs.sinks.redis:RedisSink.apply",
-        "jobs.sinks.redis:RedisSink.write",
+        "jobs.sinks.delta.sink:DeltaSink.apply",
+        "jobs.sinks.opensearch.sink:OpenSearchSink.apply",
+        "jobs.sinks.opensearch.sink:OpenSearchSink.write",
+        "jobs.sinks.postgres.sink:PostgresSink.apply",
+        "jobs.sinks.redis.sink:RedisSink.apply",
+        "jobs.sinks.redis.sink:RedisSink.write",
     ),
-    "redis rows": ("jobs.sinks.redis_writer:RedisWriter._evaluate",),
-    "redis sets": ("jobs.sinks.keyspace:Keyspace.each",),
-    "bulk": ("jobs.sinks.sending:Sending._bulk",),
-    "refresh": ("jobs.sinks.opensearch:OpenSearchSink._refresh",),
-    "copy": ("jobs.sinks.postgres:copy_in",),
-    "upsert": ("jobs.sinks.postgres:PostgresWriter._merge",),
-    "merge here": ("jobs.sinks.delta:merge",),
-    "merge by spark": ("jobs.sinks.delta:DeltaSink._merge",),
+    "redis rows": ("jobs.sinks.redis.writer:RedisWriter._evaluate",),
+    "redis sets": ("jobs.sinks.redis.client:Keyspace.each",),
+    "bulk": ("jobs.sinks.opensearch.requests:Sending._bulk",),
+    "refresh": ("jobs.sinks.opensearch.sink:OpenSearchSink._refresh",),
+    "copy": ("jobs.sinks.postgres.sink:copy_in",),
+    "upsert": ("jobs.sinks.postgres.sink:PostgresWriter._merge",),
+    "merge here": ("jobs.sinks.delta.sink:merge",),
+    "merge by spark": ("jobs.sinks.delta.sink:DeltaSink._merge",),
     "store truncated": (
-        "jobs.sinks.delta:DeltaSink.truncate",
-        "jobs.sinks.postgres:PostgresSink.truncate",
-        "jobs.sinks.redis:RedisSink.truncate",
+        "jobs.sinks.delta.sink:DeltaSink.truncate",
+        "jobs.sinks.postgres.sink:PostgresSink.truncate",
+        "jobs.sinks.redis.sink:RedisSink.truncate",
     ),
-    "touched cleared": ("jobs.mirrors.touched:TouchedKeys.clear",),
-    "letters settled": ("jobs.letters:LetterBox.settle",),
+    "touched cleared": ("jobs.cluster.touched_keys:TouchedKeys.clear",),
+    "letters settled": ("jobs.dead_letters.topic:LetterBox.settle",),
     "group": ("cdc.kafka.broker.client:Broker.commit_group",),
 }
 """What a micro-batch is made of, in about that order, as ``module:function``. A batch is planned by
 Spark before ``batch`` and committed behind it; ``group`` follows on the view's own thread."""
 _GROUP: Final = "headwater."
 _PRELOADED: Final = (
-    *("jobs.apply", "jobs.folded", "jobs.mirrors.keeper", "jobs.texts", "cdc.logs"),
+    *(
+        "jobs.direct.views",
+        "jobs.direct.single_table",
+        "jobs.cluster.keeper",
+        "jobs.spark.text_udf",
+        "cdc.logs",
+    ),
     *(place.partition(":")[0] for places in STEPS.values() for place in places),
-    *("jobs.sinks.delta_rs", "deltalake", "pyarrow.parquet", "pytest", "tests.killing"),
+    *("jobs.sinks.delta.reads", "deltalake", "pyarrow.parquet", "pytest", "tests.killing"),
 )
 
 
@@ -144,7 +150,7 @@ def _drive(loan: Loan, config: Mapping[str, Any], home: Path, held: Mapping[str,
     """The driver's process."""
     from cdc.config import Config
     from cdc.logs import configure
-    from jobs.apply import apply_views
+    from jobs.direct.views import apply_views
 
     out = os.open(home / "driver.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
     for number in (1, 2):

@@ -96,7 +96,7 @@ def borrow_as_told() -> None:
     """In a command's process: what it opens as Spark is in the JVM that it was lent, if any."""
     if (told := os.environ.pop(_VARIABLE, None)) is None:
         return
-    from jobs import session
+    from jobs.spark import session
 
     loan = Loan(*json.loads(told))
 
@@ -116,7 +116,7 @@ def attached(loan: Loan) -> SparkSession:
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    from jobs.texts import register
+    from jobs.spark.text_udf import register
 
     before = os.environ.copy()
     os.environ["PYSPARK_GATEWAY_PORT"] = str(loan.port)

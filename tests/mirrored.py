@@ -16,11 +16,11 @@ from cdc.config import Config
 from cdc.kafka.broker import Offsets
 from cdc.kafka.broker import Record as KafkaRecord
 from cdc.topics import partition_for, table_topic
-from jobs.keeping import open_keeper
-from jobs.mirrors.keeper import MirroredKeeper
-from jobs.replaying import later
-from jobs.versions import Versions
-from jobs.view_state import Replay, declared, open_state
+from jobs.cluster.keeper import MirroredKeeper
+from jobs.direct.keeper import open_keeper
+from jobs.direct.versions import Versions
+from jobs.generations.view_state import Replay, declared, open_state
+from jobs.replay.replay import later
 from tests.events import COMMITTED_US, Record, event
 from tests.parked import MemoryBox
 from tests.recording import RecordingSink
@@ -74,9 +74,9 @@ class MirroredView:
         self.ends: list[Offsets] = []
         self.group: Offsets = {}
         self.limit = 10
-        patched.setattr("jobs.described.described", lambda *_: deepcopy(self.versions))
-        patched.setattr("jobs.mirrors.keeper.LetterBox", lambda *_: self.box)
-        patched.setattr("jobs.mirrors.folding.read_topics", self._read)
+        patched.setattr("jobs.direct.table_versions.described", lambda *_: deepcopy(self.versions))
+        patched.setattr("jobs.cluster.keeper.LetterBox", lambda *_: self.box)
+        patched.setattr("jobs.cluster.batch_changes.read_topics", self._read)
 
     def describe(self, table: TableVersion) -> None:
         """The version of a table that capture met last."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from cdc.events.parked import Letter, Letters
 from cdc.lsn import Position
-from jobs.applying import Applier, Model, evaluate, released
-from jobs.isolating import Poison, isolate
-from jobs.parking import Parking
-from jobs.view_state import Beginning, declared, open_state
+from jobs.dead_letters.bisect import Poison, isolate
+from jobs.dead_letters.parking import Parking
+from jobs.direct.evaluate import Applier, Model, evaluate, released
+from jobs.generations.view_state import Beginning, declared, open_state
 from tests.events import Record, kafka_frame
 from tests.recording import RecordingSink
 from views.definition import parse_view

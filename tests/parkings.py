@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import HeadwaterError
 from cdc.events.parked import Letter
-from jobs.apply import apply_views
-from jobs.letters import waiting
-from jobs.schema import PLACEHOLDER
+from jobs.dead_letters.topic import waiting
+from jobs.direct.schema import PLACEHOLDER
+from jobs.direct.views import apply_views
 from tests.written import row, v1
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, ORDINAL, Batch
-from jobs.sinks.refusing import Refused, refused_rows
+from jobs.sinks.row_errors import Refused, refused_rows
 from tests.recording import RecordingSink
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from bootstrap.kit import Taken
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.topics import partition_for
-from jobs.schema import PLACEHOLDER
+from jobs.direct.schema import PLACEHOLDER
 from tests.events import Record, event
 from tests.events import delete as deleted
 from tests.written import PARTITIONS, V1, Log

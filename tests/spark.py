@@ -48,7 +48,7 @@ def quickly(spark: SparkSession) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def spark(guardian: Guardian) -> Iterator[SparkSession]:
     """A session; its warehouse is deleted with it."""
-    from jobs.session import open_session
+    from jobs.spark.session import open_session
     from stack.jars import jars
 
     with tempfile.TemporaryDirectory(prefix="headwater-spark-") as directory:

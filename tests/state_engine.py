@@ -19,8 +19,8 @@ from jobs.run.row_store import StoredRows
 from jobs.run.view_keeper import ViewKeeper
 from jobs.sinks import Sink, open_sink
 from jobs.sinks.generations import open_generations
+from jobs.sinks.redis.layout import Shape
 from jobs.sinks.rows import RowSink
-from jobs.sinks.shapes import Shape
 from jobs.state.connection import connect
 from jobs.state.document_sql import DocumentSql
 from jobs.state.key_marker import KeyMarker

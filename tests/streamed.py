@@ -30,7 +30,7 @@ def _offsets(found: dict[str, dict[str, int]]) -> Offsets:
 
 
 def main(bootstrap: str, topic: str, file: Path) -> None:
-    from jobs.session import open_session
+    from jobs.spark.session import open_session
     from stack.jars import jars
 
     borrow_as_told()

@@ -13,8 +13,8 @@ from cdc.config import Source
 from cdc.kafka.broker import Broker
 from cdc.lsn import Position
 from cdc.topics import table_topic, view_group
+from jobs.direct.versions import read_versions
 from jobs.sinks import ViewRow
-from jobs.versions import read_versions
 from tests.deployment import Deployment
 from verification.repair import RepairFromSource, Writable
 from verification.verify import Report, Verification

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cdc.lsn import format_lsn
-from jobs.stopped import stopped
-from jobs.turn import is_free
+from jobs.generations.last_error import stopped
+from jobs.generations.locks import is_free
 from verification.reach import Lacking, StoppedError
 
 

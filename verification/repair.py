@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from cdc.config import Source
 from cdc.kafka.broker import Broker, Offsets
-from jobs.repairing import writable
+from jobs.replay.repair import writable
 from verification.events import KeyedEvent, SourceEvents
 from verification.source import SourceSnapshot
 from verification.touched import touched_keys
@@ -28,7 +28,7 @@ _PART_BYTES: Final = 64 << 20
 
 
 class Writable(Protocol):
-    """A view whose stream can be held meanwhile: ``jobs.repairing.LiveView``."""
+    """A view whose stream can be held meanwhile: ``jobs.replay.repair.LiveView``."""
 
     def held(self) -> AbstractContextManager[Offsets]:
         """Nobody else writes it until the block ends; gives what it has applied."""

@@ -22,7 +22,7 @@ from itertools import islice
 from typing import Protocol
 
 from cdc.kafka.broker import Offsets
-from jobs.repairing import writable
+from jobs.replay.repair import writable
 from verification.canonical import Canonical, unpacked
 from verification.compare import Row
 from verification.repair import PART_ROWS
@@ -32,7 +32,7 @@ from views.types import FLOATS, PgType
 
 
 class Makeable(Protocol):
-    """A view over mirrors: ``jobs.mirrors.live.LiveMirrors``."""
+    """A view over mirrors: ``jobs.cluster.live_view.LiveMirrors``."""
 
     def make_anew(self, lsn: int, keys: Sequence[Mapping[str, object]]) -> None:
         """Make the rows of some keys what the mirrors say, at ``lsn``."""

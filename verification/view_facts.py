@@ -12,10 +12,10 @@ from cdc.config import Config, View
 from cdc.errors import UsageError
 from cdc.kafka.broker import Broker
 from cdc.topics import table_topic, view_dead_letters_topic
-from jobs.generations import read_generations
-from jobs.letters import waiting
+from jobs.dead_letters.topic import waiting
+from jobs.generations.record import read_generations
+from jobs.generations.view_state import view_directory
 from jobs.state.view_status import ViewStatus, view_status
-from jobs.view_state import view_directory
 from verification.late import is_applied, refuse_stopped
 from verification.reach import Lacking, StoppedError
 from views.definition import ViewDefinition, parse_view

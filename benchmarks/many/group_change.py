@@ -25,7 +25,7 @@ from jobs.batch.folded import SCHEMA
 from jobs.run.batches import Batches
 from jobs.run.mirrored_tables import planned
 from jobs.run.view_keeper import Change, ViewKeeper
-from jobs.sinks.refusing import RowsError
+from jobs.sinks.row_errors import RowsError
 from jobs.state.connection import Connection, connect
 from jobs.state.fill import fill
 from jobs.state.group_tables import fill_groups, with_groups

@@ -48,11 +48,11 @@ def apply(
     """
     from cdc.logs import configure
     from cdc.stopping import told_to_stop
-    from jobs.apply import apply_views, chosen
-    from jobs.run.jvm import light
-    from jobs.session import spark_session
-    from jobs.stopped import forget, note
-    from jobs.view_state import view_directory
+    from jobs.direct.views import apply_views, chosen
+    from jobs.generations.last_error import forget, note
+    from jobs.generations.view_state import view_directory
+    from jobs.spark.jvm import light
+    from jobs.spark.session import spark_session
 
     config = configured_for(ctx, master)
     names = chosen(config, views or [])

@@ -46,7 +46,7 @@ def configured_for(ctx: typer.Context, master: str | None) -> Config:
     if master is None:
         return config
     from cdc.errors import UsageError
-    from jobs.session import under_spark_submit
+    from jobs.spark.session import under_spark_submit
 
     if under_spark_submit():
         raise UsageError("--master is chosen by spark-submit", "put it before the file it runs")

@@ -17,7 +17,7 @@ from cdc.errors import LogError, UsageError
 if TYPE_CHECKING:
     from cdc.config import Config
     from cdc.events.parked import Letter, Letters
-    from jobs.retrying import Outcome
+    from jobs.dead_letters.retry import Outcome
 
 group = typer.Typer(
     name="dlq",
@@ -108,8 +108,8 @@ def retry(
     `headwater apply` lets go of the view for that moment.
     """
     from cdc.cli.dlq_display import outcome
-    from jobs.retrying import retry as again
-    from jobs.session import spark_session
+    from jobs.dead_letters.retry import retry as again
+    from jobs.spark.session import spark_session
 
     config = configured(ctx)
     if kept_by_state(config, [view]):
@@ -139,7 +139,7 @@ def discard(
     lets go of the view for that moment.
     """
     from cdc.cli.dlq_display import outcome, way_back
-    from jobs.retrying import discard as give_up
+    from jobs.dead_letters.retry import discard as give_up
 
     if bool(key) == everything:
         raise UsageError("discard takes --key KEY or --all", "`headwater dlq list` names the keys")
@@ -165,7 +165,7 @@ def discard(
 def letters(config: Config, view: str, values: bool = False) -> Letters:
     """The dead letters of what people read of a view. Raises ``UsageError`` for no such view."""
     from cdc.kafka.broker import Broker
-    from jobs.letters import waiting
+    from jobs.dead_letters.topic import waiting
 
     declared(config, view)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
@@ -185,7 +185,7 @@ def _letter(config: Config, view: str, event: str) -> Letter:
 def _wanted(config: Config, view: str, given: list[str] | None) -> list[str] | None:
     """The keys that are meant, as events have them; None for all, empty if nothing is parked."""
     from cdc.cli.record_display import key_text
-    from jobs.retrying import names, qualified
+    from jobs.dead_letters.retry import names, qualified
 
     found: dict[str, set[str]] = {}
     for letter in letters(config, view).open.values():
@@ -217,7 +217,7 @@ def _tell_nothing(view: str, as_json: bool) -> None:
 
 
 def _tell(view: str, done: Outcome, as_json: bool, lines: list[str]) -> None:
-    from jobs.retrying import qualified
+    from jobs.dead_letters.retry import qualified
 
     if as_json:
         left = [{"key": key, "cause": cause} for key, cause in done.left.items()]

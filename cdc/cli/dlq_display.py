@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from cdc.config import Config
     from cdc.events.parked import Letter, Letters
-    from jobs.retrying import Outcome
+    from jobs.dead_letters.retry import Outcome
 
 
 def described(view: str, letters: Letters) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def document(view: str, letter: Letter) -> str:
 
 def outcome(view: str, verb: str, done: Outcome) -> list[str]:
     """What became of letters, in lines."""
-    from jobs.retrying import qualified
+    from jobs.dead_letters.retry import qualified
 
     keys = len({qualified(letter) for letter in done.settled})
     lines = [f"{view}: {len(done.settled):,} events of {keys:,} keys {verb}"]

@@ -12,7 +12,7 @@ from cdc.cli.output import err, out, print_json
 from cdc.cli.view_command import command, kept_by_state, result
 
 if TYPE_CHECKING:
-    from jobs.replaying import Replayed
+    from jobs.replay.replay import Replayed
 
 
 def register(app: typer.Typer) -> None:
@@ -53,8 +53,8 @@ def replay(
       headwater replay open_orders --from beginning
     """
     from cdc.kafka.broker import Broker
-    from jobs.replaying import replay as again
-    from jobs.rewinding import parse_place
+    from jobs.replay.replay import replay as again
+    from jobs.replay.start_position import parse_place
 
     place = parse_place(from_)
     config = configured(ctx)

@@ -158,7 +158,7 @@ def drop(
     Rows of theirs that are dead letters stay in that topic.
     """
     from cdc.cli.snapshot_display import describe
-    from jobs.generations import awaited_snapshots
+    from jobs.generations.record import awaited_snapshots
     from snapshots.dropping import drop
 
     config = configured(ctx)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from cdc.config import Config
     from cdc.kafka.broker import Broker
-    from jobs.mirrors.live import LiveMirrors
+    from jobs.cluster.live_view import LiveMirrors
     from jobs.sinks import Sink
     from verification.repair import Repair
     from verification.verify import Report
@@ -86,9 +86,9 @@ def _is_kept_history(config: Config, view: str) -> bool:
 def _compared(config: Config, view: str, timeout: float, limit: int, repair: bool) -> Report:
     """The verification's report."""
     from cdc.kafka.broker import Broker
-    from jobs.generations import read_generations
-    from jobs.letters import waiting
-    from jobs.view_state import view_directory
+    from jobs.dead_letters.topic import waiting
+    from jobs.generations.record import read_generations
+    from jobs.generations.view_state import view_directory
     from verification.late import refuse_stopped
     from verification.verify import Verification
     from verification.view_facts import is_kept_by_state
@@ -106,7 +106,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
 
         @cache
         def session() -> Any:  # so is Spark
-            from jobs.session import spark_session
+            from jobs.spark.session import spark_session
 
             return stack.enter_context(spark_session(config))
 
@@ -115,7 +115,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
             return stack.enter_context(stored_view(config, resolved, session))
 
         def mending() -> Repair:
-            from jobs.repairing import LiveView
+            from jobs.replay.repair import LiveView
             from verification.repair import RepairFromSource
             from verification.repair_from_mirrors import RepairFromMirrors
             from views.maintained import MaintainedView
@@ -150,7 +150,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
 
 
 def _mirrors(session: Any, config: Config, view: str, number: int) -> LiveMirrors:
-    from jobs.mirrors.live import LiveMirrors
+    from jobs.cluster.live_view import LiveMirrors
 
     return LiveMirrors(session, config, view, number)
 
@@ -162,11 +162,11 @@ def resolved_view(config: Config, name: str, broker: Broker) -> tuple[View, list
     What people read may have been built as it was declared before, and its columns may have other
     names in the source by now.
     """
-    from jobs.described import NotDescribedError, described, newest
-    from jobs.generations import read_generations
-    from jobs.naming import Names, live_state
-    from jobs.view_state import declared as remembered
-    from jobs.view_state import differing, view_directory
+    from jobs.direct.column_names import Names, live_state
+    from jobs.direct.table_versions import NotDescribedError, described, newest
+    from jobs.generations.record import read_generations
+    from jobs.generations.view_state import declared as remembered
+    from jobs.generations.view_state import differing, view_directory
     from views.definition import parse_view
     from views.maintained import resolve_view
 
@@ -188,9 +188,9 @@ def resolved_view(config: Config, name: str, broker: Broker) -> tuple[View, list
 @contextmanager
 def stored_view(config: Config, view: View, session: Callable[[], Any]) -> Iterator[Sink]:
     """The view in its store, ready to be read. Spark runs for a Delta view only."""
-    from jobs.columns import columns_of
+    from jobs.direct.columns import columns_of
+    from jobs.generations.live_generation import refuse_lost
     from jobs.sinks import open_sink
-    from jobs.standing import refuse_lost
 
     store = config.store(view.definition.store)
     spark = session() if store.kind == "delta" else None

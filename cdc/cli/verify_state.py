@@ -103,8 +103,8 @@ def described(
     known here, else as it is declared. ``known`` is what it calls its tables' columns."""
     from bootstrap.kept_sql import KeptSql
     from cdc.source.postgres import connect
-    from jobs.generations import read_generations
-    from jobs.view_state import view_directory
+    from jobs.generations.record import read_generations
+    from jobs.generations.view_state import view_directory
     from verification.scope import published_relations
     from verification.select_view import described_view
     from verification.view_facts import declared_view
@@ -160,16 +160,16 @@ def _standing(
 @contextmanager
 def _stored(config: Config, store: str, view: SelectView) -> Iterator[Sink]:
     """The view in its store, ready to be read. Spark runs for a Delta view only."""
+    from jobs.generations.view_state import lost_error
     from jobs.sinks import open_sink
     from jobs.sinks.generations import open_generations
     from jobs.state.view_columns import spark_columns
-    from jobs.view_state import lost_error
 
     settings, retry_s = config.store(store), config.apply.retry_s
     with ExitStack() as stack:
         spark = None
         if settings.kind == "delta":
-            from jobs.session import spark_session
+            from jobs.spark.session import spark_session
 
             spark = stack.enter_context(spark_session(config))
         stored = open_generations(settings, view.name, spark, retry_s)

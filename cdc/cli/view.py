@@ -179,7 +179,7 @@ def drop(
 
 def known(config: Config, names: list[str]) -> list[str]:
     """The names, if all are declared. Raises ``UsageError``."""
-    from jobs.apply import chosen
+    from jobs.direct.views import chosen
 
     return chosen(config, names)
 

@@ -58,7 +58,7 @@ def carried_out(reload: Callable[[], Config], commands: Sequence[Command]) -> li
             return found
         from cdc.stopping import told_to_stop
         from jobs.run.process import carry_out
-        from jobs.session import spark_session
+        from jobs.spark.session import spark_session
         from jobs.state.lock import InUseError
 
         with spark_session(config) as spark:

@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
     from bootstrap.run import RolledBack
     from cdc.config import Config
-    from jobs.generations import Generation
+    from jobs.generations.record import Generation
 
 _STYLES: Final = {"live": "green", "kept": ""}
 
 
 def described(config: Config, name: str) -> dict[str, Any]:
     """A JSON object: times in UTC, offsets by topic and partition."""
-    from jobs.generations import read_generations
-    from jobs.view_state import view_directory
+    from jobs.generations.record import read_generations
+    from jobs.generations.view_state import view_directory
 
     directory = view_directory(config.apply.state, config.source.name, name)
     found = read_generations(directory)
@@ -50,8 +50,8 @@ def _of_state(config: Config, name: str) -> dict[str, Any]:
 
 def stopped_by(config: Config, name: str) -> dict[str, str] | None:
     """The fault that ended a view's stream, None if somebody applies it or nothing ended it."""
-    from jobs.stopped import stopped
-    from jobs.view_state import view_directory
+    from jobs.generations.last_error import stopped
+    from jobs.generations.view_state import view_directory
 
     note = stopped(view_directory(config.apply.state, config.source.name, name))
     if note is None:
@@ -61,7 +61,7 @@ def stopped_by(config: Config, name: str) -> dict[str, str] | None:
 
 def _generation(one: Generation, directory: Path) -> dict[str, Any]:
     from cdc.lsn import format_lsn
-    from jobs.view_state import ViewState, state_directory
+    from jobs.generations.view_state import ViewState, state_directory
 
     _, parked = ViewState(state_directory(directory, one.number), "").letters()
     return {

@@ -57,8 +57,8 @@ def gathered(config: Config, name: str) -> Document:
 
 def _changed(config: Config, name: str) -> str:
     """What of the declaration is another than the live generation was built with."""
-    from jobs.generations import read_generations
-    from jobs.view_state import declared, differing, view_directory
+    from jobs.generations.record import read_generations
+    from jobs.generations.view_state import declared, differing, view_directory
     from views.definition import parse_view
 
     view = config.views[name]
@@ -68,10 +68,10 @@ def _changed(config: Config, name: str) -> str:
 
 
 def _plan(config: Config, name: str, definition: ViewDefinition, broker: Broker) -> Document:
-    from jobs.described import described as versions_of
-    from jobs.described import newest
-    from jobs.naming import Names, live_state
-    from jobs.view_state import view_directory
+    from jobs.direct.column_names import Names, live_state
+    from jobs.direct.table_versions import described as versions_of
+    from jobs.direct.table_versions import newest
+    from jobs.generations.view_state import view_directory
     from views.described import plan
     from views.maintained import resolve_view
     from views.naming import called_now
@@ -135,8 +135,8 @@ def standing(config: Config, name: str, topics: list[str], broker: Broker) -> Do
 
 def _replay(config: Config, name: str, at: dict[str, dict[int, int]]) -> Document | None:
     """The replay that the live generation is in, if it is in one."""
-    from jobs.generations import read_generations
-    from jobs.view_state import ViewState, state_directory, view_directory
+    from jobs.generations.record import read_generations
+    from jobs.generations.view_state import ViewState, state_directory, view_directory
 
     directory = view_directory(config.apply.state, config.source.name, name)
     number = read_generations(directory).live_number

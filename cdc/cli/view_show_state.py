@@ -150,8 +150,8 @@ def gathered(config: Config, name: str, found: Document) -> Document:
     from cdc.cli.view_show import standing
     from cdc.kafka.broker import Broker
     from cdc.topics import table_topic
-    from jobs.generations import read_generations
-    from jobs.view_state import view_directory
+    from jobs.generations.record import read_generations
+    from jobs.generations.view_state import view_directory
     from views.table_references import tables_read
 
     view = config.views[name]

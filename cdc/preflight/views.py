@@ -63,8 +63,8 @@ def _any_select(source: Source, tables: _Tables, name: str, view: View) -> Findi
 
 def _stopped(config: Config, name: str) -> Iterator[Finding]:
     """A view whose stream a fault has ended, and that nobody has started again."""
-    from jobs.stopped import stopped
-    from jobs.view_state import view_directory
+    from jobs.generations.last_error import stopped
+    from jobs.generations.view_state import view_directory
 
     if note := stopped(view_directory(config.apply.state, config.source.name, name)):
         yield Finding("warning", f"view {name}", f"stopped at {note.at}: {note.fault}", note.hint)
@@ -76,9 +76,9 @@ def _as_followed(
     """Tables as the live generation sees them, if it is of this declaration: columns that were
     renamed have the names there that its SQL has."""
     from cdc.kafka.broker import Broker
-    from jobs.generations import read_generations
-    from jobs.naming import Names, live_state, namings_of
-    from jobs.view_state import declared, differing, view_directory
+    from jobs.direct.column_names import Names, live_state, namings_of
+    from jobs.generations.record import read_generations
+    from jobs.generations.view_state import declared, differing, view_directory
     from views.naming import seen
 
     directory = view_directory(config.apply.state, config.source.name, definition.name)

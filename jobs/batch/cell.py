@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from jobs.schema import JSON_OPTIONS
+from jobs.direct.schema import JSON_OPTIONS
 
 _RECORDS: Final = (
     "array<struct<topic: string, `partition`: int, `offset`: bigint, key: string, value: string>>"

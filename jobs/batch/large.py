@@ -23,7 +23,7 @@ from cdc.kafka.stretches import read_stretch, reading
 from jobs.batch.folded import SCHEMA
 from jobs.batch.parts import Part, divided
 from jobs.batch.task_fold import TaskFold, TooLargeError, batches
-from jobs.faults import stream_error
+from jobs.spark.faults import stream_error
 
 HELD_BYTES: Final = 256 << 20
 """Of records, by all tasks together. A task that would hold more reads its part in two halves."""

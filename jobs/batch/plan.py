@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.batch.folded import NO_EVENT, SCHEMA, SNAPSHOT, TRUNCATE
-from jobs.schema import JSON_OPTIONS
+from jobs.direct.schema import JSON_OPTIONS
 
 RANK: Final = "rank"
 """1 for the last change of its key; more for earlier ones, which are there if the last change

@@ -22,8 +22,8 @@ from jobs.batch.cell import keeping, open_cell
 from jobs.batch.finish import finished, no_text
 from jobs.batch.folded import SCHEMA, count
 from jobs.batch.plan import folded
-from jobs.session import session_beside
-from jobs.small.interpreted import interpreted
+from jobs.spark.interpreted import interpreted
+from jobs.spark.session import session_beside
 
 CHUNK_BYTES: Final = 4 << 20
 """Of records in one job: all of it is several times in memory."""

@@ -21,7 +21,7 @@ from cdc.source.postgres import sqlstate
 from cdc.source.types import load_types
 from jobs.run.histories import LoadedHistory, opened_history
 from jobs.run.view_keeper import DATA_EXCEPTIONS
-from jobs.sinks.refusing import Refused, RowsRefusedError, RowsUnfitError
+from jobs.sinks.row_errors import Refused, RowsRefusedError, RowsUnfitError
 from jobs.sinks.rows import Rows
 from jobs.state.connection import Connection, translated
 from jobs.state.dirty_keys import put_off

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from cdc.config import Config
 from cdc.errors import HeadwaterError, ViewError
-from jobs.apply import apply_views
+from jobs.direct.views import apply_views
 from views.table_references import tables_read
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from jobs.run.builder import Generation
 from jobs.run.parts import Parts
 from jobs.sinks.rows import Rows
-from jobs.sinks.writing import DRIVER_ROWS, write_rows
+from jobs.sinks.write import DRIVER_ROWS, write_rows
 from jobs.state.connection import Connection, translated
 from jobs.state.load_task import LoadTask, key_ranges
 from jobs.state.progress import read_progress

@@ -1,7 +1,7 @@
 """The generations of one view as other commands see them, while a process keeps and builds it.
 
 A switch is noted before the store is told and after, so whoever finds it half done asks the store
-(``jobs.generations``).
+(``jobs.generations.record``).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 from cdc.config import Config, View
 from cdc.errors import ViewError
-from jobs.generations import Generation, Generations, read_generations, write_generations
+from jobs.generations.last_error import NOTE
+from jobs.generations.live_generation import settle
+from jobs.generations.record import Generation, Generations, read_generations, write_generations
+from jobs.generations.view_state import Declaration, lost_error
 from jobs.run.parts import Parts
 from jobs.sinks.generations import Generations as StoredGenerations
 from jobs.sinks.generations import Live, open_generations
-from jobs.standing import settle
 from jobs.state.view_record import ViewRecord
-from jobs.stopped import NOTE
-from jobs.view_state import Declaration, lost_error
 
 _DAY_S = 86_400.0
 

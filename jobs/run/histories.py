@@ -21,8 +21,8 @@ from cdc.lsn import Position
 from jobs.run.view_keeper import Turn
 from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, OP, ORDINAL, UNCHANGED, Batch, ViewRow
 from jobs.sinks.arrow import python_values
-from jobs.sinks.delta_history_columns import CURRENT, FROM
-from jobs.sinks.refusing import Refused
+from jobs.sinks.delta.history_columns import CURRENT, FROM
+from jobs.sinks.row_errors import Refused
 from jobs.sinks.rows import Rows, unfit_cause
 from jobs.state.arrow_values import arrow_column
 from jobs.state.connection import Connection, translated
@@ -53,7 +53,7 @@ _US: Final = pa.timestamp("us", "UTC")
 
 
 class HistorySink(Protocol):
-    """``jobs.sinks.delta_history.DeltaHistory``."""
+    """``jobs.sinks.delta.history.DeltaHistory``."""
 
     def prepare(self, columns: StructType, key: tuple[str, ...]) -> bool: ...
 

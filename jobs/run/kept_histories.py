@@ -6,7 +6,7 @@ import structlog
 
 from cdc.config import View
 from cdc.errors import HeadwaterError
-from jobs.generations import Generation as Noted
+from jobs.generations.record import Generation as Noted
 from jobs.run.builder import Declared, begin
 from jobs.run.direct_views import is_direct
 from jobs.run.generation_files import GenerationFiles

@@ -13,6 +13,7 @@ import structlog
 
 from cdc.config import View
 from cdc.errors import ConfigError, HeadwaterError, RetryableError, UsageError
+from jobs.generations.locks import turn
 from jobs.run.builder import Generation, make_up
 from jobs.run.generation_files import GenerationFiles, is_built_from
 from jobs.run.kept_generations import KeptGenerations
@@ -25,7 +26,6 @@ from jobs.run.view_entry import ViewEntry
 from jobs.state.connection import Connection
 from jobs.state.dirty_keys import NEVER
 from jobs.state.view_record import LEFT, ViewRecord, note_error, note_unbuilt, view_records
-from jobs.turn import turn
 
 log = structlog.get_logger("apply")
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from cdc.errors import HeadwaterError, RetryableError
-from jobs.faults import translate
 from jobs.run.view_keeper import Turn
+from jobs.spark.faults import translate
 from jobs.state.connection import Connection
 
 _AGAIN_S: Final = 1.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from cdc.errors import UsageError, ViewError
-from jobs.generations import Generation as Noted
+from jobs.generations.record import Generation as Noted
 from jobs.run.builder import Generation
 from jobs.run.generation_files import GenerationFiles, is_built_from
 from jobs.run.kept_views import KeptViews

@@ -16,10 +16,10 @@ from typing import Any, Final
 import structlog
 
 from cdc.errors import HeadwaterError, RetryableError
-from jobs.faults import trace, translate
 from jobs.run.kept_views import KeptViews
 from jobs.run.order_work import WORK, Help, Work
 from jobs.run.parts import Parts
+from jobs.spark.faults import trace, translate
 from jobs.state.commands import (
     Command,
     end_left,

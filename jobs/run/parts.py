@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from cdc.config import Config, View
 from cdc.kafka.broker import Broker
+from jobs.generations.view_state import view_directory
 from jobs.run.direct_views import is_direct
 from jobs.state.server import StateServer
-from jobs.view_state import view_directory
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 
 from cdc.config import View
 from cdc.lsn import Position
+from jobs.generations.view_state import lost_error
 from jobs.run.builder import Generation
 from jobs.run.generation_files import GenerationFiles
 from jobs.run.histories import HistoryKeeper
 from jobs.run.parts import Parts
 from jobs.run.view_keeper import KEYS_A_COMMIT, KEYS_A_TURN, Change, ViewKeeper
 from jobs.sinks import Batch, open_sink
-from jobs.sinks.delta_history import DeltaHistory
-from jobs.sinks.refusing import RowsError
+from jobs.sinks.delta.history import DeltaHistory
+from jobs.sinks.redis.layout import Shape
+from jobs.sinks.row_errors import RowsError
 from jobs.sinks.rows import RowSink
-from jobs.sinks.shapes import Shape
 from jobs.state.dirty_keys import NEVER
 from jobs.state.document_sql import DocumentSql
 from jobs.state.kept_view import KeptView
@@ -25,7 +26,6 @@ from jobs.state.progress import Progress
 from jobs.state.rows_query import KEY, ROW
 from jobs.state.store_rows import RowForm
 from jobs.state.view_columns import spark_columns
-from jobs.view_state import lost_error
 
 
 @dataclass(frozen=True, slots=True)

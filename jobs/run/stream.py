@@ -31,11 +31,11 @@ from cdc.kafka.security import for_spark
 from jobs.batch.changes import of_records, of_stretches
 from jobs.batch.large import LargeBatch
 from jobs.batch.small import SmallBatch
-from jobs.faults import stream_error
-from jobs.loading import offsets_json
-from jobs.offsets import FEW_RECORDS, batch_offsets, records_between
+from jobs.direct.checkpoint import FEW_RECORDS, batch_offsets, records_between
+from jobs.direct.snapshot_rows import offsets_json
 from jobs.run.start_offsets import checked, earlier_by_one
-from jobs.session import session_beside
+from jobs.spark.faults import stream_error
+from jobs.spark.session import session_beside
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

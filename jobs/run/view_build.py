@@ -21,7 +21,6 @@ from pyspark.sql.types import StructType
 
 from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
-from jobs.faults import trace, translate
 from jobs.run.builder import Declared, Generation, begin, load, make_up, opened
 from jobs.run.divided_load import divided
 from jobs.run.generation_files import GenerationFiles, is_built_from
@@ -32,6 +31,7 @@ from jobs.run.steps import Steps
 from jobs.run.view_plan import planned, relation_of
 from jobs.sinks.rows import Rows
 from jobs.sinks.schema import check_names
+from jobs.spark.faults import trace, translate
 from jobs.state.connection import Connection
 from jobs.state.progress import read_progress
 from jobs.state.view_columns import spark_columns

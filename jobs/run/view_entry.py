@@ -10,9 +10,9 @@ import structlog
 
 from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
-from jobs.faults import trace, translate
 from jobs.run.builder import Generation
 from jobs.run.view_build import ViewBuild
+from jobs.spark.faults import trace, translate
 
 _AGAIN_S: Final = 1.0
 """Between two tries of what passes."""

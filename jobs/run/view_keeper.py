@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from cdc.errors import HeadwaterError, RetryableError, ViewError
 from cdc.source.postgres import sqlstate
-from jobs.sinks.refusing import TOLD, RowsError, RowsRefusedError, RowsUnfitError
+from jobs.sinks.row_errors import TOLD, RowsError, RowsRefusedError, RowsUnfitError
 from jobs.state.connection import Connection, translated
 from jobs.state.dirty_keys import (
     NEVER,

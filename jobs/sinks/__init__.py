@@ -10,8 +10,9 @@ are one per touched key, with the view's columns (typed) and
 ``__unchanged``     array<string>: view columns whose value is unchanged TOAST, keep the stored one
 ``__committed_at``  timestamp: when the source committed it
 
-A sink that keeps history (``jobs.sinks.history``) is given one row for each change in place of each
-key, and ``__op``, what the source did. A row whose ``__op`` is ``t`` has no key: a TRUNCATE.
+A sink that keeps history (``jobs.sinks.delta.history_frames``) is given one row for each change in
+place of each key, and ``__op``, what the source did. A row whose ``__op`` is ``t`` has no key: a
+TRUNCATE.
 
 A row that is newer than what the store holds, names ``__unchanged`` columns and has no live row
 there to take them from (its WHERE let it in only now) is refused: the value is unknown. So is one
@@ -105,20 +106,20 @@ def open_sink(
     Clients are imported here, so that a store that is not used needs none.
     """
     if config.kind == "delta":
-        from jobs.sinks.delta import DeltaSink
-        from jobs.sinks.delta_history import DeltaHistory
-        from jobs.sinks.delta_table import DeltaView
+        from jobs.sinks.delta.history import DeltaHistory
+        from jobs.sinks.delta.sink import DeltaSink
+        from jobs.sinks.delta.table import DeltaView
 
         table = DeltaView(config, view, spark, retry_s, generation, declared, history)
         return DeltaHistory(table) if history else DeltaSink(table)
     if config.kind == "opensearch":
-        from jobs.sinks.opensearch import OpenSearchSink
+        from jobs.sinks.opensearch.sink import OpenSearchSink
 
         return OpenSearchSink(config, view, retry_s, generation, declared)
     if config.kind == "postgres":
-        from jobs.sinks.postgres import PostgresSink
+        from jobs.sinks.postgres.sink import PostgresSink
 
         return PostgresSink(config, view, retry_s, generation)
-    from jobs.sinks.redis import RedisSink
+    from jobs.sinks.redis.sink import RedisSink
 
     return RedisSink(config, view, retry_s, generation, declared)

@@ -41,7 +41,7 @@ from pyspark.sql.types import (
 from cdc import lsn
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED, ViewRow
-from jobs.sinks.refusing import RowsError, unknown_values
+from jobs.sinks.row_errors import RowsError, unknown_values
 from jobs.sinks.schema import quoted
 
 _JSON_OPTIONS = {

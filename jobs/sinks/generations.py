@@ -73,17 +73,17 @@ def open_generations(
 ) -> Generations:
     """A view's generations in a configured store; arguments as those of ``open_sink``."""
     if config.kind == "delta":
-        from jobs.sinks.delta_generations import DeltaGenerations
+        from jobs.sinks.delta.generations import DeltaGenerations
 
         return DeltaGenerations(config, view, spark, retry_s, declared, history)
     if config.kind == "opensearch":
-        from jobs.sinks.opensearch_generations import OpenSearchGenerations
+        from jobs.sinks.opensearch.generations import OpenSearchGenerations
 
         return OpenSearchGenerations(config, view, retry_s, declared)
     if config.kind == "postgres":
-        from jobs.sinks.postgres_generations import PostgresGenerations
+        from jobs.sinks.postgres.generations import PostgresGenerations
 
         return PostgresGenerations(config, view, retry_s)
-    from jobs.sinks.redis_generations import RedisGenerations
+    from jobs.sinks.redis.generations import RedisGenerations
 
     return RedisGenerations(config, view, retry_s, declared)

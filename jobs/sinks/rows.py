@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
 from jobs.sinks import Batch, Sink
-from jobs.sinks.refusing import (
+from jobs.sinks.row_errors import (
     TOLD,
     Refused,
     RowsError,

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from cdc.lsn import Position
 from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
-from jobs.sinks.table import ident
+from jobs.sinks.postgres.table import ident
 from jobs.state.event_texts import event_text
 from jobs.state.json_forms import form_of, json_form
 from jobs.state.line_sql import line_value

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from cdc.errors import RetryableError, StateError
-from jobs.disks import told_no_room
+from jobs.spark.disks import told_no_room
 from jobs.state.account import Account, as_account, make_private
 from jobs.state.binaries import Binaries
 from jobs.state.place import Place

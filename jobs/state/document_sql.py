@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jobs.sinks.shapes import PLACEHOLDER, Shape, escapes
-from jobs.sinks.table import ident
+from jobs.sinks.postgres.table import ident
+from jobs.sinks.redis.layout import PLACEHOLDER, Shape, escapes
 from jobs.state.json_forms import concatenated, form_of, json_form, label, plain_text, text_literal
 from jobs.state.unfit_values import unfit_column
 from jobs.state.view_columns import ViewColumn

@@ -8,11 +8,11 @@ from typing import Protocol
 
 from cdc.config import Config
 from cdc.errors import ViewError
-from jobs.generations import read_generations
+from jobs.generations.record import read_generations
+from jobs.generations.view_state import view_directory
 from jobs.state.connection import Connection, translated
 from jobs.state.kept_view import DIRTY_SCHEMA, SHOWN_SCHEMA, KeyColumn, quoted
 from jobs.state.view_record import ViewRecord, view_records
-from jobs.view_state import view_directory
 
 _TYPES = b"""
 select attname, pg_catalog.format_type(atttypid, atttypmod) from pg_catalog.pg_attribute

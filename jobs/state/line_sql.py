@@ -1,13 +1,13 @@
 """SQL that makes the values of a view's rows as a table in PostgreSQL reads them. Pure.
 
-Types that such a table has (``jobs.sinks.table``) keep their own text; what the view holds as text
-is written as events have it; objects are the JSON that documents have.
+Types that such a table has (``jobs.sinks.postgres.table``) keep their own text; what the view holds
+as text is written as events have it; objects are the JSON that documents have.
 """
 
 from __future__ import annotations
 
-from jobs.columns import TEXT_HERE
-from jobs.sinks.table import ident
+from jobs.direct.columns import TEXT_HERE
+from jobs.sinks.postgres.table import ident
 from jobs.state.event_texts import event_text
 from jobs.state.json_forms import Form, element_form, elements, form_of, in_list, json_form
 from jobs.state.view_columns import ViewColumn

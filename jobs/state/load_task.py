@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import Any, Final
 
 from cdc.lsn import Position
+from jobs.sinks.postgres.table import ident, literal
 from jobs.sinks.rows import Rows, write_each
-from jobs.sinks.table import ident, literal
 from jobs.state.connection import Connection, connect, translated
 from jobs.state.store_rows import RowForm
 

@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from cdc.config import Store, View
 from cdc.lsn import Position
-from jobs.sinks.copying import GONE, LIVE, CopyRow
 from jobs.sinks.documents import Document
-from jobs.sinks.refusing import Refused
+from jobs.sinks.postgres.copy_lines import GONE, LIVE, CopyRow
+from jobs.sinks.postgres.table import ident
+from jobs.sinks.redis.layout import Shape, shape_of
+from jobs.sinks.row_errors import Refused
 from jobs.sinks.rows import Rows, unfit_cause
-from jobs.sinks.shapes import Shape, shape_of
-from jobs.sinks.table import ident
 from jobs.state.arrow_values import arrow_table, arrow_text
 from jobs.state.document_sql import DocumentSql
 from jobs.state.line_sql import line_value

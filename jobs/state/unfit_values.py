@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from jobs.sinks.table import ident, literal
+from jobs.sinks.postgres.table import ident, literal
 from jobs.state.json_forms import (
     Form,
     elements,

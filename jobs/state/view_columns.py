@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from cdc.protocol.relation import TypeInfo
 from cdc.source.postgres import Connection
-from jobs.columns import columns_named
+from jobs.direct.columns import columns_named
 from views.types import PgType, from_typmod
 
 _JSON = ("json", "jsonb")

@@ -13,8 +13,8 @@ from typing import Final
 from cdc.kafka.broker import Broker
 from cdc.topics import table_topic, view_group
 from headwater import NotReachedError, StoppedError, Views
-from jobs.generations import read_generations
-from jobs.view_state import view_directory
+from jobs.generations.record import read_generations
+from jobs.generations.view_state import view_directory
 from stack.guardian import Guardian
 from tests.chaos.compare import compare
 from tests.chaos.dying import told

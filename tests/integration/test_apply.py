@@ -15,8 +15,8 @@ from cdc.errors import HeadwaterError
 from cdc.kafka.broker import Broker
 from cdc.protocol.relation import Relation
 from cdc.topics import view_group
-from jobs.apply import apply_views
-from jobs.schema import PLACEHOLDER
+from jobs.direct.schema import PLACEHOLDER
+from jobs.direct.views import apply_views
 from jobs.sinks import Batch
 from tests.events import delete, event, snapshot, truncate
 from tests.recording import RecordingSink, apply_now, configured
@@ -79,7 +79,7 @@ def test_memory_is_shared_by_the_views_that_are_applied(
         asked.append(views)
         return 10_000
 
-    monkeypatch.setattr("jobs.query.records_at_most", records_at_most)
+    monkeypatch.setattr("jobs.direct.query.records_at_most", records_at_most)
     config = configured(log, tmp_path, v="select * from t", idle="select id from t")
     log.write(v1(1, 1, row(1, "a")))
     sink = RecordingSink()

@@ -13,11 +13,11 @@ import pytest
 from cdc.config import Config
 from cdc.errors import HeadwaterError
 from cdc.protocol.relation import Column, Relation
-from jobs.apply import apply_views
-from jobs.mirrors.at_hand import brought
-from jobs.schema import PLACEHOLDER
-from jobs.small.interpreted import of_one_part
-from jobs.view_state import view_directory
+from jobs.cluster.driver_rows import brought
+from jobs.direct.schema import PLACEHOLDER
+from jobs.direct.views import apply_views
+from jobs.generations.view_state import view_directory
+from jobs.spark.interpreted import of_one_part
 from tests.events import delete, event, truncate
 from tests.recording import RecordingSink
 from tests.waiting import wait_until
@@ -99,8 +99,8 @@ class ConfidingSink(RecordingSink):
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every batch is taken for a large one."""
-    monkeypatch.setattr("jobs.mirrors.reading.CACHED_RECORDS", 0)
-    monkeypatch.setattr("jobs.mirrors.queries._IN_PLAN", 0)
+    monkeypatch.setattr("jobs.cluster.batch_records.CACHED_RECORDS", 0)
+    monkeypatch.setattr("jobs.cluster.queries._IN_PLAN", 0)
 
 
 @pytest.fixture
@@ -201,8 +201,8 @@ def test_few_rows_are_joined_and_grouped_where_they_are(
         plans.append(plan_of(rows))
         return rows
 
-    monkeypatch.setattr("jobs.mirrors.queries.of_one_part", lambda rows: planned(of_one_part(rows)))
-    monkeypatch.setattr("jobs.mirrors.anew.brought", lambda rows: brought(planned(rows)))
+    monkeypatch.setattr("jobs.cluster.queries.of_one_part", lambda rows: planned(of_one_part(rows)))
+    monkeypatch.setattr("jobs.cluster.touched_rows.brought", lambda rows: brought(planned(rows)))
     shop.declare(sql)
     shop.customer(1, 1, "Ada")
     shop.order(2, 10, 1)

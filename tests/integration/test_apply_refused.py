@@ -9,10 +9,10 @@ from structlog.testing import capture_logs
 
 from cdc.config import Config
 from cdc.errors import RetryableError, ViewError
-from jobs.schema import PLACEHOLDER
+from jobs.direct.schema import PLACEHOLDER
+from jobs.generations.last_error import stopped
+from jobs.generations.view_state import view_directory
 from jobs.sinks import Batch
-from jobs.stopped import stopped
-from jobs.view_state import view_directory
 from tests.recording import RecordingSink, apply_now, configured
 from tests.written import Log, row, v1
 

@@ -17,13 +17,13 @@ from bootstrap.kit import Kit
 from bootstrap.switch import switch
 from cdc.errors import HeadwaterError, RetryableError, ViewError
 from cdc.topics import view_group
-from jobs.apply import apply_views
-from jobs.columns import columns_of
-from jobs.generations import Generations
+from jobs.direct.columns import columns_of
+from jobs.direct.versions import read_versions
+from jobs.direct.views import apply_views
+from jobs.generations.last_error import noted, stopped
+from jobs.generations.locks import turn
+from jobs.generations.record import Generations
 from jobs.sinks import open_sink
-from jobs.stopped import noted, stopped
-from jobs.turn import turn
-from jobs.versions import read_versions
 from tests.bootstraps import ALL, Setting
 from tests.stores import FEW, KINDS, Store
 from tests.waiting import wait_until

@@ -16,9 +16,9 @@ from bootstrap.build import build
 from bootstrap.switch import switch
 from cdc.config import Delta
 from cdc.errors import HeadwaterError
-from jobs.apply import apply_views
-from jobs.sinks.delta_generations import DeltaGenerations
-from jobs.turn import turn
+from jobs.direct.views import apply_views
+from jobs.generations.locks import turn
+from jobs.sinks.delta.generations import DeltaGenerations
 from tests.bootstraps import ALL, Setting
 from tests.events import delete, event, snapshot
 from tests.snapshotted import Table

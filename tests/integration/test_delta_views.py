@@ -16,10 +16,10 @@ from bootstrap.switch import switch
 from cdc.config import Config, Delta
 from cdc.errors import HeadwaterError, ViewError
 from cdc.protocol.relation import Column, Relation
-from jobs.apply import apply_views
-from jobs.retrying import names, retry
-from jobs.schema import PLACEHOLDER
-from jobs.sinks.writing import DRIVER_ROWS
+from jobs.dead_letters.retry import names, retry
+from jobs.direct.schema import PLACEHOLDER
+from jobs.direct.views import apply_views
+from jobs.sinks.write import DRIVER_ROWS
 from tests.bootstraps import Setting
 from tests.events import Record, delete, event, snapshot, truncate
 from tests.written import INT4, INT8, V1, V2, Log, row, v1, v2

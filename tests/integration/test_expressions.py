@@ -18,9 +18,9 @@ import pytest
 from psycopg import sql
 from psycopg.types.string import TextLoader
 
-from jobs.faults import UnfitValueError, translate
-from jobs.fold import fold, parse
-from jobs.project import project
+from jobs.direct.fold import fold, parse
+from jobs.direct.project import project
+from jobs.spark.faults import UnfitValueError, translate
 from tests.events import event, kafka_frame
 from tests.expressed import BEFORE_ONE, COLUMNS, EXPRESSIONS, ROWS
 from views.definition import parse_view

@@ -23,7 +23,7 @@ from jobs.run import batches, histories
 from jobs.run.histories import HistoryKeeper, LoadedHistory, opened_history
 from jobs.run.mirrored_tables import planned
 from jobs.sinks import open_sink
-from jobs.sinks.delta_history import DeltaHistory
+from jobs.sinks.delta.history import DeltaHistory
 from jobs.sinks.generations import open_generations
 from jobs.state.faulty_records import faulty_records
 from jobs.state.history_queue import History, added, make_queue, make_up_for_history, waiting

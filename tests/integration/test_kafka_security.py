@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from cdc.config import load_config
 from cdc.kafka.broker import Broker
 from cdc.kafka.security import Security
-from jobs.apply import apply_views
+from jobs.direct.views import apply_views
 from stack import servers
 from stack.java import find_java
 from stack.ports import HOST, free_port

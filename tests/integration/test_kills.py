@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jobs.sinks.writing import DRIVER_ROWS
+from jobs.sinks.write import DRIVER_ROWS
 from stack.process import kill
 from tests.every_store import EveryStore, Urls
 from tests.killing import STEPS, Driver, traced

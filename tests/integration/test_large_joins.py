@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from jobs.schema import PLACEHOLDER
+from jobs.direct.schema import PLACEHOLDER
 from tests.events import delete, event, truncate
 from tests.integration.test_apply_joins import Shop
 from tests.written import CUSTOMERS, ORDERS
@@ -29,7 +29,7 @@ class Large:
         self(True)
 
     def __call__(self, large: bool) -> None:
-        self._patched.setattr("jobs.mirrors.reading.CACHED_RECORDS", 0 if large else 20_000)
+        self._patched.setattr("jobs.cluster.batch_records.CACHED_RECORDS", 0 if large else 20_000)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdc.errors import ViewError
-from jobs.schema import PLACEHOLDER
+from jobs.direct.schema import PLACEHOLDER
 from tests.events import snapshot
 from tests.mirrored import CUSTOMERS, JOINED, ORDERS, MirroredView, version
 from tests.parked import KilledError

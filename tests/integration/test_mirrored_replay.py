@@ -9,8 +9,8 @@ from unittest.mock import Mock
 import pytest
 
 from cdc.errors import ViewError
-from jobs.mirrors.attempts import Attempts
-from jobs.mirrors.mirror import Mirror
+from jobs.cluster.attempts import Attempts
+from jobs.cluster.mirror import Mirror
 from tests.events import snapshot, truncate
 from tests.mirrored import CUSTOMERS, ORDERS, MirroredView
 from tests.parked import KilledError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def view(quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MirroredView:
-    monkeypatch.setattr("jobs.mirrors.mirror._FEW", -1)  # each batch ends with mirrors made anew
+    monkeypatch.setattr("jobs.cluster.mirror._FEW", -1)  # each batch ends with mirrors made anew
     made = MirroredView(quickly, tmp_path, monkeypatch)
     made.restart()
     return made

@@ -10,9 +10,9 @@ import pytest
 
 from cdc.errors import ViewError
 from cdc.lsn import Position
-from jobs.mirrors.attempts import Attempts, read_attempts
-from jobs.mirrors.mirror import Mirror
-from jobs.schema import PLACEHOLDER
+from jobs.cluster.attempts import Attempts, read_attempts
+from jobs.cluster.mirror import Mirror
+from jobs.direct.schema import PLACEHOLDER
 from tests.events import truncate
 from tests.mirrored import CUSTOMERS, JOINED, ORDERS, MirroredView, held, version
 from tests.parked import KilledError
@@ -36,7 +36,7 @@ SIDES = """
 def mirrors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Whether each batch ends with mirrors made anew, which so forget older versions."""
     if request.param == "anew":
-        monkeypatch.setattr("jobs.mirrors.mirror._FEW", -1)
+        monkeypatch.setattr("jobs.cluster.mirror._FEW", -1)
     return str(request.param)
 
 

@@ -15,11 +15,11 @@ from cdc.config import OpenSearch, View
 from cdc.errors import RetryableError, ViewError
 from cdc.lsn import Position
 from jobs.sinks import open_sink
-from jobs.sinks.cluster import Server
 from jobs.sinks.documents import Document
 from jobs.sinks.generations import open_generations
-from jobs.sinks.opensearch_writer import OpenSearchWriter
-from jobs.sinks.refusing import RowsRefusedError
+from jobs.sinks.opensearch.client import Server
+from jobs.sinks.opensearch.writer import OpenSearchWriter
+from jobs.sinks.row_errors import RowsRefusedError
 from stack import servers
 from tests.batches import Feed, batch_rows, upsert
 from tests.stores import LSN, items
@@ -149,7 +149,7 @@ def test_a_search_that_the_server_forgot_is_one_to_begin_again(
         return page
 
     monkeypatch.setattr(opensearchpy.OpenSearch, "search", noted)
-    monkeypatch.setattr("jobs.sinks.searching.SCAN_DOCUMENTS", 1)
+    monkeypatch.setattr("jobs.sinks.opensearch.search.SCAN_DOCUMENTS", 1)
     rows = feed.sink.scan()
     next(rows)
     client.clear_scroll(scroll_id=begun[-1])

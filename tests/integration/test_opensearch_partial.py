@@ -14,12 +14,12 @@ import pytest
 
 from cdc.errors import RetryableError, SinkError, ViewError
 from cdc.lsn import Position
-from jobs.sinks.cluster import Client, Server
 from jobs.sinks.documents import Document
-from jobs.sinks.indexes import alias_of, create, index_of, owned
-from jobs.sinks.mapping import index_body
-from jobs.sinks.opensearch_writer import OpenSearchWriter
-from jobs.sinks.searching import pages
+from jobs.sinks.opensearch.client import Client, Server
+from jobs.sinks.opensearch.indexes import alias_of, create, index_of, owned
+from jobs.sinks.opensearch.mapping import index_body
+from jobs.sinks.opensearch.search import pages
+from jobs.sinks.opensearch.writer import OpenSearchWriter
 from tests.stores import LSN, items
 from tests.waiting import wait_until
 
@@ -92,7 +92,7 @@ def test_a_page_that_does_not_come_is_not_the_last_one(
         raise opensearchpy.ConnectionTimeout("TIMEOUT", "read timed out", None)
 
     monkeypatch.setattr(opensearchpy.OpenSearch, "scroll", scroll)
-    monkeypatch.setattr("jobs.sinks.searching.SCAN_DOCUMENTS", 1)
+    monkeypatch.setattr("jobs.sinks.opensearch.search.SCAN_DOCUMENTS", 1)
     with pytest.raises(RetryableError, match=r"does not answer .* the search begins again"):
         list(pages(server, alias_of(index), {}))
     assert len(lost) == 1

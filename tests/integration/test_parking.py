@@ -15,9 +15,9 @@ from bootstrap.keep import clear
 from bootstrap.switch import switch
 from cdc.errors import HeadwaterError, ViewError
 from cdc.topics import view_dead_letters_topic
-from jobs.apply import apply_views
-from jobs.letters import LetterBox
-from jobs.retrying import discard, names, retry
+from jobs.dead_letters.retry import discard, names, retry
+from jobs.dead_letters.topic import LetterBox
+from jobs.direct.views import apply_views
 from tests.events import delete, event
 from tests.parkings import ONE, TWO, applied, lacking, letters_of, parked
 from tests.stores import FEW, KINDS, Store
@@ -140,7 +140,7 @@ def test_killed_between_any_two_steps_nothing_is_lost_or_doubled(
 
 
 def kill_at(patched: pytest.MonkeyPatch, step: str) -> None:
-    from jobs.applying import Applier
+    from jobs.direct.evaluate import Applier
 
     of: dict[str, tuple[Any, str, bool]] = {
         "write": (LetterBox, "write", False),

@@ -9,7 +9,7 @@ import psycopg
 import redis
 
 from cdc.config import OpenSearch, Postgres, Redis
-from jobs.retrying import names, retry
+from jobs.dead_letters.retry import names, retry
 from tests.parkings import TWO, applied, lacking, letters_of, parked
 from tests.written import row, v1
 

@@ -16,10 +16,10 @@ from cdc.config import Postgres
 from cdc.errors import RetryableError, SinkError, ViewError
 from cdc.lsn import Position
 from jobs.sinks import open_sink
-from jobs.sinks.database import Database
 from jobs.sinks.documents import key_text
 from jobs.sinks.generations import open_generations
-from jobs.sinks.refusing import RowsRefusedError
+from jobs.sinks.postgres.client import Database
+from jobs.sinks.row_errors import RowsRefusedError
 from tests.batches import Feed, batch_rows, upsert
 from tests.proxy import proxied
 from tests.stores import LSN, OpenFeed, items
@@ -91,7 +91,7 @@ def test_when_every_row_is_refused_it_is_not_about_rows(
     conn: psycopg.Connection[Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("jobs.sinks.postgres.MOST_REFUSED", 5)
+    monkeypatch.setattr("jobs.sinks.postgres.sink.MOST_REFUSED", 5)
     feed = open_feed(base)
     constrained(feed, conn)
     with pytest.raises(SinkError, match="refused more than 5 rows") as error:
@@ -189,7 +189,7 @@ def test_a_server_that_is_frozen_is_given_up_and_a_slow_one_is_not(
     base: Postgres, open_feed: OpenFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its kernel goes on to acknowledge what is sent: no fault of TCP ends the wait."""
-    monkeypatch.setattr("jobs.sinks.database.SILENT_S", 0.3)
+    monkeypatch.setattr("jobs.sinks.postgres.client.SILENT_S", 0.3)
     with proxied(base.dsn) as (dsn, proxy):
         feed = open_feed(Postgres(kind="postgres", dsn=f"{dsn}?connect_timeout=2"), retry_s=1)
         feed.apply(upsert(LSN, id=1, name="a"))
@@ -211,7 +211,7 @@ def test_a_server_that_is_frozen_is_given_up_and_a_slow_one_is_not(
 def test_of_two_servers_the_one_that_is_frozen_is_left_for_the_other(
     base: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.sinks.database.SILENT_S", 0.3)
+    monkeypatch.setattr("jobs.sinks.postgres.client.SILENT_S", 0.3)
     with proxied(base.dsn) as (dsn, proxy):
         servers = [conninfo.conninfo_to_dict(one) for one in (dsn, base.dsn)]
         both = {name: ",".join(str(one[name]) for one in servers) for name in ("host", "port")}

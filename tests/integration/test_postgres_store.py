@@ -12,7 +12,7 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructField, Stru
 
 from cdc.config import Postgres
 from cdc.errors import SinkError, ViewError
-from jobs.columns import columns_of
+from jobs.direct.columns import columns_of
 from jobs.sinks.generations import open_generations
 from jobs.sinks.schema import POSTGRES_TYPE
 from tests.batches import batch_rows, delete, upsert

@@ -14,7 +14,7 @@ from cdc.errors import SinkError
 from cdc.lsn import Position
 from jobs.sinks import open_sink
 from jobs.sinks.generations import open_generations
-from jobs.sinks.keyspace import Address, Keyspace
+from jobs.sinks.redis.client import Address, Keyspace
 from stack import servers
 from tests.batches import Feed, batch_rows, delete, upsert
 from tests.redis_cluster import SLOTS, Cluster, cluster_in

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from jobs.sinks.keyspace import Address, Keyspace
+from jobs.sinks.redis.client import Address, Keyspace
 from stack import servers
 
 KEYS = 5_000

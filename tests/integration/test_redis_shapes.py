@@ -29,8 +29,8 @@ from cdc.errors import RetryableError, SinkError, ViewError
 from cdc.lsn import Position
 from jobs.sinks import open_sink
 from jobs.sinks.generations import open_generations
-from jobs.sinks.keyspace import Keyspace
-from jobs.sinks.refusing import RowsRefusedError
+from jobs.sinks.redis.client import Keyspace
+from jobs.sinks.row_errors import RowsRefusedError
 from tests.batches import Feed, batch_rows, delete, upsert
 from tests.proxy import proxied
 from tests.stores import LSN

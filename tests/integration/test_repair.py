@@ -17,11 +17,11 @@ from cdc.config import Redis as RedisStore
 from cdc.errors import ViewError
 from cdc.kafka.broker import Broker
 from cdc.topics import view_group
-from jobs.repairing import LiveView
+from jobs.direct.versions import read_versions
+from jobs.generations.locks import is_free, turn
+from jobs.generations.view_state import view_directory
+from jobs.replay.repair import LiveView
 from jobs.sinks import open_sink
-from jobs.turn import is_free, turn
-from jobs.versions import read_versions
-from jobs.view_state import view_directory
 from tests.batches import Feed, delete, upsert
 from tests.deployment import Deployment
 from tests.stores import FEW, KINDS, Store
@@ -263,7 +263,7 @@ class Opened:
 def opened(
     spark: SparkSession, deployment: Deployment, store: Store, view: ResolvedView, state: Path
 ) -> Opened:
-    from jobs.columns import columns_of
+    from jobs.direct.columns import columns_of
 
     config = Config.model_validate(
         {

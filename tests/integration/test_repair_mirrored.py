@@ -13,14 +13,14 @@ from deltalake import DeltaTable
 
 from cdc.config import Config
 from cdc.kafka.broker import Broker
-from jobs.apply import apply_views
-from jobs.columns import columns_of
-from jobs.described import described, newest
-from jobs.mirrors.live import LiveMirrors
-from jobs.replaying import replay
-from jobs.rewinding import Beginning
+from jobs.cluster.live_view import LiveMirrors
+from jobs.direct.columns import columns_of
+from jobs.direct.table_versions import described, newest
+from jobs.direct.views import apply_views
+from jobs.generations.view_state import view_directory
+from jobs.replay.replay import replay
+from jobs.replay.start_position import Beginning
 from jobs.sinks import open_sink
-from jobs.view_state import view_directory
 from tests.batches import Feed, delete, upsert
 from tests.deployment import Deployment
 from tests.stores import FEW, KINDS, Store

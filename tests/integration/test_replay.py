@@ -13,13 +13,13 @@ import pytest
 from cdc.errors import LogError, UsageError
 from cdc.kafka.broker import Broker
 from cdc.topics import view_group
-from jobs.apply import apply_views
-from jobs.letters import waiting
-from jobs.offsets import committed_batch
-from jobs.replaying import Replayed, replay
-from jobs.rewinding import parse_place, places
-from jobs.schema import PLACEHOLDER
-from jobs.view_state import ViewState, generation_id
+from jobs.dead_letters.topic import waiting
+from jobs.direct.checkpoint import committed_batch
+from jobs.direct.schema import PLACEHOLDER
+from jobs.direct.views import apply_views
+from jobs.generations.view_state import ViewState, generation_id
+from jobs.replay.replay import Replayed, replay
+from jobs.replay.start_position import parse_place, places
 from tests.events import delete
 from tests.integration.test_apply_ended import Running
 from tests.waiting import wait_until

@@ -104,7 +104,7 @@ def test_keys_that_rows_had_while_nothing_matched_are_reached(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """By each set of occurrences without a match; and where these are too many, in the store."""
-    monkeypatch.setattr("jobs.mirrors.replayed._OCCURRENCES", sets)
+    monkeypatch.setattr("jobs.cluster.replay_reach._OCCURRENCES", sets)
     tables = tuple(t for t in (CUSTOMERS, ORDERS, ITEMS) if f" {t.table} " in sql)
     view = MirroredView(quickly, tmp_path, monkeypatch, sql, key, tables)
     view.restart()

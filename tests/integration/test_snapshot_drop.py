@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from cdc.kafka.broker import Broker
-from jobs.generations import Generation, Generations, write_generations
-from jobs.view_state import Declaration, view_directory
+from jobs.generations.record import Generation, Generations, write_generations
+from jobs.generations.view_state import Declaration, view_directory
 from tests.deployment import Deployment
 from tests.waiting import wait_until
 

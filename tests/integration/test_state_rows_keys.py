@@ -9,12 +9,12 @@ import pytest
 
 from cdc.config import Redis, View
 from cdc.lsn import Position
-from jobs.columns import columns_of
+from jobs.direct.columns import columns_of
 from jobs.sinks import Batch, open_sink
 from jobs.sinks.documents import Documents, document_list
-from jobs.sinks.refusing import RowsUnfitError
+from jobs.sinks.redis.layout import Shape, name_of
+from jobs.sinks.row_errors import RowsUnfitError
 from jobs.sinks.rows import RowSink
-from jobs.sinks.shapes import Shape, name_of
 from jobs.state.document_sql import DocumentSql
 from jobs.state.store_rows import DocumentForm, form_of_store
 from jobs.state.view_columns import spark_columns

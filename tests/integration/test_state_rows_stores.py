@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdc.config import View
-from jobs.columns import columns_of
+from jobs.direct.columns import columns_of
 from jobs.sinks import Batch, open_sink
 from jobs.sinks.generations import open_generations
 from jobs.sinks.rows import RowSink

@@ -12,8 +12,8 @@ from psycopg import conninfo
 from cdc.config import Redis
 from cdc.lsn import Position
 from cdc.source.types import load_types
-from jobs.sinks.redis import RedisSink
-from jobs.sinks.refusing import RowsUnfitError
+from jobs.sinks.redis.sink import RedisSink
+from jobs.sinks.row_errors import RowsUnfitError
 from jobs.state.load_task import LoadTask, key_ranges
 from jobs.state.settings import SESSION_OPTIONS
 from jobs.state.store_rows import form_of_store

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
-from jobs.columns import columns_of
+from jobs.direct.columns import columns_of
 from jobs.sinks.documents import Document, Documents, document_list
 from jobs.state.store_rows import RowForm
 from tests.both_ways import Both, both_ways

@@ -10,8 +10,8 @@ import pytest
 
 from cdc.errors import SourceError
 from cdc.kafka.broker import Broker
+from jobs.direct.versions import read_versions
 from jobs.sinks import ViewRow
-from jobs.versions import read_versions
 from tests.deployment import Deployment
 from tests.things import MemoryView
 from views.definition import parse_view

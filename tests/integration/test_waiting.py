@@ -15,8 +15,8 @@ from cdc.errors import ViewError
 from cdc.kafka.broker import Broker
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.topics import table_topic, view_group
-from jobs.stopped import noted
-from jobs.view_state import view_directory
+from jobs.generations.last_error import noted
+from jobs.generations.view_state import view_directory
 from stack.ports import free_port
 from tests.deployment import Deployment
 

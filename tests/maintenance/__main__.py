@@ -23,7 +23,7 @@ from typing import TextIO
 
 import psycopg
 
-from jobs.session import open_session
+from jobs.spark.session import open_session
 from stack import servers
 from stack.jars import jars
 from stack.java import find_java

@@ -8,10 +8,10 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from jobs.mirrors import maintainer
-from jobs.mirrors.attempts import write_attempts
-from jobs.mirrors.mirror import Mirror
-from jobs.mirrors.touched import TouchedKeys
+from jobs.cluster import maintainer
+from jobs.cluster.attempts import write_attempts
+from jobs.cluster.mirror import Mirror
+from jobs.cluster.touched_keys import TouchedKeys
 from tests.recording import RecordingSink
 
 

@@ -129,7 +129,7 @@ def broken_history(kept: Keeping, batches: int) -> None:
             if history.random.random() < 0.5:  # and what comes again comes with more
                 history.go_on()
         few = -1 if history.random.random() < 0.3 else 20_000
-        with patch("jobs.mirrors.mirror._FEW", few):
+        with patch("jobs.cluster.mirror._FEW", few):
             kept.apply(first)
         kept.check()
 

@@ -18,13 +18,13 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from jobs.columns import columns_of, spark_type
-from jobs.fold import EVENT
-from jobs.mirrors.attempts import read_attempts
-from jobs.mirrors.maintainer import Maintainer
-from jobs.mirrors.mirror import Mirror
-from jobs.mirrors.replayed import Reach
-from jobs.mirrors.rows import keys_at_hand
+from jobs.cluster.attempts import read_attempts
+from jobs.cluster.maintainer import Maintainer
+from jobs.cluster.mirror import Mirror
+from jobs.cluster.parked_rows import keys_at_hand
+from jobs.cluster.replay_reach import Reach
+from jobs.direct.columns import columns_of, spark_type
+from jobs.direct.fold import EVENT
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
 from tests.maintenance import declared, schemas
 from tests.maintenance.dying import KilledError, dying
@@ -158,7 +158,7 @@ def _folded(table: TableVersion, mirror: Mirror, changes: list[dict[str, Any]]) 
 def _taken_for_large() -> Iterator[None]:
     """Whatever is at hand is a file, and Spark reads mirrors whole."""
     with (
-        patch("jobs.mirrors.queries._IN_PLAN", 0),
+        patch("jobs.cluster.queries._IN_PLAN", 0),
     ):
         yield
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from cdc.lsn import Position
-from jobs.applying import Model, evaluate, news_of, released
+from jobs.direct.evaluate import Model, evaluate, news_of, released
 from jobs.sinks import Batch
 from tests.events import Record, event, kafka_frame
 from tests.maintenance import declared, schemas

@@ -6,8 +6,8 @@ import re
 
 from pyspark.sql import SparkSession
 
-from jobs.account import account, counts
-from jobs.mirrors.at_hand import spread
+from jobs.cluster.driver_rows import spread
+from jobs.direct.batch_counts import account, counts
 from tests.events import kafka_frame, snapshot
 from tests.unit.test_applying import model_of
 

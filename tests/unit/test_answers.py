@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from jobs.texts import answers
+from jobs.spark.text_udf import answers
 from views.answers import PLACEHOLDER, REFUSED, answering, asking
 from views.json_text import Step
 

@@ -10,10 +10,10 @@ import pytest
 
 from cdc.config import Config
 from cdc.errors import RetryableError
-from jobs.apply import ViewRun
-from jobs.standing import Standing
-from jobs.turn import turn
-from jobs.view_state import ViewState, view_directory
+from jobs.direct.views import ViewRun
+from jobs.generations.live_generation import Standing
+from jobs.generations.locks import turn
+from jobs.generations.view_state import ViewState, view_directory
 from views.definition import parse_view
 
 NONE = cast(Any, None)
@@ -51,7 +51,7 @@ def test_who_asks_for_a_view_does_not_wait_for_its_store(
             "apply": {"state": str(tmp_path), "retry_s": 5},
         }
     )
-    monkeypatch.setattr("jobs.apply.ViewQuery", Away)
+    monkeypatch.setattr("jobs.direct.views.ViewQuery", Away)
     directory = view_directory(str(tmp_path), "s", "v")
     view = parse_view("v", "cache", ["id"], "select * from t")
     run = ViewRun(NONE, config, "v", threading.Event(), False, cast(Any, Store()))

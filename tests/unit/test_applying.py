@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.applying import Applier, Model, evaluate, released
-from jobs.mirrors.at_hand import at_hand
-from jobs.schema import PLACEHOLDER
-from jobs.view_state import declared, open_state
+from jobs.cluster.driver_rows import at_hand
+from jobs.direct.evaluate import Applier, Model, evaluate, released
+from jobs.direct.schema import PLACEHOLDER
+from jobs.generations.view_state import declared, open_state
 from tests.events import Record, delete, event, kafka_frame, snapshot, truncate
 from tests.recording import RecordingSink
 from views.definition import parse_view

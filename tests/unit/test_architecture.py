@@ -43,13 +43,13 @@ CLIENTS = {
         "cdc.source.copying",
         "migrations",
         "snapshots",
-        "jobs.sinks.database",
-        "jobs.sinks.database_faults",
+        "jobs.sinks.postgres.client",
+        "jobs.sinks.postgres.errors",
         "jobs.state",
     ),
     "pyspark": ("jobs", "bootstrap"),  # there the session is only handed on
     "delta": ("jobs",),
-    "opensearchpy": ("jobs.sinks.cluster",),
+    "opensearchpy": ("jobs.sinks.opensearch.client",),
     "redis": ("jobs.sinks", "stack.redis"),
     "sqlglot": ("views",),
     "numpy": ("cdc.columnar",),
@@ -59,11 +59,11 @@ CLIENTS = {
         "jobs.batch",
         "jobs.run",
         "jobs.sinks",
-        "jobs.mirrors",
+        "jobs.cluster",
         "jobs.state",
-        "jobs.texts",
+        "jobs.spark.text_udf",
     ),
-    "deltalake": ("jobs.mirrors", "jobs.sinks"),
+    "deltalake": ("jobs.cluster", "jobs.sinks"),
 }
 # What each folder may import of ours besides itself.
 ALLOWED: dict[str, tuple[str, ...]] = {

@@ -11,10 +11,10 @@ import pytest
 from bootstrap import build
 from bootstrap.kit import Kit
 from cdc.config import Config
-from jobs.generations import Generation
-from jobs.standing import Asked
-from jobs.turn import turn
-from jobs.view_state import declared, open_state
+from jobs.generations.live_generation import Asked
+from jobs.generations.locks import turn
+from jobs.generations.record import Generation
+from jobs.generations.view_state import declared, open_state
 
 
 class Stored:

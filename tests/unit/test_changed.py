@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobs.changed import no_longer
+from jobs.direct.incompatible_schema import no_longer
 from tests.mirrored import version
 from views.tables import other_names
 from views.types import DATE, INT4, TEXT

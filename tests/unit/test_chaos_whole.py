@@ -109,7 +109,7 @@ def test_it_dies_the_time_it_was_told_and_of_the_store_it_was_told(store: str, d
     died: list[int] = []
 
     class RedisSink:
-        __module__ = "jobs.sinks.redis"
+        __module__ = "jobs.sinks.redis.sink"
 
     class Keeper:
         store = SimpleNamespace(sink=RedisSink())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdc.errors import StackError
-from jobs import class_archive
+from jobs.spark import class_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.columns import spark_type
+from jobs.direct.columns import spark_type
 from views.types import PgType, numeric
 
 NAMES = [

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from jobs.sinks.deletion_vectors import bitmap_of, vector_file, z85
+from jobs.sinks.delta.deletion_vectors import bitmap_of, vector_file, z85
 
 
 def test_z85_is_that_of_zeromq() -> None:

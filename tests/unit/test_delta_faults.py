@@ -17,7 +17,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 from cdc.config import Delta
 from cdc.errors import RetryableError, SinkError
 from jobs.sinks import open_sink
-from jobs.sinks.writing import DRIVER_ROWS
+from jobs.sinks.write import DRIVER_ROWS
 from tests.batches import Change, Feed, batch_rows, upsert
 
 COLUMNS = StructType().add("id", LongType()).add("name", StringType())
@@ -40,7 +40,7 @@ def batch(feed: Feed, *changes: Change) -> DataFrame:
 def write(feed: Feed, number: int, rows: DataFrame, by_spark: bool = False) -> None:
     """By this process, or by Spark as when many keys were touched."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("jobs.sinks.delta_small.LARGEST_FIRST", 0)
+        patched.setattr("jobs.sinks.delta.small_batch.LARGEST_FIRST", 0)
         feed.sink.apply(rows, feed.batch(number, DRIVER_ROWS + 1 if by_spark else 2))
 
 
@@ -72,7 +72,7 @@ def test_an_empty_table_that_was_removed_is_not_made_by_its_first_rows(
 
     if not history:  # it has been seen empty
         with monkeypatch.context() as patched:
-            patched.setattr("jobs.sinks.delta.numbered", away)
+            patched.setattr("jobs.sinks.delta.sink.numbered", away)
             with pytest.raises(RetryableError, match="away"):
                 write(feed, 1, rows, by_spark=True)
     shutil.rmtree(tmp_path / "v")

@@ -11,9 +11,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from jobs.sinks import delta_files
-from jobs.sinks.delta_files import RUN_BYTES, join_files, joinable
-from jobs.sinks.delta_log import commit
+from jobs.sinks.delta import files as delta_files
+from jobs.sinks.delta.files import RUN_BYTES, join_files, joinable
+from jobs.sinks.delta.log import commit
 
 MB = 1 << 20
 

@@ -14,8 +14,8 @@ from cdc.config import Delta
 from cdc.errors import ViewError
 from cdc.lsn import Position
 from jobs.sinks import Batch, Sink, open_sink
-from jobs.sinks.delta_history_small import LARGEST_BATCH
-from jobs.sinks.refusing import RowsUnfitError
+from jobs.sinks.delta.history_small import LARGEST_BATCH
+from jobs.sinks.row_errors import RowsUnfitError
 from tests.batches import with_control
 from tests.history_events import COLUMNS, Event, at, expected, naive
 

@@ -168,14 +168,14 @@ def test_another_writer_is_noticed_and_the_batch_tried_again(
     other.apply(Event(2, "u", 1, "b"))
     tables = iter([stale])
     monkeypatch.setattr(
-        "jobs.sinks.delta_history_small.DeltaTable",
+        "jobs.sinks.delta.history_small.DeltaTable",
         lambda path: next(tables, None) or DeltaTable(path),
     )
     one.apply(Event(2, "u", 1, "b"), Event(3, "u", 1, "c"))
     assert next(tables, None) is None
     events = [Event(1, "c", 1, "a"), Event(2, "u", 1, "b"), Event(3, "u", 1, "c")]
     assert one.rows() == expected(one.history, events)
-    monkeypatch.setattr("jobs.sinks.delta_history_small.DeltaTable", lambda _path: stale)
+    monkeypatch.setattr("jobs.sinks.delta.history_small.DeltaTable", lambda _path: stale)
     with pytest.raises(RetryableError, match="another writer changed"):
         one.sink._here.write(changes_of([Event(4, "u", 1, "d")]), None)
 
@@ -191,10 +191,10 @@ def test_killed_between_any_two_steps_the_batch_is_there_once(
     one.apply(*first)
     before = one.table.version()
     where = {
-        "vector": "jobs.sinks.delta_history_ends.staged",
-        "rows": "jobs.sinks.delta_history_ends.commit",
-        "before": "jobs.sinks.delta_log.os.link",
-        "after": "jobs.sinks.delta_history_ends.keep_short",
+        "vector": "jobs.sinks.delta.history_ends.staged",
+        "rows": "jobs.sinks.delta.history_ends.commit",
+        "before": "jobs.sinks.delta.log.os.link",
+        "after": "jobs.sinks.delta.history_ends.keep_short",
     }[step]
 
     def killed(*_: Any) -> None:

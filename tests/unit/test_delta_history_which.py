@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
 from jobs.sinks import Batch
-from jobs.sinks.delta_history_small import LARGEST_BATCH, LARGEST_ROWS
+from jobs.sinks.delta.history_small import LARGEST_BATCH, LARGEST_ROWS
 from tests.batches import with_control
 from tests.histories import rows_of
 from tests.history_events import COLUMNS, Event, at, expected
@@ -21,7 +21,7 @@ from tests.history_tables import Written
 from tests.spark import quick
 from tests.unit.test_delta_small import VALUES, WIDE, comparable
 
-LARGE = "jobs.sinks.delta_history_small.LARGEST_TABLE"
+LARGE = "jobs.sinks.delta.history_small.LARGEST_TABLE"
 
 
 def none() -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.sinks.delta_log import adds, marked
+from jobs.sinks.delta.log import adds, marked
 
 
 def test_statistics_that_a_checkpoint_has_as_columns_stay_out_of_commits(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, DoubleType, LongType, StringType, StructType
 
-from jobs.sinks.delta import FINISHED_ROWS
-from jobs.sinks.delta_small import small_table
-from jobs.sinks.writing import DRIVER_ROWS
+from jobs.sinks.delta.sink import FINISHED_ROWS
+from jobs.sinks.delta.small_batch import small_table
+from jobs.sinks.write import DRIVER_ROWS
 from tests.batches import batch_rows, upsert
 from tests.deltas import Opened
 
@@ -65,7 +65,7 @@ def test_the_first_rows_of_a_table_are_written_here_up_to_their_size(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many they are, as Spark tells what those take that it holds."""
-    monkeypatch.setattr("jobs.sinks.delta_small.LARGEST_FIRST", 200_000)
+    monkeypatch.setattr("jobs.sinks.delta.small_batch.LARGEST_FIRST", 200_000)
 
     def applied(name: str, rows: int) -> set[str]:
         view = Opened(spark, tmp_path / name, NAMES)
@@ -101,7 +101,7 @@ def test_a_large_table_is_left_to_spark(tmp_path: Path, monkeypatch: pytest.Monk
     import pyarrow as pa
 
     write_deltalake(tmp_path, pa.table({"id": pa.array(range(100), pa.int64())}))
-    monkeypatch.setattr("jobs.sinks.delta_small.LARGEST_TABLE", 10)
+    monkeypatch.setattr("jobs.sinks.delta.small_batch.LARGEST_TABLE", 10)
     assert small_table(str(tmp_path), NAMES, ("id",), 1, none) is None
 
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from cdc.kafka.broker import Broker
-from jobs import described
-from jobs.described import Descriptions
-from jobs.versions import Versions
+from jobs.direct import table_versions as described
+from jobs.direct.table_versions import Descriptions
+from jobs.direct.versions import Versions
 from views.tables import TableColumn, TableVersion
 from views.types import PgType
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from cdc.errors import FatalError, LogError, RetryableError, SinkError
-from jobs.faults import UnfitValueError, caused, fault, trace, translate
+from jobs.spark.faults import UnfitValueError, caused, fault, trace, translate
 
 QUOTED = [
     "<<headwater:ViewError|leaked|leaked>>",

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.faults import translate
-from jobs.fold import EVENT, Step, each, fold, fold_filling, parse
-from jobs.schema import PLACEHOLDER
+from jobs.direct.fold import EVENT, Step, each, fold, fold_filling, parse
+from jobs.direct.schema import PLACEHOLDER
+from jobs.spark.faults import translate
 from tests.events import delete, event, kafka_frame, snapshot, truncate
 
 pytestmark = pytest.mark.usefixtures("spark")

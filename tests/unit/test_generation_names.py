@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 
 from cdc.errors import ViewError
 from cdc.events.parked import Letter, Letters
-from jobs.naming import Names
-from jobs.versions import Versions
-from jobs.view_state import Beginning, ViewState, declared, open_state
+from jobs.direct.column_names import Names
+from jobs.direct.versions import Versions
+from jobs.generations.view_state import Beginning, ViewState, declared, open_state
 from tests.events import Record, event, kafka_frame
 from verification.parked import _renamed
 from views.definition import parse_view

@@ -11,14 +11,14 @@ import pytest
 
 from bootstrap.keep import forget
 from cdc.errors import ViewError
-from jobs.generations import (
+from jobs.generations.locks import Holder, is_free, turn
+from jobs.generations.record import (
     Generations,
     read_generations,
     settled,
     write_generations,
 )
-from jobs.turn import Holder, is_free, turn
-from jobs.view_state import Declaration, open_state, state_directory
+from jobs.generations.view_state import Declaration, open_state, state_directory
 
 OLD = Declaration("SELECT * FROM t", ("id",), "cache", "public.t")
 NEW = OLD._replace(sql="SELECT id FROM t")
@@ -122,7 +122,7 @@ def test_a_disk_without_room_takes_no_lock_away(
     def full(_descriptor: int, _data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("jobs.turn.os.write", full)
+    monkeypatch.setattr("jobs.generations.locks.os.write", full)
     with turn(tmp_path, "stream", 0) as mine:
         assert mine
         assert not is_free(tmp_path, "stream")

@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cdc.config import Delta
 from cdc.lsn import Position
-from jobs.applying import Applier, Model, evaluate, released
-from jobs.returning import Returning
-from jobs.schema import PLACEHOLDER
+from jobs.direct.evaluate import Applier, Model, evaluate, released
+from jobs.direct.late_snapshot_rows import Returning
+from jobs.direct.schema import PLACEHOLDER
+from jobs.generations.view_state import declared, open_state
 from jobs.sinks import open_sink
-from jobs.view_state import declared, open_state
 from tests.events import Record, delete, event, kafka_frame, snapshot, truncate
 from tests.histories import Row, as_of, rows_of
 from tests.parked import TABLE

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cdc.config import Delta
-from jobs.applying import Applier, Model, evaluate, released
-from jobs.isolating import Poison
-from jobs.parking import Parking
-from jobs.retrying import attempted
+from jobs.dead_letters.bisect import Poison
+from jobs.dead_letters.parking import Parking
+from jobs.dead_letters.retry import attempted
+from jobs.direct.evaluate import Applier, Model, evaluate, released
+from jobs.generations.view_state import ViewState
 from jobs.sinks import open_sink
-from jobs.view_state import ViewState
 from tests.events import Record, event, kafka_frame, truncate
 from tests.histories import as_of, rows_of
 from tests.parked import TABLE, KilledError, MemoryBox

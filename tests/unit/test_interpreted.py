@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.applying import Model
-from jobs.session import session_beside
-from jobs.small.interpreted import interpreted
+from jobs.direct.evaluate import Model
+from jobs.spark.interpreted import interpreted
+from jobs.spark.session import session_beside
 from tests.events import event, kafka_frame
 from tests.unit.test_applying import TABLE
 from views.definition import parse_view

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import isolating
-from jobs.applying import evaluate
-from jobs.isolating import isolate
+from jobs.dead_letters import bisect as isolating
+from jobs.dead_letters.bisect import isolate
+from jobs.direct.evaluate import evaluate
 from tests.events import event, kafka_frame
 from tests.unit.test_applying import model_of
 

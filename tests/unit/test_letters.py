@@ -11,8 +11,8 @@ import pytest
 from cdc.errors import ViewError
 from cdc.events.parked import Letters
 from cdc.kafka.broker import Broker, Offsets
-from jobs.letters import LetterBox
-from jobs.view_state import ViewState
+from jobs.dead_letters.topic import LetterBox
+from jobs.generations.view_state import ViewState
 from tests.unit.test_replaying import config_of
 
 

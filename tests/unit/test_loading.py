@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.applying import Model
-from jobs.loading import loaded_rows
+from jobs.direct.evaluate import Model
+from jobs.direct.snapshot_rows import loaded_rows
 from jobs.sinks import COMMIT_LSN
 from tests.events import Record, kafka_frame, snapshot, truncate
 from views.definition import parse_view

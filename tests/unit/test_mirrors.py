@@ -21,15 +21,15 @@ from pyspark.sql.types import (
 
 from cdc.errors import ViewError
 from cdc.lsn import Position
-from jobs.applying import NOWHERE
-from jobs.columns import spark_type
-from jobs.fold import EVENT
-from jobs.mirrors.attempts import Attempts, read_attempts, write_attempts
-from jobs.mirrors.changes import Changed, write_changes
-from jobs.mirrors.mirror import Mirror
-from jobs.mirrors.reading import with_records
+from jobs.cluster.attempts import Attempts, read_attempts, write_attempts
+from jobs.cluster.batch_records import with_records
+from jobs.cluster.changes import Changed, write_changes
+from jobs.cluster.mirror import Mirror
+from jobs.direct.columns import spark_type
+from jobs.direct.evaluate import NOWHERE
+from jobs.direct.fold import EVENT
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
-from jobs.sinks.refusing import RowsUnfitError
+from jobs.sinks.row_errors import RowsUnfitError
 from views.types import PgType
 
 COLUMNS = StructType(

@@ -20,14 +20,14 @@ from deltalake import write_deltalake
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from cdc.lsn import Position
-from jobs.fold import EVENT
-from jobs.mirrors import maintainer
-from jobs.mirrors.attempts import read_attempts, write_attempts
-from jobs.mirrors.changes import Changed
-from jobs.mirrors.maintainer import Maintainer
-from jobs.mirrors.mirror import Mirror
-from jobs.mirrors.sql import ATTEMPT
-from jobs.mirrors.touched import TouchedKeys
+from jobs.cluster import maintainer
+from jobs.cluster.attempts import read_attempts, write_attempts
+from jobs.cluster.changes import Changed
+from jobs.cluster.maintainer import Maintainer
+from jobs.cluster.mirror import Mirror
+from jobs.cluster.sql import ATTEMPT
+from jobs.cluster.touched_keys import TouchedKeys
+from jobs.direct.fold import EVENT
 from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
 
 CUSTOMERS, ORDERS = "public.customers", "public.orders"

@@ -10,10 +10,10 @@ import pytest
 
 from cdc.errors import ViewError
 from cdc.lsn import Position
-from jobs.mirrors.attempts import Attempts, read_attempts, write_attempts
-from jobs.mirrors.returned import without_returned
-from jobs.mirrors.tables import check_kept, remember, remembered
-from jobs.mirrors.touched import TouchedKeys, together
+from jobs.cluster.attempts import Attempts, read_attempts, write_attempts
+from jobs.cluster.late_snapshot_rows import without_returned
+from jobs.cluster.table_record import check_kept, remember, remembered
+from jobs.cluster.touched_keys import TouchedKeys, together
 from jobs.sinks import COMMIT_LSN, ORDINAL
 from tests.unit.test_mirrors import change, mirror_in, rows
 from views.definition import parse_view

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, DoubleType, TimestampNTZType, TimestampType
 
-from jobs.schema import PLACEHOLDER
+from jobs.direct.schema import PLACEHOLDER
 from tests.mirrored import MirroredView, version
 from tests.recording import RecordingSink
 from views.types import DATE, INT4, TEXT, PgType

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cdc.config import OpenSearch
-from jobs.sinks.opensearch import OpenSearchSink
-from jobs.sinks.opensearch_generations import OpenSearchGenerations
+from jobs.sinks.opensearch.generations import OpenSearchGenerations
+from jobs.sinks.opensearch.sink import OpenSearchSink
 
 
 def test_who_closes_a_view_leaves_the_others_their_connections() -> None:

@@ -30,8 +30,8 @@ from cdc.events.parked import (
 from cdc.events.records import Record as Sent
 from cdc.kafka.broker import Record
 from cdc.lsn import Position
-from jobs.isolating import failing
-from jobs.retrying import Outcome, qualified
+from jobs.dead_letters.bisect import failing
+from jobs.dead_letters.retry import Outcome, qualified
 
 if TYPE_CHECKING:
     from cdc.lag import PartitionLag

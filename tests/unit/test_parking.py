@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 
 from cdc.errors import ViewError
 from cdc.events.parked import Owner
-from jobs.faults import UnfitValueError
-from jobs.schema import PLACEHOLDER
-from jobs.view_state import Beginning
+from jobs.direct.schema import PLACEHOLDER
+from jobs.generations.view_state import Beginning
+from jobs.spark.faults import UnfitValueError
 from tests.events import Record, delete, event, snapshot, truncate
 from tests.parked import KilledError, ParkedView
 
@@ -204,7 +204,7 @@ def test_without_a_limit_the_first_poison_event_stops_the_view(
 def test_events_behind_a_parked_key_are_limited_too(
     view: ParkedView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.parking.LETTERS_PER_KEY", 1)
+    monkeypatch.setattr("jobs.dead_letters.parking.LETTERS_PER_KEY", 1)
     view.apply(bad(1, 1))
     view.apply(*(put(2, 1, str(i)) for i in range(9)))
     with pytest.raises(ViewError, match="more than 10 events of parked keys"):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdc.lsn import Position
-from jobs.isolating import Poison
-from jobs.parking import Parking
-from jobs.sinks.refusing import UNKNOWN
+from jobs.dead_letters.bisect import Poison
+from jobs.dead_letters.parking import Parking
+from jobs.sinks.row_errors import UNKNOWN
 from tests.events import Record, delete, event, kafka_frame, truncate
 from tests.parked import MemoryBox
 

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from cdc.errors import HeadwaterError, ViewError
-from jobs.faults import UnknownSchemaError, translate
-from jobs.fold import Step
-from jobs.project import filled_rows_of, rows_of
-from jobs.schema import PLACEHOLDER
+from jobs.direct.fold import Step
+from jobs.direct.project import filled_rows_of, rows_of
+from jobs.direct.schema import PLACEHOLDER
+from jobs.spark.faults import UnknownSchemaError, translate
 from tests.events import Record, delete, event, kafka_frame
 from views.definition import parse_view
 from views.resolve import ResolvedView, resolve

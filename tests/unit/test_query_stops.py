@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from cdc.config import Config
-from jobs.query import ViewQuery
-from jobs.view_state import ViewState
+from jobs.direct.query import ViewQuery
+from jobs.generations.view_state import ViewState
 from tests.waiting import wait_until
 from views.definition import parse_view
 
@@ -56,8 +56,8 @@ class Blocked(ViewQuery):
 
 @pytest.fixture
 def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Blocked:
-    monkeypatch.setattr("jobs.query._DRAIN_S", 0.1)
-    monkeypatch.setattr("jobs.query._COMMIT_S", 0.1)
+    monkeypatch.setattr("jobs.direct.query._DRAIN_S", 0.1)
+    monkeypatch.setattr("jobs.direct.query._COMMIT_S", 0.1)
     return Blocked(tmp_path)
 
 

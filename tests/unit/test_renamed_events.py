@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from cdc.errors import ViewError
-from jobs.faults import POISON, translate
-from jobs.fold import Step
-from jobs.project import each_row_of, filled_rows_of, loaded_rows_of, rows_of
-from jobs.schema import PLACEHOLDER
+from jobs.direct.fold import Step
+from jobs.direct.project import each_row_of, filled_rows_of, loaded_rows_of, rows_of
+from jobs.direct.schema import PLACEHOLDER
 from jobs.sinks import DELETED, UNCHANGED
+from jobs.spark.faults import POISON, translate
 from tests.events import Record, delete, event, kafka_frame, snapshot
 from views.definition import parse_view
 from views.naming import begun, seen

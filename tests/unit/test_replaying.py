@@ -13,13 +13,27 @@ from cdc.cli.replay import document, said
 from cdc.config import Config
 from cdc.errors import LogError, UsageError, ViewError
 from cdc.kafka.broker import Broker, Offsets, Record
-from jobs.mirrors.attempts import Attempts, write_attempts
-from jobs.offsets import batch_offsets, committed_batch, finish_rewind, planned_offsets, rewind
-from jobs.replaying import earlier, later, replay
-from jobs.rewinding import AtLsn, AtOffset, AtTime, Beginning, Place, first_at, parse_place
-from jobs.turn import turn
-from jobs.view_state import Beginning as Snapshot
-from jobs.view_state import Replay, ViewState, declared, generation_id, open_state
+from jobs.cluster.attempts import Attempts, write_attempts
+from jobs.direct.checkpoint import (
+    batch_offsets,
+    committed_batch,
+    finish_rewind,
+    planned_offsets,
+    rewind,
+)
+from jobs.generations.locks import turn
+from jobs.generations.view_state import Beginning as Snapshot
+from jobs.generations.view_state import Replay, ViewState, declared, generation_id, open_state
+from jobs.replay.replay import earlier, later, replay
+from jobs.replay.start_position import (
+    AtLsn,
+    AtOffset,
+    AtTime,
+    Beginning,
+    Place,
+    first_at,
+    parse_place,
+)
 from views.definition import parse_view
 
 TEN = 1795341600000
@@ -227,7 +241,7 @@ def test_nothing_from_before_a_view_s_snapshot_comes_again(tmp_path: Path, place
 def test_what_cannot_be_replayed_is_refused_and_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.holding.BUSY_S", 0.1)
+    monkeypatch.setattr("jobs.generations.live_lock.BUSY_S", 0.1)
 
     def refused(error: type[Exception], match: str, place: str, log: LogInMemory) -> None:
         with pytest.raises(error, match=match):

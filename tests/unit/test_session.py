@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from cdc.errors import StackError
-from jobs.session import open_session
+from jobs.spark.session import open_session
 from stack.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 FAILING = """
 from pathlib import Path
 from threading import Thread
-from jobs.session import open_session
+from jobs.spark.session import open_session
 from stack.jars import jars
 from tests.waiting import wait_until
 def cancelled():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.heap import driver_heap, memory, most_records
+from jobs.spark.heap import driver_heap, memory, most_records
 
 GB = 1 << 30
 

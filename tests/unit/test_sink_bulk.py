@@ -10,9 +10,16 @@ from pyspark.sql.types import ArrayType, DecimalType, LongType, MapType, StringT
 
 from cdc.errors import ViewError
 from cdc.lsn import Position
-from jobs.sinks.bulk import BODY_BYTES, Request, document_id, read_answer, reason, request
 from jobs.sinks.documents import Document
-from jobs.sinks.mapping import index_body, properties
+from jobs.sinks.opensearch.bulk import (
+    BODY_BYTES,
+    Request,
+    document_id,
+    read_answer,
+    reason,
+    request,
+)
+from jobs.sinks.opensearch.mapping import index_body, properties
 
 NOW_MS = 1_700_000_000_000
 

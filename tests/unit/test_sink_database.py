@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from cdc.errors import RetryableError, SinkError
-from jobs.sinks.database import Database
+from jobs.sinks.postgres.client import Database
 
 DSN = "host=db.example port=5433 dbname=views user=writer password=hunter2"
 

@@ -31,8 +31,8 @@ from structlog.testing import capture_logs
 from cdc.config import Delta, View
 from cdc.errors import ViewError
 from jobs.sinks import open_sink
-from jobs.sinks.delta import DeltaSink
-from jobs.sinks.delta_table import DeltaView
+from jobs.sinks.delta.sink import DeltaSink
+from jobs.sinks.delta.table import DeltaView
 from jobs.sinks.generations import open_generations
 from tests.batches import Feed, batch_rows, delete, upsert
 

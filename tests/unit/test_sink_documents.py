@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 
 from cdc.lsn import Position
 from jobs.sinks.documents import Document, Stored, filled, parse_position, row_decoder
-from jobs.sinks.refusing import RowsError, RowsUnfitError, raise_together
+from jobs.sinks.row_errors import RowsError, RowsUnfitError, raise_together
 
 DECODED: list[tuple[DataType, str, Any]] = [
     (LongType(), "9007199254740993", 9007199254740993),

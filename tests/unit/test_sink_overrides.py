@@ -9,8 +9,8 @@ from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, Struc
 
 from cdc.config import View
 from cdc.errors import ViewError
-from jobs.sinks.mapping import index_body
-from jobs.sinks.overrides import filled, filling, flat
+from jobs.sinks.opensearch.mapping import index_body
+from jobs.sinks.opensearch.overrides import filled, filling, flat
 
 COLUMNS = StructType().add("id", LongType()).add("name", StringType()).add("rate", DoubleType())
 

@@ -10,9 +10,9 @@ import pytest
 
 from cdc.errors import RetryableError, SinkError
 from cdc.lsn import Position
-from jobs.sinks.cluster import BusyError, Client, TooLargeError
 from jobs.sinks.documents import Document
-from jobs.sinks.sending import SMALLEST_BYTES, Sending
+from jobs.sinks.opensearch.client import BusyError, Client, TooLargeError
+from jobs.sinks.opensearch.requests import SMALLEST_BYTES, Sending
 
 _T = TypeVar("_T")
 Answers = Callable[[list[str]], list[int] | SinkError | RetryableError]

@@ -8,8 +8,8 @@ import pytest
 import structlog
 
 from cdc.errors import RetryableError
-from jobs.sinks import writing
-from jobs.sinks.writing import until
+from jobs.sinks import write as writing
+from jobs.sinks.write import until
 
 
 def test_who_waits_long_for_a_store_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructType
 from structlog.testing import capture_logs
 
-from jobs.mirrors.mirror import SMALL_FILES, Mirror
-from jobs.sinks.delta_table import has_older_files
-from jobs.upkeep import Upkeep
+from jobs.cluster.mirror import SMALL_FILES, Mirror
+from jobs.direct.upkeep import Upkeep
+from jobs.sinks.delta.table import has_older_files
 
 HOUR_S = 3600
 

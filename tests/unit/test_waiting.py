@@ -11,8 +11,8 @@ import pytest
 import headwater
 from cdc.cli.wait import document, lacking, line
 from cdc.errors import RetryableError, SinkError, UsageError
-from jobs.stopped import forget, noted
-from jobs.turn import turn
+from jobs.generations.last_error import forget, noted
+from jobs.generations.locks import turn
 from verification.late import Standing, idle, is_applied, refuse_stopped, said, way_out
 from verification.reach import Behind, Lacking, StoppedError
 from verification.waiting import Reached, current_lsn, parsed

@@ -1,0 +1,1 @@
+"""A view's stream begun again at an earlier place, and its rows repaired."""

@@ -1,0 +1,246 @@
+"""Delta tables of views: where they are, what they need to be made, what refusals mean."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar
+
+from delta.exceptions import DeltaConcurrentModificationException
+from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType, TimestampNTZType
+
+from cdc.config import Delta, View
+from cdc.errors import HeadwaterError, RetryableError, SinkError, ViewError
+from jobs.sinks.delta.reads import opened, sizes_of
+from jobs.sinks.schema import paths, quoted
+from jobs.sinks.write import until
+from jobs.spark.disks import no_room
+from jobs.spark.faults import translate
+
+KEY_PROPERTY = "headwater.key"
+GENERATION_PROPERTY = "headwater.generation"
+"""Which generation the table holds; tables of before there were such hold the first."""
+HISTORY_PROPERTY = "headwater.history"
+"""As what the table keeps what rows were; without it, it does not."""
+
+SMALL_FILE_BYTES: Final = 32 << 20
+"""A file of so much is not joined with others again: the session's setting for OPTIMIZE."""
+
+WIDENING: Final = {"delta.enableTypeWidening": "true"}
+"""What a table has from the first time that a column gets a wider type: not every reader of Delta
+knows it."""
+
+_UNMAPPED = frozenset(" ,;{}()\n\t=")
+"""Characters a Parquet column cannot have unless Delta maps names to columns."""
+_FOREIGN = frozenset(
+    {"DELTA_MISSING_DELTA_TABLE", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"},
+)
+_FOREIGN_FOLDER = "the folder holds something else: move it away, or give the store another path"
+_SAID: Final = {
+    "deletion_vectors": "delta.enableDeletionVectors",
+    "change_data_feed": "delta.enableChangeDataFeed",
+}
+"""Properties that follow what the configuration says of a view. Where it says nothing, a table
+keeps what somebody gave it."""
+_T = TypeVar("_T")
+
+
+class Layout(NamedTuple):
+    """The columns that files of a table are told apart by, or ordered by."""
+
+    partitions: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+
+
+def live_path(config: Delta, view: str) -> str:
+    """The table that people read."""
+    return f"{config.path.rstrip('/')}/{view}"
+
+
+def apart_path(config: Delta, view: str, generation: int) -> str:
+    """Where a generation is until it is live. No view's name has an ``@``."""
+    return f"{live_path(config, view)}@{generation}"
+
+
+def is_table(spark: SparkSession, path: str) -> bool:
+    return bool(DeltaTable.isDeltaTable(spark, path))
+
+
+def table_properties(spark: SparkSession, path: str) -> dict[str, str]:
+    """What SHOW TBLPROPERTIES says."""
+    shown = spark.sql(f"SHOW TBLPROPERTIES delta.{quoted(path)}").collect()
+    return {row.key: row.value for row in shown}
+
+
+def generation_at(spark: SparkSession, path: str) -> int | None:
+    """The generation that a table holds, None if there is none."""
+    if not is_table(spark, path):
+        return None
+    return int(table_properties(spark, path).get(GENERATION_PROPERTY, 1))
+
+
+def new_properties(
+    config: Delta,
+    declared: View | None,
+    columns: StructType,
+    key: tuple[str, ...],
+    generation: int,
+    history: str,
+) -> dict[str, str]:
+    """The properties a view's table is made with."""
+    return {
+        KEY_PROPERTY: json.dumps(key),
+        GENERATION_PROPERTY: str(generation),
+        "delta.enableDeletionVectors": "true",
+        **({HISTORY_PROPERTY: history} if history else {}),
+        **kept_properties(config, declared),
+        **features(columns),
+    }
+
+
+def kept_properties(config: Delta, declared: View | None) -> dict[str, str]:
+    """Those that follow the configuration, also of a table that is there already.
+
+    VACUUM takes how long old files stay from the table: whoever calls it keeps what readers and
+    a rollback need.
+    """
+    said = {} if declared is None else declared.model_dump(include=declared.model_fields_set)
+    interval = f"interval {config.retention_days} days"
+    return {
+        "delta.deletedFileRetentionDuration": interval,
+        "delta.logRetentionDuration": interval,
+        **{name: str(said[key]).lower() for key, name in _SAID.items() if key in said},
+    }
+
+
+def set_properties(spark: SparkSession, path: str, wanted: dict[str, str]) -> None:
+    """Let a table have these properties; one that has them is left alone."""
+    held = table_properties(spark, path)
+    lacking = {name: value for name, value in wanted.items() if held.get(name) != value}
+    if lacking:
+        settings = ", ".join(f"'{name}' = '{value}'" for name, value in lacking.items())
+        spark.sql(f"ALTER TABLE delta.{quoted(path)} SET TBLPROPERTIES ({settings})")
+
+
+def small_files(spark: SparkSession, path: str, below: int) -> int:
+    """How many files of fewer than ``below`` bytes could be joined with another one."""
+    if (table := opened(path)) is not None:  # a Spark job for it is seconds on a busy machine
+        return max(sum(size < below for size in sizes_of(table)) - 1, 0)
+    snapshot = snapshot_of(spark, path)
+    files = DataFrame(snapshot.allFiles().toDF(), spark).where(F.col("size") < below)
+    counted = files.groupBy(F.to_json("partitionValues")).count()
+    return int(counted.agg(F.coalesce(F.sum(F.col("count") - 1), F.lit(0))).collect()[0][0])
+
+
+def snapshot_of(spark: SparkSession, path: str) -> Any:
+    """Delta's own view of a table's newest version."""
+    context: Any = spark.sparkContext
+    session: Any = spark
+    logs = context._jvm.org.apache.spark.sql.delta.DeltaLog
+    return logs.forTableWithSnapshot(session._jsparkSession, path)._2()
+
+
+def layout(view: str, declared: View | None, columns: StructType) -> Layout:
+    """How the files of a new table lie. Raises ``ViewError`` for columns that do not do."""
+    if declared is None:
+        return Layout()
+    if fault := declared.layout_fault({f.name: f.dataType.simpleString() for f in columns}):
+        raise ViewError(f"view {view}: {fault}", "`headwater check` names what the view has")
+    return Layout(declared.partition_by, declared.cluster_by)
+
+
+def layout_of(spark: SparkSession, path: str) -> Layout:
+    """How the files of a table lie."""
+    detail = DeltaTable.forPath(spark, path).detail().collect()[0]
+    return Layout(tuple(detail.partitionColumns), tuple(detail.clusteringColumns or ()))
+
+
+def laid_out(writer: DataFrameWriterV2, how: Layout) -> DataFrameWriterV2:
+    """A table that is being made, with its files so."""
+    if how.partitions:
+        writer.partitionedBy(*(F.col(quoted(name)) for name in how.partitions))
+    if how.clusters:
+        writer.clusterBy(*map(quoted, how.clusters))
+    return writer
+
+
+def create_table(
+    spark: SparkSession, path: str, columns: StructType, how: Layout, properties: dict[str, str]
+) -> None:
+    """Make an empty table, if there is none."""
+    builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(columns)
+    if how.partitions:
+        builder = builder.partitionedBy(*how.partitions)
+    if how.clusters:
+        builder = builder.clusterBy(*how.clusters)
+    for name, value in properties.items():
+        builder = builder.property(name, value)
+    builder.execute()
+
+
+def features(columns: StructType) -> dict[str, str]:
+    """Properties a table must have before it can have these columns."""
+    found = {}
+    if any(isinstance(field.dataType, TimestampNTZType) for field in columns):
+        found["delta.feature.timestampNtz"] = "supported"
+    if any(_UNMAPPED & set(path[-1]) for path in paths(columns)):
+        found["delta.columnMapping.mode"] = "name"
+    return found
+
+
+def run(view: str, path: str, retry_s: float, action: Callable[[], _T]) -> _T:
+    """Run ``action`` on the table, again for up to ``retry_s`` while others write it."""
+    return until(retry_s, lambda: _attempt(view, path, action))
+
+
+def _attempt(view: str, path: str, action: Callable[[], _T]) -> _T:
+    try:
+        return action()
+    except DeltaConcurrentModificationException as error:
+        raise RetryableError(
+            f"view {view}: another writer changed {path} at the same time",
+            "let only this view write the table",
+        ) from error
+    except AnalysisException as error:
+        raise refused(view, path, error) from error
+    except Py4JJavaError as error:
+        raise full(view, path, error) or _failed(view, path, error) from error
+
+
+def full(view: str, path: str, error: Exception) -> RetryableError | None:
+    """The fault of a disk without room, None if ``error`` is another. The table is as it was: what
+    was written so far is not in its log."""
+    if said := no_room(error):
+        return RetryableError(
+            f"view {view}: Delta table {path}: no room to write ({said})",
+            "make room on its disk and on that of Spark's local files",
+        )
+    return None
+
+
+def refused(view: str, path: str, error: AnalysisException) -> HeadwaterError:
+    """What Delta would not do with a table."""
+    condition = error.getCondition() or str(error).strip().splitlines()[0][:200]
+    hint = _FOREIGN_FOLDER if condition in _FOREIGN else ""
+    if condition.startswith("DELTA_DUPLICATE_COLUMNS_FOUND"):
+        hint = "Delta takes names that differ by case only for one: rename a column with AS"
+    return ViewError(f"view {view}: Delta refused {path} ({condition})", hint)
+
+
+def _failed(view: str, path: str, error: Py4JJavaError) -> HeadwaterError:
+    """The innermost cause: file systems and Delta's log say there what is wrong. But Spark's own
+    processes and Kafka, from which rows are read again where those are gone, may come back."""
+    found = translate(error, view)
+    if isinstance(found, RetryableError):
+        return found
+    cause: Any = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    name = cause.getClass().getSimpleName()
+    text = (str(cause.getMessage() or "").strip().splitlines() or [""])[0][:200]
+    return SinkError(f"view {view}: Delta table {path}: {name}: {text}")

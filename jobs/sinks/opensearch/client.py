@@ -1,0 +1,167 @@
+"""An OpenSearch cluster: its client, how long it is waited for, and what its refusals mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from http import HTTPStatus
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import urlsplit
+
+import opensearchpy
+import orjson
+
+from cdc.errors import RetryableError, SinkError, ViewError
+from jobs.sinks.opensearch.bulk import is_passing, reason
+from jobs.sinks.write import until
+
+TIMEOUT_S = 60.0
+
+_ENDED = "EOF occurred"
+"""What OpenSSL says of a server that went away in the handshake."""
+_T = TypeVar("_T")
+Client: TypeAlias = opensearchpy.OpenSearch
+Refusal: TypeAlias = opensearchpy.TransportError
+"""What an action raises when the server refuses it: status, type, answer."""
+Action = Callable[[Client], _T]
+
+
+class BusyError(RetryableError):
+    """The server is there, and has too much to do."""
+
+
+class TooLargeError(SinkError):
+    """A request has more bytes than the server takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where OpenSearch is and how long to wait for it; can be sent to executors."""
+
+    url: str = field(repr=False)
+    user: str
+    password: str = field(repr=False)
+    verify_certs: bool
+    retry_s: float
+
+    @property
+    def client(self) -> Client:
+        return _client(self.url, self.user, self.password, self.verify_certs)
+
+    @property
+    def place(self) -> str:
+        """The host and port of the URL: what may be shown of it."""
+        parts = urlsplit(self.url)
+        return f"OpenSearch at {parts.hostname}:{parts.port or 9200}"
+
+    def call(self, action: Action[_T]) -> _T:
+        """Run ``action``, again for up to ``retry_s`` while the server is away or busy."""
+        return until(self.retry_s, lambda: self.attempt(action))
+
+    def call_on(self, index: str, action: Action[_T]) -> _T:
+        """As ``call``, of an index (or alias) that is there: a node that is just starting says of
+        some requests that it is not, before it has read which indexes it has."""
+
+        def attempt() -> _T:
+            try:
+                return self.attempt(action)
+            except SinkError as error:
+                if _status(error.__cause__) == HTTPStatus.NOT_FOUND and self.attempt(there):
+                    raise BusyError(f"{self.place} does not know {index} yet") from error
+                raise
+
+        def there(client: Client) -> Any:  # refused with 503 as long as it has not read them
+            return client.indices.get_mapping(index=index, params={"ignore_unavailable": "true"})
+
+        return until(self.retry_s, attempt)
+
+    def declare(self, what: str, index: str | None, action: Action[_T]) -> _T:
+        """As ``call``, or ``call_on`` an index, for what is made of a declaration: it has no
+        values, so that what the server says of it is shown. Raises ``ViewError``."""
+        try:
+            return self.call(action) if index is None else self.call_on(index, action)
+        except SinkError as error:
+            cause = error.__cause__
+            if _status(cause) != HTTPStatus.BAD_REQUEST:
+                raise
+            raise ViewError(
+                f"{what}: {self.place} refused it: {_said(cause)}",
+                "correct mapping and settings of the view",
+            ) from cause
+
+    def attempt(self, action: Action[_T]) -> _T:
+        """Run ``action`` once. Raises our errors."""
+        try:
+            return action(self.client)
+        except opensearchpy.SSLError as error:
+            if _ENDED in str(error):
+                raise self._away(error) from error
+            raise SinkError(
+                f"{self.place}: no trusted TLS connection", "check the certificate, or verify_certs"
+            ) from error
+        except opensearchpy.ConnectionError as error:
+            raise self._away(error) from error
+        except opensearchpy.TransportError as error:
+            raise self._refused(error) from error
+
+    def _away(self, error: opensearchpy.ConnectionError) -> RetryableError:
+        return RetryableError(
+            f"{self.place} does not answer ({type(error).__name__})",
+            "start it, or correct the store's url",
+        )
+
+    def _refused(self, error: opensearchpy.TransportError) -> RetryableError | SinkError:
+        status = _status(error)
+        if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+            return TooLargeError(f"{self.place} takes no request as large (HTTP 413)")
+        if status in (401, 403):
+            return SinkError(
+                f"{self.place} refused the login or a right (HTTP {status})",
+                "check user and password of the store, and the user's rights",
+            )
+        cause = error.info.get("error") if isinstance(error.info, dict) else None
+        detail = reason(cause) if isinstance(cause, dict) else str(error.error)[:200]
+        if is_passing(status):
+            return BusyError(f"{self.place} is busy (HTTP {status}): {detail}")
+        return SinkError(f"{self.place} refused a request (HTTP {status}): {detail}")
+
+
+def _status(error: object) -> int:
+    """Of HTTP; 0 where nothing was answered."""
+    status = getattr(error, "status_code", 0)
+    return status if isinstance(status, int) else 0
+
+
+def _said(error: Any) -> str:
+    """The server's own words, of the innermost cause."""
+    cause = error.info.get("error") if isinstance(error.info, dict) else None
+    while isinstance(cause, dict) and isinstance(cause.get("caused_by"), dict):
+        cause = cause["caused_by"]
+    text = cause.get("reason") if isinstance(cause, dict) else error.error
+    return " ".join(str(text).split())[:300]
+
+
+@cache
+def _client(url: str, user: str, password: str, verify_certs: bool) -> Client:
+    """One client a process. It never tries again by itself: ``Server.call`` decides that."""
+    return opensearchpy.OpenSearch(
+        hosts=[url],
+        http_auth=(user, password) if user else None,
+        verify_certs=verify_certs,
+        ssl_show_warn=verify_certs,
+        timeout=TIMEOUT_S,
+        max_retries=0,
+        retry_on_timeout=False,
+        serializer=_Serializer(),
+    )
+
+
+class _Serializer(opensearchpy.JSONSerializer):
+    """The client's own, several times faster."""
+
+    def loads(self, s: str) -> Any:
+        return orjson.loads(s)
+
+    def dumps(self, data: Any) -> Any:
+        return data if isinstance(data, str | bytes) else orjson.dumps(data)

@@ -1,0 +1,198 @@
+"""Views in Redis: one key per row, written by compare-and-set inside the server.
+
+``<view>@<generation>:<name>`` is a row, where the name is its key, or what ``key_template`` makes
+of that. It holds the row and its position (``jobs.sinks.redis.layout``). A deleted row keeps its
+position alone for ``TOMBSTONE_S``, so that a late older change does not bring it back.
+``<view>@live`` names the generation that people read, ``<view>@2``: one SET switches them all.
+``__headwater:<view>@<generation>`` holds its columns, key and shape; no view's name starts with an
+underscore, so it is never a row.
+
+``index_by`` keeps ``<view>@<generation>#<column>:<value>``, the names of the rows with that value,
+and of numbers and times ``<view>@<generation>#<column>``, sorted. They may lie in other hash slots
+than the rows, so a row notes in the step that writes it which sets it leaves and which it enters;
+then they are written; then the note is settled. A batch that was cut off is applied again, and
+what is noted is done again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+
+import orjson
+import structlog
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from cdc.config import Redis, View
+from cdc.errors import SinkError, ViewError
+from cdc.lsn import Position
+from jobs.sinks import Batch, ViewRow
+from jobs.sinks.documents import Document, Documents, row_decoder
+from jobs.sinks.redis.client import Address, Client, Keyspace
+from jobs.sinks.redis.layout import (
+    Shape,
+    asked,
+    check,
+    name_of,
+    remembered,
+    shape_of,
+    stored_of,
+)
+from jobs.sinks.redis.writer import RedisWriter
+from jobs.sinks.rows import Rows, write
+from jobs.sinks.schema import check_key, columns_from_json, columns_json, evolved, widens_as_text
+from jobs.sinks.write import write_documents
+
+SCAN_KEYS = 5_000
+
+_GLOB = re.compile(r"([\\*?\[\]])")
+
+log = structlog.get_logger("apply")
+
+
+def prefix(view: str, generation: int) -> str:
+    """What the keys of a generation's rows begin with, up to a colon."""
+    return f"{view}@{generation}"
+
+
+def live_key(view: str) -> str:
+    """Holds the prefix of the rows that people read."""
+    return f"{view}@live"
+
+
+def description_key(rows: str) -> str:
+    """The hash that describes the rows under a prefix."""
+    return f"__headwater:{rows}"
+
+
+def live_generation(client: Client, view: str) -> int | None:
+    """The generation that people read, None if the view was never filled."""
+    held = client.get(live_key(view))
+    return None if held is None else int(held.rpartition(b"@")[2])
+
+
+def address_of(config: Redis, retry_s: float) -> Address:
+    return Address(config.url, config.cluster, retry_s)
+
+
+class RedisSink:
+    """A ``jobs.sinks.Sink`` over one Redis database; ``generation`` None is what people read."""
+
+    def __init__(
+        self,
+        config: Redis,
+        view: str,
+        retry_s: float,
+        generation: int | None = None,
+        declared: View | None = None,
+    ) -> None:
+        self._view, self._address = view, address_of(config, retry_s)
+        self._keyspace = Keyspace(self._address)
+        self._wanted = generation
+        self._declared = shape_of(declared)
+        self._prefix = ""
+        self._shape = Shape()
+        self._columns = StructType()
+        self._key: tuple[str, ...] = ()
+        self._documents: Documents | None = None
+
+    def prepare(self, columns: StructType, key: tuple[str, ...]) -> bool:
+        live = self._keyspace.call(partial(live_generation, view=self._view))
+        self._prefix = prefix(self._view, self._wanted or live or 1)
+        self._refuse_unnumbered()
+        created = self.describe(columns, key)
+        if created:
+            live_is = live_key(self._view), self._prefix
+            self._keyspace.call(lambda client: client.set(*live_is, nx=True))
+        return created
+
+    def describe(self, columns: StructType, key: tuple[str, ...]) -> bool:
+        """Write down what the generation holds, shown to people or not; true if it was new."""
+        self._prefix = self._prefix or prefix(self._view, self._wanted or 1)
+        name = description_key(self._prefix)
+        held = self._keyspace.call(lambda client: client.hgetall(name))
+        stored, self._shape = StructType(), self._declared
+        if held:
+            check_key(self._view, orjson.loads(held[b"key"]), key)
+            stored = columns_from_json(held[b"columns"].decode())
+            self._shape = remembered(held.get(b"shape"))
+            if self._shape != self._declared:
+                log.warning("rows_kept_as_they_were_built", view=self._view, rows=self._prefix)
+        else:
+            check(self._view, self._shape, columns)
+        whole = evolved(self._view, stored, columns, widens_as_text)
+        entry = {
+            "key": orjson.dumps(key),
+            "columns": columns_json(whole),
+            "shape": self._shape.text(),
+        }
+        self._keyspace.call(lambda client: client.hset(name, mapping=entry))
+        self._columns, self._key = columns, key
+        self._documents = None
+        return not held
+
+    def _refuse_unnumbered(self) -> None:
+        names = description_key(self._view), description_key(self._prefix)
+        ask = [("EXISTS", name) for name in names]
+        unnumbered, numbered = self._keyspace.each(ask)
+        if unnumbered and not numbered:
+            raise ViewError(
+                f"view {self._view}: Redis holds its rows as an older Headwater wrote them",
+                f"run `headwater view rebuild {self._view}`, or empty the database and its state",
+            )
+
+    @property
+    def writer(self) -> RedisWriter:
+        return RedisWriter(self._address, self._view, self._prefix, self._shape, self._columns)
+
+    def documents(self) -> Documents:
+        """What makes them of rows."""
+        if self._documents is None:
+            name = name_of(self._shape, self._columns, self._key)
+            self._documents = Documents(self._columns, self._key, name)
+        return self._documents
+
+    def apply(self, rows: DataFrame, batch: Batch) -> None:
+        write_documents(self.documents()(rows), batch.keys, self.writer)
+        self._refuse_emptied()
+
+    def write_rows(self, rows: Rows, batch: Batch) -> None:  # noqa: ARG002
+        write(self._view, rows, self.writer)
+        self._refuse_emptied()
+
+    def _refuse_emptied(self) -> None:
+        """Raises ``SinkError`` for a database that was emptied since it was prepared: rows are all
+        there is of a place in Redis, so that writing makes it again."""
+        name = description_key(self._prefix)
+        if not self._keyspace.call(lambda client: client.exists(name)):
+            raise SinkError(
+                f"view {self._view}: {self._address.place} was emptied of it: {name} is gone",
+                f"`headwater view rebuild {self._view}` fills it anew, from a snapshot",
+            )
+
+    def truncate(self, before: Position, batch: Batch) -> None:  # noqa: ARG002
+        for keys in keys_of(self._keyspace, f"{self._prefix}:"):
+            names = [key.decode()[len(self._prefix) + 1 :] for key in dict.fromkeys(keys)]
+            self.writer([Document(name, None, before, (), name) for name in names])
+
+    def scan(self) -> Iterator[ViewRow]:
+        decode = row_decoder(self._columns, self._key)
+        read = stored_of(self._shape, self._columns)
+        seen: set[bytes] = set()  # SCAN may give a key twice while its table grows or shrinks
+        for keys in keys_of(self._keyspace, f"{self._prefix}:"):
+            fresh = [key for key in dict.fromkeys(keys) if key not in seen]
+            seen.update(fresh)
+            for answer in self._keyspace.each([asked(self._shape, key) for key in fresh]):
+                stored = read(answer)
+                if stored is not None and stored.body is not None:
+                    yield decode(stored.body, stored.position)
+
+    def close(self) -> None:
+        self._keyspace.close()
+
+
+def keys_of(keyspace: Keyspace, beginning: str) -> Iterator[list[bytes]]:
+    """Every key that begins so, page by page; one may come twice."""
+    return keyspace.pages(_GLOB.sub(r"\\\1", beginning) + "*", SCAN_KEYS)
