@@ -9,7 +9,6 @@ its own, so that none waits for another.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -29,6 +28,7 @@ from jobs.run.parts import Parts
 from jobs.run.reach import Reach
 from jobs.run.record_reader import read_again
 from jobs.run.removal import drop_spare_mirrors
+from jobs.run.schedule import Chore, Schedule
 from jobs.run.staged_batch import by_tasks
 from jobs.run.stream import StreamBatch
 from jobs.state.connection import Connection, translated
@@ -92,7 +92,16 @@ class Engine:
         self._last = read_progress(self._conn).batch
         self._streams = False
         self._described: Offsets = {}
-        self._due: dict[str, float] = {}
+        self._schedule = Schedule(
+            (
+                Chore("views", _LOOK_S, self._look),
+                Chore("orders", _ORDERS_S, lambda: self._orders.conduct(self._conn)),
+                Chore("stream", _POLL_S, self._keep_stream),
+                Chore("commit", _COMMIT_S, self._commit),
+                Chore("versions", _VERSIONS_S, self._look_at_versions),
+                Chore("upkeep", _UPKEEP_S, self._look_after),
+            )
+        )
 
     def run(self, available_now: bool = False) -> dict[str, HeadwaterError]:
         """Keep views until it is told to stop, or, if ``available_now``, until they hold what
@@ -175,7 +184,7 @@ class Engine:
                 found = self._tables.read_types(conn)
                 self._generations.pass_over(found.stale)
             log.warning("types_read", changed=found.changed, stale=sorted(found.stale))
-            self._due["views"] = 0.0
+            self._schedule.soon("views")
         changes = batch.changes(topics)
         return self._batches.apply(batch.begin, batch.end, batch.rows, True, changes)
 
@@ -194,28 +203,16 @@ class Engine:
                 passed = self._generations.pass_over(found.keys() - more)
                 passed += self._generations.with_more(conn, more)
                 self._generations.follow(conn, passed)
-                self._due["views"] = 0.0
+                self._schedule.soon("views")
 
     def _conduct(self) -> None:
-        """What is to be done from time to time, each as often as it needs."""
-        for name, every_s, do in (
-            ("views", _LOOK_S, self._look),
-            ("orders", _ORDERS_S, lambda: self._orders.conduct(self._conn)),
-            ("stream", _POLL_S, self._keep_stream),
-            ("commit", _COMMIT_S, self._commit),
-            ("versions", _VERSIONS_S, self._look_at_versions),
-            ("upkeep", _UPKEEP_S, self._look_after),
-        ):
-            now = time.monotonic()
-            if self._due.get(name, 0.0) > now:
-                continue
-            self._due[name] = now + every_s
+        for chore in self._schedule.due():
             try:
-                with translated(f"looking after {name}"):
-                    do()
+                with translated(f"looking after {chore.name}"):
+                    chore.do()
             except RetryableError as error:
-                log.warning("tried_again", what=name, error=str(error))
-                self._due[name] = time.monotonic() + max(every_s, _AGAIN_S)
+                log.warning("tried_again", what=chore.name, error=str(error))
+                self._schedule.wait(chore.name, max(chore.every_s, _AGAIN_S))
                 if self._conn.closed or self._conn.broken:
                     self._conn.close()
                     self._conn = self._connect()
@@ -224,6 +221,7 @@ class Engine:
         """Start the stream where the state database is, if it does not run over its topics."""
         if (error := self._stream.error()) is not None and self._streams:
             if not isinstance(error, RetryableError):
+                log.error("stream_stopped", error=str(error))  # ending may take a while
                 raise error
             log.warning("stream_interrupted", error=str(error))
             self._joined.set()
