@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -30,7 +30,7 @@ from jobs.run.record_reader import read_again
 from jobs.run.removal import drop_spare_mirrors
 from jobs.run.schedule import Chore, Schedule
 from jobs.run.staged_batch import by_tasks
-from jobs.run.stream import StreamBatch
+from jobs.run.stream import OpenStream, StreamBatch
 from jobs.state.connection import Connection, translated
 from jobs.state.faulty_records import FaultyRecord
 from jobs.state.mirror_table import has_only_more
@@ -49,18 +49,6 @@ _UPKEEP_S: Final = 600.0
 _AGAIN_S: Final = 1.0
 
 log = structlog.get_logger("apply")
-
-
-class OpenStream(Protocol):
-    """``jobs.run.stream.Stream``."""
-
-    def start(self, begin: Offsets) -> None: ...
-
-    def error(self) -> HeadwaterError | None: ...
-
-    def stop(self) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class Engine:

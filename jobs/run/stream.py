@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -105,6 +105,18 @@ class StreamBatch:
     def large(self) -> LargeBatch | None:
         """The batch, if its tasks had better write its rows."""
         return self.folded if isinstance(self.folded, LargeBatch) else None
+
+
+class OpenStream(Protocol):
+    """What ``Engine`` needs of a ``Stream``."""
+
+    def start(self, begin: Offsets) -> None: ...
+
+    def error(self) -> HeadwaterError | None: ...
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Stream:
