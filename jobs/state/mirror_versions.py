@@ -77,9 +77,7 @@ def seen_versions(
 def unread(mirrors: Mapping[str, Mirror], seen: Mapping[str, set[str]]) -> bool:
     """Whether there are events of versions that mirrors may have to follow: the versions are to be
     read again, and followed, before the batch is applied."""
-    return any(
-        ids - {mirrors[label].table.schema_id} - mirrors[label].older for label, ids in seen.items()
-    )
+    return any(not mirrors[label].follows(id_) for label, ids in seen.items() for id_ in ids)
 
 
 def follow_versions(

@@ -118,8 +118,10 @@ class _Reading:
                 if mirror is None or cause is not None:
                     continue
                 if record.commit_lsn >= mirror.fill_lsn and record.op != TRUNCATE:
-                    if record.schema_id not in mirror.shapes:
-                        self._part.odd = True  # the mirror has to follow first
+                    if record.schema_id not in mirror.shapes or not mirror.follows(
+                        record.schema_id
+                    ):
+                        self._part.odd = True
                         continue
                     self.versions.setdefault(record.table, set()).add(record.schema_id)
                 yield record

@@ -85,6 +85,11 @@ class Mirror:
     statements: dict[object, bytes] = field(default_factory=dict, compare=False, repr=False)
     """What its batches run, by what they have of it: made once."""
 
+    def follows(self, schema_id: str | None) -> bool:
+        """Whether it has the columns of a version, or had them: there is nothing to follow first,
+        as there is for a newer one, whose shape lacks what the mirror lacks."""
+        return schema_id == self.table.schema_id or schema_id in self.older
+
     @property
     def every_shape(self) -> list[Shape]:
         """All shapes, in an order that every process has them in."""
