@@ -35,7 +35,11 @@ class KeptSql:
         types = load_types(self.conn)
         tables = {
             one.name: version_now(
-                self.conn, table_of(self.conn, one.schema, one.table)[0], types, self.settings
+                self.conn,
+                table_of(self.conn, one.schema, one.table)[0],
+                types,
+                self.settings,
+                computed=True,
             )
             for one in tables_read(self.name, self.sql)
         }

@@ -29,8 +29,13 @@ def present(source: Source, tables: Mapping[str, TableVersion]) -> dict[str, Tab
 
 
 def version_now(
-    conn: Connection, oid: int, types: Mapping[int, TypeInfo], source: Source
+    conn: Connection,
+    oid: int,
+    types: Mapping[int, TypeInfo],
+    source: Source,
+    computed: bool = False,
 ) -> TableVersion:
-    """A table as a view has it, with the labels of its enums."""
-    shape = relation(conn, oid, types, source.publication_name, source.keys)
+    """A table as a view has it, with the labels of its enums; ``computed``: as its mirror has it,
+    which computes the generated columns that events do not carry."""
+    shape = relation(conn, oid, types, source.publication_name, source.keys, computed)
     return labelled(parse_version(shape.describe()), enum_labels(conn, oid))

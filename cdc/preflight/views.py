@@ -30,7 +30,7 @@ def views(source: Source) -> Iterator[Finding]:
     tables = _Tables(source)
     for name, view in config.views.items():
         check = f"view {name}"
-        if config.apply.engine == "database" and not view.history:
+        if config.apply.engine == "database" and not view.history and not _direct(config, view):
             yield _any_select(source, tables, name, view)
             yield from _stopped(config, name)
             continue
@@ -47,6 +47,16 @@ def views(source: Source) -> Iterator[Finding]:
         yield from _stopped(config, name)
 
 
+def _direct(config: Config, view: View) -> bool:
+    """Whether it is kept without mirrors."""
+    from views.table_references import tables_read
+
+    try:
+        return not all(config.is_mirrored(one.name) for one in tables_read("", view.sql))
+    except ViewError:  # the planner tells of it
+        return False
+
+
 def _any_select(source: Source, tables: _Tables, name: str, view: View) -> Finding:
     """Of a view that is kept over mirrors."""
     from cdc.preflight.any_select import described
@@ -55,7 +65,7 @@ def _any_select(source: Source, tables: _Tables, name: str, view: View) -> Findi
     try:
         kind = source.config.store(view.store).kind
         known = known_names(source.config, name, view)
-        said = described(source.conn, name, view, kind, tables.oids, tables.version, known)
+        said = described(source.conn, name, view, kind, tables.oids, tables.mirror, known)
     except HeadwaterError as error:
         return Finding("error", f"view {name}", error.message, error.hint)
     return Finding("ok", f"view {name}", said)
@@ -103,7 +113,7 @@ class _Tables:
         self._source = source
         self.oids = {f"{table.schema}.{table.name}": table.oid for table in source.tables}
         self._types = load_types(source.conn)
-        self._found: dict[str, TableVersion] = {}
+        self._found: dict[tuple[str, bool], TableVersion] = {}
 
     def of(self, definition: ViewDefinition) -> Mapping[str, TableVersion]:
         """What a view reads. Raises ``ViewError`` for a table that is not captured."""
@@ -116,12 +126,20 @@ class _Tables:
 
     def version(self, table: str) -> TableVersion:
         """A captured table as it is now."""
+        return self._now(table, computed=False)
+
+    def mirror(self, table: str) -> TableVersion:
+        """The same, as its mirror has it."""
+        return self._now(table, computed=True)
+
+    def _now(self, table: str, computed: bool) -> TableVersion:
         from bootstrap.present import version_now
 
-        if table not in self._found:
-            conn, settings = self._source.conn, self._source.config.source
-            self._found[table] = version_now(conn, self.oids[table], self._types, settings)
-        return self._found[table]
+        if (table, computed) not in self._found:
+            conn, oid, settings = self._source.conn, self.oids[table], self._source.config.source
+            found = version_now(conn, oid, self._types, settings, computed)
+            self._found[table, computed] = found
+        return self._found[table, computed]
 
 
 def _check_in_source(conn: Connection, resolved: maintained.View, publication: str) -> None:

@@ -215,8 +215,10 @@ def relation(
     types: Mapping[int, TypeInfo],
     publication: str = "",
     keys: Mapping[str, Sequence[str]] | None = None,
+    computed: bool = False,
 ) -> Relation:
-    """The current view of one table: the columns that ``publication`` publishes, and its key.
+    """The current view of one table: the columns that ``publication`` publishes, and its key;
+    with ``computed`` the generated columns, too, that it does not publish.
 
     ``keys`` is ``source.keys``. Raises ``SourceError`` when the table is gone or a key column is
     not among the published ones.
@@ -233,7 +235,7 @@ def relation(
     limits = published(conn, oid, publication) if publication else Published()
     columns = []
     for column, type_oid, typmod, attnum, generated, nullable in rows:
-        if not _is_published(limits, attnum, generated):
+        if not (_is_published(limits, attnum, generated) or (computed and generated)):
             continue
         if type_oid not in types:
             raise SourceError(f"{name}.{column}: type {type_oid} is not in the catalog", "retry")

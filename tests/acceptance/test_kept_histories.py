@@ -87,7 +87,7 @@ def test_kills_ddl_and_commands_lose_no_change(shop: Deployment) -> None:
         moments = []
         with shop.running("apply", "--json") as process:
             wait_until(lambda: shop.log("apply").count("view_built") == 2, "views", 300)
-            moments.append(at_once(shop))
+            moments.append(at_once(shop, "create table elsewhere (id int)"))  # WAL goes on
             for statements in TRANSACTIONS[:3]:
                 moments.append(at_once(shop, *statements))
             wait_until(lambda: shop.log("apply").count("rows_applied") > 0, "rows to be applied")

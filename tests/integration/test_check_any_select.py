@@ -13,20 +13,26 @@ VIEWS = {
     "bag": "select kind as id from item",
     "unknown": "select id, no_such(kind) as x from item",
     "elsewhere": "select id from absent",
+    "computed": "select id, twice from item",
+    "direct": "select id, kind from event",
 }
 
 
 @pytest.fixture
 def found(deployment: Deployment) -> dict[str, tuple[str, str]]:
     """Level and message of each view's finding."""
-    deployment.execute("create table item (id int primary key, kind text not null)")
+    deployment.execute(
+        "create table item (id int primary key, kind text not null, "
+        "twice int generated always as (id * 2) stored)",
+        "create table event (id int primary key, kind text)",
+    )
     views = "".join(
         f'[views.{name}]\nstore = "cache"\nkey = ["id"]\nsql = """{sql}"""\n'
         for name, sql in VIEWS.items()
     )
     deployment.extra = (
         f'[stores.cache]\nkind = "redis"\nurl = "redis://127.0.0.1:1/0"\n'
-        f'[apply]\nengine = "database"\n{views}'
+        f'[tables."public.event"]\nmirror = false\n{views}'
     )
     _, findings = deployment.check()
     return {
@@ -40,6 +46,8 @@ def found(deployment: Deployment) -> dict[str, tuple[str, str]]:
 def test_each_view_is_told_how_it_is_kept_or_why_it_cannot_be(
     found: dict[str, tuple[str, str]],
 ) -> None:
+    assert found["computed"] == ("ok", "in cache, incremental: id int4, twice int4")
+    assert found["direct"] == ("ok", "in cache: id int4, kind text")
     assert found["top"] == ("ok", "in cache, incremental: id int4, nth int8")
     level, said = found["ranked"]
     assert level == "ok"
