@@ -73,7 +73,9 @@ def at_once(shop: Deployment, *statements: str) -> tuple[int, dict[Any, Any]]:
 def test_as_of_any_lsn_they_are_what_the_source_was(shop: Deployment) -> None:
     with shop.running("capture") as capture:
         shop.captured(capture)
-        moments = [at_once(shop)]
+        begun = shop.run("apply", "--available-now")  # a history begins with its first build
+        assert begun.returncode == 0, begun.stderr
+        moments = [at_once(shop, "create table elsewhere (id int)")]  # WAL goes on
         for statements in TRANSACTIONS:
             moments.append(at_once(shop, *statements))
             if "set id" in statements[0]:  # what is large is asked for behind it
