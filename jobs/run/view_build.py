@@ -219,6 +219,9 @@ class ViewBuild:
                 raise RetryableError(
                     f"view {self.name}: a table that it reads was altered", "it is built again"
                 )
+            error = self.host.error(generation)
+            if error is not None and not isinstance(error, RetryableError):
+                raise error
             if self._stopping.wait(_POLL_S):
                 raise stopped(self.name)
 

@@ -138,10 +138,16 @@ def end_all(conn: Connection, commands: Iterable[int], error: HeadwaterError) ->
 
 
 def end_left(conn: Connection, error: HeadwaterError) -> None:
-    """Tell those who wait for a process that has ended; forget what was done long ago."""
-    left = b"select id from headwater.commands where done_at is null and taken_at is not null"
-    for (command,) in conn.execute(left).fetchall():
-        fail(conn, command, error)
+    """Tell those who wait for a process that has ended; forget what was done long ago.
+
+    What nobody has taken is for this process, if somebody waits for it.
+    """
+    open_ = b"select id, taken_at is not null from headwater.commands where done_at is null"
+    left = dict(conn.execute(open_).fetchall())
+    there = waited_for(conn, left)
+    for command, taken in left.items():
+        if taken or command not in there:
+            fail(conn, command, error)
     conn.execute(f"delete from headwater.commands where done_at < now() - {_REMEMBERED}".encode())
 
 
