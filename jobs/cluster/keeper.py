@@ -263,3 +263,4 @@ class MirroredKeeper:
 
     def close(self) -> None:
         self._parking.close()
+        self._broker.close()  # a batch that ends when its view has ended may have connected again

@@ -101,6 +101,7 @@ class FoldedKeeper:
 
     def close(self) -> None:
         self._parking.close()
+        self._broker.close()  # a batch that ends when its view has ended may have connected again
 
     def _read_model(self) -> Model:
         definition = self._definition
