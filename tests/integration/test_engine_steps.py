@@ -41,8 +41,7 @@ def shop(
     deployment.init()
     with deployment.running("capture") as capture:
         deployment.captured(capture)
-        with writing(deployment.dsn, 11):
-            yield deployment
+        yield deployment
 
 
 def names(deployment: Deployment) -> list[str]:
@@ -93,9 +92,10 @@ def streams_again(deployment: Deployment, before: int) -> bool:
 def test_killed_at_each_step_of_a_batch_and_of_each_store_every_view_is_right(
     shop: Deployment, lender: Lender
 ) -> None:
-    for step, store in OF_A_BATCH:
-        with dying(shop, lender, step, store, TIMES):
-            pass
+    with writing(shop.dsn, 11):
+        for step, store in OF_A_BATCH:
+            with dying(shop, lender, step, store, TIMES):
+                pass
     equal(shop)
 
 
@@ -103,16 +103,17 @@ def test_killed_at_each_step_of_a_batch_and_of_each_store_every_view_is_right(
 def test_killed_at_each_step_of_a_build_the_command_goes_on_and_every_view_is_right(
     shop: Deployment, lender: Lender
 ) -> None:
-    for step, name in zip(BUILDING, names(shop), strict=True):
-        with shop.running("apply", "--json"):
-            waited = shop.run("wait", *names(shop), "--timeout", "120")
-            assert waited.returncode == 0, waited.stderr + shop.log("apply")[-3000:]
-        with dying(shop, lender, step, "", 1):
-            streams = shop.log("apply").count("stream_started")
-            wait_until(partial(streams_again, shop, streams), "the stream")
-            with shop.running("view", "rebuild", name) as command:
-                assert command.wait(120) != 0
-        with shop.running("apply", "--json"):
-            done = shop.run("view", "rebuild", name)
-            assert done.returncode == 0, done.stderr
+    with writing(shop.dsn, 11):
+        for step, name in zip(BUILDING, names(shop), strict=True):
+            with shop.running("apply", "--json"):
+                waited = shop.run("wait", *names(shop), "--timeout", "120")
+                assert waited.returncode == 0, waited.stderr + shop.log("apply")[-3000:]
+            with dying(shop, lender, step, "", 1):
+                streams = shop.log("apply").count("stream_started")
+                wait_until(partial(streams_again, shop, streams), "the stream")
+                with shop.running("view", "rebuild", name) as command:
+                    assert command.wait(120) != 0
+            with shop.running("apply", "--json"):
+                done = shop.run("view", "rebuild", name)
+                assert done.returncode == 0, done.stderr
     equal(shop)
