@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cdc.errors import ViewError
@@ -64,6 +66,21 @@ def test_a_view_is_refused_with_its_reason(sql: str, key: str, reason: str) -> N
     with pytest.raises(ViewError, match=r"views\.v") as caught:
         plan_view("v", sql, key.split(", ") if key else (), TABLES)
     assert reason in str(caught.value)
+
+
+WHOLE = "select o.id, row_to_json(s) as s from orders o left join (select * from {}) s using (id)"
+
+
+def test_a_whole_row_is_computed_with_all_its_columns() -> None:
+    assert plan_view("v", WHOLE.format("orders"), ("id",), TABLES).key == ("id",)
+    orders = TABLES["public.orders"]
+    columns = tuple(
+        replace(one, fault="nobody knows its type") if one.name == "note" else one
+        for one in orders.columns
+    )
+    tables = {**TABLES, "public.orders": replace(orders, columns=columns)}
+    with pytest.raises(ViewError, match="note cannot be computed with: nobody knows its type"):
+        plan_view("v", WHOLE.format("orders"), ("id",), tables)
 
 
 def test_functions_of_any_type_are_taken() -> None:
