@@ -32,7 +32,7 @@ def main() -> None:
     options.add_argument("--warm-up", type=int, default=WARM_UP_S, help="seconds before each")
     options.add_argument("--part", type=float, default=1.0, help="of the shop's rows")
     options.add_argument("--builds", default=",".join(STORES), help="stores of new views; or none")
-    options.add_argument("--engine", default="delta", help="of [apply]: delta or database")
+    options.add_argument("--engine", default="database", help="of [apply]: delta or database")
     given = options.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)
     rates = tuple(int(rate) for rate in given.rates.split(","))

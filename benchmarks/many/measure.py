@@ -49,7 +49,7 @@ class Plan(NamedTuple):
     seconds: int
     builds: tuple[View, ...]
     sizes: Sizes
-    engine: str = "delta"
+    engine: str = "database"
     """Of ``[apply]``."""
 
 
