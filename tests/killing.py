@@ -42,17 +42,10 @@ STEPS: Final[Mapping[str, tuple[str, ...]]] = {
     "store": (
         "jobs.sinks.delta.sink:DeltaSink.apply",
         "jobs.sinks.opensearch.sink:OpenSearchSink.apply",
-        "jobs.sinks.opensearch.sink:OpenSearchSink.write",
         "jobs.sinks.postgres.sink:PostgresSink.apply",
         "jobs.sinks.redis.sink:RedisSink.apply",
-        "jobs.sinks.redis.sink:RedisSink.write",
     ),
-    "redis rows": ("jobs.sinks.redis.writer:RedisWriter._evaluate",),
-    "redis sets": ("jobs.sinks.redis.client:Keyspace.each",),
-    "bulk": ("jobs.sinks.opensearch.requests:Sending._bulk",),
     "refresh": ("jobs.sinks.opensearch.sink:OpenSearchSink._refresh",),
-    "copy": ("jobs.sinks.postgres.sink:copy_in",),
-    "upsert": ("jobs.sinks.postgres.sink:PostgresWriter._merge",),
     "merge here": ("jobs.sinks.delta.sink:merge",),
     "merge by spark": ("jobs.sinks.delta.sink:DeltaSink._merge",),
     "store truncated": (

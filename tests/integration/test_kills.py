@@ -23,21 +23,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SMALL = {
-    "cache": (
-        *("after letters noted#1", "after redis rows#1", "after redis sets#1", "after store#1"),
-        "before group#1",
-    ),
+    "cache": ("after letters noted#1", "before store#1", "after store#1", "before group#1"),
     "lake": (
         *("after letters sent#1", "before merge here#1", "after merge here#1"),
         *("after letters sent#2", "after group#1"),
     ),
     "table": (
-        *("before batch#1", "after letters#1", "after copy#1", "after upsert#1"),
+        *("before batch#1", "after letters#1", "before store#1", "after store#1"),
         "after letters settled#1",
     ),
     "joined": (
         *("before batch#1", "after letters#1", "after attempt#1", "after mirror#1"),
-        *("after mirror#2", "after touched#1", "after bulk#1"),
+        *("after mirror#2", "after touched#1", "after refresh#1"),
     ),
 }
 """Where each view is killed in one round after the other, each time in another batch. Views of one
@@ -92,7 +89,7 @@ def rounds(points: Mapping[str, tuple[str, ...]]) -> Iterator[dict[str, str]]:
 def test_killed_between_any_two_steps_every_store_is_right_and_no_letter_is_doubled(
     setting: EveryStore,
 ) -> None:
-    """Of small batches, which the driver writes, over one table into Redis (with secondary sets),
+    """Of small batches, over one table into Redis (with secondary sets),
     Delta and PostgreSQL, and over two, with mirrors, into OpenSearch. Each batch has an event that
     becomes a dead letter, and a delete that settles the one of the batch before.
 
