@@ -320,6 +320,42 @@ def test_a_view_is_shown_with_its_plan(shop: Shop, running: Child) -> None:
     assert running.poll() is None
 
 
+def test_a_column_that_is_added_makes_no_row_anew(shop: Shop, running: Child) -> None:
+    """A view that shows it goes on with it, one that does not is not touched."""
+    shop.deployment.execute(
+        "create table wide (id int primary key, word text)",
+        "insert into wide select i, 'word ' || i from generate_series(1, 150) i",
+    )
+    shop.done("table", "add", "public.wide")
+    shop.declare("narrow", "select id, word from wide")
+    shows = [shop.declare("every", "select * from wide", store) for store in ("cache",)]
+    shows.append(shop.declare("each", "select w.*, 1 as one from wide w", "tables"))
+    wait_until(lambda: all(map(shop.live, ("narrow", "every", "each"))), "them to be built", 60)
+    before = len(shop.deployment.log("apply"))
+    shop.deployment.execute(
+        "alter table wide add late int",
+        "update wide set late = id where id < 4",
+        "update wide set word = 'other' where id = 9",
+    )
+    for name in (*shows, shop.name("narrow")):
+        assert "equal at LSN" in shop.done("verify", name, "--timeout", "60")
+    lines = shop.deployment.log("apply")[before:].splitlines()
+    told = [json.loads(line) for line in lines if line.startswith("{")]
+    rows = Counter[str]()
+    for one in told:
+        if one["event"] == "rows_applied":
+            rows[one["view"]] += one["rows"]
+    assert max(rows.values()) < 20, rows
+    started = {one["view"] for one in told if one["event"] == "view_started"}
+    assert started == set(shows)
+    assert shop.shown("every")[2]["late"] == 2
+    with psycopg.connect(shop.store_dsn) as conn:
+        found = conn.execute(f"select late from {shows[1]} where id in (3, 9)".encode()).fetchall()
+    assert sorted(found, key=str) == [(3,), (None,)]
+    shop.forget("narrow", "every", "each")
+    assert running.poll() is None
+
+
 def test_a_second_apply_is_refused(shop: Shop, running: Child) -> None:
     said = shop.refused("apply")
     assert "is in use by" in said
@@ -360,39 +396,3 @@ def test_commands_without_an_apply_and_views_that_it_had_left_out(shop: Shop) ->
 
 def of_state(shop: Shop) -> Any:
     return json.loads(shop.done("state", "--json"))
-
-
-def test_a_column_that_is_added_makes_no_row_anew(shop: Shop, running: Child) -> None:
-    """A view that shows it goes on with it, one that does not is not touched."""
-    shop.deployment.execute(
-        "create table wide (id int primary key, word text)",
-        "insert into wide select i, 'word ' || i from generate_series(1, 150) i",
-    )
-    shop.done("table", "add", "public.wide")
-    shop.declare("narrow", "select id, word from wide")
-    shows = [shop.declare("every", "select * from wide", store) for store in ("cache",)]
-    shows.append(shop.declare("each", "select w.*, 1 as one from wide w", "tables"))
-    wait_until(lambda: all(map(shop.live, ("narrow", "every", "each"))), "them to be built", 60)
-    before = len(shop.deployment.log("apply"))
-    shop.deployment.execute(
-        "alter table wide add late int",
-        "update wide set late = id where id < 4",
-        "update wide set word = 'other' where id = 9",
-    )
-    for name in (*shows, shop.name("narrow")):
-        assert "equal at LSN" in shop.done("verify", name, "--timeout", "60")
-    lines = shop.deployment.log("apply")[before:].splitlines()
-    told = [json.loads(line) for line in lines if line.startswith("{")]
-    rows = Counter[str]()
-    for one in told:
-        if one["event"] == "rows_applied":
-            rows[one["view"]] += one["rows"]
-    assert max(rows.values()) < 20, rows
-    started = {one["view"] for one in told if one["event"] == "view_started"}
-    assert started == set(shows)
-    assert shop.shown("every")[2]["late"] == 2
-    with psycopg.connect(shop.store_dsn) as conn:
-        found = conn.execute(f"select late from {shows[1]} where id in (3, 9)".encode()).fetchall()
-    assert sorted(found, key=str) == [(3,), (None,)]
-    shop.forget("narrow", "every", "each")
-    assert running.poll() is None
