@@ -115,7 +115,7 @@ def test_a_view_that_was_not_built_is_refused(shop: StateEngine, tmp_path: Path)
     with pytest.raises(ViewError, match=r"view unbuilt: readers see no generation .*: no table t"):
         compared(settings, Asked("unbuilt", 10.0, 20, False), shop.log, lambda _: None)
     settings = config(shop, tmp_path, "", unbuilt=SQL)
-    with pytest.raises(ViewError, match="view unbuilt: store store holds nothing of it"):
+    with pytest.raises(ViewError, match="view unbuilt: store store no longer holds what was"):
         compared(settings, Asked("unbuilt", 10.0, 20, False), shop.log, lambda _: None)
 
 
