@@ -9,8 +9,8 @@ from jobs.state.binaries import MINIMUM_MAJOR
 from jobs.state.connection import Connection, shown_place, translated
 from jobs.state.identity import Identity
 
-SCHEMAS: Final = ("mirror", "dirty", "shown", "types", "tombstones", "groups")
-"""That migrations make, beside ``headwater``."""
+SCHEMAS: Final = ("mirror", "dirty", "shown", "types", "tombstones", "groups", "queue", "staged")
+"""That are made beside ``headwater``: by migrations, and by the first large batch."""
 _DIGITS: Final = 10_000
 _FACTS: Final = """
 select pg_catalog.current_setting('server_version_num')::int,

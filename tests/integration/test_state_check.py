@@ -85,7 +85,7 @@ def test_the_source_itself_and_one_that_is_away_are_errors(shop: Deployment) -> 
 
 
 def test_a_setting_that_has_no_effect_is_a_warning(shop: Deployment, store_database: str) -> None:
-    shop.extra = f'[apply]\nstate_dsn = "{store_database}"\n'
+    shop.extra = f'[apply]\nengine = "delta"\nstate_dsn = "{store_database}"\n'
     assert found(shop, "warning") == [
         ("apply.state_dsn is not used", 'set apply.engine = "database", or take state_dsn out')
     ]
