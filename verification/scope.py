@@ -42,12 +42,13 @@ def published_sql(conn: Connection, view: View | SelectView, publication: str) -
 
 def published_relations(conn: Connection, publication: str) -> RelationOf:
     """What is published of a table, by schema and name: the table itself where that is all of it,
-    for its key tells PostgreSQL which columns GROUP BY settles, else a SELECT in parentheses."""
+    for its key tells PostgreSQL which columns GROUP BY settles, else a SELECT in parentheses. With
+    generated columns that are not, for mirrors compute them."""
     types = load_types(conn)
 
     def found(schema: str, table: str) -> str:
         oid, kind = table_of(conn, schema, table)
-        shape = relation(conn, oid, types, publication)
+        shape = relation(conn, oid, types, publication, computed=True)
         with translated(f"reading the columns of {schema}.{table}"):
             (columns,) = conn.execute(_COLUMNS, (oid,)).fetchone() or (0,)
         filtered = published(conn, oid, publication).row_filter is not None

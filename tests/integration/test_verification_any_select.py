@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
+import psycopg
 import pytest
 import redis
 
@@ -16,6 +17,7 @@ from jobs.state.connection import connect
 from jobs.state.lock import hold_database
 from tests.kept_views import table
 from tests.state_engine import StateEngine
+from verification.scope import published_relations
 from verification.verify import Report
 
 SQL = """
@@ -209,3 +211,13 @@ def test_mirrors_that_are_not_what_the_tables_are_cannot_be_repaired_from(
         hold_database(applying)
         report = shop.verify(repair=True)
     assert (report.wrong, report.repaired, report.beyond_repair, report.awaiting) == (3, 2, 1, 0)
+
+
+def test_generated_columns_that_events_do_not_carry_are_compared(database: str) -> None:
+    with psycopg.connect(database) as conn:
+        conn.execute("create table doubled (id int, twice int generated always as (id * 2) stored)")
+        conn.execute("alter table doubled add primary key (id)")
+        conn.execute("insert into doubled values (4)")
+        conn.execute("create publication p for table doubled (id)")
+        relation = published_relations(conn, "p")("public", "doubled")
+        assert conn.execute(f"select id, twice from {relation} d".encode()).fetchall() == [(4, 8)]
