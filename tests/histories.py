@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from pyspark.sql.types import StructType
 
+from cdc.lsn import parse_lsn
 from jobs.sinks.delta.history_columns import CONTROL
 from jobs.sinks.delta.reads import opened, stream
 
@@ -34,3 +36,15 @@ def as_of(history: str, rows: list[Row], lsn: int) -> dict[Any, Row]:
     before.sort(key=lambda row: (row["__commit_lsn"], row["__ordinal"]))
     newest = {row["id"]: row for row in before}
     return {id_: row for id_, row in newest.items() if row["__op"] not in ("d", "t")}
+
+
+def at_once(dsn: str, view: str, *statements: str) -> tuple[int, dict[Any, Any]]:
+    """Run a transaction; the LSN it is below, and what a view's SQL gives by then, by ``id``."""
+    with psycopg.connect(dsn) as conn:
+        for statement in statements:
+            conn.execute(statement.encode())
+        conn.commit()
+        rows = {row[0]: row[1:] for row in conn.execute(view.encode())}
+        end = conn.execute("select pg_current_wal_insert_lsn()::text").fetchone()
+        assert end is not None
+    return parse_lsn(end[0]), rows

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-import psycopg
 import pytest
 from pyspark.sql.types import DecimalType, IntegerType, StringType, StructType
 
-from cdc.lsn import parse_lsn
 from tests.deployment import Deployment
-from tests.histories import as_of, rows_of
+from tests.histories import as_of, at_once, rows_of
 from tests.lending import Lender
 
 SQL = "select id, total, note from orders where total > 0"
@@ -57,27 +54,15 @@ def shop(tmp_path: Path, source_name: str, database: str, kafka: str, lender: Le
     return made
 
 
-def at_once(shop: Deployment, *statements: str) -> tuple[int, dict[Any, Any]]:
-    """Run a transaction; the LSN it is below, and what the view is by then."""
-    with psycopg.connect(shop.dsn) as conn:
-        for statement in statements:
-            conn.execute(statement.encode())
-        conn.commit()
-        rows = {row[0]: row[1:] for row in conn.execute(SQL.encode())}
-        end = conn.execute("select pg_current_wal_insert_lsn()::text").fetchone()
-        assert end is not None
-    return parse_lsn(end[0]), rows
-
-
 @pytest.mark.timeout(1200)
 def test_as_of_any_lsn_they_are_what_the_source_was(shop: Deployment) -> None:
     with shop.running("capture") as capture:
         shop.captured(capture)
         begun = shop.run("apply", "--available-now")  # a history begins with its first build
         assert begun.returncode == 0, begun.stderr
-        moments = [at_once(shop, "create table elsewhere (id int)")]  # WAL goes on
+        moments = [at_once(shop.dsn, SQL, "create table elsewhere (id int)")]  # WAL goes on
         for statements in TRANSACTIONS:
-            moments.append(at_once(shop, *statements))
+            moments.append(at_once(shop.dsn, SQL, *statements))
             if "set id" in statements[0]:  # what is large is asked for behind it
                 shop.captured(capture)
         shop.captured(capture)

@@ -7,13 +7,11 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-import psycopg
 import pytest
 from pyspark.sql.types import DecimalType, IntegerType, StringType, StructType
 
-from cdc.lsn import parse_lsn
 from tests.deployment import Deployment
-from tests.histories import as_of, rows_of
+from tests.histories import as_of, at_once, rows_of
 from tests.lending import Lender
 from tests.waiting import wait_until
 
@@ -58,18 +56,6 @@ def shop(tmp_path: Path, source_name: str, database: str, kafka: str, lender: Le
     return made
 
 
-def at_once(shop: Deployment, *statements: str) -> tuple[int, dict[Any, Any]]:
-    """Run a transaction; the LSN it is below, and what the view is by then."""
-    with psycopg.connect(shop.dsn) as conn:
-        for statement in statements:
-            conn.execute(statement.encode())
-        conn.commit()
-        rows = {row[0]: row[1:] for row in conn.execute(SQL.encode())}
-        end = conn.execute("select pg_current_wal_insert_lsn()::text").fetchone()
-        assert end is not None
-    return parse_lsn(end[0]), rows
-
-
 def check(shop: Deployment, moments: list[tuple[int, dict[Any, Any]]]) -> None:
     for kind in KINDS:
         rows = rows_of(shop.home / "lake" / f"{shop.name}_{kind}", COLUMNS, kind)
@@ -87,13 +73,13 @@ def test_kills_ddl_and_commands_lose_no_change(shop: Deployment) -> None:
         moments = []
         with shop.running("apply", "--json") as process:
             wait_until(lambda: shop.log("apply").count("view_built") == 2, "views", 300)
-            moments.append(at_once(shop, "create table elsewhere (id int)"))  # WAL goes on
+            moments.append(at_once(shop.dsn, SQL, "create table elsewhere (id int)"))  # WAL goes on
             for statements in TRANSACTIONS[:3]:
-                moments.append(at_once(shop, *statements))
+                moments.append(at_once(shop.dsn, SQL, *statements))
             wait_until(lambda: shop.log("apply").count("rows_applied") > 0, "rows to be applied")
             process.kill()
             process.wait(60)
-        moments += [at_once(shop, *statements) for statements in TRANSACTIONS[3:]]
+        moments += [at_once(shop.dsn, SQL, *statements) for statements in TRANSACTIONS[3:]]
         with shop.running("apply", "--json"):
             waited = shop.run("wait", *names, "--timeout", "120")
             assert waited.returncode == 0, waited.stderr + shop.log("apply")[-3000:]
@@ -106,8 +92,8 @@ def test_kills_ddl_and_commands_lose_no_change(shop: Deployment) -> None:
             anew = shop.run("view", "rebuild", *names, "--new-history", timeout_s=300)
             assert anew.returncode == 0, anew.stderr
             late = [
-                at_once(shop, "update orders set total = 7"),
-                at_once(shop, "delete from orders"),
+                at_once(shop.dsn, SQL, "update orders set total = 7"),
+                at_once(shop.dsn, SQL, "delete from orders"),
             ]
             assert shop.run("wait", *names, "--timeout", "120").returncode == 0
             check(shop, late)
