@@ -45,6 +45,7 @@ class OtherHistories:
     def __init__(self, parts: Parts, generations: KeptGenerations) -> None:
         self._parts, self._generations = parts, generations
         self._collected: set[str] = set()
+        self._told: dict[str, str] = {}
 
     def follow(self, conn: Connection) -> None:
         """Collect the changes of those that are live."""
@@ -57,8 +58,11 @@ class OtherHistories:
             try:
                 if not is_direct(config, name):
                     self._collect(conn, name, view)
-            except HeadwaterError as error:
-                log.warning("history_not_collected", view=name, error=str(error))
+            except HeadwaterError as error:  # tried again: each change passes but once
+                if self._told.get(name) != str(error):
+                    log.warning("history_not_collected", view=name, error=str(error))
+                self._told[name] = str(error)
+                continue
             self._collected.add(name)
 
     def _collect(self, conn: Connection, name: str, view: View) -> None:
