@@ -101,17 +101,6 @@ def database_holder(conn: Connection) -> str:
     return f"{row[0]} (from {row[1]}, since {row[2]})" if row else ""
 
 
-def holds_database(conn: Connection) -> bool:
-    """Whether this very session holds the lock still."""
-    found = conn.execute(
-        "select 1 from pg_catalog.pg_locks where locktype = 'advisory' and granted"
-        " and pid = pg_catalog.pg_backend_pid() and objsubid = 1"
-        " and (classid::bigint << 32) | objid::bigint = %s",
-        [_KEY],
-    )
-    return found.fetchone() is not None
-
-
 def _scalar(conn: Connection, query: str) -> bool:
     row = conn.execute(query.encode(), [_KEY]).fetchone()
     return bool(row and row[0])

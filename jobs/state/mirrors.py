@@ -22,7 +22,6 @@ from jobs.state.mirror_table import (
 )
 
 FILLED: Final = "filled"
-STALE: Final = "stale"
 TOMBSTONE_LIFETIME_S: Final = 7 * 86_400
 """How long a deleted key is remembered: as long as a snapshot row may come behind its delete."""
 
