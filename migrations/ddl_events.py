@@ -13,17 +13,26 @@ _FILE: Final = Path(__file__).with_name("ddl_events.sql")
 _REMOVE: Final = """
 drop event trigger if exists headwater_ddl;
 drop event trigger if exists headwater_drop;
-drop function if exists headwater.ddl_event();
-drop function if exists headwater.ddl_said(text, oid, int);
-drop function if exists headwater.ddl_columns(oid);
+drop schema if exists headwater_ddl cascade;
+"""
+_LESSER_OWNER: Final = """
+select o.rolname
+from pg_catalog.pg_namespace n join pg_catalog.pg_roles o on o.oid = n.nspowner
+where n.nspname = 'headwater_ddl' and not o.rolsuper and o.rolname <> current_user
 """
 
 
 def set_ddl_events(conn: psycopg.Connection[Any], wanted: bool) -> None:
     """Install the trigger or remove it, all or nothing. The publication must exist.
 
-    Raises ``SourceError`` for a role that may not: event triggers are a superuser's.
+    Raises ``SourceError`` for a role that may not: event triggers are a superuser's. Likewise where
+    another role owns the schema of the trigger's functions: it could change what they do.
     """
+    if row := conn.execute(_LESSER_OWNER).fetchone():
+        raise SourceError(
+            f"DDL events: the schema headwater_ddl belongs to {row[0]}, which is no superuser",
+            "drop or rename it: its owner could change what runs with a superuser's rights",
+        )
     statements = _FILE.read_text(encoding="utf-8") if wanted else _REMOVE
     try:
         with conn.transaction():

@@ -1,8 +1,16 @@
 -- On request (headwater init --ddl-events; needs a superuser): what DDL makes of published tables,
 -- as logical messages in the same transaction. Whatever goes wrong in here is a warning: the
 -- application's DDL must never fail for it.
+--
+-- The functions run with a superuser's rights, the trigger's own by SECURITY DEFINER and those that
+-- it calls with it. So they stand in a schema of a superuser, where no other role can drop or make
+-- one: whoever owns the schema headwater could put its own function in the place of one there.
+drop event trigger if exists headwater_ddl;
+drop event trigger if exists headwater_drop;
+drop schema if exists headwater_ddl cascade;
+create schema headwater_ddl;
 
-create or replace function headwater.ddl_columns(tbl oid)
+create function headwater_ddl.columns(tbl oid)
 returns jsonb language sql stable set search_path = pg_catalog, pg_temp as $$
     select jsonb_agg(jsonb_build_object(
         'attnum', a.attnum, 'name', a.attname, 'type', format_type(a.atttypid, a.atttypmod),
@@ -14,18 +22,18 @@ returns jsonb language sql stable set search_path = pg_catalog, pg_temp as $$
     where a.attrelid = tbl and a.attnum > 0 and not a.attisdropped
 $$;
 
-create or replace function headwater.ddl_said(tag text, tbl oid, renamed int)
+create function headwater_ddl.said(tag text, tbl oid, renamed int)
 returns text language sql stable set search_path = pg_catalog, pg_temp as $$
     select jsonb_build_object(
         'tag', tag, 'oid', c.oid::bigint, 'schema', n.nspname, 'table', c.relname,
-        'renamed', renamed, 'columns', headwater.ddl_columns(c.oid))::text
+        'renamed', renamed, 'columns', headwater_ddl.columns(c.oid))::text
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where c.oid = tbl and c.relkind in ('r', 'p') and c.relpersistence = 'p'
       and n.nspname <> 'headwater' and n.nspname !~ '^pg_'
 $$;
 
 -- With its owner's rights: the role that runs the DDL need not be one that may write messages.
-create or replace function headwater.ddl_event()
+create function headwater_ddl.event()
 returns event_trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     said text[];
@@ -45,7 +53,7 @@ begin
             from pg_event_trigger_dropped_objects() d
             where d.object_type = 'table' and not d.is_temporary and d.schema_name <> 'headwater';
         else
-            select array_agg(headwater.ddl_said(tg_tag, d.objid, d.renamed)) into said
+            select array_agg(headwater_ddl.said(tg_tag, d.objid, d.renamed)) into said
             from (select objid, max(objsubid) filter (where object_type = 'table column') as renamed
                   from pg_event_trigger_ddl_commands()
                   where classid = 'pg_class'::regclass and not in_extension group by objid) d;
@@ -64,14 +72,12 @@ begin
 end
 $$;
 
-drop event trigger if exists headwater_ddl;
-create event trigger headwater_ddl on ddl_command_end execute function headwater.ddl_event();
-drop event trigger if exists headwater_drop;
-create event trigger headwater_drop on sql_drop execute function headwater.ddl_event();
+create event trigger headwater_ddl on ddl_command_end execute function headwater_ddl.event();
+create event trigger headwater_drop on sql_drop execute function headwater_ddl.event();
 
 -- How the tables stand when it begins: what came before is known by comparing.
 select pg_catalog.pg_logical_emit_message(true, 'headwater.ddl', pg_catalog.convert_to(
-    headwater.ddl_said('BASELINE', t.oid, null), 'UTF8'))
+    headwater_ddl.said('BASELINE', t.oid, null), 'UTF8'))
 from (select distinct c.oid
       from pg_catalog.pg_publication_tables p
       join pg_catalog.pg_namespace n on n.nspname = p.schemaname

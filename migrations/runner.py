@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from cdc.errors import RetryableError, SourceError
+from cdc.source.schema_owner import refuse_lesser_owner
 
 _FILE = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 _LOCK = 0x6865_6164_7761_7472  # "headwatr"
@@ -54,9 +55,10 @@ def migrate(conn: psycopg.Connection[Any], files: list[Migration] | None = None)
     """Apply what is missing and return it; an empty list when the schema is up to date.
 
     ``conn`` is in autocommit mode. Raises ``SourceError`` for a missing privilege, a changed
-    file or a schema that is newer than this program.
+    file, a schema that is newer than this program, and for a superuser in a lesser role's schema.
     """
     files = migrations() if files is None else files
+    refuse_lesser_owner(conn)
     try:
         conn.execute("select pg_catalog.pg_advisory_lock(%s)", (_LOCK,))
         try:
@@ -77,6 +79,7 @@ def migrate(conn: psycopg.Connection[Any], files: list[Migration] | None = None)
 def pending(conn: psycopg.Connection[Any], files: list[Migration] | None = None) -> list[Migration]:
     """The migrations that ``migrate`` would apply; checks those that were. Changes nothing."""
     files = migrations() if files is None else files
+    refuse_lesser_owner(conn)
     row = conn.execute("select pg_catalog.to_regclass('headwater.migration')::text").fetchone()
     if row is None or row[0] is None:
         return files

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from cdc.errors import SourceError
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.postgres import Connection, translated
+from cdc.source.schema_owner import refuse_lesser_owner
 
 _COLUMNS = """
 select s.id, s.slot, s.status, s.consistent_point::text
@@ -82,7 +83,11 @@ class SnapshotState(NamedTuple):
 
 
 def read_state(conn: Connection, source: str) -> SnapshotState | None:
-    """The state of the source's initial snapshot; None before the first ``headwater init``."""
+    """The state of the source's initial snapshot; None before the first ``headwater init``.
+
+    Raises ``SourceError`` for a superuser where the schema is a lesser role's.
+    """
+    refuse_lesser_owner(conn)
     with translated("reading headwater.snapshot"):
         made = conn.execute(_MADE).fetchone()
         assert made is not None

@@ -37,7 +37,8 @@ def init(
         bool | None,
         typer.Option(
             "--ddl-events/--no-ddl-events",
-            help="Install or remove the trigger that tells of DDL. Needs a superuser.",
+            help="Install or remove the trigger that tells of DDL. Needs a superuser,"
+            " who does nothing else where the schema headwater is another role's.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The outcome as JSON on stdout.")] = False,
@@ -56,6 +57,9 @@ def init(
     keep_freed_memory()
     display = Display(err())
     try:
+        if ddl_events is not None and runs_for_another(config):
+            tell_of_ddl(config, display, ddl_events)
+            return
         outcome = initialise(config, display, with_rows=not no_snapshot, again=again)
         if ddl_events is not None:
             tell_of_ddl(config, display, ddl_events)
@@ -65,6 +69,15 @@ def init(
         print_json(describe(outcome))
     else:
         show(outcome, out())
+
+
+def runs_for_another(config: Config) -> bool:
+    """Whether source.dsn is a superuser's, and what capture needs is another role's affair."""
+    from cdc.source.postgres import connect
+    from cdc.source.schema_owner import lesser_owner
+
+    with connect(config.source.dsn, application_name="headwater init") as conn:
+        return bool(lesser_owner(conn))
 
 
 def tell_of_ddl(config: Config, observer: Display, wanted: bool) -> None:

@@ -84,7 +84,7 @@ def test_ddl_that_is_rolled_back_is_not_told(shop: Deployment) -> None:
 
 
 def test_a_trigger_that_breaks_does_not_break_the_ddl(shop: Deployment) -> None:
-    shop.execute("drop function headwater.ddl_said(text, oid, int)")
+    shop.execute("drop function headwater_ddl.said(text, oid, int)")
     with psycopg.connect(shop.dsn, autocommit=True) as conn:
         notices: list[str] = []
         conn.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
@@ -129,7 +129,7 @@ def test_without_a_slot_nothing_is_written_and_the_trigger_goes_cleanly(shop: De
     with psycopg.connect(shop.dsn, autocommit=True) as conn:
         left = conn.execute(
             "select evtname from pg_event_trigger union all select proname from pg_proc"
-            " where pronamespace = 'headwater'::regnamespace and proname like 'ddl%'"
+            " where pronamespace = to_regnamespace('headwater_ddl')"
         ).fetchall()
     assert left == []
     with shop.running("capture") as capture:

@@ -69,8 +69,8 @@ CLIENTS = {
 ALLOWED: dict[str, tuple[str, ...]] = {
     "snapshots": (*KERNEL, "cdc.source.slot", "cdc.source.catalog", "cdc.source.selection",
                   "cdc.source.publication", "cdc.source.copying", "cdc.source.types",
-                  "cdc.source.postgres", "cdc.kafka.topology", "cdc.kafka.producer",
-                  "cdc.kafka.bulk", "cdc.kafka.broker", "cdc.config", "cdc.columnar",
+                  "cdc.source.postgres", "cdc.source.schema_owner", "cdc.kafka.topology",
+                  "cdc.kafka.producer", "cdc.kafka.bulk", "cdc.kafka.broker", "cdc.config", "cdc.columnar",
                   "cdc.capture.memory"),
     "views": KERNEL,
     # bulk: a view's dead letters are few, and durable before its batch goes on
@@ -79,7 +79,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
              "cdc.source.slot", "cdc.source.catalog", "cdc.source.postgres",
              "cdc.source.copying", "cdc.source.types", "cdc.source.selection", "views",
              "migrations.runner", "stack.jars", "stack.java"),
-    "migrations": ("cdc.errors", "cdc.source.postgres"),
+    "migrations": ("cdc.errors", "cdc.source.postgres", "cdc.source.schema_owner"),
     "stack": ("cdc.errors",),
 }  # fmt: skip
 
