@@ -70,8 +70,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "snapshots": (*KERNEL, "cdc.source.slot", "cdc.source.catalog", "cdc.source.selection",
                   "cdc.source.publication", "cdc.source.copying", "cdc.source.types",
                   "cdc.source.postgres", "cdc.source.schema_owner", "cdc.kafka.topology",
-                  "cdc.kafka.producer", "cdc.kafka.bulk", "cdc.kafka.broker", "cdc.config", "cdc.columnar",
-                  "cdc.capture.memory"),
+                  "cdc.kafka.producer", "cdc.kafka.bulk", "cdc.kafka.broker", "cdc.config",
+                  "cdc.columnar", "cdc.capture.memory"),
     "views": KERNEL,
     # bulk: a view's dead letters are few, and durable before its batch goes on
     "jobs": (*KERNEL, "cdc.config", "cdc.kafka.broker", "cdc.kafka.bulk", "cdc.kafka.security",
