@@ -37,7 +37,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Two lanes of whole files, in the order of the folders: what takes longest goes first.
+# Two lanes of whole files: what took longest goes first (tests/durations.json).
 test: lint
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 

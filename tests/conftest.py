@@ -20,7 +20,7 @@ from stack.guardian import Guardian
 from stack.servers import Endpoints
 from tests.postgres import fresh_database
 
-pytest_plugins = ["tests.spark", "tests.stores"]
+pytest_plugins = ["tests.durations", "tests.spark", "tests.stores"]
 
 # A run that decides whether a change may land tells of that change: its examples are those of the
 # run before. `pytest --hypothesis-profile=explore` draws new ones.
