@@ -12,6 +12,8 @@ from typing import TypeVar
 T = TypeVar("T")
 _FIRST_S, _LONGEST_S = 0.02, 0.1
 """Between two looks; whoever waits for long must not take the time of what it waits for."""
+_SHARE, _MOST_S = 3.0, 1.0
+"""Behind a look that takes long itself: so many times as long, and no longer than that."""
 
 
 def wait_until(condition: Callable[[], T], what: str, timeout_s: float = 120) -> T:
@@ -26,6 +28,7 @@ def wait_until(condition: Callable[[], T], what: str, timeout_s: float = 120) ->
     pause, pause_s = threading.Event(), _FIRST_S
     last = ""
     while True:
+        began = time.monotonic()
         try:
             answer = condition()
             if answer:
@@ -33,10 +36,11 @@ def wait_until(condition: Callable[[], T], what: str, timeout_s: float = 120) ->
             last = f"last answer: {answer!r}"
         except AssertionError as error:
             last = str(error)
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > deadline:
             _show_threads()
             raise AssertionError(f"waited {timeout_s:.0f} s for: {what} ({last})")
-        pause.wait(pause_s)
+        pause.wait(max(pause_s, min(_SHARE * (now - began), _MOST_S)))
         pause_s = min(1.2 * pause_s, _LONGEST_S)
 
 

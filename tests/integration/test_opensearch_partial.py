@@ -61,7 +61,7 @@ def test_documents_of_a_shard_that_is_not_there_are_not_missing(
     def lacking() -> int:
         return sum("error" in item for item in client.mget(index=alias, body=ids)["docs"])
 
-    wait_until(lambda: 0 < lacking() < 20, "one shard of two", 60)
+    wait_until(lambda: 0 < lacking() < 20, "one shard of two")
     writer = OpenSearchWriter(server, source_name, alias)
     for unsure in (
         lambda: writer([document(i, ("name",)) for i in range(20)]),  # to be filled from the store
@@ -71,7 +71,7 @@ def test_documents_of_a_shard_that_is_not_there_are_not_missing(
         with pytest.raises(RetryableError, match=r"OpenSearch at .* is busy \(HTTP 503\)"):
             unsure()
     client.indices.put_settings(index=index, body={_SHARDS: -1})
-    wait_until(lambda: client.cluster.health(index=index)["status"] != "red", "its shards", 60)
+    wait_until(lambda: client.cluster.health(index=index)["status"] != "red", "its shards")
     writer([document(i) for i in range(20)])
     client.indices.refresh(index=alias)
     assert sum(len(hits) for hits in pages(server, alias, {})) == 20

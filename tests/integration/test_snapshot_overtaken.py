@@ -48,7 +48,7 @@ def altering(shop: Shop, statement: str) -> Iterator[None]:
 
     def commit() -> None:
         with connect(shop.dsn) as observer:
-            wait_until(lambda: observer.execute(waits).fetchone(), "the snapshot to wait", 60)
+            wait_until(lambda: observer.execute(waits).fetchone(), "the snapshot to wait")
         other.execute("commit")
 
     with connect(shop.dsn) as other:

@@ -121,7 +121,7 @@ def test_it_ends_by_itself_when_its_keeper_is_killed(config: Config, guardian: G
     pid = postmaster(config)
     child.kill()
     child.wait()
-    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the server to end", 30)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the server to end")
     assert "database system is shut down" in place_of(config).log.read_text(encoding="utf-8")
 
 
