@@ -12,7 +12,7 @@ from typing import TypeVar
 T = TypeVar("T")
 _FIRST_S, _LONGEST_S = 0.02, 0.1
 """Between two looks; whoever waits for long must not take the time of what it waits for."""
-_SHARE, _MOST_S = 3.0, 1.0
+_SHARE, _MOST_S = 2.0, 0.5
 """Behind a look that takes long itself: so many times as long, and no longer than that."""
 
 
