@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from cdc.capture.attnums import Attnums
+from cdc.capture.floors import Floors
 from cdc.capture.guard import Guard, WalLimitError
 from cdc.capture.opening import Topics
 from cdc.capture.progress import Progress
@@ -155,6 +156,7 @@ class Capture:
                 self._topics,
                 self._topics.ledger(),
                 self._topics.dead_letters(),
+                self._guard.nonce,
             )
             feed = ColumnarFeed(transcriber, self._context, self._topics.count)
             log.info("streaming", slot=self._source.slot_name, from_lsn=self._from())
@@ -194,7 +196,8 @@ class Capture:
         one may have published more, and it would be published again."""
         with asking(self._source.dsn) as conn:
             start = reconcile(self._config, conn, self._broker)
-        tails = read_tails(self._broker, sorted(start.ends), start.mark.offsets)
+        searched_from = start.mark.searched_from
+        tails = read_tails(self._broker, sorted(start.ends), searched_from)
         self._way.progress = Progress(start.mark.confirmed)
         self._recorder.identity = start.identity
         self._topics.partitions.update({topic: len(ends) for topic, ends in start.ends.items()})
@@ -203,6 +206,7 @@ class Capture:
         if (topic := dead_letters_topic(self._config.source.name)) in start.ends:
             letters = read_letters(self._broker, topic, start.mark.lsn)
         self._held = KafkaReplay(start.mark.lsn, tails, self._topics.partitions, letters)
+        self._recorder.floors = Floors(searched_from, self._held.newest)
         return self._held
 
     def _replay(self, held: KafkaReplay) -> Replay:
@@ -244,5 +248,6 @@ class Capture:
             self._kept_alive()
             pause.wait(0.005)
 
-    def _record_topics(self) -> None:
+    def _record_topics(self, topic: str, ends: dict[int, int]) -> None:
+        self._recorder.floors.opened(topic, ends)
         self._recorder.record_topics(self._way.progress, self._kept_alive)

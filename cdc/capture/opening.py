@@ -30,11 +30,16 @@ _PUBLISHED = "select schemaname, tablename from pg_catalog.pg_publication_tables
 class Topics:
     """The topics of one run of capture. ``partitions`` holds the number of each one's.
 
-    ``record`` writes a mark that names all topics, and returns when Kafka has it.
+    ``record`` is told of a topic and where its partitions end, writes a mark that names all
+    topics, and returns when Kafka has it.
     """
 
     def __init__(
-        self, config: Config, broker: Broker, producer: Producer, record: Callable[[], None]
+        self,
+        config: Config,
+        broker: Broker,
+        producer: Producer,
+        record: Callable[[str, dict[int, int]], None],
     ) -> None:
         self.partitions: dict[str, int] = {}
         self._config = config
@@ -61,7 +66,7 @@ class Topics:
         created = bool(self._broker.create_topics([spec]))
         ends = self._broker.end_offsets([topic])[topic]
         self._producer.next_offsets[topic] = dict(ends)
-        self._record()
+        self._record(topic, ends)
         self.partitions[topic] = len(ends)
         return created
 

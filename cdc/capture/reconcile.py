@@ -15,7 +15,7 @@ import structlog
 from cdc.config import Config
 from cdc.errors import HeadwaterError, LogError, SourceError
 from cdc.events.marks import Mark, decode_mark
-from cdc.kafka.broker import Broker, Offsets, last_record
+from cdc.kafka.broker import Broker, last_record
 from cdc.kafka.tails import read_tails
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.asking import asking
@@ -67,15 +67,21 @@ def reconcile(config: Config, conn: Connection, broker: Broker) -> Start:
         )
     mark = decode_mark(record.value, topic)
 
-    identity = check_source(config, conn, mark, lambda: newest_event(broker, mark.offsets))
+    identity = check_source(config, conn, mark, lambda: newest_event(broker, mark))
     ends = broker.end_offsets(sorted(mark.offsets))
     _check_topics(mark, ends)
     return Start(mark, identity, ends)
 
 
-def newest_event(broker: Broker, offsets: Offsets) -> int:
-    """The commit LSN of the newest event that the topics of ``offsets``, a mark's, hold."""
-    tails = read_tails(broker, sorted(offsets), offsets)
+def newest_event(broker: Broker, mark: Mark) -> int:
+    """The commit LSN of the newest event that Kafka holds above what the mark covers, 0 if there is
+    none. Topics that were deleted since are passed over."""
+    ends = broker.end_offsets(sorted(broker.partitions(sorted(mark.offsets))))
+    floors = {
+        topic: {p: min(end, mark.searched_from[topic].get(p, 0)) for p, end in of_topic.items()}
+        for topic, of_topic in ends.items()
+    }
+    tails = read_tails(broker, sorted(floors), floors)
     return max((tail.position.commit_lsn for tail in tails.values() if tail.position), default=0)
 
 

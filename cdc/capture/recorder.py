@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic, time_ns
 
+from cdc.capture.floors import Floors
 from cdc.capture.progress import Flight, Progress
 from cdc.config import Config
 from cdc.errors import RetryableError
@@ -30,6 +31,7 @@ class Recorder:
         self._every_s = config.capture.progress_ms / 1000
         self._longest_s = config.capture.reconnect_s
         self.identity = identity
+        self.floors = Floors()
         self._pulse = pulse
         self._producer = producer
         self._mark: tuple[Flight, int] | None = None
@@ -82,6 +84,7 @@ class Recorder:
             identity.database,
             self._source.slot_name,
             self._pulse.settle(confirmed),
+            self.floors.at(confirmed - 1, self._producer.next_offsets),
         )
 
     def _write(self, confirmed: int) -> None:

@@ -110,6 +110,7 @@ class Session:
             # Only now: what a broken session fed but did not send must be sent by the next one.
             # Never back: while the server repeats itself only table descriptions are sent.
             way.published = max(way.published, transcriber.position)
+            self._recorder.floors.handed_over(way.published.commit_lsn)
         else:
             way.progress.complete(transcriber.committed_lsn)
         way.progress.heard(transcriber.committed_lsn)

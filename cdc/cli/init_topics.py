@@ -8,8 +8,8 @@ from time import time_ns
 from cdc.capture.reconcile import newest_event
 from cdc.config import Config
 from cdc.errors import LogError
-from cdc.events.marks import Mark, decode_mark
-from cdc.kafka.broker import Broker, Offsets, last_record
+from cdc.events.marks import decode_mark
+from cdc.kafka.broker import Broker, last_record
 from cdc.kafka.bulk import BulkProducer
 from cdc.kafka.topology import topic_specs
 from cdc.lsn import format_lsn, parse_lsn
@@ -41,7 +41,7 @@ def refuse_other_history(kit: Kit) -> None:
     if record is None or record.value is None:
         return
     mark = decode_mark(record.value, kit.progress)
-    held = max(mark.lsn, newest_event(kit.broker, _still_there(kit, mark)))
+    held = max(mark.lsn, newest_event(kit.broker, mark))
     with translated("reading the WAL position"):
         row = kit.conn.execute("select pg_catalog.pg_current_wal_insert_lsn()::text").fetchone()
     assert row is not None
@@ -52,15 +52,6 @@ def refuse_other_history(kit: Kit) -> None:
             "give this source a name of its own, or delete those topics; of a server that was "
             "promoted or restored, wait until its WAL is past that",
         )
-
-
-def _still_there(kit: Kit, mark: Mark) -> Offsets:
-    """The mark's offsets, of what was not deleted since."""
-    held = kit.broker.end_offsets(sorted(kit.broker.partitions(sorted(mark.offsets))))
-    return {
-        topic: {p: min(end, mark.offsets[topic].get(p, 0)) for p, end in of_topic.items()}
-        for topic, of_topic in held.items()
-    }
 
 
 def table_topics(kit: Kit) -> list[str]:

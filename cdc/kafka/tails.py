@@ -1,15 +1,14 @@
 """Where each partition ends: the last streamed event that Kafka holds of it.
 
 On a restart capture compares what the server repeats with these ends (``cdc.capture.replay``).
-Streamed means ordinal 1 or more: snapshot rows (ordinal 0) stand before the stream and say nothing
-of it. A delete and its tombstone share a position, so an end in a delete has one more question: is
-the record after it the tombstone?
+Streamed means ordinal 1 or more: snapshot rows (ordinal 0) say nothing of the stream. They stand
+before it, or anywhere in it: `headwater table add` brings them while capture runs, also between a
+delete and its tombstone. These two share a position, so an end in a delete has one more question:
+does its tombstone stand behind it? A tombstone there can be of no other.
 
-A partition is read from its end in growing stretches until a streamed event is found. A mark's
-offsets end no search by themselves: they may count acknowledged records of a transaction that the
-mark's LSN does not cover. But what stood there at a mark was written in order, snapshot before
-stream; so below these offsets a snapshot row says that nothing was streamed. Only a dead letter
-of a snapshot does not: it may stand behind those of the stream.
+A partition is read from its end in growing stretches until a streamed event is found, down to the
+newest mark's floor: what stands below is covered by the mark's LSN. The mark's offsets say less:
+they may count acknowledged records of transactions that its LSN does not cover.
 """
 
 from __future__ import annotations
@@ -44,18 +43,16 @@ class Streamed(NamedTuple):
 
 
 class _Scan(NamedTuple):
-    """What a stretch showed: its last streamed event and the record right after that, its first
-    record, which is the one after whatever stands before the stretch, and whether it holds
-    snapshot rows."""
+    """What a stretch showed: its last streamed event, and whether a tombstone stands behind that,
+    or anywhere if there is none."""
 
     last: Streamed | None
-    after: Record | None
-    first: Record | None
-    rows: bool
+    tombstone: bool
 
 
 def read_tails(log: Log, topics: Sequence[str], floor: Offsets) -> dict[tuple[str, int], Tail]:
-    """The tail of every partition of ``topics``; ``floor`` holds the newest mark's offsets.
+    """The tail of every partition of ``topics``, as far as it stands above ``floor``, the newest
+    mark's floors.
 
     Raises ``LogError`` when a record was not written by Headwater, or ``floor`` is beyond a log's
     end.
@@ -71,8 +68,8 @@ def read_tails(log: Log, topics: Sequence[str], floor: Offsets) -> dict[tuple[st
                     f"it held {kept}: it was recreated, or its newest records were lost",
                     "restore it, or start the source over with a new source.name",
                 )
-            stretches = windows_back(starts[topic][partition], end)
-            tails[topic, partition] = _tail(log, topic, partition, stretches, kept)
+            stretches = windows_back(max(starts[topic][partition], kept), end)
+            tails[topic, partition] = _tail(log, topic, partition, stretches)
     return tails
 
 
@@ -98,38 +95,27 @@ def read_letters(log: Log, topic: str, lsn: int) -> frozenset[tuple[str, Positio
     return frozenset(found)
 
 
-def _tail(
-    log: Log, topic: str, partition: int, stretches: Iterable[tuple[int, int]], floor: int
-) -> Tail:
-    following: Record | None = None
+def _tail(log: Log, topic: str, partition: int, stretches: Iterable[tuple[int, int]]) -> Tail:
+    made_it = False
     for start, stop in stretches:
-        last, after, first, rows = scan(topic, log.read(topic, partition, start, stop))
+        last, tombstone = scan(topic, log.read(topic, partition, start, stop))
+        made_it = made_it or tombstone
         if last is not None:
-            after = after or following
-            made_it = after is not None and after.value is None
             return Tail(last.position, last.owes_tombstone and not made_it, last.unfinished)
-        if rows and start < floor:
-            break
-        following = first or following
     return Tail(None)
 
 
 def scan(topic: str, records: Iterable[Record]) -> _Scan:
     """The last streamed event among ``records`` of one partition, in a single pass."""
     last: Streamed | None = None
-    after: Record | None = None
-    first: Record | None = None
-    rows = False
+    tombstone = False
     for record in records:
-        first = first or record
         event = streamed(topic, record)
         if event is not None:
-            last, after = event, None
-            continue
-        rows = rows or _is_row(record)
-        if last is not None and after is None:
-            after = record
-    return _Scan(last, after, first, rows)
+            last, tombstone = event, False
+        elif record.value is None:
+            tombstone = True
+    return _Scan(last, tombstone)
 
 
 def streamed(topic: str, record: Record) -> Streamed | None:
@@ -155,11 +141,6 @@ def streamed(topic: str, record: Record) -> Streamed | None:
     if position.ordinal == 0:
         return None
     return Streamed(position, owes_tombstone=op == "d" and record.key is not None)
-
-
-def _is_row(record: Record) -> bool:
-    """Whether what is no event of the stream is a snapshot's row in its table's topic."""
-    return record.value is not None and all(name != POSITION_HEADER for name, _ in record.headers)
 
 
 def _parsed(topic: str, record: Record, position: bytes) -> Position:

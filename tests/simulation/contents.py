@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from cdc.events.dead_letters import whole
 from cdc.events.records import POSITION_HEADER
 from cdc.kafka.broker import Record
 from cdc.topics import dead_letters_topic, partition_for, progress_topic, schemas_topic
-from tests.simulation.kafka import SOURCE, Log
+from tests.simulation.kafka import ADDED, SOURCE, Log
 
 DIFFERS: Final = "differs from its record"
 Partition = tuple[str, int]
@@ -21,10 +21,11 @@ _OF_THE_RUN: Final = re.compile(rb'"sequence":"\[.*?\]",|"ts_[mun]s":\d+')
 
 
 def contents(log: Log) -> dict[Partition, list[object]]:
-    """Each partition's records, as they must be the same however they came there."""
+    """Each partition's records, as they must be the same however they came there; rows of
+    `headwater table add`, which come when they come, aside."""
     return {
         (topic, partition): _letters(held) if topic == dead_letters_topic(SOURCE) else _plain(held)
-        for (topic, partition), held in log.records.items()
+        for (topic, partition), held in _captured(log)
         if held and topic not in _WITHOUT_PLACE
     }
 
@@ -34,7 +35,7 @@ def events(log: Log) -> dict[Partition, list[object]]:
     letters = dead_letters_topic(SOURCE)
     found: dict[Partition, list[object]] = {
         (topic, partition): [_told(r.key, r.value, r.headers) for r in held]
-        for (topic, partition), held in log.records.items()
+        for (topic, partition), held in _captured(log)
         if held and topic not in (*_WITHOUT_PLACE, letters)
     }
     for letter in whole(log.records.get((letters, 0), [])):
@@ -62,6 +63,11 @@ def difference(
                 f"  found    {have[first : first + 2]}"
             )
     return ""
+
+
+def _captured(log: Log) -> Iterator[tuple[Partition, list[Record]]]:
+    for at, held in log.records.items():
+        yield at, [record for record in held if record.key != ADDED]
 
 
 def _plain(held: Sequence[Record]) -> list[object]:

@@ -24,6 +24,8 @@ class Faults(NamedTuple):
     crash_in_poll: float = 0.0
     slow_partition: float = 0.0
     """A partition acknowledges nothing, or only some of what is in flight, in one poll."""
+    table_add: float = 0.0
+    """In one poll, rows of `headwater table add` come into a partition of a table's topic."""
 
 
 CALM: Final = Faults()
@@ -35,6 +37,7 @@ TROUBLED: Final = Faults(
     lost_feedback=0.5,
     crash_in_poll=0.02,
     slow_partition=0.8,
+    table_add=0.02,
 )
 
 

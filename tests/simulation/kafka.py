@@ -7,14 +7,19 @@ that dies leaves some prefix of what it had in flight, partition by partition.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from json import dumps
+from typing import Any, Final, NamedTuple
 
 from cdc.events.marks import Mark, decode_mark
 from cdc.kafka.broker import Offsets, Record, TopicSpec
-from cdc.topics import partition_for, progress_topic, schemas_topic
+from cdc.topics import partition_for, progress_topic, schemas_topic, table_topic
 from tests.simulation.faults import Chance, CrashError
+from tests.simulation.wal import FIRST_LSN, TABLES
 
 SOURCE = "s"
+ADDED: Final = b"added"
+"""The key of each row that `headwater table add` brings."""
+_MOST_ADDED: Final = 60
 OnDelivery = Callable[[Any, Any], None]
 Headers = Sequence[tuple[str, bytes]]
 _PROGRESS = progress_topic(SOURCE)
@@ -36,6 +41,16 @@ class Log:
         log = self.records[topic, partition]
         log.append(Record(partition, len(log), at_ms, key, value, headers))
         return len(log) - 1
+
+    def add_rows(self, chance: Chance) -> None:
+        """What `headwater table add` brings to a partition, between whatever capture sends."""
+        rng = chance.rng
+        topic = table_topic(SOURCE, "public", rng.choice(list(TABLES.values())))
+        source = {"commit_lsn": rng.randrange(FIRST_LSN, 9 * FIRST_LSN), "ordinal": 0}
+        row = dumps({"op": "r", "source": source}).encode()
+        partition = rng.choice(self.partitions_of(topic))
+        for _ in range(rng.randrange(1, _MOST_ADDED)):
+            self.append(topic, partition, row, ADDED, 0)
 
     def mark(self) -> Mark:
         """The newest one."""
@@ -119,6 +134,8 @@ class Client:
     def poll(self, _timeout_s: float = 0) -> None:
         """Each partition takes some of what is in flight to it, and reports it."""
         for topic, partition in list(self._in_flight):
+            if self._chance.strikes(self._chance.faults.table_add):
+                self._log.add_rows(self._chance)
             for sent in self._taken(topic, partition, self._share(topic, partition)):
                 offset = self._write(topic, partition, sent)
                 if sent.on_delivery is not None:
@@ -128,6 +145,8 @@ class Client:
 
     def die(self) -> None:
         """The process is gone: some of what was in flight was written, and nobody heard of it."""
+        if self._chance.faults.table_add:
+            self._log.add_rows(self._chance)
         for topic, partition in list(self._in_flight):
             count = len(self._in_flight[topic, partition])
             for sent in self._taken(topic, partition, self._chance.rng.randrange(count + 1)):

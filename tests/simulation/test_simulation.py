@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cdc.capture import loop as capture
+from cdc.capture.floors import Floors
 from cdc.capture.loop import Capture
 from cdc.capture.progress import Progress
 from cdc.capture.recorder import Recorder
@@ -24,7 +25,7 @@ from tests.simulation.stream import AHEAD
 
 SEEDS = range(40)
 SEEDS_FOR_A_BUG = range(20)
-SEED_OF_MANY_LIVES = 11
+SEED_OF_MANY_LIVES = 7
 LIMITS = (3_100, 1_000_000, 2_000, 8_000)
 
 
@@ -128,6 +129,11 @@ def test_a_tail_read_one_record_short_is_caught(monkeypatch: pytest.MonkeyPatch)
         return windows_back(floor, end - 1)
 
     monkeypatch.setattr(tails, "windows_back", one_short)
+    assert_caught()
+
+
+def test_a_mark_whose_offsets_end_the_search_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Floors, "at", lambda *_: {})
     assert_caught()
 
 

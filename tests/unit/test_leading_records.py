@@ -50,7 +50,7 @@ def test_no_row_is_in_kafka_before_its_version_is(monkeypatch: pytest.MonkeyPatc
     """Each topic has leaders of its own: where one is elected, the others go on."""
     producer, client = Producer("127.0.0.1:1"), Slow()
     monkeypatch.setattr(producer, "_producer", client)
-    Topics(CONFIG, cast("Broker", None), producer, lambda: None)
+    Topics(CONFIG, cast("Broker", None), producer, lambda *_: None)
     flights = Flight(3, 1), Flight(1, 2)
     producer.send({"s.public.t": [record()], "s.__schemas": [record(), record()]}, 6, flights[0])
     producer.send({"s.public.t": [record()]}, 2, flights[1])

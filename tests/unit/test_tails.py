@@ -105,16 +105,25 @@ def test_gaps_of_a_compacted_topic_are_passed_over() -> None:
     assert tail_of(log) == Tail(Position(100, 1))
 
 
-def test_a_streamed_event_that_the_floor_counts_is_found_below_it() -> None:
-    log = log_of((b"1", event(100, 1)), (b"2", event(100, 2, "d")), (b"2", None))
-    assert tail_of(log, floor=3) == Tail(Position(100, 2))
+@pytest.mark.parametrize("rows", [1, 40])
+def test_a_row_of_table_add_between_a_delete_and_its_tombstone_hides_neither(rows: int) -> None:
+    delete, added = (b"1", event(200, 1, "d")), [(b"2", event(900, 0, "r"))] * rows
+    assert tail_of(log_of(delete, *added, (b"1", None))) == Tail(Position(200, 1))
+    assert tail_of(log_of(delete, (b"1", None), *added)) == Tail(Position(200, 1))
+    assert tail_of(log_of(delete, *added)) == Tail(Position(200, 1), delete_without_tombstone=True)
 
 
-def test_a_snapshot_row_below_the_floor_ends_the_search() -> None:
-    rows = [(b"%d" % i, event(900, 0, "r")) for i in range(500)]
-    log = log_of(*rows, (b"1", None))
-    assert tail_of(log, floor=501) == Tail(None)
-    assert log.lowest_read == 485
+def test_a_streamed_event_is_found_below_rows_of_table_add_down_to_the_floor() -> None:
+    added = [(b"%d" % i, event(900, 0, "r")) for i in range(40)]
+    log = log_of(*[(b"1", event(100, 1))] * 10, *added)
+    assert tail_of(log, floor=4) == Tail(Position(100, 1))
+    assert tail_of(log, floor=10) == Tail(None)
+
+
+def test_what_stands_below_the_floor_is_not_read() -> None:
+    log = log_of(*[(b"%d" % i, event(900, 0, "r")) for i in range(500)], (b"1", None))
+    assert tail_of(log, floor=490) == Tail(None)
+    assert log.lowest_read == 490
 
 
 def test_a_topic_that_lost_records_is_refused() -> None:
