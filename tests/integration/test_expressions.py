@@ -23,6 +23,7 @@ from jobs.direct.project import project
 from jobs.spark.faults import UnfitValueError, translate
 from tests.events import event, kafka_frame
 from tests.expressed import BEFORE_ONE, COLUMNS, EXPRESSIONS, ROWS
+from tests.spark import compiled
 from views.definition import parse_view
 from views.parsing import FUNCTIONS
 from views.resolve import resolve
@@ -86,16 +87,17 @@ def in_spark(spark: SparkSession, table: TableVersion) -> dict[str, list[Any]]:
     columns = [column.name for column in table.columns]
     events = fold()(parse(columns, {})(kafka_frame(spark, records))).persist()
     results: dict[str, Any] = {}
-    for start in range(0, len(EXPRESSIONS), 40):
-        part = EXPRESSIONS[start : start + 40]
-        try:
-            results |= _evaluated(events, table, part)
-        except Exception:  # tell which one it is
-            for text in part:
-                try:
-                    results |= _evaluated(events, table, [text])
-                except Exception as error:
-                    results[text] = [str(translate(error, "v"))]
+    with compiled(spark):
+        for start in range(0, len(EXPRESSIONS), 40):
+            part = EXPRESSIONS[start : start + 40]
+            try:
+                results |= _evaluated(events, table, part)
+            except Exception:  # tell which one it is
+                for text in part:
+                    try:
+                        results |= _evaluated(events, table, [text])
+                    except Exception as error:
+                        results[text] = [str(translate(error, "v"))]
     return results
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,7 +16,6 @@ from bootstrap.switch import switch
 from cdc.errors import HeadwaterError, ViewError
 from cdc.topics import view_dead_letters_topic
 from jobs.dead_letters.retry import discard, names, retry
-from jobs.dead_letters.topic import LetterBox
 from jobs.direct.views import apply_views
 from tests.events import delete, event
 from tests.parkings import ONE, TWO, applied, lacking, letters_of, parked
@@ -61,19 +60,19 @@ def test_what_a_store_cannot_be_given_waits_and_the_rest_flows(setting: Setting)
     assert setting.shown() == {1: "a", 2: "flows", 3: "d"}
 
 
-def test_what_is_still_refused_stays_and_a_delete_frees_it(setting: Setting) -> None:
-    log = setting.table.log
+def test_what_is_still_refused_stays_and_a_delete_frees_it(cached: Setting) -> None:
+    log = cached.table.log
     log.write(v1(1, 1, row(1, "a")), lacking(2, 2), (ONE.encode(), b"odd"), (None, b"odd too"))
-    assert applied(setting) == {}
-    outcome = retry(setting.spark, setting.config, setting.view, None)
+    assert applied(cached) == {}
+    outcome = retry(cached.spark, cached.config, cached.view, None)
     assert outcome.settled == []
     assert outcome.left[ONE] == "not an event of Headwater"
     assert "neither the change nor the store" in outcome.left[TWO]
     assert len(outcome.left) == 4  # without a key it went to both partitions
     log.write(*delete(5, 1, row(2, None), V1.schema_id()), v1(6, 1, row(2, "new life")))
-    assert applied(setting) == {}
-    assert setting.shown()[2] == "new life"
-    assert TWO not in parked(setting)
+    assert applied(cached) == {}
+    assert cached.shown()[2] == "new life"
+    assert TWO not in parked(cached)
 
 
 def test_what_is_discarded_is_missing_and_the_next_event_of_the_key_wins(cached: Setting) -> None:
@@ -94,18 +93,18 @@ def test_what_is_discarded_is_missing_and_the_next_event_of_the_key_wins(cached:
     assert parked(cached) == {TWO: 2}
 
 
-def test_a_batch_that_comes_again_writes_no_letter_twice(setting: Setting) -> None:
-    log = setting.table.log
+def test_a_batch_that_comes_again_writes_no_letter_twice(cached: Setting) -> None:
+    log = cached.table.log
     log.write(v1(1, 1, row(1, "a")), lacking(2, 2), v1(3, 1, row(3, "c")), (None, b"odd"))
-    assert applied(setting) == {}
-    uncommit(setting)
-    assert applied(setting) == {}
-    assert len(written(setting)) == len(set(written(setting))) == 3
-    discard(setting.config, setting.view, None)
-    uncommit(setting)
-    assert applied(setting) == {}
-    assert parked(setting) == {}
-    assert setting.shown() == {1: "a", 3: "c"}
+    assert applied(cached) == {}
+    uncommit(cached)
+    assert applied(cached) == {}
+    assert len(written(cached)) == len(set(written(cached))) == 3
+    discard(cached.config, cached.view, None)
+    uncommit(cached)
+    assert applied(cached) == {}
+    assert parked(cached) == {}
+    assert cached.shown() == {1: "a", 3: "c"}
 
 
 def uncommit(setting: Setting) -> None:
@@ -115,50 +114,6 @@ def uncommit(setting: Setting) -> None:
     newest = max(commits.glob("[0-9]*"), key=lambda file: int(file.name))
     newest.unlink()
     newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
-
-
-@pytest.mark.parametrize("step", ["write", "wrote", "apply", "applied", "settle", "settled"])
-def test_killed_between_any_two_steps_nothing_is_lost_or_doubled(
-    cached: Setting, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    log = cached.table.log
-    cached.declare(LOUD)
-    log.write(v1(1, 1, row(1, "a")), v1(1, 2, row(2, "b")), v1(1, 3, row(3, "c")))
-    assert applied(cached) == {}
-    log.write(lacking(2, 1))
-    assert applied(cached) == {}
-    log.write(
-        *delete(3, 1, row(1, None), V1.schema_id()), lacking(4, 2), v1(5, 1, row(3, "d"), "u")
-    )
-    with monkeypatch.context() as patched:
-        kill_at(patched, step)
-        assert "killed" in str(applied(cached)[cached.view])
-    assert applied(cached) == {}
-    assert cached.shown() == {2: "b", 3: "d"}
-    assert parked(cached) == {TWO: 1}
-    assert len(written(cached)) == len(set(written(cached))) == 2
-
-
-def kill_at(patched: pytest.MonkeyPatch, step: str) -> None:
-    from jobs.direct.evaluate import Applier
-
-    of: dict[str, tuple[Any, str, bool]] = {
-        "write": (LetterBox, "write", False),
-        "wrote": (LetterBox, "write", True),
-        "apply": (Applier, "apply", False),
-        "applied": (Applier, "apply", True),
-        "settle": (LetterBox, "settle", False),
-        "settled": (LetterBox, "settle", True),
-    }
-    owner, name, after = of[step]
-    held: Callable[..., Any] = getattr(owner, name)
-
-    def killed(*arguments: Any) -> None:
-        if after:
-            held(*arguments)
-        raise ViewError("killed")
-
-    patched.setattr(owner, name, killed)
 
 
 @contextmanager

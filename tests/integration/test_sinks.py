@@ -266,32 +266,24 @@ def _apply_many(feed: Feed, count: int, lsn: int, unchanged: str = "") -> None:
     feed.sink.apply(rows, feed.batch(feed.number, count))
 
 
-def test_a_store_that_comes_back_is_waited_for(
+def test_a_store_that_is_down_is_named_and_waited_for(
     served: Store, open_feed: OpenFeed, stack_home: Path
 ) -> None:
-    feed = open_feed(served)
+    feed, impatient = open_feed(served), open_feed(served, retry_s=0.5)
     feed.apply(upsert(LSN, id=1, name="a"), upsert(LSN, 2, id=2, name="b"))
     servers.kill(stack_home, served.kind)
-    applying = threading.Thread(
-        target=feed.apply, args=(upsert(LSN + 1, id=1, name="A"), delete(LSN + 1, 2, id=2))
-    )
-    applying.start()
-    servers.start(stack_home, [served.kind])
+    try:
+        with pytest.raises(RetryableError, match=r"at 127\.0\.0\.1:\S+ does not answer"):
+            impatient.apply(upsert(LSN, id=1, name="a"))
+        applying = threading.Thread(
+            target=feed.apply, args=(upsert(LSN + 1, id=1, name="A"), delete(LSN + 1, 2, id=2))
+        )
+        applying.start()
+    finally:
+        servers.start(stack_home, [served.kind])
     applying.join(300)
     assert not applying.is_alive()
     assert feed.values("name") == {1: "A"}
     feed.restart()
     feed.apply(upsert(LSN, id=2, name="b"))
     assert feed.values("name") == {1: "A"}, "a delete was forgotten over the restart"
-
-
-def test_a_store_that_stays_down_is_named(
-    served: Store, open_feed: OpenFeed, stack_home: Path
-) -> None:
-    feed = open_feed(served, retry_s=0.5)
-    servers.kill(stack_home, served.kind)
-    try:
-        with pytest.raises(RetryableError, match=r"at 127\.0\.0\.1:\S+ does not answer"):
-            feed.apply(upsert(LSN, id=1, name="a"))
-    finally:
-        servers.start(stack_home, [served.kind])

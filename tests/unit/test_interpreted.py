@@ -20,8 +20,11 @@ _WHOLE_STAGE = "spark.sql.codegen.wholeStage"
 
 @pytest.fixture
 def session(spark: SparkSession) -> SparkSession:
-    """With settings of its own."""
-    return session_beside(spark)
+    """With settings of its own: those of Spark, which compiles."""
+    made = session_beside(spark)
+    for name in (_WHOLE_STAGE, "spark.sql.codegen.factoryMode"):
+        made.conf.unset(name)
+    return made
 
 
 def compiled(session: SparkSession) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F
@@ -37,72 +37,81 @@ class TextSink(RecordingSink):
         super().apply(rows.select(*texts), batch)
 
 
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [
-        (TIMESTAMPTZ, "-0043-03-15T12:00:00.000001Z"),
-        (TIMESTAMPTZ, "+12000-01-01T00:00:00Z"),
-        (PgType("timestamp"), "-0043-03-15T12:00:00"),
-        (DATE, "-0043-03-15"),
-        (DATE, "+12000-01-01"),
-        (TIMESTAMPTZ, "+32767-12-31T23:59:59.999999Z"),  # the last ones that are held
-        (DATE, "+32767-12-31"),
-    ],
-    ids=str,
-)
+TIMES = {
+    TIMESTAMPTZ: (
+        "-0043-03-15T12:00:00.000001Z",
+        "+12000-01-01T00:00:00Z",
+        "+32767-12-31T23:59:59.999999Z",  # the last one that is held
+    ),
+    PgType("timestamp"): ("-0043-03-15T12:00:00",),
+    DATE: ("-0043-03-15", "+12000-01-01", "+32767-12-31"),
+}
+
+
+@pytest.mark.parametrize("kind", TIMES, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("is_key", [False, True], ids=["value", "key"])
 def test_times_of_other_years_are_joined_grouped_and_changed(
-    spark: SparkSession,
+    quickly: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     kind: PgType,
-    value: str,
     is_key: bool,
 ) -> None:
-    events = version(
-        "events", key=("at",) if is_key else ("id",), id=INT4, at=kind, g=INT4, v=INT4, note=TEXT
-    )
-    sql = "select e.id, e.at, e.v, e.note, g.name from events e join groups g on g.id = e.g"
     key = ("at",) if is_key else ("id",)
-    view = MirroredView(spark, tmp_path, monkeypatch, sql, key, (events, GROUPS))
+    events = version("events", key=key, id=INT4, at=kind, g=INT4, v=INT4, note=TEXT)
+    sql = "select e.id, e.at, e.v, e.note, g.name from events e join groups g on g.id = e.g"
+    view = MirroredView(quickly, tmp_path, monkeypatch, sql, key, (events, GROUPS))
     view.sink = TextSink()
     view.restart()
+    rows = list(enumerate(TIMES[kind], 1))
     view.put(GROUPS, 1, id=1, name="one")
-    view.put(events, 2, id=1, at=value, g=1, v=1, note="n")
+    for id_, value in rows:
+        view.put(events, 2, id=id_, at=value, g=1, v=1, note="n")
     view.apply()
-    (before,) = view.sink.values().values()
-    view.put(events, 3, "u", id=1, at=value, g=1, v=2, note=PLACEHOLDER)
+    before = by_id(view)
+    assert before.keys() == {id_ for id_, _ in rows}
+    for id_, value in rows:
+        view.put(events, 3, "u", id=id_, at=value, g=1, v=2, note=PLACEHOLDER)
     view.apply()
-    (row,) = view.sink.values().values()
-    assert row == {**before, "v": 2}
-    assert (row["note"], row["name"]) == ("n", "one")
+    changed = by_id(view)
+    assert changed == {id_: {**row, "v": 2} for id_, row in before.items()}
+    assert {(row["note"], row["name"]) for row in changed.values()} == {("n", "one")}
     view.put(GROUPS, 4, "u", id=1, name="uno")
     view.apply()
-    (row,) = view.sink.values().values()
-    assert row["name"] == "uno"
-    view.delete(events, 5, id=1, at=value)
+    assert by_id(view) == {id_: {**row, "name": "uno"} for id_, row in changed.items()}
+    for id_, value in rows:
+        view.delete(events, 5, id=id_, at=value)
     view.apply()
     assert not view.sink.values()
 
 
-@pytest.mark.parametrize("key", ["NaN", "Infinity", 0.5])
+def by_id(view: MirroredView) -> dict[int, dict[str, Any]]:
+    return {row["id"]: row for row in view.sink.values().values()}
+
+
 def test_a_large_value_is_kept_whatever_number_the_key_is(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: object
+    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = version("numbered", key=("k",), k=FLOAT8, g=INT4, v=INT4, note=TEXT)
     sql = "select n.k, n.v, n.note, g.name from numbered n left join groups g on g.id = n.g"
-    view = MirroredView(spark, tmp_path, monkeypatch, sql, ("k",), (table, GROUPS))
+    view = MirroredView(quickly, tmp_path, monkeypatch, sql, ("k",), (table, GROUPS))
     view.sink = TextSink()
     view.restart()
+    keys = ("NaN", "Infinity", 0.5)
     view.put(GROUPS, 1, id=1, name="one")
-    view.put(table, 2, k=key, g=1, v=1, note="large")
+    for key in keys:
+        view.put(table, 2, k=key, g=1, v=1, note=f"large {key}")
     view.apply()
-    view.put(table, 3, "u", k=key, g=1, v=2, note=PLACEHOLDER)
+    for key in keys:
+        view.put(table, 3, "u", k=key, g=1, v=2, note=PLACEHOLDER)
     view.apply()
     assert not view.waiting()
-    (row,) = view.sink.values().values()
-    assert (row["v"], row["note"], row["name"]) == (2, "large", "one")
-    view.put(table, 4, "u", k=key, g=1, v=3, note="other")
+    assert shown(view) == {str(key): (2, f"large {key}", "one") for key in keys}
+    for key in keys:
+        view.put(table, 4, "u", k=key, g=1, v=3, note="other")
     view.apply()
-    (row,) = view.sink.values().values()
-    assert (row["v"], row["note"]) == (3, "other")
+    assert shown(view) == {str(key): (3, "other", "one") for key in keys}
+
+
+def shown(view: MirroredView) -> dict[str, tuple[Any, ...]]:
+    return view.shown("v", "note", "name")
