@@ -25,7 +25,7 @@ from cdc.config_stores import Postgres as Postgres
 from cdc.config_stores import Redis as Redis
 from cdc.config_stores import Store as Store
 from cdc.config_stores import View as View
-from cdc.config_values import Name, Rate, Servers, Setting, SlotName, TableName
+from cdc.config_values import EmitTopic, Name, Rate, Servers, Setting, SlotName, TableName
 from cdc.errors import ConfigError
 from cdc.kafka.security import FILES, Security, file_problems, librdkafka_option
 from cdc.topics import slot_name
@@ -89,6 +89,8 @@ class Capture(Section):
     disk_free_mb: int = Field(default=1024, ge=0)
     transaction_metadata: bool = False
     oversized: Literal["stop", "dead_letter"] = "stop"
+    emit_topics: tuple[EmitTopic, ...] = ()
+    """What ``headwater.emit`` may publish to."""
     signals: tuple[Literal["source", "kafka"], ...] = ("source",)
 
     @model_validator(mode="after")

@@ -56,6 +56,10 @@ def _setting(value: Any) -> Any:
     return value
 
 
+EmitTopic = Annotated[
+    str, _of_form(r"[A-Za-z0-9_-]{1,100}", "use 1 to 100 letters, digits, _ and -")
+]
+
 Rate = Annotated[
     str,
     _of_form(

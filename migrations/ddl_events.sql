@@ -7,8 +7,33 @@
 -- one: whoever owns the schema headwater could put its own function in the place of one there.
 drop event trigger if exists headwater_ddl;
 drop event trigger if exists headwater_drop;
+
+-- What the trigger's messages begin with: any role may write messages with their prefix. It stays
+-- the same when the trigger is installed again, for messages that capture has yet to read.
+do $$
+declare
+    kept text;
+begin
+    if exists (select from pg_class c join pg_roles r on r.oid = c.relowner
+               where c.oid = to_regclass('headwater_ddl.secret') and c.relkind = 'r' and r.rolsuper)
+    then
+        execute 'select value from headwater_ddl.secret' into kept;
+    end if;
+    perform set_config('headwater.ddl_secret', coalesce(kept, gen_random_uuid()::text), true);
+end
+$$;
 drop schema if exists headwater_ddl cascade;
 create schema headwater_ddl;
+create table headwater_ddl.secret as select current_setting('headwater.ddl_secret') as value;
+select set_config('headwater.ddl_secret', '', true);
+do $$
+declare
+    owner text := (select nspowner::regrole::text from pg_namespace where nspname = 'headwater');
+begin
+    execute 'grant usage on schema headwater_ddl to ' || owner;
+    execute 'grant select on headwater_ddl.secret to ' || owner;
+end
+$$;
 
 create function headwater_ddl.columns(tbl oid)
 returns jsonb language sql stable set search_path = pg_catalog, pg_temp as $$
@@ -30,6 +55,11 @@ returns text language sql stable set search_path = pg_catalog, pg_temp as $$
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where c.oid = tbl and c.relkind in ('r', 'p') and c.relpersistence = 'p'
       and n.nspname <> 'headwater' and n.nspname !~ '^pg_'
+$$;
+
+create function headwater_ddl.message(document text)
+returns bytea language sql stable set search_path = pg_catalog, pg_temp as $$
+    select convert_to(s.value || e'\n' || document, 'UTF8') from headwater_ddl.secret s
 $$;
 
 -- With its owner's rights: the role that runs the DDL need not be one that may write messages.
@@ -58,7 +88,7 @@ begin
                   from pg_event_trigger_ddl_commands()
                   where classid = 'pg_class'::regclass and not in_extension group by objid) d;
         end if;
-        select array_agg(convert_to(document, 'UTF8')) into messages
+        select array_agg(headwater_ddl.message(document)) into messages
         from unnest(said) document where document is not null;
     exception when others then
         raise warning 'headwater: a DDL event was not recorded: %', sqlerrm;
@@ -76,8 +106,8 @@ create event trigger headwater_ddl on ddl_command_end execute function headwater
 create event trigger headwater_drop on sql_drop execute function headwater_ddl.event();
 
 -- How the tables stand when it begins: what came before is known by comparing.
-select pg_catalog.pg_logical_emit_message(true, 'headwater.ddl', pg_catalog.convert_to(
-    headwater_ddl.said('BASELINE', t.oid, null), 'UTF8'))
+select pg_catalog.pg_logical_emit_message(true, 'headwater.ddl', headwater_ddl.message(
+    headwater_ddl.said('BASELINE', t.oid, null)))
 from (select distinct c.oid
       from pg_catalog.pg_publication_tables p
       join pg_catalog.pg_namespace n on n.nspname = p.schemaname

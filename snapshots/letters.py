@@ -35,7 +35,6 @@ class Letters:
         topic: str,
         keys: list[bytes] | list[None],
         values: list[bytes],
-        timestamp_ms: int,
         position: Position,
     ) -> tuple[Sequence[bytes | None], list[bytes]]:
         """Keys and values of the rows that fit; the others are in Kafka when it returns."""
@@ -44,7 +43,7 @@ class Letters:
             return keys, values
         fitting: tuple[list[bytes | None], list[bytes]] = [], []
         for key, value in zip(keys, values, strict=True):
-            record: Record = {"key": key, "value": value, "timestamp": timestamp_ms}
+            record: Record = {"key": key, "value": value}
             if self._cut.takes(record):
                 self._send(topic, record, position)
             else:

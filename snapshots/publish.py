@@ -74,7 +74,7 @@ class SnapshotPublisher:
 
     def describe(self, relation: Relation, now_us: int) -> None:
         """Publish the table's description alone."""
-        record = schema_record(relation, self._lsn, now_us)
+        record = schema_record(relation, self._lsn)
         self._producer.send(
             schemas_topic(self._context.name), [record["key"]], [record["value"]], now_us // 1000
         )
@@ -139,7 +139,7 @@ class SnapshotPublisher:
         if self._letters is None:
             return keys, values
         at = Position(self._lsn, 0)
-        return self._letters.sift(self._topic, keys, values, self._timestamp_ms, at)
+        return self._letters.sift(self._topic, keys, values, at)
 
     def _changed_table(self) -> bool:
         return self._held is not None and self._held.encoder is not self._encoder

@@ -47,7 +47,7 @@ class SourceEvents:
         types = load_types(self._conn)
         shape = relation(self._conn, oid, types, publication, settings.keys)
         now_us = time.time_ns() // 1000
-        described = schema_record(shape, source.lsn, now_us)["value"]
+        described = schema_record(shape, source.lsn)["value"]
         assert described is not None
         # Of columns that came since the view knows nothing.
         now, naming = parse_version(json.loads(described)), begun(view.table)

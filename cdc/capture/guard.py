@@ -9,6 +9,7 @@ from __future__ import annotations
 import select
 import threading
 from contextlib import suppress
+from secrets import token_hex
 from time import monotonic, time
 from typing import Final
 
@@ -94,7 +95,10 @@ class Guard:
         source, self._capture = config.source, config.capture
         self._dsn, self._slot = source.dsn, source.slot_name
         self.pulse = Pulse(last_heartbeat_ms)
-        self._watch = Watch(source.dsn, source.slot_name, self._capture.heartbeat_s, self._note)
+        self.nonce = token_hex(8)
+        """What this run's heartbeats are known by."""
+        every_s = self._capture.heartbeat_s
+        self._watch = Watch(source.dsn, source.slot_name, every_s, self._note, self.nonce)
         self._observation: Observation | None = None
         self._judged: Observation | None = None
         self._unjudged = threading.Event()

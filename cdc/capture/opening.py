@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
+from cdc.capture.ddl_trigger import DdlTrigger
 from cdc.config import Config
 from cdc.events.dead_letters import DeadLetters
 from cdc.events.transactions import Ledger
@@ -20,7 +21,7 @@ from cdc.lsn import Position, format_lsn
 from cdc.protocol.relation import Relation
 from cdc.source.asking import asking
 from cdc.source.postgres import translated
-from cdc.topics import ddl_topic, outbox_topic, schemas_topic, table_topic
+from cdc.topics import ddl_topic, dead_letters_topic, outbox_topic, schemas_topic, table_topic
 
 log = structlog.get_logger("capture")
 
@@ -49,6 +50,7 @@ class Topics:
         self._outbox: dict[str, str | None] = {}
         self._tables: set[str] | None = None
         self._described: dict[str, str] = {}
+        self._trigger = DdlTrigger(config.source.dsn)
         # Who reads a row before Kafka shows its version would take it for no event of ours.
         producer.leading.add(schemas_topic(config.source.name))
 
@@ -90,7 +92,10 @@ class Topics:
         return self.partitions[topic]
 
     def outbox(self, topic: str) -> str | None:
-        """Kafka's topic for events emitted to ``topic``, ready; None when a table has it."""
+        """Kafka's topic for events emitted to ``topic``, ready; None when the configuration does
+        not name it, for any role may write such messages, or when a table has it."""
+        if topic not in self._config.capture.emit_topics:
+            return None
         if topic not in self._outbox:
             name = outbox_topic(self._config.source.name, topic)
             if name.replace(".", "_") in {t.replace(".", "_") for t in self._table_topics()}:
@@ -101,18 +106,17 @@ class Topics:
                 self._outbox[topic] = name
         return self._outbox[topic]
 
-    def ddl(self) -> str:
+    def ddl(self, secret: str) -> str | None:
         """See ``cdc.events.outbox.Outbox``."""
+        if not self._trigger.wrote(secret):
+            return None
         topic = ddl_topic(self._config.source.name)
         self.open(topic, 1, UNTIL_DELETED)
         return topic
 
-    def passed_over(self, lsn: int) -> None:
+    def passed_over(self, lsn: int, why: str) -> None:
         """See ``cdc.events.outbox.Outbox``."""
-        log.error(
-            "a message is not one of headwater.emit or the DDL trigger: published as it is",
-            lsn=format_lsn(lsn),
-        )
+        log.error("a logical message is published as it is", lsn=format_lsn(lsn), reason=why)
 
     def ledger(self) -> Ledger | None:
         """Counts of transactions with their topic, if they are asked for."""
@@ -122,15 +126,30 @@ class Topics:
         self.open(ledger.topic, 1)
         return ledger
 
-    def dead_letters(self) -> DeadLetters | None:
-        """Where records go that are too large, if not into an error."""
-        if self._config.capture.oversized == "stop":
-            return None
+    def dead_letters(self) -> DeadLetters:
+        """Where records go that are too large: those of rows if that is asked for, and those of
+        logical messages, which any role may write, in any case."""
+        rows = self._config.capture.oversized == "dead_letter"
         limit = self._producer.largest_record
-        letters = DeadLetters(self._config.source.name, limit, _report)
-        self.open(letters.topic, 1, UNTIL_DELETED)
-        self._producer.leading.add(letters.topic)
+        letters = DeadLetters(self._config.source.name, limit, self._cut, rows)
+        if rows:
+            self._open_letters()
         return letters
+
+    def _cut(self, topic: str, position: Position, size: int) -> None:
+        self._open_letters()
+        log.error(
+            "a record is too large for Kafka: its pieces are in the topic of dead letters",
+            topic=topic,
+            position=position.hex(),
+            bytes=size,
+            way_out="headwater dead-letters list",
+        )
+
+    def _open_letters(self) -> None:
+        topic = dead_letters_topic(self._config.source.name)
+        self.open(topic, 1, UNTIL_DELETED)
+        self._producer.leading.add(topic)
 
     def _table_topics(self) -> set[str]:
         if self._tables is None:
@@ -139,13 +158,3 @@ class Topics:
                 rows = conn.execute(_PUBLISHED, (source.publication_name,)).fetchall()
             self._tables = {table_topic(source.name, schema, table) for schema, table in rows}
         return self._tables
-
-
-def _report(topic: str, position: Position, size: int) -> None:
-    log.error(
-        "a record is too large for Kafka: its pieces are in the topic of dead letters",
-        topic=topic,
-        position=position.hex(),
-        bytes=size,
-        way_out="headwater dead-letters list",
-    )

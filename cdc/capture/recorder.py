@@ -92,7 +92,6 @@ class Recorder:
         record: Record = {
             "key": self._source.name.encode(),
             "value": self._mark_at(confirmed).encode(now_ms),
-            "timestamp": now_ms,
         }
         flight = Flight(1, confirmed)
         self._producer.send({progress_topic(self._source.name): [record]}, 0, flight)

@@ -72,13 +72,19 @@ class Watch:
     """The thread. ``seen`` is called in it with every observation."""
 
     def __init__(
-        self, dsn: str, slot: str, heartbeat_s: float, seen: Callable[[Observation], None]
+        self,
+        dsn: str,
+        slot: str,
+        heartbeat_s: float,
+        seen: Callable[[Observation], None],
+        nonce: str = "",
     ) -> None:
         self._dsn = dsn
         self._slot = slot
         self.beats = heartbeat_s > 0
         self.every_s = heartbeat_s or EVERY_S
         self._seen = seen
+        self._nonce = nonce
         self._ending = threading.Event()
         self._conn: Connection | None = None
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
@@ -133,7 +139,7 @@ class Watch:
             self._beat()
 
     def _beat(self) -> None:
-        content = literal(str(time_ns() // 1_000_000))
+        content = literal(f"{time_ns() // 1_000_000} {self._nonce}")
         try:
             self._ask(_BEAT.format(prefix=literal(HEARTBEAT), content=content), "a heartbeat")
         except HeadwaterError as error:

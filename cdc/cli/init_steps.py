@@ -39,6 +39,7 @@ from cdc.source.postgres import Connection, connect, translated
 from cdc.source.publication import ensure_publication, read_publication, unpublished
 from cdc.source.slot import ExportedSlot, create_slot, drop_slot, identify, slot_state
 from cdc.topics import table_topic
+from migrations.emit_topics import set_emit_topics
 from migrations.runner import migrate
 from snapshots import state
 from snapshots.initial import cannot_go_on, lost_in_kafka, publish_descriptions
@@ -75,12 +76,10 @@ def initialise(
         _exclusively(conn, source.name)
         known = state.read_state(conn, source.name)
         if known is not None and known.complete and not again:
-            if migrate(conn):
-                observer.step("schema headwater is up to date")
+            _prepare_schema(config, conn, observer)
             return _standing(config, conn, known, observer)
         _check(config, known)
-        if migrate(conn):
-            observer.step("schema headwater is up to date")
+        _prepare_schema(config, conn, observer)
         tables = captured_tables(conn, source)
         changed = ensure_publication(conn, source.publication_name, tables)
         observer.step(f"publication {source.publication_name} {'set' if changed else 'fits'}")
@@ -93,6 +92,14 @@ def initialise(
             lsn, *counts = _take_snapshot(kit, known, with_rows, again)
     topics = [spec.name for spec in specs]
     return Outcome(True, source.slot_name, source.publication_name, lsn, topics, *counts)
+
+
+def _prepare_schema(config: Config, conn: Connection, observer: Observer) -> None:
+    if migrate(conn):
+        observer.step("schema headwater is up to date")
+    if set_emit_topics(conn, config.source.name, config.capture.emit_topics):
+        names = ", ".join(config.capture.emit_topics) or "no topic"
+        observer.step(f"headwater.emit accepts {names}")
 
 
 def _take_snapshot(

@@ -33,10 +33,10 @@ class Events:
         )
 
 
-def block(events: list[Events], deletes: list[bool], times_ms: Ints, partitions: int) -> Block:
+def block(events: list[Events], deletes: list[bool], partitions: int) -> Block:
     """The records of a table in order, tombstones behind their deletes.
 
-    ``deletes`` says which of ``events`` are deletes; ``times_ms`` is of every row of the stretch.
+    ``deletes`` says which of ``events`` are deletes.
     """
     keyed = events[0].keys is not None
     at = np.concatenate([part.at for part in events])
@@ -53,12 +53,11 @@ def block(events: list[Events], deletes: list[bool], times_ms: Ints, partitions:
         rows = order.tolist()
         keys = [keys[i] for i in rows]
         final = [None if dead else values[i] for i, dead in zip(rows, tombstones, strict=True)]
-        at, chosen = at[order], chosen[order]
+        chosen = chosen[order]
     size = sum(int(sizes_of(part.values).sum()) for part in events)
     if keyed:
         size += sum(int(sizes_of(part.keys).sum()) for part in events)
-    times = times_ms[at].tolist()
-    return Block(keys, final, chosen.tolist(), times, size, _closing(chosen))
+    return Block(keys, final, chosen.tolist(), size, _closing(chosen))
 
 
 def _with_tombstones(at: Ints, dead: Mask) -> tuple[Ints, list[bool]]:

@@ -101,7 +101,6 @@ class ColumnarFeed:
             return []
         oids = frames.unsigned(frames.starts[stretch.rows] + HEADER + 1, 4)
         stamps = Stamps.of(stretch.transactions)
-        times = stretch.transactions.commit_us[stretch.transaction] // 1000
         blocks = []
         for oid in np.unique(oids).tolist():
             table = self._transcriber.table(oid)
@@ -120,7 +119,7 @@ class ColumnarFeed:
                 events.append(found)
             kinds = [False, True] if len(events) == 2 else [bool(dead[0])]
             partitions = self._partitions(table.topic)
-            made = block(events, kinds, times, partitions)
+            made = block(events, kinds, partitions)
             blocks.append((table.topic, made))
         return blocks
 

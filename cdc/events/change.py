@@ -64,9 +64,11 @@ class Transcriber:
         outbox: Outbox | None = None,
         ledger: Ledger | None = None,
         letters: DeadLetters | None = None,
+        nonce: str = "",
     ) -> None:
         self.committed_lsn = committed_lsn
-        self.heartbeat: Heartbeat | None = None  # the newest that came through
+        self.heartbeat: Heartbeat | None = None  # the newest of this run that came through
+        self._nonce = nonce
         self._context = context
         self._resolve = resolve
         self._lookup = lookup
@@ -80,7 +82,6 @@ class Transcriber:
         self._transaction: Transaction | None = None
         self._commit_lsn = 0
         self._ordinal = 0
-        self._timestamp = 0
         self._previous_end: int | None = None
 
     @property
@@ -121,8 +122,6 @@ class Transcriber:
         for topic, block in blocks:
             self._out.add_block(topic, block)
         self._transaction, self._commit_lsn, self._ordinal, self._previous_end = after
-        if after.transaction is not None:
-            self._timestamp = after.transaction.commit_ms
         if committed_lsn is not None:
             self.committed_lsn = committed_lsn
 
@@ -177,7 +176,7 @@ class Transcriber:
         """A table's description goes to ``__schemas`` ahead of the rows that name it."""
         relation = self._resolve(message, self._xid, self._commit_lsn)
         self._tables.describe(relation, message.oid)
-        record = schema_record(relation, self._commit_lsn, self._now_us)
+        record = schema_record(relation, self._commit_lsn)
         self._out.add(schemas_topic(self._context.name), record)
 
     def _begin(self, begin: messages.Begin) -> None:
@@ -188,7 +187,6 @@ class Transcriber:
     def _start(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self._commit_lsn = transaction.commit_lsn
-        self._timestamp = transaction.commit_ms
         self._ordinal = 0
         if self._ledger is not None:
             self._ledger.start(transaction)
@@ -231,7 +229,7 @@ class Transcriber:
         block = self._next(table.relation.name)
         tail = table.encoder.special_tail(after, new, block)
         value = table.encoder.value(before, after, op, lsn, self._ordinal, self._closing, tail)
-        record: Record = {"key": key, "value": value, "timestamp": self._timestamp}
+        record: Record = {"key": key, "value": value}
         if key is None:
             record["partition"] = 0  # keyless events keep their commit order
         if header is not None:
@@ -262,7 +260,7 @@ class Transcriber:
         before = table.encoder.rows.row(old)
         self._event(table, key, before, b"null", _DELETE, lsn, [], header)
         if key is not None:
-            tombstone: Record = {"key": key, "value": None, "timestamp": self._timestamp}
+            tombstone: Record = {"key": key, "value": None}
             if header is not None:
                 tombstone["headers"] = [header]
             self._put(table.topic, tombstone, len(key))
@@ -298,12 +296,13 @@ class Transcriber:
             tail = table.encoder.tail(b"", self._next(table.relation.name))
             at, closing = self._ordinal, self._closing
             value = table.encoder.value(b"null", b"null", _TRUNCATE, lsn, at, closing, tail)
-            for record in truncate_records(value, self._partitions(table.topic), self._timestamp):
+            for record in truncate_records(value, self._partitions(table.topic)):
                 self._put(table.topic, record, len(value))
 
     def _message(self, message: messages.LogicalMessage, lsn: int) -> None:
         if message.prefix == HEARTBEAT:
-            self.heartbeat = heartbeat(self._commit_lsn, message.content) or self.heartbeat
+            beat = heartbeat(self._commit_lsn, message.content, self._nonce)
+            self.heartbeat = beat or self.heartbeat
             return
         transaction = self._transaction
         if transaction is None:
@@ -314,5 +313,5 @@ class Transcriber:
         at = self._open("a message")
         ordinal, now_us = self._ordinal + 1, self._now_us
         topic, record = self._messages.record(message, at, lsn, ordinal, now_us, self._next)
-        self._put(topic, record, len(record["value"] or b""))
+        self._out.put(topic, record, len(record["value"] or b""), self.position, message=True)
         self._transaction = transaction

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from cdc.events.records import POSITION_HEADER, Record
+from cdc.events.records import COMMIT_HEADER, POSITION_HEADER, Record
 from cdc.lsn import Position
 from cdc.protocol.messages import LogicalMessage
 
@@ -13,20 +13,35 @@ PREFIX: Final = "headwater.ddl"
 _FIELDS: Final = frozenset({"tag", "oid", "schema", "table", "renamed", "columns"})
 
 
-def record(message: LogicalMessage, position: Position, timestamp: int) -> Record | None:
-    """The record of a message, keyed by its table; None for what the trigger does not write."""
+class Ddl(NamedTuple):
+    """What a message holds: the ``secret`` that only the trigger and capture know, if the trigger
+    wrote it, and the document, keyed by its table."""
+
+    secret: str
+    key: bytes
+    document: bytes
+
+    def record(self, position: Position, commit_ms: int) -> Record:
+        """The record of a change."""
+        return {
+            "key": self.key,
+            "value": self.document,
+            "headers": [
+                (POSITION_HEADER, position.hex().encode()),
+                (COMMIT_HEADER, b"%d" % commit_ms),
+            ],
+        }
+
+
+def parse(message: LogicalMessage) -> Ddl | None:
+    """What is in a message; None for what the trigger does not write."""
+    secret, _, content = message.content.partition(b"\n")
     try:
-        document: dict[str, Any] = json.loads(message.content)
+        document: dict[str, Any] = json.loads(content)
         known = document.keys() >= _FIELDS and message.transactional
         key = {"schema": document["schema"], "table": document["table"]}
         raw = json.dumps(key, ensure_ascii=False, separators=(",", ":")).encode()
+        told = secret.decode()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    if not known:
-        return None
-    return {
-        "key": raw,
-        "value": message.content,
-        "timestamp": timestamp,
-        "headers": [(POSITION_HEADER, position.hex().encode())],
-    }
+    return Ddl(told, raw, content) if known else None

@@ -39,7 +39,7 @@ class Transaction(NamedTuple):
 
     @property
     def commit_ms(self) -> int:
-        """The Kafka timestamp of the transaction's events."""
+        """When it was committed, by the source's clock, in milliseconds since 1970."""
         return self.commit_us // 1000
 
 

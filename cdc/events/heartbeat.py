@@ -14,7 +14,8 @@ from collections import deque
 from typing import Final, NamedTuple
 
 HEARTBEAT: Final = "headwater.heartbeat"
-"""Prefix of the logical message; its content is when it was written, in ms since 1970."""
+"""Prefix of the logical message; its content is when it was written, in ms since 1970, and behind a
+space the nonce of the run that wrote it: any role may write messages with this prefix."""
 _DIGITS: Final = 15
 _AWAITED: Final = 1_000
 
@@ -26,11 +27,12 @@ class Heartbeat(NamedTuple):
     written_ms: int
 
 
-def heartbeat(commit_lsn: int, content: bytes) -> Heartbeat | None:
-    """The heartbeat in a message with the prefix ``HEARTBEAT``; None if it is not ours: every
-    role may write one, of any size."""
-    ours = content.isdigit() and len(content) <= _DIGITS
-    return Heartbeat(commit_lsn, int(content)) if ours else None
+def heartbeat(commit_lsn: int, content: bytes, nonce: str) -> Heartbeat | None:
+    """The heartbeat in a message with the prefix ``HEARTBEAT``; None if this run did not write
+    it."""
+    written, _, told = content.partition(b" ")
+    ours = told == nonce.encode() and written.isdigit() and len(written) <= _DIGITS
+    return Heartbeat(commit_lsn, int(written)) if ours else None
 
 
 class Pulse:

@@ -43,24 +43,32 @@ class Messages:
                 count(emitted[0].removeprefix(f"{self._context.name}."))
                 return emitted
         if message.prefix == ddl.PREFIX and self._outbox is not None:
-            change = ddl.record(message, Position(at.commit_lsn, ordinal), at.commit_ms)
-            if change is not None:
+            change = ddl.parse(message)
+            topic = self._outbox.ddl(change.secret) if change else None
+            if change is not None and topic is not None:
                 count("ddl")
-                return self._outbox.ddl(), change
-            self._outbox.passed_over(message.lsn)
+                return topic, change.record(Position(at.commit_lsn, ordinal), at.commit_ms)
+            self._outbox.passed_over(message.lsn, "the DDL trigger did not write it")
+        if message.omitted is not None and self._outbox is not None:
+            why = f"it has {message.omitted.bytes} bytes: only its size and hash are published"
+            self._outbox.passed_over(message.lsn, why)
         block = count("message")
         value = _value(self._context, at, message, lsn, ordinal, now_us, block)
         key = b'{"prefix":%b}' % text(message.prefix)
-        return self._topic, {"key": key, "value": value, "timestamp": at.commit_ms}
+        return self._topic, {"key": key, "value": value}
 
     def _emitted(
         self, message: LogicalMessage, outbox: Outbox, position: Position, at: Transaction
     ) -> tuple[str, Record] | None:
         """What ``headwater.emit`` wrote; None for what it cannot have written."""
         emitted = parse(message.content) if message.transactional else None
-        topic = outbox.outbox(emitted.topic) if emitted else None
-        if emitted is None or topic is None:
-            outbox.passed_over(message.lsn)
+        if emitted is None:
+            outbox.passed_over(message.lsn, "headwater.emit did not write it")
+            return None
+        topic = outbox.outbox(emitted.topic)
+        if topic is None:
+            why = "its topic is none of capture.emit_topics, or a table's"
+            outbox.passed_over(message.lsn, why)
             return None
         return topic, record(emitted, position, at.commit_ms, self._partitions(topic))
 
@@ -77,7 +85,11 @@ def _value(
     """The event of a logical message (``op: m``): no images, and only ``ts_ms`` of the clocks."""
     head, middle, end = source_parts(context, transaction, "", "")
     source = b"%b%d%b%d%b%d}" % (head, lsn, middle, lsn, end, ordinal)
-    content = b2a_base64(message.content, newline=False)
+    if message.omitted is None:
+        content = b'"%b"' % b2a_base64(message.content, newline=False)
+    else:
+        size, digest = message.omitted
+        content = b'null,"omitted":{"bytes":%d,"sha256":%b}' % (size, text(digest))
     return (
-        b'{"op":"m","ts_ms":%d,"source":%b,"transaction":%b,"message":{"prefix":%b,"content":"%b"}}'
+        b'{"op":"m","ts_ms":%d,"source":%b,"transaction":%b,"message":{"prefix":%b,"content":%b}}'
     ) % (now_us // 1000, source, block, text(message.prefix), content)

@@ -10,26 +10,26 @@ import json
 import re
 from typing import Any, Final, NamedTuple, Protocol
 
-from cdc.events.records import POSITION_HEADER, Record
+from cdc.events.records import COMMIT_HEADER, POSITION_HEADER, Record
 from cdc.lsn import Position
 from cdc.topics import partition_for
 
 PREFIX: Final = "headwater.outbox"
 _TOPIC: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
-_OURS: Final = frozenset({"", "id", POSITION_HEADER})
+_OURS: Final = frozenset({"", "id", POSITION_HEADER, COMMIT_HEADER})
 
 
 class Outbox(Protocol):
     """What the transcriber asks of its owner for emitted events."""
 
-    def ddl(self) -> str:
-        """Kafka's topic for DDL, ready."""
+    def ddl(self, secret: str) -> str | None:
+        """Kafka's topic for DDL, ready; None where the trigger has another secret."""
 
     def outbox(self, topic: str) -> str | None:
-        """Make Kafka's topic ready for ``topic`` and name it; None when it cannot be one."""
+        """Make Kafka's topic ready for ``topic`` and name it; None when it may not be one."""
 
-    def passed_over(self, lsn: int) -> None:
-        """A message with the prefix is not what ``emit`` writes: it stays a logical message."""
+    def passed_over(self, lsn: int, why: str) -> None:
+        """A message is published, but not as what its prefix says, or not whole."""
 
 
 class Emitted(NamedTuple):
@@ -60,15 +60,16 @@ def parse(content: bytes) -> Emitted | None:
     return Emitted(id_, topic, raw, None if null is True else payload, headers)
 
 
-def record(emitted: Emitted, position: Position, timestamp: int, partitions: int) -> Record:
+def record(emitted: Emitted, position: Position, commit_ms: int, partitions: int) -> Record:
     """The record of an event: without a key in partition 0, so that order is kept."""
     key = emitted.key
-    record: Record = {"key": key, "value": emitted.payload, "timestamp": timestamp}
+    record: Record = {"key": key, "value": emitted.payload}
     if not key:  # Kafka's client would take an empty key for none, and choose at random
         record["partition"] = partition_for(key, partitions)
     record["headers"] = [
         ("id", emitted.id.encode()),
         (POSITION_HEADER, position.hex().encode()),
+        (COMMIT_HEADER, b"%d" % commit_ms),
         *((name, text.encode()) for name, text in emitted.headers.items()),
     ]
     return record

@@ -25,7 +25,8 @@ class Outgoing:
     def replaying(self) -> bool:
         """Whether each record has to be looked at: it may be left out, or be cut."""
         letters = self._letters
-        return self._replay is not None or (letters is not None and letters.limit < _SMALL)
+        small = letters is not None and letters.rows and letters.limit < _SMALL
+        return self._replay is not None or small
 
     def take(self) -> Batch:
         """Hand over what was collected since the last call."""
@@ -37,9 +38,18 @@ class Outgoing:
         if self._replay is not None and self._replay.passed(Position(commit_lsn, 0)):
             self._replay = None
 
-    def put(self, topic: str, record: Record, size: int, position: Position) -> None:
-        """A record at a position, unless Kafka holds it, whole or cut; ``size`` in bytes."""
+    def put(
+        self, topic: str, record: Record, size: int, position: Position, message: bool = False
+    ) -> None:
+        """A record at a position, unless Kafka holds it, whole or cut; ``size`` in bytes.
+        ``message``: it is of a logical message, which is cut whatever becomes of rows."""
         letters, replay, place = self._letters, self._replay, (topic, position)
+        if letters is not None and not (letters.rows or message):
+            letters = None
+        if letters is not None and place == self._cut and letters.takes(record):
+            record = {**record, "headers": []}  # a tombstone: its delete tells of the new key
+            if letters.takes(record):
+                return  # nothing that is no dead letter has this key
         if letters is None or not letters.takes(record):
             if place == self._cut:
                 record = _told(record, position)

@@ -26,13 +26,12 @@ from cdc.lsn import Position, parse_position
 BEHIND: Final = "another event of its key could not be applied"
 """What is said of a letter without a cause of its own."""
 _OF_A_ROW: Final = -1
+_EVENT: Final = "event_ms"
 
 
 class Written(Protocol):
     """A record as it is read back."""
 
-    @property
-    def timestamp_ms(self) -> int: ...
     @property
     def key(self) -> bytes | None: ...
     @property
@@ -50,8 +49,8 @@ class Owner(NamedTuple):
 
 class Letter(NamedTuple):
     """An event and why it waits; ``cause`` is empty for one behind another. ``position`` is None of
-    what is no event. Times are in milliseconds since 1970: when it was committed, when put aside.
-    ``value`` is left out where only ``size``, in bytes, is wanted."""
+    what is no event. Times are in milliseconds since 1970: when Kafka had it, and when it was put
+    aside. ``value`` is left out where only ``size``, in bytes, is wanted."""
 
     topic: str
     partition: int
@@ -165,6 +164,7 @@ def letter_record(generation: str, letter: Letter) -> Record:
         ("topic", letter.topic.encode()),
         ("partition", b"%d" % letter.partition),
         ("offset", b"%d" % letter.offset),
+        (_EVENT, b"%d" % letter.timestamp_ms),
         ("parked_ms", b"%d" % letter.parked_ms),
         ("cause", letter.cause.encode()),
     ]
@@ -175,16 +175,15 @@ def letter_record(generation: str, letter: Letter) -> Record:
     return {
         "key": f"{generation}/{letter.id}".encode(),
         "value": letter.value,
-        "timestamp": letter.timestamp_ms,
         "partition": 0,
         "headers": headers,
     }
 
 
-def settled_record(generation: str, id_: str, now_ms: int) -> Record:
+def settled_record(generation: str, id_: str) -> Record:
     """What settles a letter."""
     key = f"{generation}/{id_}".encode()
-    return {"key": key, "value": None, "timestamp": now_ms, "partition": 0}
+    return {"key": key, "value": None, "partition": 0}
 
 
 def by_generation(records: Iterable[Written], values: bool = False) -> dict[str, Letters]:
@@ -199,14 +198,14 @@ def by_generation(records: Iterable[Written], values: bool = False) -> dict[str,
             of.settle([id_])
             continue
         told = {name: text for name, text in record.headers if text is not None}
-        letter = _letter(told, record.value, record.timestamp_ms)
+        letter = _letter(told, record.value)
         of.add([letter])
         if values:
             of.open[letter.id] = letter
     return found
 
 
-def _letter(told: Mapping[str, bytes], value: bytes, timestamp_ms: int) -> Letter:
+def _letter(told: Mapping[str, bytes], value: bytes) -> Letter:
     try:
         position = told.get(POSITION_HEADER)
         return Letter(
@@ -217,7 +216,7 @@ def _letter(told: Mapping[str, bytes], value: bytes, timestamp_ms: int) -> Lette
             value,
             len(value),
             None if position is None else parse_position(position),
-            timestamp_ms,
+            int(told[_EVENT]),
             int(told["parked_ms"]),
             told["cause"].decode(),
         )

@@ -11,15 +11,17 @@ from cdc.protocol.relation import Relation
 
 POSITION_HEADER: Final = "position"
 """Says where a record stands in the stream when its value does not: ``Position.hex``."""
+COMMIT_HEADER: Final = "commit_ms"
+"""Says when it was committed when its value does not: milliseconds since 1970, in digits."""
 
 
 class Record(TypedDict):
     """One Kafka record, named as the producer's arguments are. Without ``partition`` the key
-    decides. ``timestamp`` is in milliseconds."""
+    decides. Its timestamp is when the client takes it: one of the source's clock could lie beyond
+    what a broker accepts, or beyond the topic's retention."""
 
     key: bytes | None
     value: bytes | None
-    timestamp: int
     partition: NotRequired[int]
     headers: NotRequired[list[tuple[str, bytes]]]
 
@@ -43,7 +45,6 @@ class Block(NamedTuple):
     keys: list[bytes | None]
     values: list[bytes | None]
     partitions: list[int]
-    timestamps: list[int]
     bytes: int
     closing: dict[int, int]
 
@@ -92,14 +93,14 @@ class Replay(Protocol):
         """Whether no position from here on can be held."""
 
 
-def schema_record(relation: Relation, lsn: int, now_us: int) -> Record:
+def schema_record(relation: Relation, lsn: int) -> Record:
     """What ``__schemas`` holds for a version of a table, which it had at the commit LSN ``lsn``."""
     document = {**relation.describe(), "lsn": lsn}
     value = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
-    return {"key": relation.schema_id().encode(), "value": value, "timestamp": now_us // 1000}
+    return {"key": relation.schema_id().encode(), "value": value}
 
 
-def truncate_records(value: bytes, partitions: int, timestamp: int) -> Iterator[Record]:
+def truncate_records(value: bytes, partitions: int) -> Iterator[Record]:
     """A TRUNCATE has no key, and stands in every partition."""
     for partition in range(partitions):
-        yield {"key": None, "value": value, "timestamp": timestamp, "partition": partition}
+        yield {"key": None, "value": value, "partition": partition}

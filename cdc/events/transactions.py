@@ -78,7 +78,6 @@ class Ledger:
         return {
             "key": _json({"id": id_}),
             "value": _json(value),
-            "timestamp": self._at.commit_ms,
             "headers": [(POSITION_HEADER, position.hex().encode())],
         }
 

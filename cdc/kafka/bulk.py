@@ -22,6 +22,8 @@ _POLL_S: Final = 0.005
 _STALLED_S: Final = 120.0
 """Kafka that takes nothing for so long ends the snapshot."""
 _ANY_PARTITION: Final = -1
+_NOW: Final = 0
+"""As a timestamp: when the client takes the record."""
 
 
 class Backlog:
@@ -104,7 +106,7 @@ class BulkProducer:
         for record in records:
             self._wait_until(self._has_room)
             key, value = record["key"], record["value"]
-            where, at = record.get("partition", _ANY_PARTITION), record["timestamp"]
+            where, at = record.get("partition", _ANY_PARTITION), _NOW
             try:
                 self._client.produce(
                     topic, value, key, where, self._refused, None, at, record.get("headers")

@@ -1,6 +1,6 @@
 """Records to Kafka, through confluent-kafka: idempotent, acknowledged by all replicas, in order.
 
-Records go one by one: the client's batch call takes neither timestamps nor headers, and measured
+Records go one by one: the client's batch call takes no headers, and measured
 no faster; a ``Block`` is reported once a partition. ``send`` never blocks and never reorders. The
 producer's own queue is so large that it is never full; what bounds memory is ``has_room``, which
 the owner asks before it reads more from the source. Acknowledgements count down a ``Flight`` and
@@ -26,6 +26,8 @@ from cdc.kafka.proving import Produce, Proving
 from cdc.kafka.security import PLAINTEXT, Security
 
 _ANY_PARTITION: Final = -1
+_NOW: Final = 0
+"""As a timestamp: when the client takes the record."""
 _NEVER: Final = 1 << 63
 """Above every offset: what an unknown partition is expected to go on from."""
 _TOO_LARGE: Final = (
@@ -127,7 +129,8 @@ class Producer:
                     continue
                 assert type(record) is dict
                 self._refuse_oversized(topic, record)
-                # By position, in the client's order: measured a third faster than by name.
+                # By position, in the client's order: measured a third faster than by name. No
+                # timestamp: the client's own.
                 produce(
                     topic,
                     record["value"],
@@ -135,7 +138,7 @@ class Producer:
                     record.get("partition", _ANY_PARTITION),
                     delivered,
                     None,
-                    record["timestamp"],
+                    _NOW,
                     record.get("headers"),
                 )
 
@@ -169,12 +172,10 @@ class Producer:
         reports: list[Callable[[Any, Any], None] | None] = [None] * len(block.values)
         for last, count in block.closing.items():
             reports[last] = self._delivered(topic, size, flight, count)
-        rows = zip(
-            block.values, block.keys, block.partitions, reports, block.timestamps, strict=True
-        )
+        rows = zip(block.values, block.keys, block.partitions, reports, strict=True)
         produce = self._produce(topic)
-        for value, key, partition, delivered, timestamp in rows:
-            produce(topic, value, key, partition, delivered, None, timestamp)
+        for value, key, partition, delivered in rows:
+            produce(topic, value, key, partition, delivered)
 
     def _produce(self, topic: str) -> Produce:
         offsets = self.next_offsets.get(topic)

@@ -23,9 +23,9 @@ _partition_for: Final = lru_cache(1024)(partition_for)
 """A topic with partitions that stay empty has few keys."""
 REST_S: Final = 300.0
 """After less than four times as long without a record a partition is unproven again. A day would be
-too much: the broker counts from the record's own time, a commit's, which is days ago where capture
-catches up, and looks every ten minutes by default (``ProducerStateManager.isProducerExpired``). It
-costs one wait for an acknowledgement, where there was nothing to do for minutes."""
+too much: the broker counts from the record's own time, by this machine's clock, and looks every ten
+minutes by default (``ProducerStateManager.isProducerExpired``). It costs one wait for an
+acknowledgement, where there was nothing to do for minutes."""
 Produce = Callable[..., None]
 _Held = list[tuple[Any, ...]]
 

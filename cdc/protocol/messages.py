@@ -109,13 +109,22 @@ class Truncate(NamedTuple):
     restart_identity: bool
 
 
+class Omitted(NamedTuple):
+    """Content that is not kept: its size in bytes, and its SHA-256 in hex."""
+
+    bytes: int
+    sha256: str
+
+
 class LogicalMessage(NamedTuple):
-    """``pg_logical_emit_message``; outside of any transaction when not ``transactional``."""
+    """``pg_logical_emit_message``; outside of any transaction when not ``transactional``. Of one
+    that is ``omitted`` there is no content, and only the beginning of the prefix."""
 
     transactional: bool
     lsn: int
     prefix: str
     content: bytes
+    omitted: Omitted | None = None
 
 
 Message = (

@@ -7,7 +7,9 @@ Source: PostgreSQL documentation, "Logical Replication Message Formats".
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 from struct import Struct, error
+from typing import Final
 
 from cdc.errors import ProtocolError
 from cdc.protocol.messages import (
@@ -20,6 +22,7 @@ from cdc.protocol.messages import (
     Insert,
     LogicalMessage,
     Message,
+    Omitted,
     Origin,
     RelationColumn,
     RelationMessage,
@@ -28,6 +31,11 @@ from cdc.protocol.messages import (
     Update,
     Values,
 )
+
+LARGEST_MESSAGE_BYTES: Final = 16 << 20
+"""Of a logical message, any role may write one of 1 GB. ``headwater.emit`` refuses a larger one."""
+_PREFIX_BYTES: Final = 200
+"""What is kept of the prefix of a larger message."""
 
 _BEGIN = Struct(">QqI")
 _COMMIT = Struct(">BQQq")
@@ -195,11 +203,25 @@ def _truncate(payload: bytes, at: int) -> Truncate:
 
 def _logical_message(payload: bytes, at: int) -> LogicalMessage:
     flags, lsn = _MESSAGE.unpack_from(payload, at)
+    if len(payload) > LARGEST_MESSAGE_BYTES:
+        return _omitted(payload, at, bool(flags & 1), lsn)
     prefix, at = _string(payload, at + _MESSAGE.size)
     (length,) = _U32.unpack_from(payload, at)
     at += 4
     _end(payload, at + length)
     return LogicalMessage(bool(flags & 1), lsn, prefix, payload[at : at + length])
+
+
+def _omitted(payload: bytes, at: int, transactional: bool, lsn: int) -> LogicalMessage:
+    """A message too large to be kept. Every copy of it would take as much memory again."""
+    begin = at + _MESSAGE.size
+    end = payload.index(b"\0", begin)
+    (length,) = _U32.unpack_from(payload, end + 1)
+    _end(payload, end + 5 + length)
+    with memoryview(payload) as whole, whole[end + 5 :] as content:
+        omitted = Omitted(length, sha256(content).hexdigest())
+    prefix = payload[begin : min(end, begin + _PREFIX_BYTES)].decode(errors="replace")
+    return LogicalMessage(transactional, lsn, prefix, b"", omitted)
 
 
 def _string(payload: bytes, at: int) -> tuple[str, int]:

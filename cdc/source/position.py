@@ -33,8 +33,8 @@ def nudge(conn: Connection) -> bool:
     """Commit a heartbeat, so that capture gets past everything that was in WAL before it.
 
     Without one, WAL that nobody flushes (an open transaction's, or the head of a new page) is
-    decoded only when something else commits. Capture takes it for one of its own, and publishes
-    nothing of it. False where this server or role may not write: a standby, a missing right.
+    decoded only when something else commits. Capture publishes nothing of it, and does not count
+    it. False where this server or role may not write: a standby, a missing right.
     """
     content = literal(str(time_ns() // 1_000_000))
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -114,8 +113,7 @@ class LetterBox:
 
     def settle(self, ids: Iterable[str], parked: int) -> None:
         """These wait no more; ``parked`` keys are left."""
-        now_ms = time.time_ns() // 1_000_000
-        self._send(settled_record(self._state.generation, id_, now_ms) for id_ in ids)
+        self._send(settled_record(self._state.generation, id_) for id_ in ids)
         self._state.remember_letters(self._end(), parked)
 
     def _create(self) -> None:

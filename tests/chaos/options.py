@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from stack.postgres import NEWEST
+from tests.chaos.outbox import TOPICS as EMITTED
 from tests.chaos.tables import KEYS
 
 OLDER: Final = "16"
@@ -55,6 +56,7 @@ class Options(NamedTuple):
         return (
             f"partitions = {self.partitions}\n[kafka.producer]\n{producer}"
             f"[capture]\nqueue_mb = 8\nprogress_ms = {self.progress_ms}\n"
+            f"emit_topics = {json.dumps(EMITTED)}\n"
             f"feedback_s = {self.feedback_s}\n{oversized}"
             f"transaction_metadata = {json.dumps(self.metadata)}\n[source.keys]\n{keys}"
         )

@@ -42,7 +42,8 @@ def test_by_default_capture_stops_and_goes_on_when_it_fits(shop: Deployment) -> 
 
 
 def test_a_dead_letter_is_whole_and_later_events_of_its_key_flow(shop: Deployment) -> None:
-    shop.extra = DEAD_LETTER
+    shop.extra = f'{DEAD_LETTER}\nemit_topics = ["orders"]'
+    shop.init()
     with shop.running("capture") as capture:
         shop.execute(
             f"insert into item values (1, '{BIG}')",

@@ -123,7 +123,7 @@ class Client:
 
     def produce(
         self, topic: str, value: bytes | None, key: bytes | None, partition: int,
-        on_delivery: OnDelivery | None, _key_too: None, timestamp: int,
+        on_delivery: OnDelivery | None, _key_too: None = None, timestamp: int = 0,
         headers: Headers | None = None,
     ) -> None:  # fmt: skip
         if partition < 0:

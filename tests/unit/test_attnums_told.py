@@ -42,7 +42,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> dict[bytes, bytes]:
 
 
 def write(kafka: dict[bytes, bytes], one: Relation, lsn: int) -> None:
-    record = schema_record(one, lsn, 0)
+    record = schema_record(one, lsn)
     assert record["key"]
     assert record["value"]
     kafka[record["key"]] = record["value"]

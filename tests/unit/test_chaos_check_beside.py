@@ -54,7 +54,7 @@ def ends(offset: int, xid: int, lsn: int, counts: dict[str, int]) -> list[Told]:
 def pieces(offset: int, topic: str, key: bytes, value: bytes, at: tuple[int, int]) -> list[Told]:
     """A dead letter as capture writes it."""
     letters = DeadLetters("s", LIMIT, lambda _topic, _position, _size: None)
-    record: Made = {"key": key, "value": value, "timestamp": 1}
+    record: Made = {"key": key, "value": value}
     if topic == ORDERS:
         said = Position(*at).hex().encode()
         record["headers"] = [("id", b"large"), ("kind", b"made"), ("position", said)]

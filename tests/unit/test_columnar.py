@@ -50,14 +50,11 @@ def written(batch: Batch) -> dict[str, list[tuple[Any, ...]]]:
             if isinstance(record, dict):
                 partition = record.get("partition", partition_for(record["key"], PARTITIONS))
                 headers = record.get("headers")
-                rows.append(
-                    (record["key"], record["value"], record["timestamp"], partition, headers)
-                )
+                rows.append((record["key"], record["value"], partition, headers))
             else:
                 rows += zip(
                     record.keys,
                     record.values,
-                    record.timestamps,
                     record.partitions,
                     [None] * len(record.keys),
                     strict=True,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
-from cdc.events.ddl import PREFIX, record
+from cdc.capture import ddl_trigger
+from cdc.capture.ddl_trigger import DdlTrigger
+from cdc.events.ddl import PREFIX, parse
 from cdc.lsn import Position
 from cdc.protocol.messages import LogicalMessage
 
@@ -18,16 +21,17 @@ DOCUMENT = {
 
 def said(document: Any, transactional: bool = True) -> LogicalMessage:
     content = document if isinstance(document, bytes) else json.dumps(document).encode()
-    return LogicalMessage(transactional, 100, PREFIX, content)
+    return LogicalMessage(transactional, 100, PREFIX, b"s3cret\n" + content)
 
 
 def test_a_record_is_what_the_trigger_wrote_keyed_by_the_table() -> None:
-    made = record(said(DOCUMENT), Position(200, 3), 5)
-    assert made == {
+    made = parse(said(DOCUMENT))
+    assert made is not None
+    assert made.secret == "s3cret"
+    assert made.record(Position(200, 3), 5) == {
         "key": '{"schema":"öl","table":"t"}'.encode(),
         "value": json.dumps(DOCUMENT).encode(),
-        "timestamp": 5,
-        "headers": [("position", b"00000000000000C800000003")],
+        "headers": [("position", b"00000000000000C800000003"), ("commit_ms", b"5")],
     }
 
 
@@ -35,5 +39,25 @@ def test_a_record_is_what_the_trigger_wrote_keyed_by_the_table() -> None:
     "document", [b"", b"garbage", b"\xff", [], {}, {**DOCUMENT, "schema": "\ud800"}]
 )
 def test_anything_else_is_none(document: Any) -> None:
-    assert record(said(document), Position(200, 3), 5) is None
-    assert record(said(DOCUMENT, transactional=False), Position(200, 3), 5) is None
+    assert parse(said(document)) is None
+    assert parse(said(DOCUMENT, transactional=False)) is None
+    assert parse(said(DOCUMENT)._replace(content=json.dumps(DOCUMENT).encode())) is None
+
+
+def test_the_trigger_is_known_by_its_secret_which_is_asked_for_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = ["", "s3cret", "other"]
+    monkeypatch.setattr(ddl_trigger, "asking", lambda _dsn: nullcontext())
+    monkeypatch.setattr(ddl_trigger, "trigger_secret", lambda _conn: answers.pop(0))
+    now = 0.0
+    trigger = DdlTrigger("", lambda: now)
+    assert not trigger.wrote("")  # there is no trigger yet
+    now = 2.0
+    assert not trigger.wrote("forged")
+    assert trigger.wrote("s3cret")
+    now = 2.5
+    assert not any(trigger.wrote("forged") for _ in range(100))
+    assert answers == ["other"]
+    now = 4.0
+    assert trigger.wrote("other")  # it was taken away and installed again

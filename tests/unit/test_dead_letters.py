@@ -59,8 +59,7 @@ def transcribed(
 
 def read(records: list[Record]) -> list[Read]:
     return [
-        Read(0, at, r["timestamp"], r["key"], r["value"], r.get("headers", []))
-        for at, r in enumerate(records)
+        Read(0, at, 0, r["key"], r["value"], r.get("headers", [])) for at, r in enumerate(records)
     ]
 
 
@@ -156,7 +155,7 @@ def test_a_record_with_missing_pieces_says_so() -> None:
 
 def test_pieces_of_a_record_with_many_headers_fit() -> None:
     headers = [(f"h{i}", b"") for i in range(160)]
-    record: Record = {"key": None, "value": b"x" * 9_000, "timestamp": 0, "headers": headers}
+    record: Record = {"key": None, "value": b"x" * 9_000, "headers": headers}
     letters = DeadLetters("s", LIMIT, lambda *_: None)
     assert letters.takes(record)
     pieces = letters.pieces(TOPIC, record, Position(200, 1))
@@ -168,7 +167,7 @@ def test_pieces_of_a_record_with_many_headers_fit() -> None:
 
 def piece_of(key: bytes | None, position: Position, value: bytes) -> list[Record]:
     letters = DeadLetters("s", LIMIT, lambda *_: None)
-    return letters.pieces(TOPIC, {"key": key, "value": value, "timestamp": 0}, position)
+    return letters.pieces(TOPIC, {"key": key, "value": value}, position)
 
 
 def test_pieces_of_several_writers_are_told_apart() -> None:

@@ -47,10 +47,15 @@ def test_a_transaction_of_a_heartbeat_alone_completes() -> None:
 
 
 def test_what_is_no_time_is_no_heartbeat_of_ours() -> None:
-    assert heartbeat(200, b"hello") is None
-    assert heartbeat(200, b"") is None
-    assert heartbeat(200, b"9" * 5_000) is None
-    assert heartbeat(200, b"9" * 400) is None  # no float holds it
+    for content in (b"hello", b"", b"9" * 5_000, b"9" * 400):  # no float holds the last one
+        assert heartbeat(200, content, "") is None
+        assert heartbeat(200, content + b" nonce", "nonce") is None
+
+
+def test_a_heartbeat_that_this_run_did_not_write_is_none() -> None:
+    assert heartbeat(200, b"1700000000123 nonce", "nonce") == Heartbeat(200, 1_700_000_000_123)
+    for forged in (b"4700000000123", b"4700000000123 ", b"4700000000123 other", b"1 nonce x"):
+        assert heartbeat(200, forged, "nonce") is None
 
 
 def test_a_heartbeat_counts_when_everything_up_to_its_commit_is_durable() -> None:

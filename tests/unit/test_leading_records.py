@@ -43,7 +43,7 @@ class Slow:
 
 
 def record() -> Record:
-    return {"key": b"k", "value": b"v", "timestamp": 1}
+    return {"key": b"k", "value": b"v"}
 
 
 def test_no_row_is_in_kafka_before_its_version_is(monkeypatch: pytest.MonkeyPatch) -> None:

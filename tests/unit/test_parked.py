@@ -47,7 +47,7 @@ FOREIGN = POISON._replace(partition=0, key=None, value=b"\xff", size=1, position
 def kept(*sent: Sent) -> list[Record]:
     """Records as they are read back."""
     return [
-        Record(0, i, one["timestamp"], one["key"], one["value"], one.get("headers", []))
+        Record(0, i, 0, one["key"], one["value"], one.get("headers", []))
         for i, one in enumerate(sent)
     ]
 
@@ -62,7 +62,7 @@ def test_letters_come_back_as_they_were_written() -> None:
 
 
 def test_a_settled_letter_waits_no_more_and_is_remembered() -> None:
-    records = [letter_record("g", POISON), settled_record("g", POISON.id, 5)]
+    records = [letter_record("g", POISON), settled_record("g", POISON.id)]
     (found,) = by_generation(kept(*records)).values()
     assert (found.open, found.settled, found.parked) == ({}, {POISON.id}, 0)
     (again,) = by_generation(kept(*records, letter_record("g", POISON))).values()
@@ -173,7 +173,7 @@ def test_a_row_of_the_view_has_a_letter_of_its_own_and_tables_share_no_key() -> 
     assert ["shop.public.t" in lines[0], "shop.public.u" in lines[1]] == [True, True]
     assert "the view" in lines[2]
     assert "id=7" in lines[2]
-    (settled,) = by_generation(kept(*sent[2:], settled_record("g", ROW.id, 5))).values()
+    (settled,) = by_generation(kept(*sent[2:], settled_record("g", ROW.id))).values()
     assert settled.parked == 0
 
 

@@ -34,4 +34,4 @@ def test_the_reason_of_a_fatal_error_is_told(monkeypatch: pytest.MonkeyPatch, si
     producer = Producer("127.0.0.1:1")
     monkeypatch.setattr(producer, "_producer", GivenUp(silent))
     with pytest.raises(LogError, match=REASON):
-        producer.send({"t": [{"key": b"k", "value": b"v", "timestamp": 1}]}, 2, Flight(1, 1))
+        producer.send({"t": [{"key": b"k", "value": b"v"}]}, 2, Flight(1, 1))

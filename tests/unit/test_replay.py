@@ -16,7 +16,7 @@ PARTITIONS = {TOPIC: 3}
 
 
 def record(key: bytes | None, value: bytes | None = b"{}", partition: int | None = None) -> Record:
-    made: Record = {"key": key, "value": value, "timestamp": 0}
+    made: Record = {"key": key, "value": value}
     if partition is not None:
         made["partition"] = partition
     return made
