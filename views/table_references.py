@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import dropwhile
 from typing import Final, NamedTuple, TypeGuard
 
@@ -46,11 +47,12 @@ class _Edit:
 
 
 @bounded
+@lru_cache(maxsize=1024)
 def tables_read(view: str, sql: str) -> tuple[TableName, ...]:
     """The tables that the SQL of a view reads, each once, in the order of the text.
 
-    A table that is not qualified is in ``public``. Raises ``ViewError`` for SQL that does not
-    parse, and for what is not one SELECT.
+    Parsed once: whoever keeps views asks again every second. A table that is not qualified is in
+    ``public``. Raises ``ViewError`` for SQL that does not parse, and for what is not one SELECT.
     """
     statement = _statement(view, sql)
     found = sorted(_tables(statement, frozenset()), key=_begin)
