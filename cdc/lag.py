@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import orjson
 
 from cdc.errors import LogError
-from cdc.events.marks import decode_mark
-from cdc.kafka.broker import Broker, Record, last_record
+from cdc.kafka.broker import Broker, Record
+from cdc.kafka.marks import newest_mark
 from cdc.lsn import parse_lsn
 from cdc.source.postgres import Connection, translated
 from cdc.source.slot import slot_state
-from cdc.topics import progress_topic, view_group
+from cdc.topics import view_group
 
 _WAL_END = (
     "select case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn() "
@@ -87,11 +87,8 @@ def measure(
     when a server cannot be reached.
     """
     wal_lsn = wal_end(conn)
-    mark = last_record(broker, progress_topic(source))
-    progress, confirmed = None, None
-    if mark is not None and mark.value is not None:
-        found = decode_mark(mark.value, progress_topic(source))
-        progress, confirmed = found.lsn, found.confirmed
+    stored = newest_mark(broker, source)
+    progress, confirmed = (stored.mark.lsn, stored.mark.confirmed) if stored else (None, None)
     return Lag(
         wal_lsn,
         progress,
@@ -144,7 +141,7 @@ def view_lag(
             oldest = starts[topic][partition]
             start = max(oldest, at or 0)
             waiting = list(first_unapplied(broker, topic, partition, start, end))
-            first_ms = waiting[0].timestamp_ms if waiting else now_s * 1000
+            first_ms = commit_ms(waiting) if waiting else now_s * 1000
             reached = commit_lsn(topic, waiting[-1]) if waiting else None
             found.append(
                 PartitionLag(
@@ -172,6 +169,15 @@ def first_unapplied(
         if record.value is not None:
             break
     return records
+
+
+def commit_ms(waiting: Sequence[Record]) -> float:
+    """When the first of ``waiting`` was committed, in ms since 1970: the one behind it tells for a
+    tombstone. When Kafka had it, if none does."""
+    try:
+        return float(orjson.loads(waiting[-1].value or b"")["source"]["ts_ms"])
+    except (ValueError, KeyError, TypeError):
+        return waiting[0].timestamp_ms
 
 
 def commit_lsn(topic: str, record: Record) -> int | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cdc.kafka.broker import Broker, Offsets, last_record
-from cdc.topics import progress_topic, table_topic, view_group
+from cdc.kafka.broker import Broker, Offsets
+from cdc.kafka.marks import newest_mark
+from cdc.topics import table_topic, view_group
 from demo.board import Board
 
 _EVERY_S = 0.5
@@ -58,18 +58,10 @@ class Watch:
     def goal(self, lsn: int) -> Goal | None:
         """What has to be applied for everything committed up to ``lsn``; None while capture has
         not published all of it."""
-        record = last_record(self._broker, progress_topic(self._source))
-        if record is None or record.value is None:
+        stored = newest_mark(self._broker, self._source)
+        if stored is None or stored.mark.lsn < lsn:
             return None
-        progress = json.loads(record.value)
-        if progress["lsn"] < lsn:
-            return None
-        return Goal(
-            {
-                topic: {int(partition): offset for partition, offset in offsets.items()}
-                for topic, offsets in progress["offsets"].items()
-            }
-        )
+        return Goal(stored.mark.offsets)
 
     def reached(self, goal: Goal, view: str) -> bool:
         """Whether a view has applied all that a goal names."""

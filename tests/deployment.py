@@ -18,8 +18,9 @@ from typing import IO, Any, TypeVar
 import psycopg
 
 from cdc.errors import RetryableError
-from cdc.events.marks import Mark, decode_mark
-from cdc.kafka.broker import Broker, last_record
+from cdc.events.marks import Mark
+from cdc.kafka.broker import Broker
+from cdc.kafka.marks import newest_mark
 from cdc.lsn import parse_lsn
 from cdc.topics import progress_topic, table_topic
 from tests import forked
@@ -171,7 +172,7 @@ class Deployment:
             end = broker.end_offsets([topic])[topic][0]
             if end == read_to:
                 return False  # no new mark
-            confirmed, read_to = _newest_mark(broker, topic).confirmed, end
+            confirmed, read_to = _newest_mark(broker, self.name).confirmed, end
             return confirmed >= target
 
         def captured() -> bool:
@@ -183,8 +184,7 @@ class Deployment:
 
     def newest_mark(self) -> Mark:
         """What Kafka's newest progress mark says."""
-        topic = progress_topic(self.name)
-        return answer_in_the_end(self.bootstrap, lambda broker: _newest_mark(broker, topic))
+        return answer_in_the_end(self.bootstrap, lambda broker: _newest_mark(broker, self.name))
 
     def records(self, table: str) -> int:
         """How many records the topic of a table in ``public`` holds; 0 where there is no topic."""
@@ -218,11 +218,10 @@ def _everything(broker: Broker, topic: str) -> Iterator[Event]:
             )
 
 
-def _newest_mark(broker: Broker, topic: str) -> Mark:
-    record = last_record(broker, topic)
-    assert record is not None, f"{topic} is empty"
-    assert record.value is not None
-    return decode_mark(record.value, topic)
+def _newest_mark(broker: Broker, source: str) -> Mark:
+    stored = newest_mark(broker, source)
+    assert stored is not None, f"{source} has no progress mark"
+    return stored.mark
 
 
 _BROKERS: dict[str, Broker] = {}

@@ -13,11 +13,12 @@ from functools import partial
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from cdc.errors import RetryableError, ViewError
-from cdc.events.marks import Mark, decode_mark
-from cdc.kafka.broker import Broker, Offsets, last_record
+from cdc.events.marks import Mark
+from cdc.kafka import marks
+from cdc.kafka.broker import Broker, Offsets
 from cdc.lag import commit_lsn, first_unapplied
 from cdc.lsn import format_lsn
-from cdc.topics import progress_topic, view_group
+from cdc.topics import view_group
 
 T = TypeVar("T")
 
@@ -166,11 +167,8 @@ def _said(lacking: Lacking) -> tuple[str, str]:
 
 def newest_mark(broker: Broker, source: str) -> Mark | None:
     """How far capture has come, None when it never ran."""
-    topic = progress_topic(source)
-    record = last_record(broker, topic)
-    if record is None or record.value is None:
-        return None
-    return decode_mark(record.value, topic)
+    stored = marks.newest_mark(broker, source)
+    return stored.mark if stored else None
 
 
 def unapplied(wanted: Offsets, committed: Offsets) -> list[Behind]:

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 from cdc.capture.reconcile import REBUILD
 from cdc.config import Config
-from cdc.events.marks import decode_mark
-from cdc.kafka.broker import Broker, last_record
+from cdc.kafka.broker import Broker
+from cdc.kafka.marks import newest_mark
 from cdc.lag import wal_end
 from cdc.source.postgres import Connection
 from cdc.source.slot import SlotState, slot_state
-from cdc.topics import progress_topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +43,11 @@ def measure(
 ) -> Health:
     """Look once. ``now_s`` is Unix time. Raises ``HeadwaterError`` when a server is out of reach,
     ``LogError`` when the progress topic is not there."""
-    topic = progress_topic(config.source.name)
-    record = last_record(broker, topic)
-    mark = decode_mark(record.value, topic) if record and record.value else None
+    stored = newest_mark(broker, config.source.name)
+    mark = stored.mark if stored else None
     beat_age_s = progress_age_s = None
-    if record is not None and mark is not None:
-        progress_age_s = max(0.0, now_s - record.timestamp_ms / 1000)
+    if stored is not None and mark is not None:
+        progress_age_s = max(0.0, now_s - stored.timestamp_ms / 1000)
         if mark.heartbeat_ms is not None:
             beat_age_s = max(0.0, now_s - mark.heartbeat_ms / 1000)
     name = config.source.slot_name

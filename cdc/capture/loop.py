@@ -200,6 +200,7 @@ class Capture:
         tails = read_tails(self._broker, sorted(start.ends), searched_from)
         self._way.progress = Progress(start.mark.confirmed)
         self._recorder.identity = start.identity
+        self._recorder.turn = start.turn
         self._topics.partitions.update({topic: len(ends) for topic, ends in start.ends.items()})
         self._producer.next_offsets.update({t: dict(ends) for t, ends in start.ends.items()})
         letters: Collection[tuple[str, Position]] = ()

@@ -14,8 +14,9 @@ import structlog
 
 from cdc.config import Config
 from cdc.errors import HeadwaterError, LogError, SourceError
-from cdc.events.marks import Mark, decode_mark
-from cdc.kafka.broker import Broker, last_record
+from cdc.events.marks import Mark
+from cdc.kafka.broker import Broker
+from cdc.kafka.marks import newest_mark
 from cdc.kafka.tails import read_tails
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.asking import asking
@@ -37,11 +38,13 @@ log = structlog.get_logger("capture")
 
 
 class Start(NamedTuple):
-    """From where capture goes on. ``mark`` is the newest one; ``ends`` are Kafka's end offsets."""
+    """From where capture goes on. ``mark`` is the newest one, ``turn`` that of the next one
+    (``cdc.events.mark_records``); ``ends`` are Kafka's end offsets."""
 
     mark: Mark
     identity: SourceIdentity
     ends: dict[str, dict[int, int]]
+    turn: int = 0
 
 
 def begin(config: Config, broker: Broker) -> Start:
@@ -58,19 +61,18 @@ def begin(config: Config, broker: Broker) -> Start:
 
 def reconcile(config: Config, conn: Connection, broker: Broker) -> Start:
     """Compare and answer where to start; raises ``SourceError`` or ``LogError``."""
-    topic = progress_topic(config.source.name)
-    record = last_record(broker, topic)
-    if record is None or record.value is None:
+    stored = newest_mark(broker, config.source.name)
+    if stored is None:
+        topic = progress_topic(config.source.name)
         raise LogError(
             f"source {config.source.name} is not initialised: topic {topic} holds no progress",
             "run `headwater init` first",
         )
-    mark = decode_mark(record.value, topic)
-
+    mark = stored.mark
     identity = check_source(config, conn, mark, lambda: newest_event(broker, mark))
     ends = broker.end_offsets(sorted(mark.offsets))
     _check_topics(mark, ends)
-    return Start(mark, identity, ends)
+    return Start(mark, identity, ends, stored.next_turn)
 
 
 def newest_event(broker: Broker, mark: Mark) -> int:

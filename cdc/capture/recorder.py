@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import monotonic, time_ns
+from typing import Final
 
 from cdc.capture.floors import Floors
 from cdc.capture.progress import Flight, Progress
 from cdc.config import Config
 from cdc.errors import RetryableError
 from cdc.events.heartbeat import Pulse
+from cdc.events.mark_records import mark_records
 from cdc.events.marks import Mark
-from cdc.events.records import Record
 from cdc.kafka.producer import Producer
 from cdc.source.slot import SourceIdentity
 from cdc.topics import progress_topic
+
+_REST: Final = 10
+"""A mark of a hundred thousand partitions takes a while: it is written so many times less often."""
 
 
 class Recorder:
@@ -32,6 +36,7 @@ class Recorder:
         self._longest_s = config.capture.reconnect_s
         self.identity = identity
         self.floors = Floors()
+        self.turn = 0
         self._pulse = pulse
         self._producer = producer
         self._mark: tuple[Flight, int] | None = None
@@ -88,11 +93,12 @@ class Recorder:
         )
 
     def _write(self, confirmed: int) -> None:
-        now_ms = time_ns() // 1_000_000
-        record: Record = {
-            "key": self._source.name.encode(),
-            "value": self._mark_at(confirmed).encode(now_ms),
-        }
-        flight = Flight(1, confirmed)
-        self._producer.send({progress_topic(self._source.name): [record]}, 0, flight)
+        began = monotonic()
+        now_ms, limit = time_ns() // 1_000_000, self._producer.largest_record
+        mark, name = self._mark_at(confirmed), self._source.name
+        records = mark_records(mark, name, now_ms, limit, self.turn)
+        self.turn = 1 - self.turn
+        flight = Flight(len(records), confirmed)
+        self._producer.send({progress_topic(name): records}, 0, flight)
         self._mark = flight, confirmed
+        self._due = max(self._due, began + _REST * (monotonic() - began))

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
-from time import time_ns
 from typing import NamedTuple
 
 from cdc.cli.init_topics import (
@@ -131,7 +130,7 @@ def _take_snapshot(
     mark = Mark(
         lsn, ends(kit), identity.system_id, identity.timeline, identity.database, source.slot_name
     )
-    send_progress(kit, producer, mark.encode(time_ns() // 1_000_000))
+    send_progress(kit, producer, mark)
     state.complete(conn, snapshot_id, lsn)
     return lsn, state.table_rows(conn, snapshot_id), state.dead_letters(conn, snapshot_id)
 

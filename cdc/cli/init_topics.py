@@ -8,9 +8,12 @@ from time import time_ns
 from cdc.capture.reconcile import newest_event
 from cdc.config import Config
 from cdc.errors import LogError
-from cdc.events.marks import decode_mark
-from cdc.kafka.broker import Broker, last_record
+from cdc.events.mark_records import mark_records, withdrawing_keys
+from cdc.events.marks import Mark
+from cdc.events.records import Record
+from cdc.kafka.broker import Broker
 from cdc.kafka.bulk import BulkProducer
+from cdc.kafka.marks import newest_mark
 from cdc.kafka.topology import topic_specs
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.postgres import Connection, translated
@@ -37,10 +40,10 @@ class Kit:
 
 def refuse_other_history(kit: Kit) -> None:
     """Positions of this source must be higher than any that the topics already hold."""
-    record = last_record(kit.broker, kit.progress)
-    if record is None or record.value is None:
+    stored = newest_mark(kit.broker, kit.config.source.name)
+    if stored is None:
         return
-    mark = decode_mark(record.value, kit.progress)
+    mark = stored.mark
     held = max(mark.lsn, newest_event(kit.broker, mark))
     with translated("reading the WAL position"):
         row = kit.conn.execute("select pg_catalog.pg_current_wal_insert_lsn()::text").fetchone()
@@ -75,13 +78,18 @@ def ends(kit: Kit) -> dict[str, dict[int, int]]:
 
 def withdraw(kit: Kit, producer: BulkProducer) -> None:
     """No mark of an earlier run may let capture start before this one is done."""
-    record = last_record(kit.broker, kit.progress)
-    if record is not None and record.value is not None:
-        send_progress(kit, producer, None)
+    source = kit.config.source.name
+    stored = newest_mark(kit.broker, source)
+    if stored is not None:
+        keys = withdrawing_keys(source, stored)
+        none: list[Record] = [{"key": key, "value": None} for key in keys]
+        producer.send_records(kit.progress, none)
+        producer.flush()
 
 
-def send_progress(kit: Kit, producer: BulkProducer, value: bytes | None) -> None:
-    """Write the mark that lets capture start, or take it away."""
-    key = kit.config.source.name.encode()
-    producer.send(kit.progress, [key], [value], time_ns() // 1_000_000)
+def send_progress(kit: Kit, producer: BulkProducer, mark: Mark) -> None:
+    """Write the mark that lets capture start."""
+    now_ms, limit = time_ns() // 1_000_000, producer.largest_record
+    records = mark_records(mark, kit.config.source.name, now_ms, limit)
+    producer.send_records(kit.progress, records)
     producer.flush()

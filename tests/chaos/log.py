@@ -225,7 +225,7 @@ def _keep(log: Log, source: str, message: Any) -> None:
     elif place in log.events:
         texts = {name: data.decode() for name, data in message.headers() or ()}
         log.events[place].append(record_of(message.offset(), key, value, texts))
-    elif topic == f"{source}.__progress" and value is not None:
+    elif topic == f"{source}.__progress" and value is not None and not message.headers():
         log.marks.append(orjson.loads(value))
     elif topic == f"{source}.__schemas" and value is not None:
         schema = orjson.loads(value)

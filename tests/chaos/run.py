@@ -16,10 +16,10 @@ from typing import Final
 import psycopg
 
 from cdc.errors import HeadwaterError
-from cdc.events.marks import decode_mark
-from cdc.kafka.broker import Broker, last_record
+from cdc.kafka.broker import Broker
+from cdc.kafka.marks import newest_mark
 from cdc.lsn import parse_lsn
-from cdc.topics import progress_topic, slot_name
+from cdc.topics import slot_name
 from tests.chaos.check import check_stream
 from tests.chaos.faults import Target, apply, plan
 from tests.chaos.fold import check_tables, read_tables
@@ -238,10 +238,9 @@ class Seed:
             outcome.batches = self._whole.batches
 
     def _confirmed(self) -> int:
-        topic = progress_topic(self.name)
         with Broker(self._setting.bootstrap) as broker:
-            record = last_record(broker, topic)
-        return decode_mark(record.value, topic).confirmed if record and record.value else 0
+            stored = newest_mark(broker, self.name)
+        return stored.mark.confirmed if stored else 0
 
     def _check(self, outcome: Outcome) -> list[str]:
         self._watch("checking")
