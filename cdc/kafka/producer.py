@@ -34,8 +34,11 @@ _TOO_LARGE: Final = (
     "raise max.message.bytes of the topic above message.max.bytes and batch.size of "
     "[kafka.producer], or lower those; then start capture again: nothing was confirmed past it"
 )
-_SAYS_TOO_LARGE: Final = "Message size too large"
-"""What is fatal for the order of records has a code of its own, and quotes the reason."""
+_CLOCK: Final = (
+    "the clock of this machine is ahead of the brokers', by more than the topic's "
+    "message.timestamp.after.max.ms: set it, then start capture again: nothing was confirmed past "
+    "what was refused"
+)
 _REASON_S: Final = 1.0
 """A client that takes no more records tells the reason sooner."""
 _MEND: Final = (
@@ -222,7 +225,7 @@ class Producer:
             self._error = LogError(
                 f"Kafka refused a record for {message.topic()}[{message.partition()}]: "
                 f"{error.str()}",
-                _TOO_LARGE if error.code() == KafkaError.MSG_SIZE_TOO_LARGE else _MEND,
+                _way_out(error),
             )
 
     def _serve(self, timeout_s: float) -> None:
@@ -238,8 +241,9 @@ class Producer:
         self._serve(0)
         while self._error is None and error.code() == KafkaError._FATAL and monotonic() < deadline:
             self._serve(0.05)
-        hint = _TOO_LARGE if error.code() == KafkaError.MSG_SIZE_TOO_LARGE else _MEND
-        return self._error or LogError(f"Kafka's client takes no record: {error.str()}", hint)
+        return self._error or LogError(
+            f"Kafka's client takes no record: {error.str()}", _way_out(error)
+        )
 
     def _misplaced(self, topic: str, partition: int, offset: int) -> None:
         if self._error is None:
@@ -265,7 +269,15 @@ class Producer:
     def _on_error(self, error: KafkaError) -> None:
         self.last_trouble = error.str()
         if error.fatal() and self._error is None:
-            self._error = LogError(
-                f"Kafka: {error.str()}",
-                _TOO_LARGE if _SAYS_TOO_LARGE in error.str() else _MEND,
-            )
+            self._error = LogError(f"Kafka: {error.str()}", _way_out(error))
+
+
+def _way_out(error: KafkaError) -> str:
+    """What is fatal for the order of records has a code of its own, and quotes the reason."""
+    for code, hint in (
+        (KafkaError.MSG_SIZE_TOO_LARGE, _TOO_LARGE),
+        (KafkaError.INVALID_TIMESTAMP, _CLOCK),
+    ):
+        if error.code() == code or KafkaError(code).str() in error.str():
+            return hint
+    return _MEND

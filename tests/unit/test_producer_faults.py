@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from cdc.capture.progress import Flight
 from cdc.errors import LogError
+from cdc.events.records import Block
 from cdc.kafka.producer import Producer
 
 REASON = "Broker: Message size too large"
@@ -35,3 +36,33 @@ def test_the_reason_of_a_fatal_error_is_told(monkeypatch: pytest.MonkeyPatch, si
     monkeypatch.setattr(producer, "_producer", GivenUp(silent))
     with pytest.raises(LogError, match=REASON):
         producer.send({"t": [{"key": b"k", "value": b"v"}]}, 2, Flight(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("said", "way_out"),
+    [
+        (REASON, "raise max.message.bytes"),
+        ("1 message delivery failed: Broker: Invalid timestamp: gap-less guarantee", "the clock"),
+        ("Broker: Unknown topic", "mend the topic"),
+    ],
+)
+def test_a_fatal_error_names_the_way_out(said: str, way_out: str) -> None:
+    producer = Producer("127.0.0.1:1")
+    producer._on_error(KafkaError(KafkaError._GAPLESS_GUARANTEE, said, fatal=True))
+    with pytest.raises(LogError) as caught:
+        producer.poll()
+    assert way_out in caught.value.hint
+
+
+def test_the_client_stamps_each_record_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source's clock may be hours ahead, and the commit be older than the topic's retention."""
+    producer, given = Producer("127.0.0.1:1"), list[tuple[Any, ...]]()
+
+    class Client:
+        def produce(self, *arguments: Any) -> None:
+            given.append(arguments)
+
+    monkeypatch.setattr(producer, "_producer", Client())
+    block = Block([b"k"], [b"v"], [0], 2, {0: 1})
+    producer.send({"t": [{"key": b"k", "value": b"v"}, block]}, 2, Flight(2, 1))
+    assert [arguments[6:7] for arguments in given] == [(0,), ()]  # 0 is the client's default, too
