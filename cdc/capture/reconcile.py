@@ -70,7 +70,7 @@ def reconcile(config: Config, conn: Connection, broker: Broker) -> Start:
         )
     mark = stored.mark
     identity = check_source(config, conn, mark, lambda: newest_event(broker, mark))
-    ends = broker.end_offsets(sorted(mark.offsets))
+    ends = broker.end_offsets(sorted(broker.partitions(sorted(mark.offsets))))
     _check_topics(mark, ends)
     return Start(mark, identity, ends, stored.next_turn)
 
@@ -252,6 +252,11 @@ def _check_topics(mark: Mark, ends: dict[str, dict[int, int]]) -> None:
                 f"topic {topic} has {len(ends[topic])} partitions, {len(offsets)} when capture "
                 "last wrote to it: its keys would go on in other partitions, out of their order",
                 REBUILD,
+            )
+        if topic not in ends and not any(offsets.values()):
+            raise LogError(
+                f"topic {topic} is gone; it held no record",
+                "run `headwater init`, which makes it again",
             )
         for partition, offset in offsets.items():
             end = ends.get(topic, {}).get(partition)

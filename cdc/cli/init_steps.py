@@ -20,6 +20,7 @@ from cdc.cli.init_topics import (
     dirty,
     ends,
     refuse_other_history,
+    restore_topics,
     send_progress,
     table_topics,
     withdraw,
@@ -216,7 +217,8 @@ def _check(config: Config, known: state.SnapshotState | None) -> None:
 def _standing(
     config: Config, conn: Connection, known: state.SnapshotState, observer: Observer
 ) -> Outcome:
-    """What an earlier run made; raises ``SourceError`` when its slot is gone."""
+    """What an earlier run made; raises ``SourceError`` when its slot is gone, ``LogError`` when a
+    topic is with its records."""
     slot = slot_state(conn, config.source.slot_name)
     if slot is None or slot.lost:
         raise SourceError(
@@ -228,6 +230,9 @@ def _standing(
     for table in unpublished(read_publication(conn, config.source.publication_name), tables):
         observer.step(f"{table.label} is not captured: headwater table add {table.label}")
         tables.remove(table)
+    with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
+        if made := restore_topics(config, broker, tables):
+            observer.step(f"topics made that were gone, and had been empty: {', '.join(made)}")
     return Outcome(
         False,
         config.source.slot_name,

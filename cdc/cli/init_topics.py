@@ -8,13 +8,13 @@ from time import time_ns
 from cdc.capture.reconcile import newest_event
 from cdc.config import Config
 from cdc.errors import LogError
-from cdc.events.mark_records import mark_records, withdrawing_keys
+from cdc.events.mark_records import StoredMark, mark_records, withdrawing_keys
 from cdc.events.marks import Mark
 from cdc.events.records import Record
 from cdc.kafka.broker import Broker
 from cdc.kafka.bulk import BulkProducer
 from cdc.kafka.marks import newest_mark
-from cdc.kafka.topology import topic_specs
+from cdc.kafka.topology import all_specs, topic_specs
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.postgres import Connection, translated
 from cdc.source.selection import Table
@@ -74,6 +74,36 @@ def ends(kit: Kit) -> dict[str, dict[int, int]]:
     own = {kit.progress, schemas_topic(kit.config.source.name)}
     specs = topic_specs(kit.config, kit.tables)
     return kit.broker.end_offsets([spec.name for spec in specs if spec.name not in own])
+
+
+def restore_topics(config: Config, broker: Broker, tables: list[Table]) -> list[str]:
+    """Make those topics of an initialised source that are gone and never held a record.
+
+    Raises ``LogError`` when others are gone, or the progress mark is.
+    """
+    source, specs = config.source.name, all_specs(config, tables)
+    existing = broker.partitions([spec.name for spec in specs])
+    marked = progress_topic(source) in existing
+    stored = newest_mark(broker, source) if marked else None
+    missing = [spec for spec in specs if spec.name not in existing]
+    lost = [spec.name for spec in missing if _held(spec.name, source, stored)]
+    if stored is None and not lost:
+        lost = [f"{progress_topic(source)} (it holds no progress)"]
+    if lost:
+        noun = "topics are" if len(lost) > 1 else "topic is"
+        raise LogError(
+            f"{noun} gone, with what was in it: {', '.join(lost)}",
+            "headwater init --again takes a new snapshot, and makes them anew; then the views that "
+            "read them have to be rebuilt: headwater view rebuild",
+        )
+    return broker.create_topics(missing)
+
+
+def _held(topic: str, source: str, stored: StoredMark | None) -> bool:
+    """Whether a topic held records, as far as the newest mark tells."""
+    if stored is None or topic == schemas_topic(source):
+        return True
+    return any(stored.mark.offsets.get(topic, {}).values())
 
 
 def withdraw(kit: Kit, producer: BulkProducer) -> None:
