@@ -1,6 +1,7 @@
 """``headwater apply`` as a process: its end, its death, its exit code, what its log has.
 
-One capture runs for all tests; each has views of its own, and they share the state database.
+One capture runs for all tests; each has views of its own, and they share the state database. Where
+signals and Spark's log are tested, apply has a JVM of its own.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from cdc.kafka.broker import Broker
 from cdc.topics import table_topic, view_group
 from tests.deployment import Deployment
 from tests.forked import Child
+from tests.lending import Lender
 from tests.postgres import fresh_database
 from tests.waiting import wait_until
 
@@ -121,6 +123,14 @@ def of(deployment: Deployment, redis_server: str) -> Callable[[str], Setting]:
     return lambda table: Setting(deployment, redis_server, table, len(deployment.log("apply")))
 
 
+@pytest.fixture
+def lent(deployment: Deployment, lender: Lender) -> Iterator[None]:
+    """The JVM that commands have."""
+    deployment.jvm = lender
+    yield
+    deployment.jvm = None
+
+
 def test_killed_and_started_again_it_goes_on_and_sigterm_ends_it(
     of: Callable[[str], Setting],
 ) -> None:
@@ -146,6 +156,7 @@ def test_killed_and_started_again_it_goes_on_and_sigterm_ends_it(
     assert setting.group_is_at_the_end("good")
 
 
+@pytest.mark.usefixtures("lent")
 def test_a_consumer_in_a_views_group_keeps_nothing_from_any_view(
     of: Callable[[str], Setting],
 ) -> None:
@@ -176,6 +187,7 @@ def test_a_consumer_in_a_views_group_keeps_nothing_from_any_view(
     assert setting.group_is_at_the_end("good")
 
 
+@pytest.mark.usefixtures("lent")
 def test_failing_views_are_a_line_each_and_exit_code_1_and_others_are_applied(
     of: Callable[[str], Setting],
 ) -> None:
@@ -219,6 +231,7 @@ def test_a_row_that_cannot_be_made_is_told_and_parked_and_stops_no_view(
     setting.says_no_more()
 
 
+@pytest.mark.usefixtures("lent")
 def test_a_store_that_was_emptied_is_told_and_not_filled_from_the_middle(
     of: Callable[[str], Setting],
 ) -> None:

@@ -33,13 +33,13 @@ SMALL = {
         "after letters settled#1",
     ),
     "joined": (
-        *("before batch#1", "after letters#1", "after attempt#1", "after mirror#1"),
-        *("after mirror#2", "after touched#1", "after refresh#1"),
+        *("after attempt#1", "after mirror#1", "after mirror#2", "after touched#1"),
+        "after refresh#1",
     ),
 }
-"""Where each view is killed in one round after the other, each time in another batch. Views of one
-table share their steps, but for those of their stores; where nothing is written between the end of
-a step and the next one, one of the two is enough."""
+"""Where each view is killed in one round after the other, each time in another batch. Views share
+their steps, but for those of their stores and of mirrors; where nothing is written between the end
+of a step and the next one, one of the two is enough."""
 TRUNCATED = {
     "cache": ("after truncate noted#1", "before store truncated#1", "after store truncated#1"),
     "lake": ("before store truncated#1", "after store truncated#1"),
@@ -47,10 +47,10 @@ TRUNCATED = {
     "joined": ("before attempt#2", "after attempt#2", "after touched cleared#1"),
 }
 LARGE = {
-    "cache": ("before store#1", "after store#1", "after batch#1"),
+    "cache": ("before store#1", "after store#1"),
     "lake": ("before merge by spark#1", "after merge by spark#1"),
-    "table": ("after store#1",),
-    "joined": ("after mirror#1", "after touched#1", "after store#1"),
+    "table": ("after store#1", "after batch#1"),
+    "joined": ("after mirror#1", "after store#1"),
 }
 """In one batch, that is killed again and again as it is repeated."""
 ROWS = DRIVER_ROWS + 100
