@@ -56,8 +56,9 @@ def _scalar(value: pa.Scalar) -> Any:
 
 
 def _iso(value: pa.Scalar) -> str:
-    """The form ``jobs.sinks.documents`` writes: ``+12024-02-29T12:00:00.000000Z``."""
+    """The form that events have: ``+12024-02-29T12:00:00.000000Z``, a year of 0 to 9999 without
+    a sign."""
     zone = "Z" if getattr(value.type, "tz", None) else ""
     naive = value.cast(pa.timestamp("us")) if zone else value
     text = str(pc.cast(naive, pa.string())).replace(" ", "T")
-    return ("" if text.startswith("-") else "+") + text + zone
+    return ("" if text.startswith("-") or text[4] == "-" else "+") + text + zone

@@ -104,3 +104,10 @@ def test_times_python_has_are_its_own_and_others_are_text() -> None:
     assert python_values(times) == [epoch, None, "+12024-04-21T12:00:00.500000Z"]
     dates = pa.array([[0, None], [3_700_000], None], pa.list_(pa.date32()))
     assert python_values(dates) == [[date(1970, 1, 1), None], ["+12100-04-04"], None]
+
+
+def test_the_year_before_the_first_has_no_sign_as_in_events() -> None:
+    moments = pa.array([-62_167_219_200_000_000, -62_198_755_200_000_000], pa.timestamp("us"))
+    assert python_values(moments) == ["0000-01-01T00:00:00.000000", "-0001-01-01T00:00:00.000000"]
+    days = pa.array([-719_528, -719_529], pa.date32())
+    assert python_values(days) == ["0000-01-01", "-0001-12-31"]
