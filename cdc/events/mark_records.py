@@ -55,7 +55,7 @@ def mark_records(mark: Mark, source: str, now_ms: int, limit: int, turn: int = 0
     """The records of a mark, each of up to ``limit`` bytes."""
     value = mark.encode(now_ms)
     if len(value) + len(source.encode()) <= limit:
-        return [{"key": source.encode(), "value": value}]
+        return [{"key": source.encode(), "value": value, "partition": 0}]
     packed, step = zlib.compress(value, 1), max(1, limit - _ROOM)
     pieces = [packed[at : at + step] for at in range(0, len(packed), step)]
     name = f"{mark.confirmed}-{now_ms}"
@@ -63,6 +63,7 @@ def mark_records(mark: Mark, source: str, now_ms: int, limit: int, turn: int = 0
         {
             "key": _key(source, turn, number),
             "value": piece,
+            "partition": 0,
             "headers": [(_PART, f"{name}/{number}/{len(pieces)}".encode())],
         }
         for number, piece in enumerate(pieces)

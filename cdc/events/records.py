@@ -97,7 +97,7 @@ def schema_record(relation: Relation, lsn: int) -> Record:
     """What ``__schemas`` holds for a version of a table, which it had at the commit LSN ``lsn``."""
     document = {**relation.describe(), "lsn": lsn}
     value = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
-    return {"key": relation.schema_id().encode(), "value": value}
+    return {"key": relation.schema_id().encode(), "value": value, "partition": 0}
 
 
 def truncate_records(value: bytes, partitions: int) -> Iterator[Record]:

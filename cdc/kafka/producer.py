@@ -19,13 +19,13 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException
 
 from cdc.capture.progress import Flight
+from cdc.columnar.placement import placed
 from cdc.errors import LogError, RetryableError
 from cdc.events.records import Block, Record, weight
 from cdc.kafka.client import ENVELOPE_BYTES, open_client
 from cdc.kafka.proving import Produce, Proving
 from cdc.kafka.security import PLAINTEXT, Security
 
-_ANY_PARTITION: Final = -1
 _NOW: Final = 0
 """As a timestamp: when the client takes the record."""
 _NEVER: Final = 1 << 63
@@ -126,7 +126,8 @@ class Producer:
         for topic, batch in records.items():
             delivered = self._delivered(topic, size, flight)
             produce = self._produce(topic)
-            for record in batch:
+            partitions = placed(batch, len(self.next_offsets.get(topic, ())))
+            for record, partition in zip(batch, partitions, strict=True):
                 if type(record) is Block:
                     self._send_block(topic, record, size, flight)
                     continue
@@ -138,7 +139,7 @@ class Producer:
                     topic,
                     record["value"],
                     record["key"],
-                    record.get("partition", _ANY_PARTITION),
+                    partition,
                     delivered,
                     None,
                     _NOW,

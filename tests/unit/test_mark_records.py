@@ -40,7 +40,7 @@ def compacted(records: Sequence[Record]) -> list[Record]:
 
 def test_a_small_mark_is_one_record_in_plain_json() -> None:
     (record,) = mark_records(mark(100), "s", 1, LIMIT)
-    assert record == {"key": b"s", "value": mark(100).encode(1)}
+    assert record == {"key": b"s", "value": mark(100).encode(1), "partition": 0}
     stored = newest_of(read([record]), "p")
     assert stored is not None
     assert (stored.mark, stored.timestamp_ms, stored.parts) == (mark(100), 5, 0)
