@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from random import Random
 
@@ -33,12 +34,39 @@ _FROM = (
     ("bac", "b join a on a.id = b.a_id join c on c.x = a.x"),
     ("ea", "e full join a on a.id = e.a_id"),
 )
+_DERIVED = {
+    "a": (
+        "(select * from a where x > 0)",
+        "(select id, coalesce(x, 1) as x, y, s from a)",
+        "(select a.* from a join c on c.x = a.x where c.p is not null)",
+    ),
+    "b": (
+        "(select * from b where v > 1)",
+        "(select b.id, b.a_id, b.x, b.v from b left join d on d.a = b.id and d.n = 1)",
+    ),
+    "c": ("(select k, x, p + 1 as p from c)", "(select distinct k, x, p from c)"),
+    "d": ("(select a, n, x, s from d where n > 0 or s = 'u')", "(select * from d)"),
+    "e": (
+        "(select * from e where w > 1)",
+        "(select id, a_id, g, m, p, w + 1 as w, f from e)",
+        "(select * from (select * from e where id > 1) q where q.f)",
+    ),
+}
 _WHERE = (
     "{one}.id > 1",
     "exists (select from b z where z.a_id = {one}.id)",
     "not exists (select from d z where z.a = {one}.id and z.n > 1)",
     "{one}.id in (select z.a_id from e z where z.w > 1)",
 )
+
+
+def _derived(tables: str, body: str, random: Random) -> str:
+    """FROM with a derived table in the place of one, or of several; or as it is."""
+    for name in tables if random.random() < 0.4 else "":
+        if random.random() < 0.6:
+            made = rf"\g<1>{random.choice(_DERIVED[name])} {name}"
+            body = re.sub(rf"(^|join |\(){name}(?= |$)", made, body)
+    return body
 
 
 @dataclass(slots=True)
@@ -64,7 +92,9 @@ class GroupGrammar:
         having = ""
         if self.random.random() < 0.3:
             having = f" having {self.random.choice(aggregates)} is not null and count(*) > 1"
-        return f"select {', '.join(shown)} from {body}{where}{by}{having}", key
+        rest = f"{where}{by}{having}"
+        sql = f"select {', '.join(shown)} from {body}{rest}"
+        return f"select {', '.join(shown)} from {_derived(tables, body, Random(sql))}{rest}", key
 
     def _keys(
         self, tables: str, columns: list[tuple[str, str]]

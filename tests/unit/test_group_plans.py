@@ -39,6 +39,53 @@ def test_groups_of_joins_follow_the_rows_with_touched_keys() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "with large as (select id, status, total from orders where total > 1) "
+        "select l.status, sum(l.total) as t, count(*) as n from large l group by l.status",
+        "select s as status, sum(t) as t, count(*) as n from (select upper(q.status) as s, q.t "
+        "from (select o.*, total + 1 as t from orders o) q where q.t > 2) q where t < 9 group by s",
+        "select q.status, count(t) as n from (select status, tags from orders) q, unnest(q.tags) t "
+        "group by q.status",
+    ],
+)
+def test_tables_stand_in_the_place_of_those_that_only_filter_them(sql: str) -> None:
+    groups = _plan(sql, "status").groups
+    assert groups is not None
+    assert groups.table == "public.orders"
+
+
+def test_the_condition_of_a_table_that_a_row_may_lack_stands_in_on() -> None:
+    plan = _plan(
+        "select c.id, count(o.total) as n, count(*) as rows from customers c left join "
+        "(select customer_id, total from orders where total > 1) o on o.customer_id = c.id "
+        "group by c.id",
+        "id",
+    )
+    assert plan.groups is not None
+    body = plan.groups.body(lambda table: table)
+    assert "WHERE" not in body
+    assert '("orders"."total" > 1)' in body
+
+
+@pytest.mark.parametrize(
+    "of_orders",
+    [
+        "(select customer_id, total + 1 as total from orders)",  # not NULL where the row is missing
+        "(select customer_id, 7 as total from orders)",
+        "(select customer_id, total from orders order by id limit 3)",
+        "(select customer_id, (select max(l.no) from lines l where l.order_id = o.id) as total "
+        "from orders o)",
+    ],
+)
+def test_other_derived_tables_stay(of_orders: str) -> None:
+    plan = _plan(f"select c.id, count(o.total) as n from customers c left join {of_orders} o "
+                 "on o.customer_id = c.id group by c.id", "id")  # fmt: skip
+    assert plan.groups is None
+    assert plan.groups_reason in ("FROM holds a subquery", "it may be computed whole")
+
+
 def test_the_first_and_the_last_of_a_group_are_looked_up_by_an_index() -> None:
     plan = _plan("select order_id, min(id) as a, max(id) as z from payments "
                  "where order_id is not null group by order_id", "order_id")  # fmt: skip
@@ -59,8 +106,8 @@ def test_the_first_and_the_last_of_a_group_are_looked_up_by_an_index() -> None:
         ("select status, stddev(total) as n from orders group by status", "status", "all rows"),
         ("select coalesce(o.status, '-') as s, count(*) as n from orders o full join payments p "
          "on p.order_id = o.id group by 1", "s", "FULL JOIN"),
-        ("select s, count(*) as n from (select status as s from orders) q group by s", "s",
-         "a subquery"),
+        ("select s, count(*) as n from (select distinct id, status as s from orders) q group by s",
+         "s", "a subquery"),
         ("select status, max(total) as n from orders group by status", "status", "no index"),
         ("select status, max(id) - max(total + 1) as n from orders group by status", "status",
          "of an expression"),

@@ -15,6 +15,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from views.maintain.derived_tables import without_derived_tables
 from views.maintain.find import Find
 from views.maintain.free import own_expressions
 from views.maintain.from_clause import column, outer_sides
@@ -110,7 +111,8 @@ def groups_of(
     if is_whole or clock:
         return None, "it changes with time alone" if clock else "it may be computed whole"
     try:
-        return _Planned(statement, block, read, tuple(key), tuple(positions)).plan(), ""
+        whole = without_derived_tables(block)
+        return _Planned(statement, whole, read, tuple(key), tuple(positions)).plan(), ""
     except (NotKeptError, NoWayError) as reason:
         return None, str(reason)
     except NullComparedError:
@@ -293,6 +295,5 @@ def _check(block: Block) -> None:
         raise NotKeptError("what is shown is computed over several groups")
     if block.tree is None:
         raise NotKeptError("it reads no table")
-    for source in block.sources.values():
-        if source.query is not None or source.recursion:
-            raise NotKeptError("FROM holds a subquery")
+    if any(one.query is not None or one.recursion for one in block.sources.values()):
+        raise NotKeptError("FROM holds a subquery")
