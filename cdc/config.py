@@ -73,6 +73,15 @@ class Kafka(Security):
                 raise ValueError(f"producer.{setting}: set kafka.{option}, for every client")
         return self
 
+    @model_validator(mode="after")
+    def _topics_take_records_without_a_key(self) -> Kafka:
+        if "compact" in self.topic.get("cleanup.policy", ""):
+            raise ValueError(
+                'topic."cleanup.policy": a compacted topic refuses records without a key, as a '
+                "TRUNCATE is and events of a table without one, and capture would stop: remove it"
+            )
+        return self
+
 
 class Capture(Section):
     """How the capture process paces itself."""

@@ -27,7 +27,7 @@ from cdc.errors import HeadwaterError, SourceError, UsageError
 from cdc.events.envelope import SourceContext
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.kafka.bulk import BulkProducer
-from cdc.kafka.topology import dead_letters_specs
+from cdc.kafka.topology import dead_letters_specs, event_settings
 from cdc.source.catalog import captured_tables
 from cdc.source.postgres import Connection, connect
 from cdc.source.selection import Table
@@ -212,7 +212,7 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
         return snapshot_topic(source.name, found.id, table.schema, table.name)
 
     names = [topic_of(table) for table in captured_tables(conn, chosen)]
-    settings = kafka.topic if found.joining else {**kafka.topic, **_KEPT}
+    settings = {**event_settings(kafka), **({} if found.joining else _KEPT)}
     specs = [TopicSpec(n, kafka.partitions, kafka.replication_factor, settings) for n in names]
     with Broker(kafka.bootstrap_servers, kafka) as broker:
         broker.create_topics([*specs, *dead_letters_specs(config)])

@@ -16,7 +16,7 @@ from cdc.events.dead_letters import DeadLetters
 from cdc.events.transactions import Ledger
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.kafka.producer import Producer
-from cdc.kafka.topology import UNTIL_DELETED
+from cdc.kafka.topology import UNTIL_DELETED, event_settings
 from cdc.lsn import Position, format_lsn
 from cdc.protocol.relation import Relation
 from cdc.source.asking import asking
@@ -62,7 +62,7 @@ class Topics:
         if topic in self.partitions:
             return False
         kafka = self._config.kafka
-        config = kafka.topic | dict(settings or {})
+        config = event_settings(kafka) | dict(settings or {})
         count = partitions or kafka.partitions
         spec = TopicSpec(topic, count, kafka.replication_factor, config)
         created = bool(self._broker.create_topics([spec]))

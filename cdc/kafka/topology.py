@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from cdc.config import Config
+from cdc.config import Config, Kafka
 from cdc.kafka.broker import TopicSpec
 from cdc.source.selection import Table
 from cdc.topics import (
@@ -25,13 +25,19 @@ UNTIL_DELETED: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
 """Of topics that wait for a person to see to them."""
 
 
+def event_settings(kafka: Kafka) -> dict[str, str]:
+    """Of topics of events, which are not compacted, whatever the cluster's default: a compacted one
+    takes no record without a key."""
+    return {"cleanup.policy": "delete", **kafka.topic}
+
+
 def topic_specs(config: Config, tables: Sequence[Table]) -> list[TopicSpec]:
     """The topics of ``tables``, of logical messages, of table versions and of progress."""
     source, kafka = config.source.name, config.kafka
     names = [table_topic(source, table.schema, table.name) for table in tables]
     return [
         *(
-            TopicSpec(name, kafka.partitions, kafka.replication_factor, kafka.topic)
+            TopicSpec(name, kafka.partitions, kafka.replication_factor, event_settings(kafka))
             for name in (*names, message_topic(source))
         ),
         *(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from cdc.kafka.broker import Broker, TopicSpec, different_partitions
 from cdc.preflight.finding import Finding
@@ -32,10 +32,21 @@ def kafka(
         else:
             hint = f"set kafka.partitions = {has}: it applies to new topics only"
             yield Finding("warning", "topics", message, hint)
-    compacted = [s.name for s in specs if s.config.get("cleanup.policy") == "compact"]
-    settings = broker.topic_config([name for name in compacted if name in existing])
-    for name, setting in settings.items():
-        if "compact" not in setting.get("cleanup.policy", "compact"):
+    yield from _cleanup(broker, {spec.name: spec for spec in specs if spec.name in existing})
+
+
+def _cleanup(broker: Broker, specs: Mapping[str, TopicSpec]) -> Iterator[Finding]:
+    """Whether topics keep what has to be kept, and take what is written to them."""
+    for name, setting in broker.topic_config(list(specs)).items():
+        compacted = "compact" in setting.get("cleanup.policy", "")
+        if compacted == (specs[name].config.get("cleanup.policy") == "compact"):
+            continue
+        if compacted:
+            message = f"topic {name} is compacted: it refuses records without a key, as a TRUNCATE "
+            message += "is, and capture would stop"
+            hint = f"kafka-configs --alter --topic {name} --add-config cleanup.policy=delete"
+            yield Finding("error", "topics", message, hint)
+        else:
             message = f"topic {name} is not compacted: it would forget table versions or progress"
             hint = f"kafka-configs --alter --topic {name} --add-config cleanup.policy=compact"
             yield Finding("error", "topics", message, hint)

@@ -108,6 +108,13 @@ def test_what_a_delta_table_cannot_be_is_refused(tmp_path: Path, text: str, faul
     assert fault in line
 
 
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_topics_of_events_may_not_be_compacted(tmp_path: Path, policy: str) -> None:
+    text = f'{GOOD}[kafka.topic]\n"cleanup.policy" = "{policy}"\n'
+    (line,) = problems(tmp_path / "headwater.toml", text)
+    assert 'topic."cleanup.policy": a compacted topic refuses records without a key' in line
+
+
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
