@@ -17,7 +17,8 @@ from views.json_text import Step, UnfitJsonError, kind, length, part, part_as_te
 
 FUNCTION = "headwater_text"
 REFUSED = "\0"
-"""The answer for a value that PostgreSQL refuses: in no text of PostgreSQL."""
+"""The answer for a value that PostgreSQL refuses, or that is nested too deep to be looked at: in no
+text of PostgreSQL."""
 PLACEHOLDER = "__debezium_unavailable_value"
 """Of a row that was gone before its values could be asked for; an event behind it deletes it."""
 
@@ -41,6 +42,8 @@ def answering(asked: str) -> Callable[[str], str | None]:
         try:
             return answer(text, steps, binary, of)
         except (ValueError, IndexError):  # UnfitJsonError, or no JSON at all
+            return REFUSED
+        except RecursionError:  # nested deeper than Python reads: of one row, not of the view
             return REFUSED
 
     return answered

@@ -28,3 +28,12 @@ def test_what_is_no_json_is_refused_and_ends_no_worker(text: str) -> None:
 
 def test_what_stands_for_an_unsent_value_is_no_value() -> None:
     assert answering(PRICE)(PLACEHOLDER) is None
+
+
+@pytest.mark.parametrize("question", ["has", "contains", "part", "text", "length"])
+def test_what_is_nested_too_deep_is_a_fault_of_its_row(question: str) -> None:
+    """PostgreSQL takes 1,200 levels; the view must not end with them."""
+    for text in ("[" * 1_200 + "]" * 1_200, '{"a":' * 1_200 + "1" + "}" * 1_200):
+        answered = answering(asking(question, [], True, "1"))(text)
+        if question in ("has", "contains"):
+            assert answered == REFUSED
