@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,18 +26,33 @@ def register(app: typer.Typer) -> None:
 def check(
     ctx: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="The findings as JSON.")] = False,
+    sql: Annotated[
+        bool, typer.Option("--sql", help="The SQL that mends them alone, as one script.")
+    ] = False,
 ) -> None:
     """Check source, views, Kafka and stores, and say what to do. Changes nothing.
 
-    Exit code 1 when any finding is an error.
+    Exit code 1 when any finding is an error. The script of --sql is for a role that may run it, an
+    owner of the tables or a superuser; what only warnings ask for is commented out there.
+
+    \b
+    Examples:
+      headwater check
+      headwater check --sql | psql -U postgres shop
     """
+    from cdc.errors import UsageError
     from cdc.preflight import errors_of, preflight
 
+    if sql and as_json:
+        raise UsageError("--sql and --json do not go together", "leave one out")
     config = configured(ctx)
     findings = preflight(config, lambda conn: snapshot_status(conn, config.source.name))
     errors = errors_of(findings)
     if as_json:
         print_json({"errors": len(errors), "findings": [f._asdict() for f in findings]})
+    elif sql:
+        for line in script(findings):
+            typer.echo(line)
     else:
         show(findings, out())
     if errors:
@@ -51,22 +67,37 @@ def snapshot_status(conn: Connection, source: str) -> str | None:
     return state.status if state else None
 
 
+def script(findings: Sequence[Finding]) -> Iterator[str]:
+    """The statements of all findings, each once, behind what they are for."""
+    seen = set[str]()
+    for finding in findings:
+        fresh = [statement for statement in finding.sql if statement not in seen]
+        seen.update(fresh)
+        if fresh:
+            yield f"-- {finding.level}: {' '.join(finding.message.split())}"  # one line
+        before = "-- " if finding.level == "warning" else ""
+        yield from (f"{before}{statement};" for statement in fresh)
+
+
 def show(findings: list[Finding], console: Console) -> None:
-    """The findings as a table, and one line that counts them."""
+    """The findings as a table, what to do below each, and one line that counts them."""
     from rich.table import Table
     from rich.text import Text
 
     grid = Table()
     grid.add_column("")
-    grid.add_column("check", no_wrap=True)
-    grid.add_column("finding", overflow="fold")
-    grid.add_column("what to do", overflow="fold")
+    grid.add_column("check", overflow="fold")
+    grid.add_column("finding, and what to do", overflow="fold")
     for finding in findings:
         label, style = _STYLES[finding.level]
         # Text, not markup: names may hold brackets.
-        hint = Text(finding.hint)
-        grid.add_row(Text(label, style), Text(finding.check), Text(finding.message), hint)
+        said = Text(finding.message)
+        if finding.hint:
+            said.append(f"\n{finding.hint}", "bold")
+        grid.add_row(Text(label, style), Text(finding.check), said)
     console.print(grid)
+    if any(finding.sql for finding in findings):
+        console.print("headwater check --sql prints the SQL of these as one script")
     counts = {level: sum(f.level == level for f in findings) for level in _STYLES}
     console.print(", ".join(_counted(level, count) for level, count in counts.items() if count))
 

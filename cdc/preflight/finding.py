@@ -6,9 +6,16 @@ from typing import Literal, NamedTuple
 
 
 class Finding(NamedTuple):
-    """What one check saw. ``hint`` is the way out of a warning or an error."""
+    """What one check saw. ``hint`` is the way out of a warning or an error; ``sql`` are statements
+    that are it, for whoever may run them."""
 
     level: Literal["ok", "warning", "error"]
     check: str
     message: str
     hint: str = ""
+    sql: tuple[str, ...] = ()
+
+
+def by_sql(level: Literal["warning", "error"], check: str, message: str, *sql: str) -> Finding:
+    """A finding whose way out is to run some statements."""
+    return Finding(level, check, message, "; ".join(sql), sql)

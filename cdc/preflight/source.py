@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from cdc.config import Config
 from cdc.errors import HeadwaterError
-from cdc.preflight.finding import Finding
+from cdc.preflight.finding import Finding, by_sql
 from cdc.source.catalog import captured_tables, relation
 from cdc.source.keys import key_faults
-from cdc.source.postgres import Connection, translated
-from cdc.source.publication import changes, denied_hint, read_publication, unpublished
+from cdc.source.postgres import Connection, identifier, translated
+from cdc.source.publication import (
+    Publication,
+    changes,
+    denied_hint,
+    read_publication,
+    unpublished,
+)
 from cdc.source.selection import Table
 from cdc.source.slot import slot_state
 from cdc.source.types import load_types
@@ -41,7 +47,6 @@ _ROLE = """
 select current_user, r.rolreplication or r.rolsuper or exists (
            select from pg_catalog.pg_roles m  -- how Amazon RDS grants replication
            where m.rolname = 'rds_replication' and pg_catalog.pg_has_role(m.oid, 'member')),
-       pg_catalog.current_database(),
        pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),
        n.oid is not null,
        coalesce(pg_catalog.has_schema_privilege(n.oid, 'CREATE')
@@ -103,8 +108,9 @@ def wal_level(source: Source) -> Iterator[Finding]:
     if level == "logical":
         yield Finding("ok", "wal_level", level)
     else:
-        hint = "ALTER SYSTEM SET wal_level = logical, then restart PostgreSQL"
-        yield Finding("error", "wal_level", f"wal_level is {level}, not logical", hint)
+        sql = "ALTER SYSTEM SET wal_level = logical"
+        hint = f"{sql}, then restart PostgreSQL"
+        yield Finding("error", "wal_level", f"wal_level is {level}, not logical", hint, (sql,))
 
 
 def free_places(source: Source) -> Iterator[Finding]:
@@ -131,29 +137,24 @@ def privileges(source: Source) -> Iterator[Finding]:
     with translated("reading the role's privileges"):
         row = source.conn.execute(_ROLE).fetchone()
     assert row is not None
-    role, replicates, database, may_create, has_schema, owns_schema, standby = row
+    role, replicates, may_create, has_schema, owns_schema, standby = row
     if standby:
         hint = "name the primary in source.dsn"
         yield Finding("error", "server", "the server is a standby", hint)
     if replicates:
         yield Finding("ok", "replication privilege", f"role {role} may replicate")
     else:
-        hint = f"ALTER ROLE {role} REPLICATION"
-        message = f"role {role} may not replicate"
-        yield Finding("error", "replication privilege", message, hint)
+        sql = f"ALTER ROLE {identifier(role)} REPLICATION"
+        yield by_sql("error", "replication privilege", f"role {role} may not replicate", sql)
     if owns_schema or (may_create and not has_schema):
         yield Finding("ok", "schema headwater", "there" if has_schema else "init creates it")
     else:
-        said = f"role {role} may not write" if has_schema else f"role {role} may not create it"
-        yield Finding(
-            "error",
-            "schema headwater",
-            f"schema headwater: {said}",
-            f"GRANT ALL ON SCHEMA headwater TO {role}"
-            if has_schema
-            else f"CREATE SCHEMA headwater AUTHORIZATION {role}, or "
-            f"GRANT CREATE ON DATABASE {database} TO {role}",
-        )
+        message = f"role {role} may not create the schema headwater"
+        sql = f"CREATE SCHEMA headwater AUTHORIZATION {identifier(role)}"
+        if has_schema:
+            message = f"role {role} may not write the schema headwater"
+            sql = f"GRANT ALL ON SCHEMA headwater TO {identifier(role)}"
+        yield by_sql("error", "schema headwater", message, sql)
 
 
 def tables(source: Source) -> Iterator[Finding]:
@@ -167,23 +168,32 @@ def tables(source: Source) -> Iterator[Finding]:
     labels = [table.label for table in source.tables]
     shown = ", ".join(labels[:5]) + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
     yield Finding("ok", "tables", f"{len(labels)}: {shown}")
+    yield from _readable(source)
+
+
+def _readable(source: Source) -> Iterator[Finding]:
+    """One finding for all tables that the role may not read, and one for those of which it may read
+    some rows only."""
+    denied, hidden = list[Table](), list[Table]()
     for table in source.tables:
-        yield from _readable(source, table)
-
-
-def _readable(source: Source, table: Table) -> Iterator[Finding]:
-    with translated(f"reading the privileges on {table.label}"):
-        row = source.conn.execute(_READABLE, (table.oid,)).fetchone()
-    if row is None:
-        return
+        with translated(f"reading the privileges on {table.label}"):
+            row = source.conn.execute(_READABLE, (table.oid,)).fetchone()
+        if row is not None and not row[0]:
+            denied.append(table)
+        elif row is not None and row[1]:
+            hidden.append(table)
     role = source.conn.info.user
-    if not row[0]:
-        hint = f"GRANT USAGE ON SCHEMA {table.schema} TO {role}; "
-        hint += f"GRANT SELECT ON {table.label} TO {role}"
-        yield Finding("error", "select", f"role {role} may not read {table.label}", hint)
-    elif row[1]:
-        message = f"row-level security hides rows of {table.label} from role {role}"
-        yield Finding("error", "select", message, f"ALTER ROLE {role} BYPASSRLS")
+    if denied:
+        schemas = ", ".join(sorted({identifier(table.schema) for table in denied}))
+        names = ", ".join(f"{identifier(one.schema)}.{identifier(one.name)}" for one in denied)
+        usage = f"GRANT USAGE ON SCHEMA {schemas} TO {identifier(role)}"
+        select = f"GRANT SELECT ON {names} TO {identifier(role)}"
+        message = f"role {role} may not read {', '.join(table.label for table in denied)}"
+        yield by_sql("error", "select", message, usage, select)
+    if hidden:
+        labels = ", ".join(table.label for table in hidden)
+        message = f"row-level security hides rows of {labels} from role {role}"
+        yield by_sql("error", "select", message, f"ALTER ROLE {identifier(role)} BYPASSRLS")
 
 
 def keys(source: Source) -> Iterator[Finding]:
@@ -212,17 +222,33 @@ def publication(source: Source) -> Iterator[Finding]:
     if not statements:
         yield Finding("ok", "publication", f"{name} publishes these tables")
     elif source.initialised:
-        message = f"publication {name} does not fit source.tables"
-        hint = f"what changed since init is not captured; to go back: {'; '.join(statements)}"
-        if left_out := [table.label for table in unpublished(current, source.tables)]:
-            message += f": not captured is {', '.join(left_out)}"
-            hint = f"headwater table add {' '.join(left_out)}"
-        yield Finding("error", "publication", message, hint)
+        yield from _unfit(source, name, current, statements)
     elif _may_change(source, name):
         yield Finding("ok", "publication", f"init {'alters' if current else 'creates'} {name}")
     else:
         message = f"role {source.conn.info.user} may not change publication {name}"
-        yield Finding("error", "publication", message, denied_hint(statements))
+        yield Finding("error", "publication", message, denied_hint(statements), tuple(statements))
+
+
+def _unfit(
+    source: Source, name: str, current: Publication | None, statements: Sequence[str]
+) -> Iterator[Finding]:
+    """What a publication that ``init`` has made lacks since, or has too much."""
+    left_out = [table.label for table in unpublished(current, source.tables)]
+    chosen = {(table.schema, table.name) for table in source.tables}
+    surplus = sorted(".".join(table) for table in (current.tables if current else set()) - chosen)
+    if left_out:
+        message = f"source.tables chooses {', '.join(left_out)}, which {name} does not publish"
+        hint = f"headwater table add {' '.join(left_out)}"
+        yield Finding("error", "publication", message, hint)
+    if surplus:
+        message = f"{name} publishes {', '.join(surplus)}, which source.tables does not choose"
+        hint = f"captured still: headwater table remove {' '.join(surplus)}"
+        yield Finding("error", "publication", message, hint)
+    if not left_out and not surplus:
+        message = f"publication {name} is not as init made it"
+        hint = f"some changes since are not captured; to go back: {'; '.join(statements)}"
+        yield Finding("error", "publication", message, hint, tuple(statements))
 
 
 def _may_change(source: Source, name: str) -> bool:

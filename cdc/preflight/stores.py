@@ -11,7 +11,8 @@ import ssl
 import urllib.error
 import urllib.request
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 from cdc.config import Config, Delta, OpenSearch, Postgres, Redis, Store
 from cdc.errors import HeadwaterError
 from cdc.preflight.finding import Finding
+from cdc.preflight.store_places import ask_folder, ask_redis, names_taken
 from cdc.source.postgres import connect, connection_parameters, translated
 from cdc.source.postgres import place as place_of
 from cdc.source.selection import parse_pattern
@@ -62,6 +64,7 @@ def stores(config: Config) -> Iterator[Finding]:
             yield Finding("error", check, f"{store.kind} at {place}: {what}", hint)
         else:
             yield Finding("ok", check, f"{store.kind} at {place}")
+            yield from names_taken(config, name)
 
 
 def _place(store: Store) -> str:
@@ -81,7 +84,7 @@ def _fault(store: Store) -> _Fault | None:
         case OpenSearch():
             return _opensearch_fault(store)
         case Redis():
-            return _connection_fault(store.url, 6379)
+            return _connection_fault(store.url, 6379) or _refused(partial(ask_redis, store))
         case Delta():
             return _folder_fault(store.path)
         case Postgres():
@@ -108,6 +111,16 @@ def _opensearch_fault(store: OpenSearch) -> _Fault | None:
         return _Fault(str(getattr(error.reason, "strerror", None) or error.reason))
     except (OSError, ValueError) as error:
         return _Fault(str(error))
+    return None
+
+
+def _refused(ask: Callable[[], None]) -> _Fault | None:
+    """What a store says against its place."""
+    try:
+        ask()
+    except HeadwaterError as error:
+        what = error.message.partition(" at ")[2] or error.message
+        return _Fault(what, error.hint or f"correct the url or path of {_STORE}")
     return None
 
 
@@ -180,7 +193,7 @@ def _folder_fault(path: str) -> _Fault | None:
     if not folder.is_dir():
         return _Fault(f"{folder} is not a folder", "name another one in {store}.path")
     if os.access(folder, os.W_OK | os.X_OK):
-        return None
+        return _refused(partial(ask_folder, folder))
     return _Fault(f"{folder} is not writable", "give this user the right, or correct {store}.path")
 
 

@@ -4,7 +4,7 @@ them there."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cdc.errors import ViewError
 from cdc.source.postgres import Connection, identifier
@@ -34,6 +34,7 @@ def store_columns(
 def check_columns(name: str, view: View, kind: str, columns: Sequence[Column]) -> None:
     """Raise ``ViewError`` unless a store of that kind has such names, and what the view says of the
     store is about columns that it has."""
+    from jobs.direct.columns import columns_named
     from views.stored import paths_of, unfit
 
     if found := unfit(kind, paths_of(columns)):
@@ -45,11 +46,29 @@ def check_columns(name: str, view: View, kind: str, columns: Sequence[Column]) -
                 f"view {name}: its {setting} names {', '.join(unknown)}",
                 f"the view's columns are {', '.join(names)}",
             )
+    _check_prepared(name, view, kind, columns_named(columns))
     if fault := view.layout_fault({column: type_.spark for column, type_ in columns}):
         raise ViewError(
             f"view {name}: {fault}",
             "name columns of the view that have an order; what is computed, the SQL names with AS",
         )
+
+
+def _check_prepared(name: str, view: View, kind: str, columns: Any) -> None:
+    """Raise what the store's ``prepare`` would raise of these columns, a ``StructType``, and of the
+    view's settings."""
+    if kind == "opensearch":
+        from jobs.sinks.opensearch.mapping import index_body
+
+        index_body(name, columns, view.key, (), view)
+    elif kind == "redis":
+        from jobs.sinks.redis.layout import check, shape_of
+
+        check(name, shape_of(view), columns)
+    elif kind == "postgres":
+        from jobs.sinks.postgres.table import table_name
+
+        table_name(name, 1)
 
 
 def qualified(label: str) -> str:

@@ -29,6 +29,7 @@ def retention(source: Source) -> Iterator[Finding]:
             "max_slot_wal_keep_size",
             "a slot may hold back WAL without limit: a stopped capture fills the disk in the end",
             "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB' (or what the disk can spare)",
+            ("ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'",),
         )
     else:
         said = f"the slot is lost when it holds back more than {limit_mb} MB"
@@ -60,6 +61,7 @@ def timing(source: Source) -> Iterator[Finding]:
             "wal_sender_timeout",
             "wal_sender_timeout = 0: the slot stays taken when a network dies",
             "ALTER SYSTEM SET wal_sender_timeout = '60s'",
+            ("ALTER SYSTEM SET wal_sender_timeout = '60s'",),
         )
     else:
         yield Finding("ok", "wal_sender_timeout", f"{timeout_ms} ms")

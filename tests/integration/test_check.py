@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -58,7 +59,7 @@ def test_a_source_that_is_ready_has_no_errors_before_and_after_init(shop: Deploy
     assert "no capture reads it" in slot["message"]
     shown = shop.run("check")
     assert shown.returncode == 0
-    assert "what to do" in shown.stdout
+    assert "finding, and what to do" in shown.stdout
 
 
 def test_an_unreachable_source_is_one_error_beside_the_other_findings(
@@ -93,6 +94,29 @@ def test_unreachable_kafka_and_stores_are_named(shop: Deployment, unused_port: i
     assert "store lake" in [f["check"] for f in found["ok"]]
 
 
+def test_what_a_store_would_refuse_later_is_found_before(
+    shop: Deployment, redis_server: str, store_database: str
+) -> None:
+    other = f"other_{shop.name}"
+    with psycopg.connect(store_database, autocommit=True) as conn:
+        conn.execute(f"create schema shown; create table shown.{other} (id int)".encode())
+    shop.extra = (
+        f'[stores.cache]\nkind = "redis"\nurl = "{redis_server.rpartition("/")[0]}/99"\n'
+        '[stores.lake]\nkind = "delta"\npath = "/proc/nolake"\n'
+        f'[stores.base]\nkind = "postgres"\ndsn = "{store_database}"\ntarget_schema = "shown"\n'
+        f'[views.{other}]\nstore = "base"\nkey = ["id"]\nsql = "select id from a"\n'
+    )
+    code, found = shop.check()
+    assert code == 1
+    wrong = {f["check"]: f["message"] for f in found["error"]}
+    assert set(wrong) == {"store cache", "store lake", f"view {other}"}
+    assert "DB index is out of range" in wrong["store cache"]
+    assert "/proc: No such file or directory" in wrong["store lake"]
+    assert f"PostgreSQL has another table or view shown.{other}" in wrong[f"view {other}"]
+    hints = {f["check"]: f["hint"] for f in found["error"]}
+    assert hints["store cache"] == "correct the url or path of stores.cache"
+
+
 def test_wal_level_replica_and_no_free_slot_are_found_and_stop_init(
     shop: Deployment, replica_level: str
 ) -> None:
@@ -116,6 +140,7 @@ def test_each_missing_privilege_comes_with_the_sql_that_grants_it(shop: Deployme
         f"create role {role} login",
         "alter table public.a enable row level security",
         "create table public.b (id int primary key)",
+        "create table public.c (id int primary key)",
     )
     owner = shop.dsn
     try:
@@ -123,12 +148,21 @@ def test_each_missing_privilege_comes_with_the_sql_that_grants_it(shop: Deployme
         shop.dsn = psycopg.conninfo.make_conninfo(owner, user=role)
         _, found = shop.check()
         hints = " / ".join(f["hint"] for f in found["error"])
-        assert f"ALTER ROLE {role} REPLICATION" in hints
-        assert f"CREATE SCHEMA headwater AUTHORIZATION {role}" in hints
-        assert f"GRANT SELECT ON public.b TO {role}" in hints
-        assert f"ALTER ROLE {role} BYPASSRLS" in hints
+        assert f'ALTER ROLE "{role}" REPLICATION' in hints
+        assert f'CREATE SCHEMA headwater AUTHORIZATION "{role}"' in hints
+        assert f'GRANT SELECT ON "public"."b", "public"."c" TO "{role}"' in hints
+        assert f'ALTER ROLE "{role}" BYPASSRLS' in hints
         assert 'CREATE PUBLICATION "headwater_' in hints
         assert len(found["error"]) == 5
+        script = shop.run("check", "--sql")
+        assert script.returncode == 1
+        shop.dsn = owner
+        shop.execute(script.stdout)  # as it is printed, by who may
+        shop.dsn = psycopg.conninfo.make_conninfo(owner, user=role)
+        code, found = shop.check()
+        assert (code, found["error"]) == (0, [])
+        left = shop.run("check", "--sql").stdout.splitlines()
+        assert all(line.startswith("-- ") for line in left), left
     finally:
         shop.dsn = owner
         shop.execute(f"drop owned by {role}", f"drop role {role}")
@@ -154,6 +188,25 @@ def test_the_least_privileges_that_are_asked_for_are_enough(shop: Deployment) ->
         with connect(owner) as conn:
             drop_slot(conn, f"headwater_{shop.name}")
         shop.execute(f"drop owned by {role}", f"drop role {role}")
+
+
+def test_a_database_of_texts_without_an_encoding_is_refused(shop: Deployment) -> None:
+    name = f"{shop.name}_ascii"
+    shop.execute(f"create database {name} encoding 'SQL_ASCII' locale 'C' template template0")
+    try:
+        shop = replace(shop, dsn=f"{shop.dsn.rsplit('/', 1)[0]}/{name}")
+        shop.execute(
+            "create table public.a (id int primary key, b text)",
+            "insert into public.a values (1, 'caf' || chr(233))",
+        )
+        error = only_error(shop)
+        assert (error["check"], "UTF8" in error["hint"]) == ("encoding", True)
+        done = shop.run("init")
+        assert done.returncode == 1
+        assert "SQL_ASCII" in done.stderr
+    finally:
+        with psycopg.connect(shop.dsn.rsplit("/", 1)[0] + "/postgres", autocommit=True) as conn:
+            conn.execute(f"drop database {name}".encode())
 
 
 def test_tables_that_cannot_be_captured_are_one_error_each(shop: Deployment) -> None:
