@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from cdc.config import Config, load_config
@@ -61,11 +62,13 @@ def _in_transaction(connection: DbConnection) -> bool:
 
 class Reached(NamedTuple):
     """Views hold everything that was committed below ``lsn``, but for the rows of parked keys:
-    ``parked`` counts those, by view."""
+    ``parked`` counts those, by view. ``seconds`` is how long it took all of them, ``each`` how long
+    each."""
 
     lsn: int
     seconds: float
     parked: dict[str, int]
+    each: Mapping[str, float] = MappingProxyType({})
 
 
 class Views:
@@ -121,8 +124,11 @@ class Views:
             self._look(goal, ahead)
 
         told: set[str] = set()
+        each: dict[str, float] = {}
 
         def on_lacking(lacking: Lacking) -> None:
+            for view in topics.keys() - lacking.keys() - each.keys():
+                each[view] = time.monotonic() - began
             for view in lacking:
                 self._facts.refuse_stopped(view, lacking)
                 if view not in told and (line := idle(view, self._facts.applied(view))):
@@ -143,7 +149,8 @@ class Views:
         for view, of_view in topics.items():
             _check_captured(view, of_view, ends)
         parked = {view: count for view in topics if (count := self.parked(view))}
-        return Reached(goal, time.monotonic() - began, parked)
+        seconds = time.monotonic() - began
+        return Reached(goal, seconds, parked, dict.fromkeys(topics, seconds) | each)
 
     def standings(self, lacking: Lacking) -> list[Standing]:
         """Of the views that were not there in time."""

@@ -87,13 +87,19 @@ def wait(
 def line(view: str, reached: Reached) -> str:
     """For people."""
     lsn = format_lsn(reached.lsn)
-    return f"{view}: holds what was committed below {lsn} ({reached.seconds:.2f} s)"
+    seconds = reached.each.get(view, reached.seconds)
+    return f"{view}: holds what was committed below {lsn} ({seconds:.2f} s)"
 
 
 def document(views: Sequence[str], reached: Reached) -> dict[str, Any]:
     """As JSON."""
     found = [
-        {"view": view, "reached": True, "parked_keys": reached.parked.get(view, 0)}
+        {
+            "view": view,
+            "reached": True,
+            "waited_s": round(reached.each.get(view, reached.seconds), 3),
+            "parked_keys": reached.parked.get(view, 0),
+        }
         for view in dict.fromkeys(views)
     ]
     seconds = round(reached.seconds, 3)

@@ -90,15 +90,16 @@ def test_lsns_are_numbers_or_as_postgresql_writes_them() -> None:
 
 
 def test_what_is_reached_is_shown() -> None:
-    reached = Reached(0x20, 0.1234, {"b": 2})
-    assert line("a", reached) == "a: holds what was committed below 0/20 (0.12 s)"
+    reached = Reached(0x20, 0.1234, {"b": 2}, {"a": 0.05, "b": 0.1234})
+    assert line("a", reached) == "a: holds what was committed below 0/20 (0.05 s)"
+    assert line("b", reached) == "b: holds what was committed below 0/20 (0.12 s)"
     assert document(["a", "b", "a"], reached) == {
         "reached": True,
         "lsn": "0/20",
         "waited_s": 0.123,
         "views": [
-            {"view": "a", "reached": True, "parked_keys": 0},
-            {"view": "b", "reached": True, "parked_keys": 2},
+            {"view": "a", "reached": True, "waited_s": 0.05, "parked_keys": 0},
+            {"view": "b", "reached": True, "waited_s": 0.123, "parked_keys": 2},
         ],
     }
     assert lacking("a", None, True) == {"view": "a", "reached": True}
