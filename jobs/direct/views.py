@@ -20,6 +20,7 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError, RetryableError, UsageError, ViewError
 from cdc.kafka.broker import Broker
 from cdc.topics import view_group
+from jobs.batch.sample import LOGGED, spread
 from jobs.direct.query import Applied, ViewQuery
 from jobs.direct.table_versions import NotDescribedError
 from jobs.generations.last_error import noted
@@ -240,9 +241,10 @@ class ViewRun:
 
 
 def report(applied: Applied) -> None:
-    """The log line of a batch. ``fresh_ms``: a sorted sample of commit until the store had it."""
+    """The log line of a batch. ``fresh_ms``: milliseconds from commit until the store had it, of
+    each twentieth part of the changes, the ends among them."""
     counted = applied.account
-    fresh = sorted(round((applied.at_us - at) / 1000, 1) for at in counted.commits_us)
+    fresh = spread([round((applied.at_us - at) / 1000) for at in counted.commits_us], LOGGED)
     line: dict[str, Any] = {
         "view": applied.batch.view,
         "batch": applied.batch.number,

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final
 
 import structlog
 
 from cdc.errors import HeadwaterError, RetryableError
+from jobs.batch.sample import LOGGED, spread
 from jobs.run.batches import Applied
 from jobs.run.reach import Reach
 from jobs.run.view_keeper import Turn
 
 _LINE_S: Final = 1.0
 _SAMPLE: Final = 100
-"""So many times, spread over all, are kept of a batch's changes and of a line's."""
-
-T = TypeVar("T", int, float)
+"""So many times, spread over all, are kept of a batch's changes."""
 
 log = structlog.get_logger("apply")
 
@@ -38,7 +37,7 @@ class _Told:
     seconds: float = 0.0
     waiting: list[tuple[int, int]] = field(default_factory=list)
     """Commit times with their batch, of changes that the store does not hold yet."""
-    fresh_ms: list[float] = field(default_factory=list)
+    fresh_ms: list[int] = field(default_factory=list)
     error: HeadwaterError | None = None
 
 
@@ -58,7 +57,7 @@ class Turns:
 
     def batch(self, applied: Applied) -> None:
         """A batch that the generations with these ids have still to write."""
-        sample = spread(applied.committed_us)
+        sample = spread(applied.committed_us, _SAMPLE)
         with self._lock:
             for id_ in applied.views:
                 waiting = self._told.setdefault(id_, _Told()).waiting
@@ -74,7 +73,7 @@ class Turns:
             now_us = self._now() * 1_000_000
             done = [at for batch, at in told.waiting if batch <= turn.reached]
             told.waiting = [one for one in told.waiting if one[0] > turn.reached]
-            told.fresh_ms += [round((now_us - at) / 1000, 1) for at in done]
+            told.fresh_ms += [round((now_us - at) / 1000) for at in done]
             told.turns, told.rows = told.turns + 1, told.rows + turn.written
             told.parked += turn.parked
             told.seconds += turn.seconds
@@ -123,18 +122,9 @@ class Turns:
             rows=told.rows,
             turns=told.turns,
             seconds=round(told.seconds, 3),
-            fresh_ms=spread(told.fresh_ms),
+            fresh_ms=spread(told.fresh_ms, LOGGED),
             **line,
         )
         told.said = self._clock()
         told.turns = told.rows = told.parked = 0
         told.seconds, told.fresh_ms = 0.0, []
-
-
-def spread(values: Sequence[T]) -> list[T]:
-    """At most ``_SAMPLE`` of these in their order, the least and the greatest among them."""
-    ordered = sorted(values)
-    if len(ordered) <= _SAMPLE:
-        return ordered
-    last = len(ordered) - 1
-    return [ordered[number * last // (_SAMPLE - 1)] for number in range(_SAMPLE)]
