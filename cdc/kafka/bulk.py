@@ -95,7 +95,7 @@ class BulkProducer:
             for key, value in zip(keys, values, strict=True):
                 produce(topic, value, key, partition, refused, None, timestamp_ms)
         except Exception as error:
-            raise _not_taken(topic, key, value, error) from error
+            raise _not_taken(topic, value, error) from error
         size = sum(map(len, filter(None, values))) + sum(map(len, filter(None, keys)))
         self._backlog.add(len(values), size + len(values) * HELD_BYTES)
         self._poll(0)
@@ -112,7 +112,7 @@ class BulkProducer:
                     topic, value, key, where, self._refused, None, at, record.get("headers")
                 )
             except Exception as error:
-                raise _not_taken(topic, key, value, error) from error
+                raise _not_taken(topic, value, error) from error
             self._backlog.add(1, weight(record) + HELD_BYTES)
         self._poll(0)
 
@@ -162,12 +162,12 @@ class BulkProducer:
             self._error = LogError(f"Kafka: {error.str()}", "run headwater init again")
 
 
-def _not_taken(topic: str, key: bytes | None, value: bytes | None, error: Exception) -> LogError:
-    """The client itself refuses a record, mostly for its size."""
+def _not_taken(topic: str, value: bytes | None, error: Exception) -> LogError:
+    """The client itself refuses a record, mostly for its size. Its key is part of a row: nobody
+    asked for that on a terminal or in a log."""
     said = error.args[0].str() if error.args and hasattr(error.args[0], "str") else error
     return LogError(
-        f"topic {topic} does not take a record of {len(value or b''):,} bytes, key "
-        f"{(key or b'none').decode(errors='replace')}: {said}",
+        f"topic {topic} does not take a record of {len(value or b''):,} bytes: {said}",
         "raise message.max.bytes in [kafka.producer] and max.message.bytes of the topic, or set "
         'capture.oversized = "dead_letter", then run the same again',
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from redis.exceptions import MasterDownError
+from redis.exceptions import MasterDownError, ResponseError
 
 from cdc.errors import FatalError, HeadwaterError, RetryableError, SinkError
 from jobs.sinks.opensearch import client as cluster
@@ -61,3 +61,14 @@ def test_a_replica_without_its_primary_is_waited_for() -> None:
     away = pytest.raises(RefusingError, match="MASTERDOWN: see why the replica lost its primary")
     with away, translated("h:1", cluster=False):
         raise MasterDownError("Link with MASTER is down and replica-serve-stale-data is set")
+
+
+def test_an_unknown_command_is_told_of_without_the_row_it_was_for() -> None:
+    """Some services rename commands, or take them away."""
+    answer = "unknown command 'HSET', with args beginning with: 'shop:7' 'ada@example.com'"
+    with (
+        pytest.raises(SinkError, match=r"unknown command 'HSET'$") as refused,
+        translated("h:1", cluster=False),
+    ):
+        raise ResponseError(answer)
+    assert "ada" not in str(refused.value)

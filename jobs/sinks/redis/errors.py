@@ -87,7 +87,9 @@ def _no_cluster(said: str, place: str) -> RetryableError | SinkError:
 
 
 def _refused(answer: str, place: str) -> RetryableError | SinkError:
-    """The server's own error; its text names commands and keys' types, never values."""
+    """The server's own error; its text names commands and keys' types. Of an unknown command it
+    quotes arguments, too: keys and values of rows, which nobody asked for."""
+    answer = answer.partition(", with args")[0]
     if match := _PASSING.search(answer):
         return RefusingError(
             f"Redis at {place} takes no writes: {match[1]}", _PASSING_HINTS[match[1]]
