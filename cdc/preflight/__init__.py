@@ -14,6 +14,8 @@ from cdc.errors import HeadwaterError
 from cdc.kafka.broker import Broker
 from cdc.kafka.topology import topic_specs
 from cdc.preflight import source, state, stores, views, wal
+from cdc.preflight.emit_topics import emit_topics
+from cdc.preflight.encoding import encoding
 from cdc.preflight.failover import failover
 from cdc.preflight.finding import Finding
 from cdc.preflight.kafka import kafka
@@ -24,6 +26,7 @@ __all__ = ["Finding", "errors_of", "preflight"]
 
 _SOURCE_CHECKS: tuple[Callable[[source.Source], Iterator[Finding]], ...] = (
     source.server,
+    encoding,
     source.wal_level,
     source.free_places,
     source.privileges,
@@ -34,6 +37,7 @@ _SOURCE_CHECKS: tuple[Callable[[source.Source], Iterator[Finding]], ...] = (
     wal.timing,
     wal.slot,
     failover,
+    emit_topics,
 )
 
 

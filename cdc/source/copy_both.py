@@ -40,11 +40,13 @@ _UNSENT_BYTES: Final = 4 << 10
 
 
 class Refusal(NamedTuple):
-    """Why the server said no, or ended the stream; ``state`` is its SQLSTATE."""
+    """Why the server said no, or ended the stream; ``state`` is its SQLSTATE, ``context`` tells
+    what it was at."""
 
     state: str
     severity: str
     message: str
+    context: str = ""
 
 
 class EndedError(Exception):
@@ -169,7 +171,8 @@ def _judge(message: Message) -> None:
     if message.kind != ERROR:
         raise EndedError(None)
     fields = error_fields(message.body)
-    raise EndedError(Refusal(fields.get("C", ""), fields.get("S", ""), fields.get("M", "")))
+    state, severity, said, context = (fields.get(name, "") for name in "CSMW")
+    raise EndedError(Refusal(state, severity, said, context))
 
 
 class _ThroughLibpq:
@@ -251,4 +254,5 @@ def _refusal(result: pq.abc.PGresult | None) -> Refusal | None:
 
     state, severity = field(pq.DiagnosticField.SQLSTATE), field(pq.DiagnosticField.SEVERITY)
     message = field(pq.DiagnosticField.MESSAGE_PRIMARY)
-    return Refusal(state, severity, message) if message else None
+    context = field(pq.DiagnosticField.CONTEXT)
+    return Refusal(state, severity, message, context) if message else None

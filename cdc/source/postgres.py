@@ -89,6 +89,8 @@ _UNREACHABLE = "is PostgreSQL running there, and does it listen on that address?
 _RETRYABLE_STATES = ("08", "40", "53100", "53200", "53300", "55P03", "57P01", "57P02", "57P03")
 _HINTS = {
     "42501": "grant the privilege (for row-level security: BYPASSRLS), or use another role",
+    "22021": "a text there is not of the database's encoding: find it and set it right",
+    "22P05": "a text there has characters that UTF-8 has not: find it and set it right",
     "22P02": "a value there has not the form of its type",
     "22007": "a date or time there has not the form of its type",
     "55P03": "another session holds a lock on it; try again when that is gone",

@@ -6,6 +6,7 @@ keepalive. https://www.postgresql.org/docs/current/protocol-replication.html
 
 from __future__ import annotations
 
+import re
 import select
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,6 +38,10 @@ _SLOT_FAULTS: Final = {
     "42501": "ALTER ROLE ... REPLICATION for the role of source.dsn",
 }
 _IN_USE: Final = "55006"
+_DATA: Final = "22"
+"""The class of errors in data: bytes that are no text, a row filter that divides by zero. WAL keeps
+what it is, so each further attempt ends in the same."""
+_AT: Final = re.compile(r"associated LSN ([0-9A-F]+/[0-9A-F]+)")
 
 
 class Keepalive(NamedTuple):
@@ -78,6 +83,7 @@ class ReplicationStream:
         busy: Callable[[int], bool] = lambda _pid: False,
     ) -> None:
         self._place = place(connection_parameters(dsn))
+        self._slot = slot
         self._session = connect(dsn, application_name="headwater capture", replication=True)
         self.pid = self._session.info.backend_pid
         self._silence_s = silence_s
@@ -97,7 +103,8 @@ class ReplicationStream:
 
     def receive(self, limit: int) -> Arrived:
         """About ``limit`` frames, or as many as have arrived. Raises ``RetryableError`` when the
-        stream ended, the connection is lost or the server silent."""
+        stream ended, the connection is lost or the server silent, ``SourceError`` when the server
+        cannot send what comes next."""
         now, self._looked, looked = monotonic(), monotonic(), self._looked
         if now - looked > _LISTENING_S:
             self._heard = now
@@ -171,9 +178,23 @@ class ReplicationStream:
             return SlotInUseError(message, hint, int(pid) if pid.isdigit() else 0)
         if refusal.state in _SLOT_FAULTS:
             return SourceError(message, _SLOT_FAULTS[refusal.state])
+        if refusal.state.startswith(_DATA):
+            return self._undecodable(refusal)
         return RetryableError(message)
 
-    def _over(self, refusal: Refusal | None = None) -> RetryableError:
+    def _undecodable(self, refusal: Refusal) -> SourceError:
+        at = _AT.search(refusal.context)
+        where = f"the change at LSN {at[1]}" if at else "a change"
+        return SourceError(
+            f"{self._place} cannot send {where} of slot {self._slot}: {refusal.message} "
+            f"(SQLSTATE {refusal.state})",
+            f"capture cannot get past it: mend the row, or the row filter of the publication, then "
+            f"{_AGAIN}",
+        )
+
+    def _over(self, refusal: Refusal | None = None) -> HeadwaterError:
+        if refusal is not None and refusal.state.startswith(_DATA):
+            return self._undecodable(refusal)
         said = f"{refusal.severity}: {refusal.message}" if refusal else "server shut down"
         return RetryableError(f"{self._place} ended the stream: {said}")
 

@@ -142,6 +142,9 @@ def test_a_role_may_emit_that_may_use_the_schema_and_no_other(shop: Deployment) 
 def test_init_takes_up_what_the_configuration_names(shop: Deployment) -> None:
     shop.init()
     shop.extra = '[capture]\nemit_topics = ["later"]'
+    _, found = shop.check()
+    (warning,) = [one for one in found["warning"] if one["check"] == "emit topics"]
+    assert (warning["hint"], "later, orders" in warning["message"]) == ("run headwater init", True)
     done = shop.run("init")
     assert done.returncode == 0
     assert "headwater.emit accepts later" in done.stderr
@@ -157,7 +160,7 @@ def test_messages_that_emit_did_not_write_do_not_stop_capture(shop: Deployment) 
     garbage = "'garbage'", "'\\xff00'::bytea"
     unknown = (made_up(topic) for topic in ("taken", "any"))
     emitted_as = "select pg_logical_emit_message(true, 'headwater.outbox', {})"
-    ddl = dict.fromkeys(("tag", "oid", "schema", "renamed", "columns")) | {"table": "t" * 600_000}
+    ddl = dict.fromkeys(("tag", "oid", "schema", "renamed", "columns")) | {"table": "t" * 900_000}
     with shop.running("capture") as capture:
         shop.execute(
             *map(emitted_as.format, (*garbage, *unknown)),
