@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol
 
-from cdc.errors import HeadwaterError, RetryableError, ViewError
+from cdc.errors import HeadwaterError, RetryableError
 from cdc.source.postgres import sqlstate
+from jobs.run.lost_groups import LostGroups
 from jobs.sinks.row_errors import TOLD, RowsError, RowsRefusedError, RowsUnfitError
 from jobs.state.connection import Connection, translated
 from jobs.state.dirty_keys import (
@@ -29,12 +30,13 @@ from jobs.state.dirty_keys import (
     take,
     waits_since,
 )
+from jobs.state.group_sums import GroupSums
 from jobs.state.group_tables import UNKNOWN
-from jobs.state.kept_view import KeptView, quoted
-from jobs.state.parked_keys import ParkedKey, park, unpark
+from jobs.state.kept_view import KeptView
+from jobs.state.parked_keys import ParkedKey, key_at, park, unpark
 from jobs.state.progress import Progress
 from jobs.state.rows_query import all_rows_sql, dirty_rows_sql, many_rows_sql
-from jobs.state.whole_views import settle_whole, whole_since
+from jobs.state.whole_views import settle_whole, too_large, whole_since
 
 KEYS_A_TURN: Final = 2_000
 """So many keys are taken at most: other views of the store have their turn between."""
@@ -115,6 +117,7 @@ class ViewKeeper:
     _whole_sql: bytes = field(init=False)
     _doubtful: bool = field(default=True, init=False)
     """Whether a write may have been cut off: of this process, or of one before it."""
+    _lost: LostGroups | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._dirty_sql = dirty_rows_sql(self.view, self.store.shown).encode()
@@ -139,6 +142,8 @@ class ViewKeeper:
             with translated(f"opening view {self.name}"):
                 doubt(conn, self.view, self.sure_from)
             self._doubtful, self.sure_from = False, NEVER
+        if self._lost is not None and self._lost.are_back(conn, self.view, self.clock()):
+            self._with(self._lost.groups)
         if whole_since(conn, self.view) is not None:
             turn = self._whole(conn)
         else:
@@ -181,7 +186,8 @@ class ViewKeeper:
                 found = self._found(conn, places)
         except HeadwaterError as error:
             if self.view.groups is not None and sqlstate(error) == UNKNOWN:
-                self._without_groups()
+                self._lost = LostGroups(self.view.groups, self.clock())
+                self._with(None)  # until they are back
                 return self._made(conn, places)
             if sqlstate(error)[:2] in DATA_EXCEPTIONS:
                 raise RowUnmakeableError(error.message, error.hint) from error
@@ -195,11 +201,11 @@ class ViewKeeper:
             )
         return progress, changes
 
-    def _without_groups(self) -> None:
-        """A batch could not follow them: rows are made of all rows of their groups from now on."""
-        self.view = replace(self.view, groups=None)
-        self._dirty_sql = dirty_rows_sql(self.view, self.store.shown).encode()
-        self._many_sql = many_rows_sql(self.view, self.store.shown)
+    def _with(self, groups: GroupSums | None) -> None:
+        """Make rows of groups' sums from now on; None: of all rows of their groups."""
+        self.view = replace(self.view, groups=groups)
+        self._lost = self._lost if groups is None else None
+        self.__post_init__()
 
     def _found(self, conn: Connection, places: Sequence[str]) -> list[Any]:
         """What the statement gives of all places, in one snapshot."""
@@ -227,11 +233,7 @@ class ViewKeeper:
                 self._whole_sql, {"at_most": self.whole_rows}, prepare=True
             ).fetchall()
         if found[0][4]:
-            raise ViewError(
-                f"view {name} has more than {self.whole_rows:,} rows and is computed whole: "
-                f"{self.view.plan.reason or 'it reads the clock'}",
-                "raise apply.whole_rows, or write it so that a change tells its keys (docs/sql.md)",
-            )
+            raise too_large(self.view, self.whole_rows)
         progress, changes = Progress(*found[0][:4]), _changes(found, key, 5)
         doubt_keys(conn, self.view, [change.key for change in changes])
         refused = self._write(changes, progress)
@@ -282,15 +284,9 @@ class ViewKeeper:
         self, conn: Connection, places: Sequence[str], error: RowUnmakeableError
     ) -> Turn:
         """Park the key at a place, whose row cannot be made."""
-        names = ", ".join(f"d.{quoted(column.name)}::text" for column in self.view.key)
-        query = (
-            f"select p.batch, p.lsn, p.total, p.committed_at, {names} from headwater.progress p "
-            f"left join {self.view.dirty} d on d.ctid = any(%s::tid[])"
-        )
-        row = conn.execute(query.encode(), (list(places),)).fetchone()
-        assert row is not None, "there is always a progress"
-        refused = {} if row[4] is None else {tuple(row[4:]): str(error)}
-        return self._settle(conn, places, Progress(*row[:4]), [], refused)
+        progress, key = key_at(conn, self.view, places)
+        refused = {} if key is None else {key: str(error)}
+        return self._settle(conn, places, progress, [], refused)
 
 
 def _changes(rows: Sequence[Sequence[Any]], key: int, first: int) -> list[Change]:

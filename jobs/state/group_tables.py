@@ -4,7 +4,7 @@ From the moment that batches know a generation they add to its table what its gr
 What the build puts there is what the mirrors have in one snapshot, less what batches had added in
 the same one: so it keeps no batch waiting, and whatever was in the table before is made up for. A
 table that cannot be filled, or followed by a batch, is dropped: rows are made of all rows of their
-groups then.
+groups then, until a keeper has made it anew.
 """
 
 from __future__ import annotations
@@ -115,6 +115,15 @@ def fill_group_table(conn: Connection, sums: GroupSums, relation: Relation, agai
     conn.execute(f"analyze {sums.table}".encode())
 
 
+def renew_group_table(conn: Connection, sums: GroupSums, relation: Relation) -> None:
+    """Make the table of a view that batches know, and fill it: no batch runs meanwhile, for what
+    one adds before it sees the table would be lost."""
+    with conn.transaction():
+        conn.execute(b"select from headwater.progress for update")
+        make_group_table(conn, sums, relation)
+        fill_group_table(conn, sums, relation, again=False)
+
+
 def drop_group_table(conn: Connection, view_id: int) -> None:
     """Remove it."""
     conn.execute(f"drop table if exists {GROUP_SCHEMA}.v{view_id}".encode())
@@ -163,8 +172,8 @@ def _estimated(plan: dict[str, Any]) -> tuple[float, float]:
 
 
 def fill_groups(conn: Connection, view: KeptView, again: bool = False) -> bool:
-    """Fill the groups of a view that batches know, if they are not, or ``again``; whether they are
-    kept. Groups whose values do not allow it are kept no more."""
+    """Fill the groups of a view that batches know, if they are not, or ``again``, whether there is
+    a table or not; whether they are kept. Groups whose values do not allow it are kept no more."""
     sums = view.groups
     if sums is None:
         return False
@@ -173,7 +182,10 @@ def fill_groups(conn: Connection, view: KeptView, again: bool = False) -> bool:
         if filled and not again:
             return True
         try:
-            fill_group_table(conn, sums, view.relation, again)
+            if again and not _is_there(conn, sums):
+                renew_group_table(conn, sums, view.relation)
+            else:
+                fill_group_table(conn, sums, view.relation, again)
         except psycopg.Error as error:
             if not is_of_data(error):
                 raise
@@ -183,6 +195,11 @@ def fill_groups(conn: Connection, view: KeptView, again: bool = False) -> bool:
     if again:
         log.info("groups_made_anew", view=view.name)
     return True
+
+
+def _is_there(conn: Connection, sums: GroupSums) -> bool:
+    row = conn.execute(b"select to_regclass(%s) is not null", (sums.table,)).fetchone()
+    return row is not None and bool(row[0])
 
 
 def _mark(sums: GroupSums, relation: Relation) -> str:

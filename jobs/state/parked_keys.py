@@ -14,7 +14,8 @@ from psycopg.types.json import Jsonb
 
 from cdc.errors import ViewError
 from jobs.state.connection import Connection
-from jobs.state.kept_view import KeptView
+from jobs.state.kept_view import KeptView, quoted
+from jobs.state.progress import Progress
 
 
 class ParkedKey(NamedTuple):
@@ -47,6 +48,21 @@ def too_many_parked(view: str, parked: int, at_most: int, cause: str) -> ViewErr
         f"view {view}: {parked} keys cannot be applied, and apply.dlq_limit is {at_most}: {cause}",
         "mend what they have in common (the SQL, the mapping, the store), or raise the limit",
     )
+
+
+def key_at(
+    conn: Connection, view: KeptView, places: Sequence[str]
+) -> tuple[Progress, tuple[str, ...] | None]:
+    """The dirty key at a place (``jobs.state.dirty_keys``), None if it is dirty no more; and how
+    far the mirrors are."""
+    names = ", ".join(f"d.{quoted(column.name)}::text" for column in view.key)
+    query = (
+        f"select p.batch, p.lsn, p.total, p.committed_at, {names} from headwater.progress p "
+        f"left join {view.dirty} d on d.ctid = any(%s::tid[])"
+    )
+    row = conn.execute(query.encode(), (list(places),)).fetchone()
+    assert row is not None, "there is always a progress"
+    return Progress(*row[:4]), None if row[4] is None else tuple(row[4:])
 
 
 def unpark(conn: Connection, view: KeptView, keys: Iterable[Sequence[str]]) -> None:

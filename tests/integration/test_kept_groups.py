@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import partial
 from unittest.mock import patch
 
 import pytest
+from psycopg.errors import LockNotAvailable
 
 from cdc.cli.view_groups import rows_made
 from jobs.run.view_keeper import ViewKeeper
@@ -172,6 +175,36 @@ def test_rows_are_made_of_their_rows_where_sums_are_not_believed(setting: Engine
     setting.step()
     setting.check()
     assert all(kept.keeper.view.groups is None for kept in setting.views.values())
+    for kept in setting.views.values():
+        kept.keeper.clock = lambda: time.monotonic() + 60
+    setting.mirrors.execute("update payments set amount = 5; update orders set total = total + 1")
+    setting.step()  # batches have not seen them again
+    setting.mirrors.execute("update lines set quantity = 3; delete from payments where id = 101")
+    setting.step()
+    setting.check()
+    for kept in setting.views.values():
+        _sums(setting, kept)
+        assert kept.keeper.view.groups is not None
+
+
+def test_lost_groups_are_made_anew_while_no_batch_runs(setting: EngineSetting) -> None:
+    _add_all(setting)
+    for kept in setting.views.values():
+        drop_group_table(setting.conn, kept.view.id)
+    with closing(connect(setting.mirrors.state.info.dsn, autocommit=True)) as other:
+        for kept in setting.views.values():
+            setting.mirrors.execute("update payments set amount = amount + 1")
+            batch = setting.table(setting.mirrors.changes())
+            with other.transaction():
+                assert fill_groups(other, kept.view, again=True)
+                with closing(setting.mirrors.reconnected()) as batches:
+                    batches.execute(b"set lock_timeout = '50ms'")
+                    with pytest.raises(LockNotAvailable):
+                        batches.execute(b"select from headwater.progress for update")
+            setting.batches.apply(*batch)
+            setting.keep()
+            setting.check()
+            _sums(setting, kept)
 
 
 def test_it_is_shown_how_groups_are_kept(setting: EngineSetting) -> None:
@@ -220,11 +253,21 @@ def test_a_value_that_no_batch_can_add_leaves_groups_made_of_their_rows(
     assert found == (None,)
     parked = setting.conn.execute(b"select key from headwater.parked").fetchall()
     assert len(parked) == 1
+    now = time.monotonic()
+    for later in (11, 30, 60):  # they cannot be filled yet, and are asked for less and less often
+        kept.keeper.clock = partial(float, now + later)
+        setting.mirrors.execute("update lines set quantity = quantity + 1 where order_id <> 11")
+        setting.step()
+        assert kept.keeper.view.groups is None
     setting.mirrors.execute("update lines set quantity = 4 where order_id = 11")
     setting.step()
     setting.check()
-    again = with_groups(setting.conn, kept.view)
-    assert fill_groups(setting.conn, again)
+    kept.keeper.clock = partial(float, now + 180)
+    setting.mirrors.execute("update lines set quantity = 5 where order_id = 11")
+    setting.step()
+    setting.check()
+    _sums(setting, kept)
+    assert kept.keeper.view.groups is not None
 
 
 @pytest.mark.parametrize(
