@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cdc.errors import ViewError
 from jobs.state.connection import Connection, translated
 from jobs.state.kept_view import KeptView
+from jobs.state.own_columns import own_columns
 from jobs.state.progress import advance
 
 
@@ -20,6 +22,20 @@ def mark_whole(conn: Connection, view: KeptView, batch: int) -> None:
         b"whole_first_seq = coalesce(whole_first_seq, %(batch)s) where id = %(id)s",
         {"batch": batch, "id": view.id},
         prepare=True,
+    )
+
+
+def is_always_whole(view: KeptView) -> bool:
+    """Whether each of its turns computes all of it: at every change, or as time passes."""
+    return view.plan.mode == "whole" or view.plan.clock
+
+
+def too_large(view: KeptView, at_most: int) -> ViewError:
+    """Of a view that is to be computed whole and has more rows than that."""
+    return ViewError(
+        f"view {view.name} has more than {at_most:,} rows and is computed whole: "
+        f"{view.plan.reason or 'it reads the clock'}",
+        "raise apply.whole_rows, or write it so that a change tells its keys (docs/sql.md)",
     )
 
 
@@ -50,5 +66,6 @@ def settle_whole(conn: Connection, view: KeptView, batch: int) -> None:
         prepare=True,
     )
     # What a batch is at now has a later one behind it (``dirty_keys.settle``).
-    locked = f"select ctid from {view.dirty} where seq <= %s for update skip locked"
+    seq = own_columns(view.key).seq
+    locked = f"select ctid from {view.dirty} where {seq} <= %s for update skip locked"
     conn.execute(f"delete from {view.dirty} where ctid = any(array({locked}))".encode(), (batch,))
