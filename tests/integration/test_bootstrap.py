@@ -43,8 +43,8 @@ def rows(count: int, body: str) -> list[dict[str, Any]]:
     return [row(i, f"{body} {i}") for i in range(count)]
 
 
-def test_a_view_is_built_from_a_snapshot_though_kafka_has_no_history(setting: Setting) -> None:
-    table = setting.table
+def test_a_view_is_built_from_a_snapshot_though_kafka_has_no_history(cached: Setting) -> None:
+    table = cached.table
     table.write(*rows(50, "old"))
     table.forget_history()
     table.write(row(1, "before the snapshot"))
@@ -54,15 +54,15 @@ def test_a_view_is_built_from_a_snapshot_though_kafka_has_no_history(setting: Se
         table.write(row(3, "during it"), row(100, "new"))
         table.delete(4)
 
-    setting.snapshots.while_read = while_read
-    built = build(setting.kit())
+    cached.snapshots.while_read = while_read
+    built = build(cached.kit())
     assert (built.generation, built.rows, built.live) == (1, 49, True)
-    assert setting.shown() == setting.expected()
-    assert setting.snapshots.discarded == setting.snapshots.started
+    assert cached.shown() == cached.expected()
+    assert cached.snapshots.discarded == cached.snapshots.started
     table.write(row(5, "after it"))
     table.delete(6)
-    setting.apply_now()
-    assert setting.shown() == setting.expected()
+    cached.apply_now()
+    assert cached.shown() == cached.expected()
 
 
 def test_what_had_ended_a_view_before_it_was_built_is_told_no_more(cached: Setting) -> None:
@@ -79,26 +79,26 @@ def test_what_had_ended_a_view_before_it_was_built_is_told_no_more(cached: Setti
         assert build(cached.kit()).applied
 
 
-def test_a_rebuilt_view_is_another_and_the_old_one_can_come_back(setting: Setting) -> None:
-    table = setting.table
+def test_a_rebuilt_view_is_another_and_the_old_one_can_come_back(cached: Setting) -> None:
+    table = cached.table
     table.write(*rows(20, "a"))
-    setting.apply_now()
-    before = setting.shown()
-    setting.declare(SHOUTED)
+    cached.apply_now()
+    before = cached.shown()
+    cached.declare(SHOUTED)
     seen: list[dict[Any, Any]] = []
-    setting.snapshots.while_read = lambda: seen.append(setting.shown())
-    build(setting.kit())
+    cached.snapshots.while_read = lambda: seen.append(cached.shown())
+    build(cached.kit())
     assert seen == [before]
-    assert setting.shown() == {id_: body.upper() for id_, body in before.items()}
+    assert cached.shown() == {id_: body.upper() for id_, body in before.items()}
     table.write(row(3, "on"))
-    setting.apply_now()
-    assert setting.shown()[3] == "ON"
-    switch_back(setting, 1)
-    assert setting.shown() == before
-    setting.declare(ALL)
-    setting.apply_now()
-    assert setting.shown() == setting.expected()
-    found = setting.kit().read()
+    cached.apply_now()
+    assert cached.shown()[3] == "ON"
+    switch_back(cached, 1)
+    assert cached.shown() == before
+    cached.declare(ALL)
+    cached.apply_now()
+    assert cached.shown() == cached.expected()
+    found = cached.kit().read()
     assert [one.number for one in found.kept] == [2]
 
 
@@ -196,29 +196,29 @@ def _stopped_before_the_switch(setting: Setting) -> None:
         setting.stopping.clear()
 
 
-def test_a_running_apply_goes_on_with_the_new_generation(setting: Setting) -> None:
-    table = setting.table
+def test_a_running_apply_goes_on_with_the_new_generation(cached: Setting) -> None:
+    table = cached.table
     table.write(*rows(20, "a"))
     stopping = threading.Event()
     failed: dict[str, HeadwaterError] = {}
-    old = setting.config
+    old = cached.config
 
     def run() -> None:
-        failed.update(apply_views(setting.spark, old, [setting.view], stopping))
+        failed.update(apply_views(cached.spark, old, [cached.view], stopping))
 
     applying = threading.Thread(target=run)
     applying.start()
     try:
-        group = view_group(setting.view)
-        wait_until(lambda: _applied(setting, group), "the first rows")
-        setting.declare(SHOUTED)
-        build(setting.kit())
+        group = view_group(cached.view)
+        wait_until(lambda: _applied(cached, group), "the first rows")
+        cached.declare(SHOUTED)
+        build(cached.kit())
         table.write(row(1, "changed"), row(30, "new"))
         table.delete(2)
-        shouted = {id_: body.upper() for id_, body in setting.expected().items()}
-        wait_until(lambda: setting.shown() == shouted, "the new generation to be kept")
-        switch_back(setting, 1)
-        wait_until(lambda: setting.shown() == setting.expected(), "the old one to catch up")
+        shouted = {id_: body.upper() for id_, body in cached.expected().items()}
+        wait_until(lambda: cached.shown() == shouted, "the new generation to be kept")
+        switch_back(cached, 1)
+        wait_until(lambda: cached.shown() == cached.expected(), "the old one to catch up")
     finally:
         stopping.set()
         applying.join(120)

@@ -22,18 +22,12 @@ from jobs.sinks.delta.generations import DeltaGenerations
 from tests.bootstraps import ALL, Setting
 from tests.events import delete, event, snapshot
 from tests.snapshotted import Table
-from tests.stores import FEW, KINDS, Store
 from tests.written import V1, row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHOUTED = "select id, upper(body) as body from t"
-
-
-@pytest.fixture(params=FEW)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return KINDS[request.param].make(request, tmp_path)
 
 
 class KilledError(BaseException):
@@ -57,23 +51,23 @@ def show(setting: Setting, number: int) -> None:
         switch(kit, number)
 
 
-def test_a_view_whose_state_is_lost_is_built_beside_what_people_read(setting: Setting) -> None:
-    setting.table.write(*rows(20, "a"))
-    build(setting.kit())
-    before = setting.shown()
-    shutil.rmtree(setting.kit().directory)
-    setting.table.write(row(1, "changed"))
+def test_a_view_whose_state_is_lost_is_built_beside_what_people_read(cached: Setting) -> None:
+    cached.table.write(*rows(20, "a"))
+    build(cached.kit())
+    before = cached.shown()
+    shutil.rmtree(cached.kit().directory)
+    cached.table.write(row(1, "changed"))
     seen: list[dict[Any, Any]] = []
 
     def step(what: str) -> None:
         if what == "applying the stream":  # the new one is loaded
-            seen.append(setting.shown())
+            seen.append(cached.shown())
 
-    kit = setting.kit()
+    kit = cached.kit()
     object.__setattr__(kit, "step", step)
     assert build(kit).generation == 2
     assert seen == [before]
-    assert setting.shown() == setting.expected()
+    assert cached.shown() == cached.expected()
 
 
 def applied(setting: Setting) -> dict[str, HeadwaterError]:

@@ -62,7 +62,6 @@ def begun(view: MirroredView) -> None:
     view.apply()
 
 
-@pytest.mark.usefixtures("mirrors")
 def test_a_store_that_lost_or_bent_rows_or_was_set_back_has_them_as_they_are(
     view: MirroredView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +86,7 @@ def test_a_store_that_lost_or_bent_rows_or_was_set_back_has_them_as_they_are(
     assert appended == []
 
 
+@pytest.mark.parametrize("mirrors", ["anew"], indirect=True)
 @pytest.mark.usefixtures("mirrors")
 def test_what_comes_again_together_with_news_is_right_also_when_it_was_killed(
     view: MirroredView, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

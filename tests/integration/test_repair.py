@@ -51,6 +51,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 
 @pytest.fixture
+def cache(redis_server: str) -> Store:
+    """For what is the same in all stores."""
+    return RedisStore(kind="redis", url=redis_server)
+
+
+@pytest.fixture
 def deployment(tmp_path: Path, source_name: str, database: str, kafka: str) -> Deployment:
     return Deployment(tmp_path, source_name, database, kafka)
 
@@ -63,14 +69,14 @@ def resolved(deployment: Deployment, broker: Broker, table: str, key: list[str])
 
 @pytest.mark.timeout(600)
 def test_columns_that_were_renamed_since_are_read_under_the_views_names(
-    deployment: Deployment, spark: SparkSession, store: Store, tmp_path: Path
+    deployment: Deployment, spark: SparkSession, cache: Store, tmp_path: Path
 ) -> None:
     deployment.execute(KEYED, KEYED_ROWS)
     deployment.init()
     with deployment.running("capture") as capture, Broker(deployment.bootstrap) as broker:
         deployment.captured(capture)
         view = resolved(deployment, broker, "keyed", list("abcdefghi"))
-        live = opened(spark, deployment, store, view, tmp_path)
+        live = opened(spark, deployment, cache, view, tmp_path)
         with live.sink_closed():
             deployment.execute(
                 """alter table keyed rename b to tmp; alter table keyed rename body to b;
@@ -83,7 +89,7 @@ def test_columns_that_were_renamed_since_are_read_under_the_views_names(
 
 @pytest.mark.timeout(600)
 def test_rows_of_types_that_became_wider_since_are_those_of_the_types_it_has(
-    deployment: Deployment, spark: SparkSession, store: Store, tmp_path: Path
+    deployment: Deployment, spark: SparkSession, cache: Store, tmp_path: Path
 ) -> None:
     """The view has met no event of the wider types yet."""
     deployment.execute(
@@ -94,7 +100,7 @@ def test_rows_of_types_that_became_wider_since_are_those_of_the_types_it_has(
     with deployment.running("capture") as capture, Broker(deployment.bootstrap) as broker:
         deployment.captured(capture)
         live = opened(
-            spark, deployment, store, resolved(deployment, broker, "wide", ["id"]), tmp_path
+            spark, deployment, cache, resolved(deployment, broker, "wide", ["id"]), tmp_path
         )
         with live.sink_closed():
             deployment.execute(
@@ -194,14 +200,14 @@ def test_what_somebody_wrote_by_hand_is_set_right_and_never_costs_a_row(
 
 
 def test_a_batch_that_is_not_committed_counts_as_applied(
-    deployment: Deployment, spark: SparkSession, store: Store, tmp_path: Path
+    deployment: Deployment, spark: SparkSession, cache: Store, tmp_path: Path
 ) -> None:
     """Its MERGE may be done; applied again it changes nothing, so nothing would mend it."""
     deployment.execute(KEYED, KEYED_ROWS)
     deployment.init()
     with Broker(deployment.bootstrap) as broker:
         view = resolved(deployment, broker, "keyed", list("abcdefghi"))
-    one = opened(spark, deployment, store, view, tmp_path)
+    one = opened(spark, deployment, cache, view, tmp_path)
     checkpoint = view_directory(str(tmp_path / "state"), deployment.name, view.name) / "checkpoint"
     for folder, numbers in (("offsets", (0, 1)), ("commits", (0,))):
         (checkpoint / folder).mkdir(parents=True)
@@ -280,13 +286,13 @@ def opened(
 
 
 def test_a_view_that_is_switched_or_built_meanwhile_is_not_written(
-    spark: SparkSession, deployment: Deployment, store: Store, tmp_path: Path
+    spark: SparkSession, deployment: Deployment, cache: Store, tmp_path: Path
 ) -> None:
     deployment.execute(KEYED, KEYED_ROWS)
     deployment.init()
     with Broker(deployment.bootstrap) as broker:
         view = resolved(deployment, broker, "keyed", list("abcdefghi"))
-    one = opened(spark, deployment, store, view, tmp_path)
+    one = opened(spark, deployment, cache, view, tmp_path)
     directory = view_directory(str(tmp_path / "state"), deployment.name, view.name)
     with one.sink_closed():
         with turn(directory, "build", 1), pytest.raises(ViewError, match="another headwater"):

@@ -1,4 +1,4 @@
-"""Single rows of views over several tables set right from their mirrors, in each store."""
+"""Single rows of views over several tables set right from their mirrors, ``engine = "delta"``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from cdc.config import Config
+from cdc.config import Config, Redis
 from cdc.kafka.broker import Broker
 from jobs.cluster.live_view import LiveMirrors
 from jobs.direct.columns import columns_of
@@ -23,7 +23,7 @@ from jobs.replay.start_position import Beginning
 from jobs.sinks import open_sink
 from tests.batches import Feed, delete, upsert
 from tests.deployment import Deployment
-from tests.stores import FEW, KINDS, Store
+from tests.stores import Store
 from verification.repair_from_mirrors import RepairFromMirrors
 from verification.verify import MAX_ROUNDS, Report, Verification
 from views.definition import parse_view
@@ -49,11 +49,6 @@ SQL = {
     "grouped": """select c.city, count(*) as orders, sum(o.total) as total
         from customers c join orders o on o.customer_id = c.id group by c.city""",
 }
-
-
-@pytest.fixture(params=FEW)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return KINDS[request.param].make(request, tmp_path)
 
 
 class Shop:
@@ -143,19 +138,20 @@ class Shop:
 
 @pytest.fixture
 def shop(
-    spark: SparkSession, deployment: Deployment, store: Store, tmp_path: Path
+    spark: SparkSession, deployment: Deployment, redis_server: str, tmp_path: Path
 ) -> Iterator[Shop]:
     deployment.execute(*TABLES)
     deployment.init()
     with deployment.running("capture") as capture, Broker(deployment.bootstrap) as broker:
         deployment.captured(capture)
-        made = Shop(spark, deployment, broker, store, tmp_path)
+        cache = Redis(kind="redis", url=redis_server)
+        made = Shop(spark, deployment, broker, cache, tmp_path)
         made.apply()
         yield made
 
 
 @pytest.mark.timeout(900)
-def test_rows_of_a_join_and_groups_are_set_right_in_every_store(shop: Shop) -> None:
+def test_rows_of_a_join_and_groups_are_set_right(shop: Shop) -> None:
     """The key has columns that stores write in ways of their own."""
     for kind, column, other in (
         ("joined", "total", {"id": 9000}),
