@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from bootstrap.present import version_now
 from cdc.config import Source
@@ -15,6 +16,18 @@ from jobs.state.view_names import TableNames, ViewNames
 from verification.scope import table_of
 from views.maintain import plan_view
 from views.table_references import tables_read
+from views.tables import TableVersion
+
+
+class OverSource(NamedTuple):
+    """``names`` are what a view calls the source's columns now; ``whole`` is its SQL over given
+    relations, None where it is what is written; ``tables`` are those that it reads, as they are
+    now. ``row_key``: the columns of its table that its key is now, if each row is made of one."""
+
+    names: ViewNames
+    whole: Callable[[Callable[[str], str]], str] | None = None
+    tables: tuple[TableVersion, ...] = ()
+    row_key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +40,8 @@ class KeptSql:
     sql: str
     key: tuple[str, ...]
 
-    def over_source(
-        self, known: Mapping[str, TableNames]
-    ) -> tuple[ViewNames, Callable[[Callable[[str], str]], str] | None]:
-        """What the view calls the source's columns now, and its SQL over given relations, where
-        that is not what is written (``verification.select_view``)."""
+    def over_source(self, known: Mapping[str, TableNames]) -> OverSource:
+        """What ``verification.select_view`` needs of it; ``known`` is what it calls columns."""
         types = load_types(self.conn)
         tables = {
             one.name: version_now(
@@ -48,11 +58,15 @@ class KeptSql:
         try:
             plan = plan_view(self.name, self.sql, self.key, seen)
         except HeadwaterError:  # what is wrong with it is told when the source runs it
-            return names, None
+            return OverSource(names)
         if plan.clock:
             raise ViewError(
                 f"view {self.name} reads the clock: each of its rows is of the time when it was "
                 "computed, and there is no time at which all of them could be compared",
                 "where it has to be verified, leave now() to whoever reads the view",
             )
-        return names, plan.whole if plan.completed or names.called else None
+        whole = plan.whole if plan.completed or names.called else None
+        called = {} if len(tables) != 1 else names.called.get(next(iter(tables)), {})
+        row_key = () if plan.single.texts else plan.single.key
+        row_key = tuple(called.get(one, one) for one in row_key)
+        return OverSource(names, whole, tuple(tables.values()), row_key)

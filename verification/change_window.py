@@ -24,6 +24,7 @@ from cdc.source.postgres import identifier, literal
 from verification.batch_end import BatchEnds
 from verification.compare import Outcome
 from verification.log_changes import UntellableError
+from verification.select_view import SelectView
 from verification.source import SourceSnapshot
 from verification.touched import touched_keys
 from views.maintained import View
@@ -55,7 +56,11 @@ class LogWindow:
     """Of a view whose rows have positions of their own; ``versions`` as of ``key_reader``."""
 
     def __init__(
-        self, broker: Broker, view: View, topics: Sequence[str], versions: Collection[TableVersion]
+        self,
+        broker: Broker,
+        view: View | SelectView,
+        topics: Sequence[str],
+        versions: Collection[TableVersion],
     ) -> None:
         self._broker, self._view, self._topics = broker, view, topics
         self._versions = versions

@@ -28,6 +28,7 @@ class SelectView:
 
     ``whole`` is the SQL as the view is kept, for what is written leaves something open: the order
     of a list, or which table a GROUP BY names the key of, where columns have other names by now.
+    ``row_key``: the columns of its table that its key is, if each row is made of one of that.
     """
 
     name: str
@@ -37,10 +38,12 @@ class SelectView:
     columns: tuple[ViewColumn, ...]
     names: ViewNames = _AS_THEY_ARE
     whole: Callable[[Relation], str] | None = None
+    row_key: tuple[str, ...] = ()
 
     @property
     def outputs(self) -> tuple[Output, ...]:
-        return tuple(Output(one.name, one.kind, "", None) for one in self.columns)
+        own = dict(zip(self.key, self.row_key, strict=False))
+        return tuple(Output(one.name, one.kind, "", own.get(one.name)) for one in self.columns)
 
     def shown(self) -> tuple[str, ...]:
         """What is selected of the SQL's columns: a numeric is rounded as in stores, and what is
@@ -98,9 +101,10 @@ def described_view(
     relation: RelationOf,
     names: ViewNames = _AS_THEY_ARE,
     whole: Callable[[Relation], str] | None = None,
+    row_key: tuple[str, ...] = (),
 ) -> SelectView:
     """The view as the source describes it now, reading ``relation`` in place of each table;
-    ``names`` and ``whole`` as of ``SelectView``.
+    ``names``, ``whole`` and ``row_key`` as of ``SelectView``.
 
     Raises ``SourceError`` for SQL that the source refuses, ``ViewError`` for a key that is no
     column.
@@ -120,7 +124,7 @@ def described_view(
                 f"views.{name}.key: {column!r} is not a column of the view",
                 f"it has {', '.join(there)}",
             )
-    return SelectView(name, tuple(key), sql, tables, columns, names, whole)
+    return SelectView(name, tuple(key), sql, tables, columns, names, whole, row_key)
 
 
 def _quoted(table: TableName) -> str:

@@ -15,6 +15,7 @@ import orjson
 from cdc.errors import LogError
 from cdc.kafka.broker import Broker, Offsets
 from verification.canonical import canonicalizer, packed, row_canonicalizer
+from verification.select_view import SelectView
 from views.maintained import View
 from views.resolve import ResolvedView
 from views.tables import TableVersion
@@ -22,7 +23,7 @@ from views.tables import TableVersion
 
 def touched_keys(
     broker: Broker,
-    view: View,
+    view: View | SelectView,
     before: Offsets,
     after: Offsets,
     versions: Collection[TableVersion] = (),
@@ -45,7 +46,7 @@ def touched_keys(
 
 
 def key_reader(
-    view: View, versions: Collection[TableVersion] = ()
+    view: View | SelectView, versions: Collection[TableVersion] = ()
 ) -> Callable[[bytes, str], set[bytes]]:
     """From an event's key, and where it stands, to the packed key of the view's row.
 

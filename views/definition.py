@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from cdc.errors import ViewError
 from views.depth import bounded
+from views.histories import several_rows
 from views.shapes import aggregates, is_object
 from views.statement import Occurrence, bounds, occurrences, parse_statement
 
@@ -84,20 +85,6 @@ class ViewDefinition:
         return None if is_whole else frozenset(names)
 
     @property
-    def plain_columns(self) -> dict[str, str]:
-        """By their names in the view, the columns that are those of a table as they are; ``*`` has
-        no others."""
-        nodes = [
-            (item, item.this if isinstance(item, exp.Alias) else item)
-            for item in self.statement.expressions
-        ]
-        return {
-            item.alias_or_name: node.name
-            for item, node in nodes
-            if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star)
-        }
-
-    @property
     def normalized(self) -> str:
         return self.statement.sql("postgres", comments=False)
 
@@ -135,16 +122,12 @@ def _several(definition: ViewDefinition) -> exp.Expr | None:
 
 
 def _no_history(definition: ViewDefinition) -> ViewError:
-    where = f'view {definition.name}: no history = "{definition.history}" of rows that'
-    if _several(definition) is None:
-        return ViewError(
-            f"{where} nest objects: they are made anew once in a batch",
-            "leave the columns side by side: they become an object where it is read",
-        )
+    if _several(definition) is not None:
+        return several_rows(definition.name, definition.history)
     return ViewError(
-        f"{where} are made of several rows: they are made anew once in a batch, so what they were"
-        " in between is known to nobody",
-        "keep the history of each table in a view of its own, and join those where it is read",
+        f'view {definition.name}: no history = "{definition.history}" of rows that nest objects:'
+        " they are made anew once in a batch",
+        "leave the columns side by side: they become an object where it is read",
     )
 
 

@@ -95,7 +95,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
 
     with ExitStack() as stack:
         broker = stack.enter_context(Broker(config.kafka.bootstrap_servers, config.kafka))
-        if is_kept_by_state(config, view) and not config.views[view].history:
+        if is_kept_by_state(config, view):
             on_step = stack.enter_context(_steps(err()))
             asked = verify_state.Asked(view, timeout, limit, repair)
             return verify_state.compared(config, asked, broker, on_step)

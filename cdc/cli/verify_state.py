@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from jobs.state.view_names import TableNames
     from jobs.state.view_record import ViewRecord
     from verification.batch_end import BatchEnds
-    from verification.change_window import ChangeWindow
+    from verification.change_window import ChangeWindow, LogWindow
     from verification.repair_from_state import RepairFromState
     from verification.select_view import SelectView
     from verification.source import SourceSnapshot
     from verification.verify import Report
+    from views.tables import TableVersion
 
 
 class Asked(NamedTuple):
@@ -32,6 +33,16 @@ class Asked(NamedTuple):
     timeout_s: float
     limit: int
     repair: bool
+
+
+class Described(NamedTuple):
+    """A view as the source describes it now, where it is stored, the history that is kept there,
+    and its tables."""
+
+    view: SelectView
+    store: str
+    history: str
+    tables: tuple[TableVersion, ...]
 
 
 class _Standing(NamedTuple):
@@ -57,9 +68,11 @@ def compared(
         conn = stack.enter_context(state_session(config))
         record = None if conn is None else _live(conn, config, asked.view)
         known = read_names(conn, record.id) if conn is not None and record is not None else {}
-        view, store = described(config, asked.view, record, known)
-        standing = _Standing()
-        if conn is not None and record is not None:
+        found = described(config, asked.view, record, known)
+        view, standing = found.view, _Standing()
+        if found.history:  # its rows have positions of their own, and no keys that are dirty
+            standing = _Standing(_log_window(found, broker, config))
+        elif conn is not None and record is not None:
             ends = BatchEnds(broker, view, config.source)
             standing = stack.enter_context(_standing(conn, record, asked, ends, on_step))
         elif asked.repair:
@@ -70,7 +83,7 @@ def compared(
 
         @cache
         def sink() -> Sink:  # when the view is known to be there, not before
-            return stack.enter_context(_stored(config, store, view))
+            return stack.enter_context(_stored(config, found))
 
         report = Verification(
             config.source.dsn,
@@ -98,9 +111,9 @@ def described(
     name: str,
     record: ViewRecord | None,
     known: Mapping[str, TableNames] = MappingProxyType({}),
-) -> tuple[SelectView, str]:
-    """The view as the source describes it now, and the store it is in: as it was built, if that is
-    known here, else as it is declared. ``known`` is what it calls its tables' columns."""
+) -> Described:
+    """As it was built, if that is known here, else as it is declared. ``known`` is what it calls
+    its tables' columns."""
     from bootstrap.kept_sql import KeptSql
     from cdc.source.postgres import connect
     from jobs.generations.record import read_generations
@@ -111,16 +124,28 @@ def described(
 
     wanted = declared_view(config, name)
     sql, key, store = wanted.sql, wanted.key, wanted.store
+    history: str = wanted.history
     directory = view_directory(config.apply.state, config.source.name, name)
     if record is not None:
-        sql, key, store = record.sql, record.key, record.store
+        sql, key, store, history = record.sql, record.key, record.store, record.history
     elif (live := read_generations(directory).live) is not None:
-        sql, key, store = live.declared.sql, live.declared.key, live.declared.store
+        of = live.declared
+        sql, key, store, history = of.sql, of.key, of.store, of.history
     with connect(config.source.dsn, application_name="headwater verify") as conn:
         relations = published_relations(conn, config.source.publication_name)
         kept = KeptSql(conn, config.source, name, sql, tuple(key))
-        names, whole = kept.over_source(known)
-        return described_view(conn, name, key, sql, relations, names, whole), store
+        over = kept.over_source(known)
+        view = described_view(conn, name, key, sql, relations, over.names, over.whole, over.row_key)
+        return Described(view, store, history, over.tables)
+
+
+def _log_window(found: Described, broker: Broker, config: Config) -> LogWindow:
+    """Of a history."""
+    from cdc.topics import table_topic
+    from verification.change_window import LogWindow
+
+    topics = [table_topic(config.source.name, *table) for table in found.view.tables]
+    return LogWindow(broker, found.view, topics, found.tables)
 
 
 def _live(conn: Connection, config: Config, view: str) -> ViewRecord:
@@ -158,26 +183,27 @@ def _standing(
 
 
 @contextmanager
-def _stored(config: Config, store: str, view: SelectView) -> Iterator[Sink]:
+def _stored(config: Config, found: Described) -> Iterator[Sink]:
     """The view in its store, ready to be read. Spark runs for a Delta view only."""
     from jobs.generations.view_state import lost_error
     from jobs.sinks import open_sink
     from jobs.sinks.generations import open_generations
     from jobs.state.view_columns import spark_columns
 
-    settings, retry_s = config.store(store), config.apply.retry_s
+    view, history = found.view, found.history
+    settings, retry_s = config.store(found.store), config.apply.retry_s
     with ExitStack() as stack:
         spark = None
         if settings.kind == "delta":
             from jobs.spark.session import spark_session
 
             spark = stack.enter_context(spark_session(config))
-        stored = open_generations(settings, view.name, spark, retry_s)
+        stored = open_generations(settings, view.name, spark, retry_s, None, history)
         stack.callback(stored.close)
         if stored.live() is None:
-            raise lost_error(view.name, store)
+            raise lost_error(view.name, found.store)
         declared = config.views[view.name]
-        sink = open_sink(settings, view.name, spark, retry_s, declared=declared)
+        sink = open_sink(settings, view.name, spark, retry_s, declared=declared, history=history)
         stack.callback(sink.close)
         sink.prepare(spark_columns(view.columns), view.key)
         yield sink

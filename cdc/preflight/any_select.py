@@ -39,6 +39,7 @@ def described(
     ``captured`` are the tables by ``schema.table``, ``version`` describes one as it is now;
     ``known`` is what the view calls their columns, if it was built so.
     """
+    from views.histories import history_key
     from views.maintain import plan_view
     from views.table_references import reading, tables_read
 
@@ -53,6 +54,9 @@ def described(
     names = names_of(known, tables)
     seen = {one: names.seen(mirror_of(table)) for one, table in tables.items()}
     plan = plan_view(name, view.sql, view.key, seen)
+    if view.history:
+        keys = {label: table.key for label, table in tables.items()}
+        history_key(view.history, plan, keys, names)
     sql = plan.whole(partial(_seen, names)) if names.called else reading(name, view.sql, _qualified)
     if said := plan_fault(conn, sql):
         raise ViewError(
@@ -61,7 +65,8 @@ def described(
     found = store_columns(conn, view, labels, sql, names)
     check_columns(name, view, kind, found)
     columns = ", ".join(f"{column} {type_}" for column, type_ in found)
-    return f"in {view.store}, {_how(plan)}: {columns}{_granted(plan)}"
+    how = f"every change ({view.history})" if view.history else _how(plan)
+    return f"in {view.store}, {how}: {columns}{_granted(plan)}"
 
 
 def _how(plan: ViewPlan) -> str:

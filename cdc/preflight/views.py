@@ -30,7 +30,7 @@ def views(source: Source) -> Iterator[Finding]:
     tables = _Tables(source)
     for name, view in config.views.items():
         check = f"view {name}"
-        if config.apply.engine == "database" and not view.history and not _direct(config, view):
+        if config.apply.engine == "database" and not _direct(config, view):
             yield _any_select(source, tables, name, view)
             yield from _stopped(config, name)
             continue

@@ -156,6 +156,7 @@ def load(
     What the store was given is remembered, so that later only what differs is written. Rows that
     hold what no column of the view can are left out: their keys are dirty, and parked by the first
     turn. Where rows cannot be made, or the store refuses some, all keys are: turns tell them apart.
+    A history, which has no turns for keys, is loaded without such rows: they come with a change.
     Raises ``ViewError`` where more than ``generation.parked_at_most`` would be parked.
     """
     try:
@@ -163,9 +164,11 @@ def load(
     except HeadwaterError as error:
         refused = isinstance(error, (RowsRefusedError, RowsUnfitError))
         of_rows = refused or sqlstate(error)[:2] in DATA_EXCEPTIONS
-        if generation.history is not None or not of_rows:
+        if not of_rows:
             raise
         log.warning("loaded_in_turns", view=generation.record.name, error=str(error))
+    if generation.history is not None:
+        return _load(conn, generation, store, told, divide, generation.parked_at_most)
     load_nothing(conn, generation, store)
     return 0
 
@@ -176,13 +179,14 @@ def _load(
     store: LoadedStore,
     told: Callable[[int], None],
     divide: Divide,
+    left_out_at_most: int | None = None,
 ) -> int:
     record, kept, history = generation.record, generation.kept, generation.history
     columns = spark_columns(generation.columns)
     fill_groups(conn, kept)
     rows: _LoadedRows | LoadedHistory = _LoadedRows(conn, generation, told)
     if history is not None:
-        rows = LoadedHistory(conn, record, history, columns, told)
+        rows = LoadedHistory(conn, record, history, columns, told, left_out_at_most)
     with translated(f"loading view {record.name}"), conn.transaction():
         conn.execute(b"set transaction isolation level repeatable read")
         parts = divide(conn, rows) if history is None else None

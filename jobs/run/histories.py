@@ -10,13 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from cdc.errors import ViewError
 from cdc.lsn import Position
 from jobs.run.view_keeper import Turn
 from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, OP, ORDINAL, UNCHANGED, Batch, ViewRow
@@ -33,10 +33,12 @@ from jobs.state.history_queue import (
     columns_of,
     committed_us,
     note_added,
+    note_adding,
     note_columns,
     settle,
     take,
 )
+from jobs.state.history_rows import HistoryRows, with_rows
 from jobs.state.kept_view import KeptView
 from jobs.state.mirrors import read_mirrors
 from jobs.state.progress import read_progress
@@ -44,11 +46,10 @@ from jobs.state.staging import SNAPSHOT
 from jobs.state.store_rows import RowForm
 from jobs.state.view_columns import ViewColumn, spark_columns
 from jobs.state.view_record import ViewRecord
-from views.definition import parse_view
+from views.histories import history_key
 
 _CHANGES_A_TURN: Final = 10_000
 """So many are put in order and written without a job of Spark's."""
-_LOAD_ROWS: Final = 20_000
 _US: Final = pa.timestamp("us", "UTC")
 
 
@@ -76,32 +77,11 @@ def opened_history(
     ``ViewError`` for SQL of which there is no history."""
     if not record.history:
         return None
+    keys = {label: held.table.key for label, held in read_mirrors(conn).items()}
+    key = history_key(record.history, kept.plan, keys, kept.names)
     (label,) = kept.plan.reads
-    keys = _keys(record, kept, label)
-    of_table = read_mirrors(conn)[label].table.key
-    if sorted(of for _, of in keys) != sorted(of_table):
-        raise ViewError(
-            f"views.{record.name}.key: a history is of the rows of {label}, which are told apart by"
-            f" ({', '.join(of_table)})",
-            "select these columns as they are and name them in key",
-        )
-    if kept.plan.clock:
-        raise ViewError(
-            f"view {record.name}: a history shows what changes made of rows, and its SQL changes"
-            " with the clock",
-            "leave now() out: each row of a history has its time",
-        )
     shape = note_columns(conn, record.id, spark_columns(columns))
-    return History(kept, form, keys, shape, relation(label))
-
-
-def _keys(record: ViewRecord, kept: KeptView, label: str) -> tuple[tuple[str, str], ...]:
-    """The view's key, each column with the one of the table that it is, as that is called now."""
-    name, key = record.name, record.key
-    found = parse_view(name, record.store, key, record.sql, record.history).plain_columns
-    called = kept.names.called.get(label, {})
-    of = [found.get(column, column) for column in key]
-    return tuple((column, called.get(one, one)) for column, one in zip(key, of, strict=True))
+    return History(kept, form, key, shape, relation(label))
 
 
 @dataclass(slots=True)
@@ -114,6 +94,7 @@ class HistoryKeeper:
 
     history: History
     sink: HistorySink
+    left_out_at_most: int = 1_000
     clock: Callable[[], float] = time.monotonic
     _columns: dict[int, StructType] = field(default_factory=dict, init=False)
 
@@ -132,38 +113,41 @@ class HistoryKeeper:
             if not taken.changes:
                 return Turn(taken.batch)
             changes = self._table(conn, taken.changes)
+            untold, count = taken.changes[0].op == UNTOLD, len(changes)
+            if untold:
+                count = note_adding(conn, id_, taken.changes[0].batch, count)
         last = taken.changes[-1].seq
         if len(changes):
             self.sink.write_changes(changes, Batch(self.name, str(id_), last, len(changes)))
-        with translated(f"settling history {self.name}"):
+        with translated(f"settling history {self.name}"), conn.transaction():
             settle(conn, id_, last)
-            if taken.changes[0].op == UNTOLD:
-                note_added(conn, id_, taken.changes[0].batch, len(changes))
+            if untold:
+                note_added(conn, id_, taken.changes[0].batch, count)
         more = taken.next_batch is not None
         reached = taken.batch if taken.next_batch is None else taken.next_batch - 1
-        count = len(taken.changes)
-        return Turn(reached, count, len(changes), 0, more, self.clock() - began)
+        return Turn(reached, len(taken.changes), len(changes), 0, more, self.clock() - began)
 
     def _table(self, conn: Connection, changes: Sequence[Queued]) -> pa.Table:
         if changes[0].op == UNTOLD:
-            return self._untold(conn, changes[0])
+            untold = partial(self._untold, conn, changes[0])
+            return with_rows(conn, self.history, self.left_out_at_most, untold)
         shape = changes[0].shape
         if shape not in self._columns:
             self._columns[shape] = columns_of(conn, self.history.id, shape)
         return changes_table(self._columns[shape], changes)
 
-    def _untold(self, conn: Connection, at: Queued) -> pa.Table:
+    def _untold(self, conn: Connection, at: Queued, found: HistoryRows) -> pa.Table:
         """What the mirror has and the store has not, read again under the positions that it has
         there; what the store alone has is gone since ``at``."""
         history, columns = self.history, columns_of(conn, self.history.id, at.shape)
         key, schema = history.view.plan.key, _schema(columns)
         held = {row.key: (_digest(row.values.values()), row.position) for row in self.sink.scan()}
         parts = []
-        with conn.transaction(), conn.cursor(name="headwater_history") as cursor:
-            cursor.execute(history.whole().encode())
-            while found := cursor.fetchmany(_LOAD_ROWS):
-                rows = changes_table(columns, _read_again(found, at.committed_us))
-                parts.append(_differing(rows, schema.names, key, held, at))
+        for some in found:
+            rows = changes_table(columns, _read_again(some, at.committed_us))
+            parts.append(_differing(rows, schema.names, key, held, at))
+        for left_out in _keys_of(found.left_out, key, columns):  # it stays as it is there
+            held.pop(left_out, None)
         gone = [
             pa.array([of[number] for of in held], schema.field(name).type)
             for number, name in enumerate(key)
@@ -199,6 +183,20 @@ def _differing(
         place = rows.column_names.index(name)
         rows = rows.set_column(place, name, pa.array(of_rows, pa.int64()))
     return rows.take(pa.array(found, pa.int64()))
+
+
+def _keys_of(
+    rows: Sequence[Sequence[Any]], key: Sequence[str], columns: StructType
+) -> Iterator[tuple[Any, ...]]:
+    """The keys of rows of ``History.whole``, as the store has them."""
+    schema = _schema(columns)
+    places = [schema.get_field_index(name) for name in key]
+    texts = [row[2] for row in rows if row[3] not in key]
+    found = (
+        arrow_column(pa.array([of[place] for of in texts], pa.string()), schema.field(place).type)
+        for place in places
+    )
+    yield from zip(*map(python_values, found), strict=True)
 
 
 def _digest(values: Iterable[Any]) -> int:
@@ -253,16 +251,16 @@ class LoadedHistory:
     history: History
     columns: StructType
     told: Callable[[int], None]
+    left_out_at_most: int | None = None
+    """Without rows that cannot be made, so many at most; None: there are none."""
     count: int = 0
 
     def __iter__(self) -> Iterator[Rows]:
         at_us = committed_us(read_progress(self.conn))
-        with self.conn.cursor(name="headwater_load") as cursor:
-            cursor.execute(self.history.whole().encode())
-            while found := cursor.fetchmany(_LOAD_ROWS):
-                yield self._rows(found, at_us)
-                self.count += len(found)
-                self.told(self.count)
+        for found in HistoryRows(self.conn, self.history, self.left_out_at_most):
+            yield self._rows(found, at_us)
+            self.count += len(found)
+            self.told(self.count)
 
     def _rows(self, found: Sequence[Sequence[Any]], at_us: int | None) -> Rows:
         refused = tuple(

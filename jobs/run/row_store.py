@@ -76,7 +76,7 @@ def open_keeper(
         raise lost_error(record.name, record.store)
     if history is not None:
         assert isinstance(sink, DeltaHistory), "histories are kept in Delta"
-        return HistoryKeeper(history, sink)
+        return HistoryKeeper(history, sink, apply.dlq_limit)
     assert isinstance(sink, RowSink), "each store takes finished rows"
     id_ = DocumentSql(generation.columns, generation.key, Shape()).id(KEY)
     rows = StoredRows(generation.kept, str(record.id), sink, generation.form, id_)

@@ -13,6 +13,7 @@ from jobs.state.mirror_table import MIRROR_SCHEMA, one_identifier
 from jobs.state.mirrors import read_mirrors
 from jobs.state.view_names import ViewNames, present, read_names, remember_names, view_names
 from jobs.state.view_record import ViewRecord, view_records
+from views.histories import history_key
 from views.maintain.mirror import MirrorTable
 from views.maintain.plan import ViewPlan, plan_view
 from views.table_references import tables_read
@@ -30,11 +31,15 @@ def planned(mirrors: Mirrors, conn: Connection, name: str, view: View) -> ViewPl
     labels = _labels(name, view.sql)
     tables = mirrors.mirrored(conn, labels)
     try:
-        return plan_view(name, view.sql, view.key, tables)
+        plan = plan_view(name, view.sql, view.key, tables)
     except ViewError as error:
         if not (renamed := _renamed(conn, name, labels)):
             raise
         raise ViewError(error.message, f"{renamed}: {error.hint or 'adapt its SQL'}") from error
+    if view.history:
+        held = read_mirrors(conn)
+        history_key(view.history, plan, {one: held[one].table.key for one in labels}, ViewNames())
+    return plan
 
 
 def planned_again(

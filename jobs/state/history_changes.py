@@ -158,4 +158,6 @@ def _of_part(mirror: Mirror, part: Sequence[int]) -> dict[str, Any]:
         "fill_lsn": mirror.fill_lsn,
         "gone_lsn": 0,
         "gone_ordinal": 0,
+        "truncated_lsn": mirror.truncated.commit_lsn,
+        "truncated_ordinal": mirror.truncated.ordinal,
     }

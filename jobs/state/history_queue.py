@@ -15,11 +15,12 @@ from typing import Final, NamedTuple
 from pyspark.sql.types import StructType
 
 from jobs.state.connection import Connection, translated
-from jobs.state.history_sql import queue_sql, queue_table, whole_sql
+from jobs.state.history_sql import BEGINS, queue_sql, queue_table, whole_sql
 from jobs.state.kept_view import KeptView
 from jobs.state.progress import Progress, advance
 from jobs.state.store_rows import RowForm
 from jobs.state.view_record import note_loaded
+from views.histories import KeyColumn
 
 UNTOLD: Final = "x"
 _LAST_ORDINAL: Final = 1 << 40
@@ -28,12 +29,12 @@ _LAST_ORDINAL: Final = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """One generation of a history. ``keys`` are its key's columns, each with the table's column
-    that it is; ``shape`` numbers its columns; ``relation`` is the mirror of its table."""
+    """One generation of a history. ``keys`` are its key's columns; ``shape`` numbers its columns;
+    ``relation`` is the mirror of its table."""
 
     view: KeptView
     form: RowForm
-    keys: tuple[tuple[str, str], ...]
+    keys: tuple[KeyColumn, ...]
     shape: int
     relation: str
 
@@ -78,6 +79,16 @@ class Taken(NamedTuple):
 def make_queue(conn: Connection, view_id: int) -> None:
     """Make the queue of a generation, in the transaction that begins it."""
     conn.execute(queue_sql(view_id).encode())
+    _note_begin(conn, view_id)
+
+
+def _note_begin(conn: Connection, view_id: int) -> None:
+    """Batches collect all changes from here on; in a transaction that keeps them waiting."""
+    conn.execute(
+        b"update headwater.views v set plan = plan || jsonb_build_object(%s::text, p.lsn) "
+        b"from headwater.progress p where v.id = %s",
+        (BEGINS, view_id),
+    )
 
 
 def note_columns(conn: Connection, view_id: int, columns: StructType) -> int:
@@ -153,8 +164,23 @@ def make_up_for_history(conn: Connection, history: History) -> int:
             f"values (%s, %s, {_LAST_ORDINAL}, %s, '{UNTOLD}', true, %s)".encode(),
             (progress.batch, progress.lsn, committed_us(progress), history.shape),
         )
+        _note_begin(conn, history.id)
         note_loaded(conn, history.id)
     return progress.batch
+
+
+def note_adding(conn: Connection, view_id: int, batch: int, rows: int) -> int:
+    """Note how many rows are about to be added for what was ``UNTOLD`` in a batch; how many that
+    were, where they are there already: whoever added them was killed before saying so."""
+    row = conn.execute(
+        b"update headwater.views set plan = plan || jsonb_build_object('adding', case "
+        b"when %(rows)s::bigint = 0 and (plan->'adding'->>'batch')::bigint = %(batch)s "
+        b"then plan->'adding' else jsonb_build_object('batch', %(batch)s::bigint, "
+        b"'rows', %(rows)s::bigint) end) where id = %(id)s "
+        b"returning (plan->'adding'->>'rows')::bigint",
+        {"id": view_id, "batch": batch, "rows": rows},
+    ).fetchone()
+    return rows if row is None else int(row[0])
 
 
 def note_added(conn: Connection, view_id: int, batch: int, rows: int) -> None:

@@ -17,9 +17,12 @@ from jobs.state.mirror_table import LSN, ORDINAL, MirrorTable
 from jobs.state.rows_query import KEY, ROW
 from jobs.state.store_rows import RowForm
 from jobs.state.view_record import QUEUE_SCHEMA
+from views.histories import KeyColumn
 
-_CHANGE: Final = "f"
-_BESIDE: Final = ("__change_n", "__change_op", "__change_us", "__change_lacks")
+_CHANGE: Final = "__change"
+_BESIDE: Final = ("__change_n", "__change_op", "__change_us", "__change_lacks", "__change_late")
+BEGINS: Final = "begins"
+"""The field of ``headwater.views.plan`` that says above which LSN a history has every change."""
 _QUEUED: Final = "batch, commit_lsn, ordinal, committed_us, op, gone, shape, texts"
 
 
@@ -38,6 +41,11 @@ def queue_sql(view_id: int) -> str:
     )
 
 
+def begins_sql(view_id: int) -> str:
+    """The LSN, as an expression, above which a history has every change of its table."""
+    return f"(select (plan->>'{BEGINS}')::bigint from headwater.views where id = {view_id})"
+
+
 def changes_table(mirror_id: int) -> str:
     """The session's table of a mirror's changes, as SQL."""
     return f"pg_temp.changes_{mirror_id}"
@@ -46,25 +54,25 @@ def changes_table(mirror_id: int) -> str:
 def changes_table_sql(table: MirrorTable, mirror_id: int) -> tuple[str, ...]:
     """The statements that make it anew, with exactly the mirror's columns and those beside them."""
     name = changes_table(mirror_id)
-    n, op, us, lacks = _BESIDE
+    n, op, us, lacks, late = _BESIDE
     return (
         f"drop table if exists {name}",
         f"create temporary table {name.removeprefix('pg_temp.')} "
         f"(like {table.relation} including generated)",
         f"alter table {name} add {n} int not null, add {op} text not null, add {us} bigint, "
-        f"add {lacks} boolean not null",
+        f"add {lacks} boolean not null, add {late} boolean not null",
     )
 
 
 def changes_sql(table: MirrorTable, mirror_id: int, shapes: Sequence[Shape], traits: Traits) -> str:
     """The statement that reads staged changes into the session's table; parameters as those of
-    ``batch_sql.images_sql``, of which ``gone_lsn`` and ``gone_ordinal`` are 0.
+    ``batch_sql.images_sql``, of which ``gone_lsn`` and ``gone_ordinal`` are 0, and the position of
+    the newest TRUNCATE that the mirror has carried out.
 
-    A row that was read by a snapshot and that the mirror knows a later change of is left out.
+    A row that was read by a snapshot and that the mirror knows a later change of is late.
     What an update left out is what the mirror has, which is as it was before the batch.
     """
-    n, op, us, lacks = _BESIDE
-    names = [*(column.quoted for column in table.stored), LSN, ORDINAL, n, op, us, lacks]
+    names = [*(column.quoted for column in table.stored), LSN, ORDINAL, *_BESIDE]
     values = [_value(i, table, traits.partial) for i in range(len(table.stored))]
     lacking = (
         f"(t.op = 'u' and t.unchanged is not null and (m.{LSN} is null "
@@ -72,40 +80,48 @@ def changes_sql(table: MirrorTable, mirror_id: int, shapes: Sequence[Shape], tra
     )
     values += ["t.commit_lsn", "t.ordinal", "t.n", "t.op", "t.committed_us"]
     values.append(lacking if traits.partial else "false")
+    values.append(_late(table) if traits.late else "false")
     typed = " union all ".join(
         typed_shape(table, shape, number) for number, shape in enumerate(shapes)
     )
     found = f"({typed}) t"
     if traits.partial or traits.late:
         found += f" left join {table.relation} m on {same_key(table, 'm', 't')}"
-    late = (
-        f" where t.op <> 'r' or ((m.{LSN} is null or (t.commit_lsn, t.ordinal) "
-        f"> (m.{LSN}, m.{ORDINAL})) and not exists (select from {table.tombstones} g "
-        f"where {same_key(table, 'g', 't')} and (g.{LSN}, g.{ORDINAL}) "
-        "> (t.commit_lsn, t.ordinal)))"
-    )
     return with_parameters(
         f"insert into {changes_table(mirror_id)} ({', '.join(names)}) "
-        f"select {', '.join(values)} from {found}{late if traits.late else ''}"
+        f"select {', '.join(values)} from {found}"
+    )
+
+
+def _late(table: MirrorTable) -> str:
+    return (
+        f"(t.op = 'r' and ((t.commit_lsn, t.ordinal) <= (m.{LSN}, m.{ORDINAL}) "
+        "or (t.commit_lsn, t.ordinal) < (\0truncated_lsn\0, \0truncated_ordinal\0) "
+        f"or exists (select from {table.tombstones} g where {same_key(table, 'g', 't')} "
+        f"and (g.{LSN}, g.{ORDINAL}) > (t.commit_lsn, t.ordinal)))) is true"
     )
 
 
 def lacking_sql(mirror_id: int) -> str:
     """The statement that tells the numbers of changes whose values are not known."""
-    n, _, _, lacks = _BESIDE
+    n, _, _, lacks, _ = _BESIDE
     return f"select {n} from {changes_table(mirror_id)} where {lacks}"
 
 
-def put_sql(view: KeptView, form: RowForm, keys: Sequence[tuple[str, str]], mirror_id: int) -> str:
+def put_sql(view: KeptView, form: RowForm, keys: Sequence[KeyColumn], mirror_id: int) -> str:
     """The statement that queues what a history's rows are behind each change; its parameters are
-    ``batch`` and ``shape``. ``keys`` are the key's columns, each with the one of the table that it
-    is. It gives the numbers of changes whose rows the view's columns cannot hold, with the column.
+    ``batch`` and ``shape``; ``keys`` are the key's columns. It gives the
+    numbers of changes whose rows the view's columns cannot hold, with the column.
+
+    A late row is what the source was where it was read, and takes its place there if the history
+    has all changes since: it is left out below what it ``begins`` at.
     """
-    n, op, us, lacks = _BESIDE
+    n, op, us, lacks, late = _BESIDE
     selected = f"(select {_CHANGE}.* where {_CHANGE}.{op} <> 'd')"
     made = _made(view, form, keys, changes_table(mirror_id), selected, [n, op, us])
     return with_parameters(
-        f"with made as materialized ({made} where not {_CHANGE}.{lacks}), "
+        f"with made as materialized ({made} where not {_CHANGE}.{lacks} "
+        f"and (not {_CHANGE}.{late} or {_CHANGE}.{LSN} > {begins_sql(view.id)})), "
         f"queued as (insert into {queue_table(view.id)} ({_QUEUED}) "
         f"select \0batch\0, {LSN}, {ORDINAL}, {us}, {op}, gone, \0shape\0, texts from made "
         f"where unfit is null order by {n}) "
@@ -124,17 +140,23 @@ def truncates_sql(view: KeptView) -> str:
     )
 
 
-def whole_sql(view: KeptView, form: RowForm, keys: Sequence[tuple[str, str]], relation: str) -> str:
+def whole_sql(view: KeptView, form: RowForm, keys: Sequence[KeyColumn], relation: str) -> str:
     """A SELECT of all rows that a mirror makes now: the position of each, its texts, and the column
     that does not fit."""
     made = _made(view, form, keys, relation, f"(select {_CHANGE}.*)", [])
     return f"select {LSN}, {ORDINAL}, texts, unfit from ({made}) made where not gone"
 
 
+def keys_sql(view: KeptView, form: RowForm, keys: Sequence[KeyColumn], relation: str) -> str:
+    """The same of rows that need not be made: only the key is there."""
+    made = _made(view, form, keys, relation, f"(select {_CHANGE}.* where false)", [])
+    return f"select {LSN}, {ORDINAL}, texts, null::text as unfit from ({made}) made"
+
+
 def _made(
     view: KeptView,
     form: RowForm,
-    keys: Sequence[tuple[str, str]],
+    keys: Sequence[KeyColumn],
     relation: str,
     selected: str,
     beside: Sequence[str],
@@ -148,7 +170,7 @@ def _made(
         named = view.names.reading(label, selected)
         return named if named != selected else f"{selected} as one_row"
 
-    key = ", ".join(f"{_CHANGE}.{identifier(of)} as {identifier(name)}" for name, of in keys)
+    key = ", ".join(map(_key_column, keys))
     _, unfit, gone, *values = form.expressions(ROW, KEY)
     shown = [LSN, ORDINAL, *beside]
     return (
@@ -157,6 +179,11 @@ def _made(
         f"{unfit} as unfit from {relation} {_CHANGE} cross join lateral (select {key}) {KEY} "
         f"left join lateral ({view.plan.whole(one_row)}) {ROW} on true"
     )
+
+
+def _key_column(one: KeyColumn) -> str:
+    cast = "::text" if one.is_text else ""
+    return f"{_CHANGE}.{identifier(one.of)}{cast} as {identifier(one.name)}"
 
 
 def _value(number: int, table: MirrorTable, partial: bool) -> str:

@@ -153,7 +153,7 @@ def test_a_table_s_key_settles_its_columns_unless_it_is_published_in_part(
     """A SELECT in its place has no key, so that GROUP BY has to name the columns itself."""
     sql = "select id as kind, name, count(*) as items from item group by id"
     settings = config(shop, tmp_path, "", settled=sql)
-    view, _ = described(settings, "settled", None)
+    view = described(settings, "settled", None).view
     assert [column.name for column in view.columns] == ["kind", "name", "items"]
     shop.source.execute("create publication p for table item where (id <= 20)")
     source = settings.source.model_copy(update={"publication": "p"})

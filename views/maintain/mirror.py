@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+_TOLD_BY_TEXT: Final = ("smallint", "integer", "bigint", "uuid", "text", "boolean", "date")
+_OF_ANY_LENGTH: Final = ("character varying", "numeric")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,11 @@ class MirrorColumn:
     nullable: bool = True
     equal_image: bool = True
     fault: str = ""
+
+    @property
+    def told_by_text(self) -> bool:
+        """Whether different values have different texts, whatever the session's settings."""
+        return self.type in _TOLD_BY_TEXT or self.type.startswith(_OF_ANY_LENGTH)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from views.maintain.pushdown import rows_of_keys
 from views.maintain.render import RESERVED, Template, Writer, quoted
 from views.maintain.scope import resolve
 from views.maintain.shown_only import check_shown_only
+from views.maintain.single_rows import SingleRows, single_rows
 from views.maintain.statement import check, parse
 from views.maintain.touched import Touched
 from views.maintain.tree import Query, Recursion, SetOperation, Statement
@@ -82,7 +83,8 @@ class ViewPlan:
     takes for granted: two rows of one key, or NULL in it, are to be told and not shown.
     ``completed``: lists were given an order that the SQL leaves open, so that it may show them
     otherwise than ``whole`` does. ``groups`` are kept by the change; None where a group is made of
-    its rows, for the reason in ``groups_reason``.
+    its rows, for the reason in ``groups_reason``. ``single`` says whether each row is made of one
+    row of a table, as a history needs it.
     """
 
     name: str
@@ -102,6 +104,7 @@ class ViewPlan:
     whole_template: Template
     groups: GroupPlan | None = None
     groups_reason: str = ""
+    single: SingleRows = field(default_factory=SingleRows)
 
     def rows(self, relation: Relation, keys: str) -> str:
         """SELECT: the view's rows whose key is in the relation ``keys``, which holds no NULL."""
@@ -163,6 +166,7 @@ def plan_view(
         whole_template=whole,
         groups=groups,
         groups_reason=why,
+        single=single_rows(statement, positions),
     )
 
 

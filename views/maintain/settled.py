@@ -32,8 +32,6 @@ from views.maintain.tree import (
 )
 
 Column = tuple[str, str]
-_ONE_TEXT = ("smallint", "integer", "bigint", "uuid", "text", "boolean", "date")
-"""Types of which different values have different texts, whatever the session's settings."""
 
 
 class Proof(Protocol):
@@ -132,12 +130,12 @@ class Settled:
         self.proof.assumes.append(said.replace('"', ""))
 
     def _cast(self, node: exp.Cast) -> None:
-        """``id::text`` tells as much as id, where each value has one text."""
+        """``id::text`` tells as much as id, where each value has texts of its own."""
         column = of_node(self.block.sources, node.this)
         to = node.to.sql("postgres").lower()
         if column is None or to not in ("text", "varchar"):
             return
-        if column.type in _ONE_TEXT or column.type.startswith("character varying"):
+        if column.told_by_text:
             self.columns.add((node.this.table, node.this.name))
 
     def _close(self) -> None:
