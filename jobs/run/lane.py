@@ -23,6 +23,8 @@ _AGAIN_S: Final = 1.0
 """Between two tries of what passes."""
 _MENDED_S: Final = 15.0
 """Between two tries of a view that a fault has stopped."""
+_PLANS_S: Final = 10.0
+"""Statements are planned anew as often: tables grow, and nobody has analyzed them yet."""
 _JOIN_S: Final = 0.05
 
 
@@ -128,11 +130,15 @@ class Lane:
 
     def _run(self) -> None:
         conn: Connection | None = None
+        planned = 0.0
         while (found := self._next()) is not None:
             view, keeper = found
             try:
                 if conn is None or conn.closed:
-                    conn = self._connect()
+                    conn, planned = self._connect(), self._clock()
+                if self._clock() - planned > _PLANS_S:
+                    conn.execute(b"discard plans")
+                    planned = self._clock()
                 turn = keeper.turn(conn)
             except Exception as error:
                 if conn is not None and conn.broken:

@@ -11,7 +11,9 @@ from jobs.run.builder import Generation
 from jobs.run.lane import Keeper, Lane, Watcher
 from jobs.run.parts import Parts
 from jobs.run.row_store import open_keeper
+from jobs.state.connection import Connection, translated
 from jobs.state.dirty_keys import NEVER
+from jobs.state.server import StateServer
 
 
 class Lanes:
@@ -62,8 +64,19 @@ class Lanes:
     def _lane(self, store: str) -> Lane:
         with self._lock:
             if store not in self._lanes:
-                connect = partial(self._parts.server.connect, autocommit=True)
+                connect = partial(_session, self._parts.server)
                 cadence_s = self._parts.config.store(store).cadence_s
                 self._lanes[store] = Lane(store, connect, cadence_s, self._watcher)
                 self._lanes[store].start()
             return self._lanes[store]
+
+
+def _session(server: StateServer) -> Connection:
+    """A lane's. What it settles need not last at once: keys whose settling is lost with a server
+    are written again (``ViewKeeper``). Its statements are planned for any keys, not for each
+    turn's: planning takes longer than running them."""
+    conn = server.connect(autocommit=True)
+    with translated("opening a session of a store"):
+        conn.execute(b"set synchronous_commit = off")
+        conn.execute(b"set plan_cache_mode = force_generic_plan")
+    return conn

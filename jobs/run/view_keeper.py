@@ -18,7 +18,7 @@ from cdc.errors import HeadwaterError, RetryableError
 from cdc.source.postgres import sqlstate
 from jobs.run.lost_groups import LostGroups
 from jobs.sinks.row_errors import TOLD, RowsError, RowsRefusedError, RowsUnfitError
-from jobs.state.connection import Connection, translated
+from jobs.state.connection import Connection, numbered, translated
 from jobs.state.dirty_keys import (
     NEVER,
     Taken,
@@ -33,10 +33,10 @@ from jobs.state.dirty_keys import (
 from jobs.state.group_sums import GroupSums
 from jobs.state.group_tables import UNKNOWN
 from jobs.state.kept_view import KeptView
-from jobs.state.parked_keys import ParkedKey, key_at, park, unpark
+from jobs.state.parked_keys import ParkedKey, any_parked, key_at, park, unpark
 from jobs.state.progress import Progress
 from jobs.state.rows_query import all_rows_sql, dirty_rows_sql, many_rows_sql
-from jobs.state.whole_views import settle_whole, too_large, whole_since
+from jobs.state.whole_views import settle_whole, too_large
 
 KEYS_A_TURN: Final = 2_000
 """So many keys are taken at most: other views of the store have their turn between."""
@@ -117,6 +117,8 @@ class ViewKeeper:
     _whole_sql: bytes = field(init=False)
     _doubtful: bool = field(default=True, init=False)
     """Whether a write may have been cut off: of this process, or of one before it."""
+    _parks: bool = field(default=True, init=False)
+    """Whether keys may be parked."""
     _lost: LostGroups | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -138,25 +140,33 @@ class ViewKeeper:
         Raises ``RetryableError`` for what passes, ``ViewError`` for a view that cannot go on.
         """
         began = self.clock()
+        try:
+            turn = self._turn(conn)
+        except RetryableError:  # a server that went down may have lost what was settled last
+            self._doubtful = True
+            raise
+        turn.seconds = self.clock() - began
+        return turn
+
+    def _turn(self, conn: Connection) -> Turn:
         if self._doubtful:
             with translated(f"opening view {self.name}"):
                 doubt(conn, self.view, self.sure_from)
+                self._parks = any_parked(conn, self.view)
             self._doubtful, self.sure_from = False, NEVER
         if self._lost is not None and self._lost.are_back(conn, self.view, self.clock()):
             self._with(self._lost.groups)
-        if whole_since(conn, self.view) is not None:
-            turn = self._whole(conn)
-        else:
-            taken = self._taken(conn)
-            turn = self._some(conn, taken.places)
-            turn.more = taken.more
-        turn.seconds = self.clock() - began
+        taken = self._taken(conn)
+        if taken.whole is not None:
+            return self._whole(conn)
+        turn = self._some(conn, taken.places)
+        turn.more = taken.more
         return turn
 
     def _taken(self, conn: Connection) -> Taken:
         """Some keys; of a backlog many, whose rows are made together."""
         taken = take(conn, self.view, self.keys_at_most)
-        if not taken.more:
+        if not taken.more or taken.whole is not None:
             return taken
         many = take(conn, self.view, MANY_KEYS)
         return many if len(many.places) >= _A_BACKLOG else taken
@@ -224,7 +234,7 @@ class ViewKeeper:
         return found
 
     def _query(self, conn: Connection, places: Sequence[str]) -> list[Any]:
-        return conn.execute(self._dirty_sql, {"places": list(places)}, prepare=True).fetchall()
+        return numbered(conn).execute(self._dirty_sql, (list(places),), prepare=True).fetchall()
 
     def _whole(self, conn: Connection) -> Turn:
         name, key = self.view.name, len(self.view.key)
@@ -261,21 +271,24 @@ class ViewKeeper:
         refused: dict[tuple[str, ...], str],
         whole: bool = False,
     ) -> Turn:
-        """Note what the store holds, and what it refused, in one transaction."""
+        """Note what the store holds, and what it refused."""
         kept = [one for one in changes if one.key not in refused]
         written = [(one.key, one.digest) for one in kept if one.digest is not None]
         gone = [one.key for one in kept if one.digest is None]
-        with translated(f"settling view {self.name}"), conn.transaction():
-            settle(conn, self.view, places, progress.batch, written, gone)
-            if whole:
-                settle_whole(conn, self.view, progress.batch)
-            aside = [ParkedKey(key, cause) for key, cause in refused.items()]
-            park(conn, self.view, aside, self.parked_at_most)
-            unpark(conn, self.view, [one.key for one in kept])
-            waiting = waits_since(conn, self.view)
+        with translated(f"settling view {self.name}"):
+            if whole or refused or self._parks:
+                with conn.transaction():
+                    settle(conn, self.view, places, progress.batch, written, gone)
+                    if whole:
+                        settle_whole(conn, self.view, progress.batch)
+                    aside = [ParkedKey(key, cause) for key, cause in refused.items()]
+                    park(conn, self.view, aside, self.parked_at_most)
+                    unpark(conn, self.view, [one.key for one in kept])
+                self._parks = any_parked(conn, self.view)
+                waiting = waits_since(conn, self.view)
+            else:
+                waiting = settle(conn, self.view, places, progress.batch, written, gone)
         self._doubtful = False
-        since = whole_since(conn, self.view)
-        waiting = min((at for at in (waiting, since) if at is not None), default=None)
         cause = next(iter(refused.values()), "")
         at = reached(waiting, progress.batch)
         return Turn(at, len(places), len(kept), len(refused), cause=cause)

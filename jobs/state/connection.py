@@ -55,6 +55,12 @@ def translated(doing: str) -> Iterator[None]:
         raise _of_state(translate(error, doing)) from error
 
 
+def numbered(conn: Connection) -> psycopg.RawCursor[Any]:
+    """A cursor whose statements have ``$1``, ``$2``: psycopg looks through the text of each long
+    statement that names its parameters, whenever it is run."""
+    return psycopg.RawCursor(conn)
+
+
 def shown_place(dsn: str) -> str:
     """``user@host:port/database`` for messages, without a password."""
     return place(_parameters(dsn, ""))

@@ -9,11 +9,12 @@ killed between the store and the state database is done again, with the same eff
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
-from jobs.state.batch_sql import with_parameters
 from jobs.state.connection import Connection
-from jobs.state.kept_view import KeptView, quoted
+from jobs.state.kept_view import KeptView, KeyColumn, quoted
+from jobs.state.own_columns import own_columns
 
 State = Literal["before", "after"]
 Images = dict[str, tuple[str, str]]
@@ -23,6 +24,7 @@ FORGOTTEN: Final = "00000000-0000-0000-0000-000000000000"
 """A digest that no row has: what the store holds of the key is not known."""
 NEVER: Final = (1 << 63) - 1
 """A batch that will not be."""
+_WHOLE: Final = "(select whole_first_seq from headwater.views where id = %s)"
 
 
 HELD: Final = "pg_temp.held"
@@ -33,16 +35,18 @@ SURE: Final = 0
 
 
 class Taken(NamedTuple):
-    """Dirty keys to be made anew: where they stand in the view's table of them."""
+    """Dirty keys to be made anew: where they stand in the view's table of them. ``whole``: the
+    first batch since the view was computed whole, None where nothing asks for it."""
 
     places: list[str]
     more: bool
     """Whether there are others."""
+    whole: int | None = None
 
 
 def mark_sql(view: KeptView, images: Images, state: State) -> str | None:
-    """The statement that dirties the keys which changed rows touch in a state of the mirrors; its
-    one parameter is the batch. None where no query of the view is of these tables.
+    """The statement that dirties the keys which changed rows touch in a state of the mirrors;
+    ``$1`` is the batch. None where no query of the view is of these tables.
 
     Tables without a change are among them for nothing: their images are empty.
     """
@@ -66,27 +70,31 @@ def mark_sql(view: KeptView, images: Images, state: State) -> str | None:
     if not parts:
         return None
     found = " union ".join(f"({part})" for part in parts)
-    return with_parameters(
-        f"insert into {view.dirty} ({view.key_names}, seq, first_seq) "
-        f"select {view.key_names}, \0batch\0, \0batch\0 from ({found}) found "
-        f"on conflict ({view.key_names}) do update set seq = excluded.seq"
+    own = own_columns(view.key)
+    return (
+        f"insert into {view.dirty} ({view.key_names}, {own.seq}, {own.first_seq}) "
+        f"select {view.key_names}, $1, $1 from ({found}) found "
+        f"on conflict ({view.key_names}) do update set {own.seq} = excluded.{own.seq}"
     )
 
 
 def mark_all_sql(view: KeptView) -> str:
     """The statement that dirties every key which the store has a row of, since ``%(since)s``."""
+    own = own_columns(view.key)
     return (
-        f"insert into {view.dirty} ({view.key_names}, seq, first_seq) "
+        f"insert into {view.dirty} ({view.key_names}, {own.seq}, {own.first_seq}) "
         f"select {view.key_names}, %(batch)s, %(since)s from {view.shown} "
-        f"on conflict ({view.key_names}) do update set seq = excluded.seq"
+        f"on conflict ({view.key_names}) do update set {own.seq} = excluded.{own.seq}"
     )
 
 
 def take(conn: Connection, view: KeptView, at_most: int) -> Taken:
     """The keys that have waited longest."""
-    query = f"select ctid::text from {view.dirty} order by first_seq limit %s"
-    found = [place for (place,) in conn.execute(query.encode(), (at_most + 1,), prepare=True)]
-    return Taken(found[:at_most], len(found) > at_most)
+    first = own_columns(view.key).first_seq
+    query = f"select array(select ctid::text from {view.dirty} order by {first} limit %s), {_WHOLE}"
+    row = conn.execute(query.encode(), (at_most + 1, view.id), prepare=True).fetchone()
+    assert row is not None, "a SELECT without FROM has one row"
+    return Taken(row[0][:at_most], len(row[0]) > at_most, row[1])
 
 
 def hold(conn: Connection, view: KeptView, taken: Sequence[str]) -> None:
@@ -107,32 +115,38 @@ def doubt(conn: Connection, view: KeptView, before: int = NEVER) -> None:
     """What the store holds of dirty keys is not known: a write to it may have been cut off, of rows
     that have changed back since. All of them are written again, or deleted, whatever they are, but
     for those that were clean before the batch ``before``: nobody has written them since."""
+    own = own_columns(view.key)
+    first, digest = own.first_seq, own.digest
     query = (
-        f"insert into {view.shown} ({view.key_names}, digest) "
-        f"select {view.key_names}, '{FORGOTTEN}' from {view.dirty} where first_seq < %(before)s "
-        f"and (first_seq <> {SURE} or %(before)s = {NEVER}) "
-        f"on conflict ({view.key_names}) do update set digest = excluded.digest"
+        f"insert into {view.shown} ({view.key_names}, {digest}) "
+        f"select {view.key_names}, '{FORGOTTEN}' from {view.dirty} where {first} < %(before)s "
+        f"and ({first} <> {SURE} or %(before)s = {NEVER}) "
+        f"on conflict ({view.key_names}) do update set {digest} = excluded.{digest}"
     )
     conn.execute(query.encode(), {"before": before})
 
 
 def doubt_keys(conn: Connection, view: KeptView, keys: Sequence[Sequence[str]]) -> None:
-    """The same of these keys, which are about to be written and are not dirty by themselves."""
+    """The same of these keys, which are about to be written and are not dirty by themselves: it
+    has to last before they are."""
     if keys:
-        _remember(conn, view, [(key, FORGOTTEN) for key in keys])
+        with conn.transaction():
+            conn.execute(b"set local synchronous_commit = on")
+            _remember(conn, view, [(key, FORGOTTEN) for key in keys])
 
 
 def put_off(conn: Connection, view: KeptView, keys: Sequence[Sequence[str]]) -> None:
     """These keys are dirty, and the store holds nothing of them; in the caller's transaction."""
     if not keys:
         return
-    names, condition = _keys(view)
+    names, condition = _keys(view.key)
     columns = _columns(keys)
     gone = f"delete from {view.shown} s using unnest({names[0]}) as k({names[1]}) where {condition}"
     conn.execute(gone.encode(), columns)
     values = ", ".join(f"k.c{i}::{column.type}" for i, column in enumerate(view.key))
+    own = own_columns(view.key)
     query = (
-        f"insert into {view.dirty} ({view.key_names}, seq, first_seq) "
+        f"insert into {view.dirty} ({view.key_names}, {own.seq}, {own.first_seq}) "
         f"select {values}, p.batch, p.batch from headwater.progress p, "
         f"unnest({names[0]}) as k({names[1]}) on conflict ({view.key_names}) do nothing"
     )
@@ -146,32 +160,50 @@ def settle(
     batch: int,
     written: Iterable[tuple[Sequence[str], str]],
     gone: Iterable[Sequence[str]],
-) -> None:
-    """The store holds the rows of ``taken`` keys as of ``batch``; in the caller's transaction.
+) -> int | None:
+    """The store holds the rows of ``taken`` keys as of ``batch``: noted by one statement, which
+    gives the first batch that the view has not written yet, None where it has all.
 
     ``written`` are keys, each value as text, with the digest of what the store was given, ``gone``
     those whose rows it has no more. What a later batch has dirtied again stays dirty.
     """
-    if rows := list(written):
-        _remember(conn, view, rows)
-    if keys := list(gone):
-        names, condition = _keys(view)
-        query = f"delete from {view.shown} s using unnest({names[0]}) as k({names[1]})"
-        conn.execute(f"{query} where {condition}".encode(), _columns(keys), prepare=True)
+    rows, keys = list(written), list(gone)
+    width = len(view.key)
+    remembered = _columns([(*key, digest) for key, digest in rows]) or [[]] * (width + 1)
+    forgotten = _columns(keys) or [[]] * width
+    parameters = (*remembered, *forgotten, list(taken), batch, view.id)
+    query = _settle_sql(view.dirty, view.shown, tuple(view.key))
+    row = conn.execute(query, parameters, prepare=True).fetchone()
+    return None if row is None else row[0]
+
+
+@lru_cache(maxsize=1024)
+def _settle_sql(dirty: str, shown: str, key: tuple[KeyColumn, ...]) -> bytes:
     # What a batch is at now has a later one behind it: it stays dirty, and nobody waits for it,
     # who might wait for a key of this transaction.
-    query = (
-        f"delete from {view.dirty} where ctid = any(array(select ctid from {view.dirty} "
-        f"where ctid = any(%s::tid[]) and seq <= %s for update skip locked))"
+    own, ((arrays, aliases), same) = own_columns(key), _keys(key)
+    locked = (
+        f"select ctid from {dirty} where ctid = any(%s::tid[]) and {own.seq} <= %s "
+        "for update skip locked"
     )
-    conn.execute(query.encode(), (list(taken), batch), prepare=True)
+    waiting = (
+        f"select {own.first_seq} from {dirty} "
+        f"where ctid <> all(array(select ctid from settled)) order by {own.first_seq} limit 1"
+    )
+    return (
+        f"with remembered as ({_remember_sql(shown, key)}), "
+        f"gone as (delete from {shown} s using unnest({arrays}) as k({aliases}) where {same}), "
+        f"settled as (delete from {dirty} where ctid = any(array({locked})) returning ctid) "
+        f"select least(({waiting}), {_WHOLE})"
+    ).encode()
 
 
 def waits_since(conn: Connection, view: KeptView) -> int | None:
-    """The first batch of which a key is still dirty; None where none is."""
-    query = f"select min(first_seq) from {view.dirty}"
-    (found,) = conn.execute(query.encode(), prepare=True).fetchone() or (None,)
-    return None if found is None else int(found)
+    """The first batch that the view has not written yet; None where it has all."""
+    first = own_columns(view.key).first_seq
+    query = f"select least((select min({first}) from {view.dirty}), {_WHOLE})"
+    row = conn.execute(query.encode(), (view.id,), prepare=True).fetchone()
+    return None if row is None else row[0]
 
 
 def reached(waiting: int | None, batch: int) -> int:
@@ -180,25 +212,31 @@ def reached(waiting: int | None, batch: int) -> int:
 
 
 def _remember(conn: Connection, view: KeptView, rows: Sequence[tuple[Sequence[str], str]]) -> None:
-    columns = [*_columns([key for key, _ in rows]), [digest for _, digest in rows]]
-    names = [*(quoted(column.name) for column in view.key), "digest"]
-    types = [*(column.type for column in view.key), "uuid"]
-    values = ", ".join(f"k.c{i}::{kind}" for i, kind in enumerate(types))
-    arrays = ", ".join("%s::text[]" for _ in types)
-    aliases = ", ".join(f"c{i}" for i in range(len(types)))
-    query = (
-        f"insert into {view.shown} ({', '.join(names)}) "
-        f"select {values} from unnest({arrays}) as k({aliases}) "
-        f"on conflict ({view.key_names}) do update set digest = excluded.digest"
-    )
+    columns = _columns([(*key, digest) for key, digest in rows])
+    query = _remember_sql(view.shown, tuple(view.key))
     conn.execute(query.encode(), columns, prepare=True)
 
 
-def _keys(view: KeptView) -> tuple[tuple[str, str], str]:
-    arrays = ", ".join("%s::text[]" for _ in view.key)
-    aliases = ", ".join(f"c{i}" for i in range(len(view.key)))
+def _remember_sql(shown: str, key: Sequence[KeyColumn]) -> str:
+    digest = own_columns(key).digest
+    names = ", ".join([*(quoted(column.name) for column in key), digest])
+    types = [*(column.type for column in key), "uuid"]
+    values = ", ".join(f"k.c{i}::{kind}" for i, kind in enumerate(types))
+    arrays = ", ".join("%s::text[]" for _ in types)
+    aliases = ", ".join(f"c{i}" for i in range(len(types)))
+    conflict = ", ".join(quoted(column.name) for column in key)
+    return (
+        f"insert into {shown} ({names}) "
+        f"select {values} from unnest({arrays}) as k({aliases}) "
+        f"on conflict ({conflict}) do update set {digest} = excluded.{digest}"
+    )
+
+
+def _keys(key: Sequence[KeyColumn]) -> tuple[tuple[str, str], str]:
+    arrays = ", ".join("%s::text[]" for _ in key)
+    aliases = ", ".join(f"c{i}" for i in range(len(key)))
     same = " and ".join(
-        f"s.{quoted(column.name)} = k.c{i}::{column.type}" for i, column in enumerate(view.key)
+        f"s.{quoted(column.name)} = k.c{i}::{column.type}" for i, column in enumerate(key)
     )
     return (arrays, aliases), same
 

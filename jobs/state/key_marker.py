@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jobs.state.connection import Connection, translated
+import psycopg
+
+from jobs.state.connection import Connection, numbered, translated
 from jobs.state.dirty_keys import Images, State, mark_sql
 from jobs.state.group_changes import GroupChanges
 from jobs.state.kept_view import KeptView
@@ -56,14 +58,22 @@ class KeyMarker:
     def _marked(
         self, conn: Connection, tables: frozenset[str], batch: int, state: State
     ) -> set[int]:
-        found = set()
-        for view in self._reading(tables):
-            if (query := self._query(view, state)) is None:
-                continue
-            with translated(f"finding the keys of view {view.name} that a batch touches"):
-                if conn.execute(query, {"batch": batch}, prepare=True).rowcount:
-                    found.add(view.id)
-        return found
+        """Of all views in one exchange with the server, which runs one statement while the next
+        is on its way."""
+        asked: list[tuple[KeptView, psycopg.RawCursor[Any]]] = []
+        try:
+            with conn.pipeline():
+                for view in self._reading(tables):
+                    if (query := self._query(view, state)) is not None:
+                        cursor = numbered(conn)
+                        asked.append((view, cursor))
+                        cursor.execute(query, (batch,), prepare=True)
+        except psycopg.Error as error:
+            refused = next((view for view, cursor in asked if cursor.pgresult is None), None)
+            name = "" if refused is None else f" of view {refused.name}"
+            with translated(f"finding the keys{name} that a batch touches"):
+                raise error
+        return {view.id for view, cursor in asked if cursor.rowcount}
 
     def _query(self, view: KeptView, state: State) -> bytes | None:
         if (view.id, state) not in self._sql:

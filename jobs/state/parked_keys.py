@@ -73,6 +73,13 @@ def unpark(conn: Connection, view: KeptView, keys: Iterable[Sequence[str]]) -> N
         conn.execute(query, (view.id, found))
 
 
+def any_parked(conn: Connection, view: KeptView) -> bool:
+    """Whether keys of a view are parked."""
+    query = b"select exists (select from headwater.parked where view_id = %s)"
+    row = conn.execute(query, (view.id,), prepare=True).fetchone()
+    return row is not None and bool(row[0])
+
+
 def parked_keys(conn: Connection, view_id: int) -> list[ParkedKey]:
     """Those that wait longest first."""
     query = "select key, cause, since from headwater.parked where view_id = %s order by since, key"

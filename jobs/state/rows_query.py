@@ -13,6 +13,7 @@ from typing import Final
 from jobs.state.batch_sql import with_parameters
 from jobs.state.dirty_keys import HELD
 from jobs.state.kept_view import KeptView, KeyColumn, quoted
+from jobs.state.own_columns import own_columns
 
 ROW: Final = "m"
 """What a row of the view is called where something is shown of it."""
@@ -23,14 +24,14 @@ PROGRESS: Final = "p.batch, p.lsn, p.total, p.committed_at"
 
 
 def dirty_rows_sql(view: KeptView, shown: Sequence[str]) -> str:
-    """The rows of the dirty keys that stand at ``%(places)s``, where they differ.
+    """The rows of the dirty keys that stand at the places ``$1``, where they differ.
 
     ``shown`` are expressions over ``ROW`` and ``KEY``. Columns: the progress, the digest of the
     row (NULL: it is gone), the key's columns as text, and ``shown``. One row without a key tells
     the progress where nothing differs.
     """
-    taken = f"select {view.key_names} from {view.dirty} where ctid = any(\0places\0::tid[])"
-    return with_parameters(_rows_sql(view, shown, f"materialized ({taken})"))
+    taken = f"select {view.key_names} from {view.dirty} where ctid = any($1::tid[])"
+    return _rows_sql(view, shown, f"materialized ({taken})")
 
 
 def many_rows_sql(view: KeptView, shown: Sequence[str]) -> str | None:
@@ -51,7 +52,7 @@ def _rows_sql(view: KeptView, shown: Sequence[str], taken: str) -> str:
         f"with taken as {taken}, made as materialized ({made}), "
         f"differing as (select {_columns(view, 't', shown)} from taken t "
         f"left join made m on {joined} left join {view.shown} s on {held} "
-        f"where {_digest(view)} is distinct from s.digest) "
+        f"where {_digest(view)} is distinct from s.{own_columns(view.key).digest}) "
         f"select {PROGRESS}, d.* from headwater.progress p left join differing d on true"
     )
 
@@ -64,13 +65,14 @@ def all_rows_sql(view: KeptView, shown: Sequence[str]) -> str:
     held = _same(view, "s", "m")
     keys = ", ".join(f"coalesce(m.{n}, s.{n}) as {n}" for n in map(_name, view.key))
     over = "(select count(*) from made) > \0at_most\0"
+    own = own_columns(view.key)
     return with_parameters(
         f"with made as materialized (select * from ({made}) w limit \0at_most\0 + 1), "
-        f"t as (select {keys}, s.digest as held from made m "
+        f"t as (select {keys}, s.{own.digest} as {own.held} from made m "
         f"full join {view.shown} s on {held}), "
         f"differing as (select {_columns(view, 't', shown)} from t "
         f"left join made m on {_same(view, 'm', 't')} "
-        f"where {_digest(view)} is distinct from t.held) "
+        f"where {_digest(view)} is distinct from t.{own.held}) "
         f"select {PROGRESS}, {over}, d.* from headwater.progress p left join differing d on true"
     )
 
@@ -89,8 +91,8 @@ def remember_sql(view: KeptView) -> tuple[str, ...]:
     return (
         f"truncate {view.shown}",
         f"alter table {view.shown} drop constraint {index}",  # quicker made of all rows at once
-        f"insert into {view.shown} ({names}, digest) select {names}, {_digest(view)} "
-        f"from ({made}) m",
+        f"insert into {view.shown} ({names}, {own_columns(view.key).digest}) "
+        f"select {names}, {_digest(view)} from ({made}) m",
         f"alter table {view.shown} add constraint {index} primary key ({names})",
         f"analyze {view.shown}",
     )

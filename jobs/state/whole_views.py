@@ -50,13 +50,6 @@ def tick(conn: Connection, views: Iterable[KeptView]) -> int:
     return batch
 
 
-def whole_since(conn: Connection, view: KeptView) -> int | None:
-    """The first batch since the view was last computed whole; None where nothing asks for it."""
-    query = b"select whole_first_seq from headwater.views where id = %s"
-    row = conn.execute(query, (view.id,), prepare=True).fetchone()
-    return None if row is None else row[0]
-
-
 def settle_whole(conn: Connection, view: KeptView, batch: int) -> None:
     """The store holds the view as of ``batch``. What a later batch asks for stays asked for."""
     conn.execute(

@@ -9,7 +9,7 @@ import pytest
 
 from cdc.config import Config, parse_config
 from cdc.errors import StateError
-from jobs.state.connection import Connection, connect
+from jobs.state.connection import Connection, connect, numbered
 from jobs.state.dirty_keys import settle, take
 from jobs.state.generation_keys import generation_keys, live_record
 from jobs.state.kept_view import KeptView
@@ -52,7 +52,7 @@ def due(conn: Connection, view: KeptView) -> dict[int, bool]:
     """The rows that a turn would write: whether each is there."""
     taken = take(conn, view, 100)
     query = dirty_rows_sql(view, ["m.double"]).encode()
-    rows = conn.execute(query, {"places": taken.places}).fetchall()
+    rows = numbered(conn).execute(query, (taken.places,)).fetchall()
     return {int(row[5]): row[4] is not None for row in rows if row[5] is not None}
 
 

@@ -7,6 +7,7 @@ equality to what it is joined with: a derived table would be made whole. That is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -31,6 +32,25 @@ Column = tuple[str, str]
 Equal = tuple[exp.Column, exp.Column]
 
 
+class Values(NamedTuple):
+    """What a column will be asked to be among: a column of a relation, both as SQL."""
+
+    column: str
+    relation: str
+
+    @property
+    def array(self) -> str:
+        return f"ARRAY(SELECT {self.column} FROM {self.relation})"
+
+
+class Settled(NamedTuple):
+    """The positions whose columns are asked for in a table itself, so that no row has others;
+    ``together``: all positions that were to be, and in one table."""
+
+    positions: frozenset[int] = frozenset()
+    together: bool = False
+
+
 def rows_of_keys(
     statement: Statement,
     read: Mapping[str, Sequence[str]],
@@ -40,47 +60,71 @@ def rows_of_keys(
     """SELECT of the view's columns for the keys in ``KEYS``."""
     writer = Writer(statement, read)
     pairs = list(zip(key, positions, strict=True))
-    bounds = {place: f"ARRAY(SELECT {quoted(name)} FROM {KEYS})" for name, place in pairs}
-    push(writer, statement.query, bounds)
+    bounds = {place: Values(quoted(name), KEYS) for name, place in pairs}
+    settled = push(writer, statement.query, bounds)
     shown = ", ".join(f"v.{quoted(name)}" for name in statement.query.columns)
-    conditions = [f"v.{quoted(name)} = ANY({bounds[place]})" for name, place in pairs]
-    if len(key) > 1:
+    conditions = [
+        f"v.{quoted(name)} = ANY({bounds[place].array})"
+        for name, place in pairs
+        if place not in settled.positions
+    ]
+    if len(key) > 1 and not settled.together:
         same = " AND ".join(f"k.{quoted(name)} = v.{quoted(name)}" for name in key)
         conditions.append(f"EXISTS (SELECT FROM {KEYS} AS k WHERE {same})")
     whole = writer.query(statement.query)
-    return f"SELECT {shown} FROM ({whole}) AS v WHERE {' AND '.join(conditions)}"
+    asked = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"SELECT {shown} FROM ({whole}) AS v{asked}"
 
 
-def push(writer: Writer, query: Query, bounds: Mapping[int, str]) -> None:
+def push(writer: Writer, query: Query, bounds: Mapping[int, Values]) -> Settled:
     """Ask the rows of FROM what the result will be asked, where that is the same.
 
-    ``bounds`` are arrays by the position of a column that will be asked to be among them.
+    ``bounds`` are by the position of the column that will be asked to be among them.
     """
     if isinstance(query, SetOperation):
-        if not query.limit:
-            push(writer, query.left, bounds)
-            push(writer, query.right, bounds)
-    elif isinstance(query, Recursion):
+        if query.limit:
+            return Settled()
+        left, right = push(writer, query.left, bounds), push(writer, query.right, bounds)
+        return Settled(left.positions & right.positions, left.together and right.together)
+    if isinstance(query, Recursion):
         roots = carried(query)
-        push(writer, query.anchor, {at: sql for at, sql in bounds.items() if at in roots})
-    elif not query.limit:
-        _push_block(writer, query, bounds)
+        push(writer, query.anchor, {at: of for at, of in bounds.items() if at in roots})
+        return Settled()
+    return Settled() if query.limit else _push_block(writer, query, bounds)
 
 
-def _push_block(writer: Writer, block: Block, bounds: Mapping[int, str]) -> None:
-    bound: dict[Column, str] = {}
+def _push_block(writer: Writer, block: Block, bounds: Mapping[int, Values]) -> Settled:
+    bound: dict[Column, Values] = {}
     extra = writer.extra.setdefault(id(block), [])
-    rest: dict[int, str] = {}
+    rest: dict[int, Values] = {}
     for position, values in bounds.items():
         node = block.outputs[position].node
         if passes(block, node) and not isinstance(node, exp.Null):
-            extra.append(f"({writer.node(node)}) = ANY({values})")
             bound |= dict.fromkeys(_alone(block, node), values)
         else:
             rest[position] = values
     if not bound and rest:
         extra += _by_prefixes(writer, block, rest)
-    _along(writer, block, bound)
+    settled = _settled(block, bounds, _along(writer, block, bound))
+    for position, values in bounds.items():
+        if position not in rest and position not in settled.positions:
+            extra.append(f"({writer.node(block.outputs[position].node)}) = ANY({values.array})")
+    return settled
+
+
+def _settled(
+    block: Block, bounds: Mapping[int, Values], asked: Mapping[str, frozenset[str]]
+) -> Settled:
+    """``asked`` are the columns of each source that are asked for in it."""
+    nodes = {at: block.outputs[at].node for at in bounds}
+    found = {
+        at: node.table
+        for at, node in nodes.items()
+        if isinstance(node, exp.Column) and node.name in asked.get(node.table, ())
+        if passes(block, node)
+    }
+    together = len(found) == len(bounds) and len(set(found.values())) == 1
+    return Settled(frozenset(found), together)
 
 
 def _alone(block: Block, node: exp.Expr) -> list[Column]:
@@ -98,7 +142,7 @@ def _alone(block: Block, node: exp.Expr) -> list[Column]:
     return []
 
 
-def _by_prefixes(writer: Writer, block: Block, rest: Mapping[int, str]) -> list[str]:
+def _by_prefixes(writer: Writer, block: Block, rest: Mapping[int, Values]) -> list[str]:
     """Whole partitions, and of DISTINCT ON whole groups, in which a row of the keys is."""
     nodes = {position: block.outputs[position].node for position in rest}
     if block.group is not None or not all(of_rows(node) for node in nodes.values()):
@@ -108,7 +152,7 @@ def _by_prefixes(writer: Writer, block: Block, rest: Mapping[int, str]) -> list[
         parts = [part for part in prefix if of_rows(part)]
         if not parts:
             return []
-        asked = [f"({writer.node(nodes[at])}) = ANY({rest[at]})" for at in nodes]
+        asked = [f"({writer.node(nodes[at])}) = ANY({rest[at].array})" for at in nodes]
         kept = Block(block.sources, block.tree, list(block.where), [])
         found.append(_among(writer, kept, parts, asked))
     return [" OR ".join(found)] if found else []
@@ -129,47 +173,72 @@ def _among(writer: Writer, block: Block, parts: Sequence[exp.Expr], asked: list[
     return f"({' AND '.join(made)})"
 
 
-def _along(writer: Writer, block: Block, bound: dict[Column, str]) -> None:
-    """To what is joined with bound columns by an equality."""
+def _along(writer: Writer, block: Block, bound: dict[Column, Values]) -> dict[str, frozenset[str]]:
+    """To what is joined with bound columns by an equality. The columns of each source that are
+    asked for in it, where every row of the result has a row of it."""
+    asked: dict[str, frozenset[str]] = {}
     if not bound or block.tree is None:
-        return
+        return asked
+    outer = outer_sides(block.tree)
     for source in block.sources.values():
-        found: dict[str, str] = {}
+        found: dict[str, Values] = {}
         for own, other in _equalities(block, source):
             if not same_type(block.sources, own, other):
                 continue
             values = _values(writer, block, bound, other)
             if values is not None:
                 found.setdefault(own.name, values)
-        found |= {name: sql for (alias, name), sql in bound.items() if alias == source.alias}
-        _restrict(writer, source, found)
+        found |= {name: of for (alias, name), of in bound.items() if alias == source.alias}
+        restricted = _restrict(writer, source, found)
+        if source.alias not in outer:
+            asked[source.alias] = restricted
+    return asked
 
 
-def _restrict(writer: Writer, source: Source, found: Mapping[str, str]) -> None:
+def _restrict(writer: Writer, source: Source, found: Mapping[str, Values]) -> frozenset[str]:
+    """Ask a source for what was found; the columns that no row of it has others of."""
     if source.query is not None and found:
-        places = {source.columns.index(name): sql for name, sql in found.items()}
-        kept = {at: sql for at, sql in places.items() if column_passes(source.query, at)}
+        places = {source.columns.index(name): of for name, of in found.items()}
+        kept = {at: of for at, of in places.items() if column_passes(source.query, at)}
         if not source.lateral:
-            push(writer, source.query, kept)
+            settled = push(writer, source.query, kept)
+            if settled.together or len(found) == 1:
+                return frozenset(source.columns[at] for at in settled.positions)
     elif source.table is not None and found and source.alias not in writer.replaced:
-        conditions = " AND ".join(f"{quoted(name)} = ANY({sql})" for name, sql in found.items())
         made = writer.table(source.table, writer.place)
-        writer.replaced[source.alias] = f"{made[:-1]} WHERE {conditions})"
+        writer.replaced[source.alias] = f"{made[:-1]} WHERE {_conditions(found)})"
+        return frozenset(found)
+    return frozenset()
+
+
+def _conditions(found: Mapping[str, Values]) -> str:
+    """Columns are among their values; those of one relation as it has them in its rows."""
+    of: dict[str, list[str]] = {}
+    for name, values in found.items():
+        of.setdefault(values.relation, []).append(name)
+    made = []
+    for relation, names in of.items():
+        if len(names) == 1:
+            made.append(f"{quoted(names[0])} = ANY({found[names[0]].array})")
+        else:
+            ours = ", ".join(quoted(name) for name in names)
+            theirs = ", ".join(found[name].column for name in names)
+            made.append(f"({ours}) IN (SELECT {theirs} FROM {relation})")
+    return " AND ".join(made)
 
 
 def _values(
-    writer: Writer, block: Block, bound: Mapping[Column, str], column: exp.Column
-) -> str | None:
-    """An array that holds all values of a column in the rows that are asked for."""
+    writer: Writer, block: Block, bound: Mapping[Column, Values], column: exp.Column
+) -> Values | None:
+    """All values of a column in the rows that are asked for."""
     if (known := bound.get((column.table, column.name))) is not None:
         return known
     source = block.sources[column.table]
-    asked = {name: sql for (alias, name), sql in bound.items() if alias == source.alias}
+    asked = {name: of for (alias, name), of in bound.items() if alias == source.alias}
     if source.table is None or not asked:
         return None
-    conditions = " AND ".join(f"{quoted(name)} = ANY({sql})" for name, sql in asked.items())
     table = writer.table(source.table, writer.place)
-    return f"ARRAY(SELECT {quoted(column.name)} FROM {table} AS t WHERE {conditions})"
+    return Values(quoted(column.name), f"{table} AS t WHERE {_conditions(asked)}")
 
 
 def _equalities(block: Block, source: Source) -> Iterator[Equal]:

@@ -14,7 +14,7 @@ from views.maintain.occurrences import Step
 from views.maintain.partners import lateral, outer, through, through_full
 from views.maintain.passing import carried, handles, has_subquery, of_rows, passes
 from views.maintain.paths import Level, NoWayError, missing_at
-from views.maintain.pushdown import push
+from views.maintain.pushdown import Values, push
 from views.maintain.recursion import touched_roots
 from views.maintain.render import Writer, quoted, within
 from views.maintain.tree import (
@@ -81,7 +81,7 @@ class Touched:
         self.made += 1
         called = quoted(f"__touched_{self.made}")
         writer = self.writer()
-        bounds = {place: f"ARRAY(SELECT {quoted(f'h{place}')} FROM {called})" for place in roots}
+        bounds = {place: Values(quoted(f"h{place}"), called) for place in roots}
         push(writer, query.anchor, bounds)
         shown = ", ".join(f"q.{quoted(query.columns[at])} AS {quoted(name)}" for name, at in wanted)
         same = " AND ".join(
