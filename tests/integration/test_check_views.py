@@ -78,7 +78,7 @@ def test_what_a_view_says_of_its_store_is_about_its_columns(
         '[views.laid]\nstore = "lake"\nkey = ["id"]\nsql = "select id from a"\n'
         'partition_by = ["id % 7"]\n'
         '[views.counted]\nstore = "lake"\nkey = ["id"]\nhistory = "log"\n'
-        'sql = "select one.id, count(*) as n from a one join a two on two.name = one.name '
+        'sql = "select one.id, count(*) as n from a one join a two on two.id > one.id '
         'group by one.id"\n'
         """[views.named]\nstore = "search"\nkey = ["_id"]\nsql = 'select id as "_id" from a'\n"""
         """[views.cased]\nstore = "lake"\nkey = ["id"]\nsql = 'select id, 1 as "ID" from a'\n"""
