@@ -28,6 +28,7 @@ from cdc.config_stores import View as View
 from cdc.config_values import EmitTopic, Name, Rate, Servers, Setting, SlotName, TableName
 from cdc.errors import ConfigError
 from cdc.kafka.security import FILES, Security, file_problems, librdkafka_option
+from cdc.tls import store_problems
 from cdc.topics import slot_name
 
 _NUMBERS = frozenset(str(number) for number in range(1, 1000))
@@ -262,7 +263,7 @@ def parse_config(
     if problems:
         raise ConfigError("\n".join(f"{name}: {problem}" for problem in problems))
     anchored = _anchor(config, base)
-    if problems := file_problems(anchored.kafka):
+    if problems := file_problems(anchored.kafka) + store_problems(anchored.stores):
         raise ConfigError("\n".join(f"{name}: {problem}" for problem in problems))
     return anchored
 
@@ -290,12 +291,11 @@ def _anchor(config: Config, base: Path) -> Config:
     def absolute(path: str) -> str:
         return path if "://" in path else str((base / path).resolve())
 
-    stores: dict[str, Any] = {
-        name: store.model_copy(update={"path": absolute(store.path)})
-        if isinstance(store, Delta)
-        else store
-        for name, store in config.stores.items()
-    }
+    stores: dict[str, Any] = {}
+    for name, store in config.stores.items():
+        paths = {field: getattr(store, field, "") for field in ("path", "ssl_ca_location")}
+        found = {field: absolute(path) for field, path in paths.items() if path}
+        stores[name] = store.model_copy(update=found)
     apply = config.apply.model_copy(update={"state": absolute(config.apply.state)})
     files = {name: getattr(config.kafka, name) for name in FILES}
     kafka = config.kafka.model_copy(update={k: absolute(v) for k, v in files.items() if v})

@@ -27,6 +27,8 @@ class OpenSearch(Section):
     user: str = ""
     password: str = Field(default="", repr=False)
     verify_certs: bool = True
+    ssl_ca_location: str = ""
+    """PEM of who signed the server's certificate; else whom the system trusts."""
     cadence_s: Cadence = 0.0
 
 
@@ -34,6 +36,8 @@ class Redis(Section):
     kind: Literal["redis"]
     url: RedisUrl = Field(repr=False)
     cluster: bool = False
+    ssl_ca_location: str = ""
+    """As OpenSearch's, for ``rediss://``; whom the system trusts is trusted, too."""
     cadence_s: Cadence = 0.0
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdc.cli.context import configured
+from cdc.cli.context import config_path, configured
 from cdc.cli.output import out, print_json
 
 if TYPE_CHECKING:
@@ -42,11 +42,16 @@ def check(
     """
     from cdc.errors import UsageError
     from cdc.preflight import errors_of, preflight
+    from cdc.preflight.exposure import open_connections, readable_secrets
 
     if sql and as_json:
         raise UsageError("--sql and --json do not go together", "leave one out")
     config = configured(ctx)
-    findings = preflight(config, lambda conn: snapshot_status(conn, config.source.name))
+    findings = [
+        *readable_secrets(config_path(ctx)),
+        *open_connections(config),
+        *preflight(config, lambda conn: snapshot_status(conn, config.source.name)),
+    ]
     errors = errors_of(findings)
     if as_json:
         print_json({"errors": len(errors), "findings": [f._asdict() for f in findings]})

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import socket
-import ssl
 import urllib.error
 import urllib.request
 from base64 import b64encode
@@ -25,6 +24,7 @@ from cdc.preflight.store_places import ask_folder, ask_redis, names_taken
 from cdc.source.postgres import connect, connection_parameters, translated
 from cdc.source.postgres import place as place_of
 from cdc.source.selection import parse_pattern
+from cdc.tls import certificates, client_context
 
 _TIMEOUT_S: Final = 5.0
 _STORE: Final = "{store}"
@@ -98,11 +98,9 @@ def _opensearch_fault(store: OpenSearch) -> _Fault | None:
     if user:
         credentials = b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
         request.add_header("Authorization", f"Basic {credentials}")
-    context = ssl.create_default_context()
-    if not store.verify_certs:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
     try:
+        authorities = certificates(store.ssl_ca_location)
+        context = client_context(authorities, verified=store.verify_certs)
         urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=context).close()
     except urllib.error.HTTPError as error:
         hint = _HINTS.get(error.code, "correct {store}.url")

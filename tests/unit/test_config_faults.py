@@ -37,7 +37,7 @@ def changed(good: str, bad: str) -> str:
             "url =",
             "zzz = 1\nurl =",
             "stores.search.zzz: unknown setting: known are kind, url, user, password, verify_certs"
-            ", cadence_s",
+            ", ssl_ca_location, cadence_s",
         ),
         (STORES, f"[kapture]\n{STORES}", "kapture: unknown section: did you mean [capture]?"),
         (

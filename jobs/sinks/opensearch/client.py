@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -11,8 +12,12 @@ from urllib.parse import urlsplit
 
 import opensearchpy
 import orjson
+import structlog
+from urllib3.exceptions import InsecureRequestWarning
 
+from cdc.config import OpenSearch
 from cdc.errors import RetryableError, SinkError, ViewError
+from cdc.tls import certificates, client_context
 from jobs.sinks.opensearch.bulk import is_passing, reason
 from jobs.sinks.write import until
 
@@ -20,6 +25,7 @@ TIMEOUT_S = 60.0
 
 _ENDED = "EOF occurred"
 """What OpenSSL says of a server that went away in the handshake."""
+log = structlog.get_logger("apply")
 _T = TypeVar("_T")
 Client: TypeAlias = opensearchpy.OpenSearch
 Refusal: TypeAlias = opensearchpy.TransportError
@@ -44,10 +50,12 @@ class Server:
     password: str = field(repr=False)
     verify_certs: bool
     retry_s: float
+    authorities: str = field(default="", repr=False)
+    """PEM; empty: whom the system trusts."""
 
     @property
     def client(self) -> Client:
-        return _client(self.url, self.user, self.password, self.verify_certs)
+        return _client(self.url, self.user, self.password, self.verify_certs, self.authorities)
 
     @property
     def place(self) -> str:
@@ -98,7 +106,8 @@ class Server:
             if _ENDED in str(error):
                 raise self._away(error) from error
             raise SinkError(
-                f"{self.place}: no trusted TLS connection", "check the certificate, or verify_certs"
+                f"{self.place}: no trusted TLS connection",
+                "check the certificate, and ssl_ca_location of the store",
             ) from error
         except opensearchpy.ConnectionError as error:
             raise self._away(error) from error
@@ -142,14 +151,26 @@ def _said(error: Any) -> str:
     return " ".join(str(text).split())[:300]
 
 
+def server_of(config: OpenSearch, retry_s: float) -> Server:
+    """The server of a store. Raises ``ConfigError`` for a file that cannot be read."""
+    authorities = certificates(config.ssl_ca_location)
+    return Server(
+        config.url, config.user, config.password, config.verify_certs, retry_s, authorities
+    )
+
+
 @cache
-def _client(url: str, user: str, password: str, verify_certs: bool) -> Client:
+def _client(url: str, user: str, password: str, verify_certs: bool, authorities: str) -> Client:
     """One client a process. It never tries again by itself: ``Server.call`` decides that."""
+    encrypted = url.startswith("https:")
+    if encrypted and not verify_certs:
+        log.warning("certificates_are_not_verified", store=urlsplit(url).hostname)
+        warnings.simplefilter("ignore", InsecureRequestWarning)  # the same, for each request
+    context = client_context(authorities, verified=verify_certs) if encrypted else None
     return opensearchpy.OpenSearch(
         hosts=[url],
         http_auth=(user, password) if user else None,
-        verify_certs=verify_certs,
-        ssl_show_warn=verify_certs,
+        ssl_context=context,
         timeout=TIMEOUT_S,
         max_retries=0,
         retry_on_timeout=False,

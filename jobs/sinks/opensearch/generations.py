@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from cdc.config import OpenSearch, View
 from jobs.sinks.documents import Documents
 from jobs.sinks.generations import Live
-from jobs.sinks.opensearch.client import Action, BusyError, Client, Server
+from jobs.sinks.opensearch.client import Action, BusyError, Client, server_of
 from jobs.sinks.opensearch.indexes import (
     alias_of,
     create,
@@ -37,9 +37,7 @@ class OpenSearchGenerations:
         self, config: OpenSearch, view: str, retry_s: float, declared: View | None = None
     ) -> None:
         self._view, self._alias, self._declared = view, readers_alias(view), declared
-        self._server = Server(
-            config.url, config.user, config.password, config.verify_certs, retry_s
-        )
+        self._server = server_of(config, retry_s)
 
     def live(self) -> Live | None:
         number = self._call(partial(live_generation, view=self._view))

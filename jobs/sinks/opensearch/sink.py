@@ -34,7 +34,7 @@ from jobs.sinks.documents import (
     Documents,
     row_decoder,
 )
-from jobs.sinks.opensearch.client import Action, Server
+from jobs.sinks.opensearch.client import Action, server_of
 from jobs.sinks.opensearch.indexes import (
     alias_of,
     create,
@@ -86,9 +86,7 @@ class OpenSearchSink:
     ) -> None:
         self._view, self._wanted, self._declared = view, generation, declared
         self._index = self._alias = ""
-        self._server = Server(
-            config.url, config.user, config.password, config.verify_certs, retry_s
-        )
+        self._server = server_of(config, retry_s)
         self._columns = StructType()
         self._key: tuple[str, ...] = ()
         self._documents: Documents | None = None

@@ -37,6 +37,8 @@ class Address:
     url: str = field(repr=False)
     cluster: bool
     retry_s: float
+    authorities: str = field(default="", repr=False)
+    """PEM, trusted beside whom the system trusts."""
 
     @property
     def place(self) -> str:
@@ -204,6 +206,8 @@ def _connect(address: Address) -> Client:
         "socket_connect_timeout": 5,
         "health_check_interval": 30,
     }
+    if address.authorities and address.url.startswith("rediss:"):
+        settings["ssl_ca_data"] = address.authorities
     kind = redis.RedisCluster if address.cluster else redis.Redis
     try:
         return kind.from_url(address.url, **settings)

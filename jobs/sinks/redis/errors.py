@@ -59,6 +59,11 @@ def translated(place: str, cluster: bool) -> Iterator[None]:
     except redis.BusyLoadingError as error:
         raise RetryableError(f"Redis at {place} is loading its data") from error
     except (redis.ConnectionError, redis.TimeoutError) as error:
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            raise SinkError(
+                f"Redis at {place}: no trusted TLS connection",
+                "check the certificate, and ssl_ca_location of the store",
+            ) from error
         raise RetryableError(
             f"Redis at {place} does not answer ({type(error).__name__})",
             "start it, or correct the store's url",

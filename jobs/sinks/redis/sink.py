@@ -28,6 +28,7 @@ from pyspark.sql.types import StructType
 from cdc.config import Redis, View
 from cdc.errors import SinkError, ViewError
 from cdc.lsn import Position
+from cdc.tls import certificates
 from jobs.sinks import Batch, ViewRow
 from jobs.sinks.documents import Document, Documents, row_decoder
 from jobs.sinks.redis.client import Address, Client, Keyspace
@@ -74,7 +75,9 @@ def live_generation(client: Client, view: str) -> int | None:
 
 
 def address_of(config: Redis, retry_s: float) -> Address:
-    return Address(config.url, config.cluster, retry_s)
+    """Raises ``ConfigError`` for a file that cannot be read."""
+    authorities = certificates(config.ssl_ca_location)
+    return Address(config.url, config.cluster, retry_s, authorities)
 
 
 class RedisSink:
