@@ -100,13 +100,17 @@ class ColumnarFeed:
         if not len(stretch.rows):
             return []
         oids = frames.unsigned(frames.starts[stretch.rows] + HEADER + 1, 4)
-        stamps = Stamps.of(stretch.transactions)
+        known = stretch.transactions
+        stamps = Stamps.of(known)
         blocks = []
-        for oid in np.unique(oids).tolist():
-            table = self._transcriber.table(oid)
+        found_oids, firsts = np.unique(oids, return_index=True)
+        for oid in found_oids[np.argsort(firsts)].tolist():  # described in the order of the stream
+            of_table = np.flatnonzero(oids == oid)
+            first = int(stretch.transaction[of_table[0]])
+            xid, commit_lsn = (int(of[first]) for of in (known.xid, known.commit_lsn))
+            table = self._transcriber.table(oid, xid, commit_lsn)
             if table is None:
                 return None
-            of_table = np.flatnonzero(oids == oid)
             dead = frames.kinds[stretch.rows[of_table]] == DELETE
             events = []
             for deletes in (False, True):

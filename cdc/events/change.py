@@ -39,6 +39,7 @@ from cdc.lsn import Position, format_lsn
 from cdc.protocol import messages
 from cdc.protocol.messages import UNCHANGED, Image, Values, filled
 from cdc.protocol.pgoutput import decode
+from cdc.protocol.relation import Relation
 from cdc.topics import schemas_topic
 
 _WAL_START: Final = Struct(">Q")
@@ -76,17 +77,13 @@ class Transcriber:
         self._out = Outgoing(replay, letters)
         self._ledger = ledger
         self._messages = Messages(context, partitions, outbox)
-        self._tables = Tables(context, partitions)
+        self._tables = Tables(context, partitions, self._describe)
         self._closing = clock(0)
         self._now_us = 0
         self._transaction: Transaction | None = None
         self._commit_lsn = 0
         self._ordinal = 0
         self._previous_end: int | None = None
-
-    @property
-    def _xid(self) -> int:
-        return (self._transaction.xid or 0) if self._transaction else 0
 
     @property
     def in_transaction(self) -> bool:
@@ -111,9 +108,10 @@ class Transcriber:
         """Whether each event has to be looked at: it may be left out, or is counted."""
         return self._out.replaying or self._ledger is not None
 
-    def table(self, oid: int) -> Table | None:
-        """A table that was described in this session."""
-        return self._tables.get(oid)
+    def table(self, oid: int, xid: int, commit_lsn: int) -> Table | None:
+        """A table that was described in this session, and of which a row of this transaction is
+        next."""
+        return self._tables.described(oid, xid, commit_lsn)
 
     def adopt(
         self, blocks: Iterable[tuple[str, Block]], after: Standing, committed_lsn: int | None
@@ -162,7 +160,7 @@ class Transcriber:
                 key = table.encoder.rows.key(message.old)
                 self._delete(table, key, message.old, lsn, None)
             case messages.RelationMessage():
-                self._relation(message)
+                self._tables.announce(message, self._commit_lsn)
             case messages.Truncate():
                 self._truncate(message, lsn)
             case messages.LogicalMessage():
@@ -172,12 +170,12 @@ class Transcriber:
             case _:
                 pass  # Type messages: types are taken from the catalog, with their structure
 
-    def _relation(self, message: messages.RelationMessage) -> None:
+    def _describe(self, message: messages.RelationMessage, xid: int, commit_lsn: int) -> Relation:
         """A table's description goes to ``__schemas`` ahead of the rows that name it."""
-        relation = self._resolve(message, self._xid, self._commit_lsn)
-        self._tables.describe(relation, message.oid)
-        record = schema_record(relation, self._commit_lsn)
+        relation = self._resolve(message, xid, commit_lsn)
+        record = schema_record(relation, commit_lsn)
         self._out.add(schemas_topic(self._context.name), record)
+        return relation
 
     def _begin(self, begin: messages.Begin) -> None:
         if self._transaction is not None:
@@ -287,7 +285,8 @@ class Transcriber:
         """The row with unchanged values that no consumer has, read from the source. What changes
         them later is streamed; a row that is gone by now is deleted by a later event.
         """
-        now = self._lookup(table.relation, table.encoder.rows.key_values(new), self._xid)
+        xid = self._open("a row").xid or 0
+        now = self._lookup(table.relation, table.encoder.rows.key_values(new), xid)
         return new if now is None else filled(new, now, True, ())
 
     def _truncate(self, truncate: messages.Truncate, lsn: int) -> None:

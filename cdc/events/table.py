@@ -42,26 +42,45 @@ class Table:
 class Tables:
     """The tables that were described in this session, by OID.
 
-    ``partitions`` is asked for a topic before its first row, so that the topic is there then. A
-    description alone asks nothing: the server describes partitions whose rows are their root's.
+    ``describe`` is asked with a version's first row, ``partitions`` for a topic before it, so that
+    the topic is there then. A description alone asks nothing: the server describes each partition,
+    whose rows are their root's, and the root with each of them again.
     """
 
-    def __init__(self, context: SourceContext, partitions: Callable[[str], int]) -> None:
+    def __init__(
+        self,
+        context: SourceContext,
+        partitions: Callable[[str], int],
+        describe: Resolver,
+    ) -> None:
         self._context = context
         self._partitions = partitions
+        self._describe = describe
+        self._announced: dict[int, RelationMessage] = {}
+        self._described: dict[int, tuple[RelationMessage, int]] = {}
         self._tables: dict[int, Table] = {}
 
-    def get(self, oid: int) -> Table | None:
-        """A table that was described."""
-        return self._tables.get(oid)
+    def announce(self, message: RelationMessage, commit_lsn: int) -> None:
+        """The rows that follow are of this version. What a transaction has brought already it
+        brings no second time: the catalog is asked for how it left the table."""
+        if self._described.get(message.oid) != (message, commit_lsn):
+            self._announced[message.oid] = message
+            self._tables.pop(message.oid, None)
 
-    def describe(self, relation: Relation, oid: int) -> None:
-        """The rows that follow are of this version."""
-        self._tables[oid] = Table(relation, self._context)
+    def described(self, oid: int, xid: int, commit_lsn: int) -> Table | None:
+        """A table of which a row of this transaction is next; None if the server has not described
+        it."""
+        table = self._tables.get(oid)
+        if table is None and (message := self._announced.pop(oid, None)) is not None:
+            table = self._tables[oid] = Table(
+                self._describe(message, xid, commit_lsn), self._context
+            )
+            self._described[oid] = message, commit_lsn
+        return table
 
     def ready(self, oid: int, transaction: Transaction) -> Table:
         """The table, its encoder ready for the transaction. Raises ``ProtocolError``."""
-        table = self._tables.get(oid)
+        table = self.described(oid, transaction.xid or 0, transaction.commit_lsn)
         if table is None:
             raise ProtocolError(f"pgoutput: a row of relation {oid} before its description")
         if table.begun != transaction.commit_lsn:

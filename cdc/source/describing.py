@@ -1,8 +1,8 @@
 """Relation messages completed from the catalog, and rows read again by their key.
 
-The two questions that the stream cannot answer by itself. The first is rare (once for each table
-version and session); the second comes for every row of an UPDATE that moves keys, so its session
-stays open until ``close``.
+The two questions that the stream cannot answer by itself. The first comes once for each table
+version and session, which may have thousands of tables; the second for every row of an UPDATE that
+moves keys. So their session stays open until ``close``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.protocol.messages import UNCHANGED, RelationMessage, Value, Values
 from cdc.protocol.relation import Relation, TypeInfo
-from cdc.source.asking import answered, asking
+from cdc.source.asking import answered
 from cdc.source.catalog import table_facts
 from cdc.source.numbering import Before
 from cdc.source.postgres import Connection, connect, identifier, sqlstate, translated
@@ -95,6 +95,7 @@ class Describer:
         self._keys = keys
         self._described = described
         self._types: dict[int, TypeInfo] = {}
+        self._asked: set[int] = set()
         self._conn: Connection | None = None
         self._seen = 0
         self._tables: dict[int, _Now] = {}
@@ -102,14 +103,24 @@ class Describer:
     def resolve(self, message: RelationMessage, before: Before | None = None) -> Relation:
         """The relation with type names, nullability, attnums and its key in order. ``before`` is
         the table at an earlier position."""
-        with asking(self._dsn) as conn:
-            if any(column.type_oid not in self._types for column in message.columns):
-                self._types = load_types(conn)
-            facts = table_facts(conn, message.oid, self._publication)
+        try:
+            conn = self._session()
+            with answered(conn):
+                self._learn_types(conn, {column.type_oid for column in message.columns})
+                facts = table_facts(conn, message.oid, self._publication)
+        except BaseException:
+            self.close()
+            raise
         configured = self._keys.get(f"{message.schema}.{message.table}", ())
         relation = describe(message, facts, self._types, configured, before)
         self._described(relation)
         return relation
+
+    def _learn_types(self, conn: Connection, oids: set[int]) -> None:
+        """Those that are not known yet; of what is gone by now no more is to be learnt."""
+        if new := oids - self._asked:
+            self._types |= load_types(conn, new)
+            self._asked |= new
 
     def sees(self, xid: int) -> bool:
         """Whether ``lookup`` sees what this transaction, which has committed, has written."""

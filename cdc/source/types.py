@@ -3,6 +3,7 @@ decides how their values are written."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from cdc.protocol.relation import TypeInfo
@@ -12,29 +13,44 @@ _KINDS: Final = {"e": "enum", "d": "domain", "c": "composite", "r": "range", "m"
 
 _TYPES: Final = """
 select t.oid::bigint, n.nspname, t.typname, t.typtype, t.typbasetype::bigint, t.typtypmod,
-       coalesce(e.oid, 0)::bigint, coalesce(e.typdelim, ',')
+       coalesce(e.oid, 0)::bigint, coalesce(e.typdelim, ','),
+       exists (select from pg_catalog.pg_type b where b.typname = t.typname
+               and b.typnamespace = 'pg_catalog'::pg_catalog.regnamespace)
 from pg_catalog.pg_type t
 join pg_catalog.pg_namespace n on n.oid = t.typnamespace
 -- A true array is some element's typarray: oidvector, name and point have a typelem as well.
 left join pg_catalog.pg_type e on e.oid = t.typelem and e.typarray = t.oid
 """
+# Each table and partition has two types of its own: in a database of many, few are a column's.
+_SOME: Final = f"""
+with recursive needed (oid) as (
+    select pg_catalog.unnest(%s::oid[])
+    union
+    select below.oid from needed join pg_catalog.pg_type t on t.oid = needed.oid,
+        lateral (values (t.typbasetype), (t.typelem)) below (oid)
+    where below.oid <> 0
+)
+{_TYPES}
+where t.oid in (select oid from needed)
+"""
 _COMMON_DIGITS: Final = 2
 
 
-def load_types(conn: Connection) -> dict[int, TypeInfo]:
-    """Every type of the database by OID, domains and arrays resolved."""
+def load_types(conn: Connection, oids: Collection[int] | None = None) -> dict[int, TypeInfo]:
+    """Every type of the database by OID, domains and arrays resolved; of some, those with what they
+    are made of. Types that are gone are left out."""
     with translated("reading the types of the database"):
-        rows = {row[0]: row[1:] for row in conn.execute(_TYPES)}
-    built_in = {row[1] for row in rows.values() if row[0] == "pg_catalog"}
+        found = conn.execute(_TYPES) if oids is None else conn.execute(_SOME, (list(oids),))
+        rows = {row[0]: row[1:] for row in found}
     digits = _money_digits(conn)
     types: dict[int, TypeInfo] = {}
 
     def resolve(oid: int) -> TypeInfo:
         if oid in types:
             return types[oid]
-        schema, name, kind, below, typmod, element_oid, delimiter = rows[oid]
+        schema, name, kind, below, typmod, element_oid, delimiter, is_built_in = rows[oid]
         # A user's own type that is named like a built-in one has not its values.
-        base = f"{schema}.{name}" if schema != "pg_catalog" and name in built_in else name
+        base = f"{schema}.{name}" if schema != "pg_catalog" and is_built_in else name
         info = TypeInfo(oid, schema, name, _KINDS.get(kind, "base"), base)
         if base == "money" and digits != _COMMON_DIGITS:
             info = info._replace(typmod=digits)

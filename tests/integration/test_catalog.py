@@ -54,6 +54,10 @@ def test_domains_arrays_and_enums_are_resolved_to_what_decides_their_values(
            r int4range, odd public.int4, shouted varchar(7))""",
     )
     found = relation(conn, oid_of(conn, "public.t"), load_types(conn))
+    types, some = load_types(conn), load_types(conn, [1, *(c.type.oid for c in found.columns)])
+    assert {c.type.oid for c in found.columns} <= some.keys()
+    assert len(some) < 40
+    assert some == {oid: types[oid] for oid in some}
     seen = {c.name: (c.type.kind, c.type.base, c.typmod) for c in found.columns}
     assert seen == {
         "id": ("base", "int4", -1),

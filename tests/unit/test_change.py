@@ -115,11 +115,37 @@ def test_the_sequence_names_the_end_of_the_transaction_before() -> None:
 
 
 def test_the_description_of_a_table_stands_in_the_schemas_topic() -> None:
-    records = transcribe(transcriber(), begin(200), describe())
-    (schema,) = records["s.__schemas"]
+    made = transcriber()
+    assert transcribe(made, begin(200), describe()) == {}
+    (schema,) = transcribe(made, insert(b"1", b"x"))["s.__schemas"]
     described = parsed(schema)
     assert schema["key"] == described["schema_id"].encode()
     assert [column["name"] for column in described["columns"]] == ["id", "a"]
+
+
+def test_of_many_partitions_only_tables_with_rows_are_described_and_once_a_transaction() -> None:
+    """The server describes each partition, and its root again with each: their rows are the
+    root's."""
+    asked: list[tuple[str, int, int]] = []
+
+    def resolve(message: RelationMessage, xid: int, lsn: int) -> Relation:
+        asked.append((message.table, xid, lsn))
+        return relation(message)
+
+    made = Transcriber(
+        SourceContext("1", "s", "db"), resolve, lambda _r, _k, _x: None, lambda _topic: 3, 50
+    )
+    partitions = [
+        frames for i in range(100) for frames in (describe(), describe(f"p{i}", 1000 + i))
+    ]
+    first = transcribe(made, begin(200), *partitions, insert(b"1", b"x"))
+    assert len(first["s.__schemas"]) == 1
+    records = transcribe(made, *partitions, insert(b"2", b"x"), commit(200))
+    assert list(records) == [TOPIC]
+    assert asked == [("t", 7, 200)]
+    # Behind DDL another transaction brings it again.
+    transcribe(made, begin(300), describe(), insert(b"3", b"x"), commit(300))
+    assert asked == [("t", 7, 200), ("t", 7, 300)]
 
 
 def test_a_key_change_is_a_delete_its_tombstone_and_a_create() -> None:

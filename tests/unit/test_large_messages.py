@@ -56,7 +56,7 @@ def transcribed(
     for payload in (begin(200), describe(), *payloads, commit(200)):
         made.feed(frame(payload, 100))
     found = made.take().records
-    found.pop("s.__schemas")
+    found.pop("s.__schemas", None)
     return {topic: [r for r in of if isinstance(r, dict)] for topic, of in found.items()}
 
 
