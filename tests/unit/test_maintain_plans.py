@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.maintain.shop_tables import TABLES
-from views.maintain import Index, ViewPlan, plan_view
+from views.maintain import Index, MirrorColumn, MirrorTable, ViewPlan, plan_view
 
 
 def _plan(sql: str, *key: str) -> ViewPlan:
@@ -35,6 +35,16 @@ def test_a_key_that_shows_what_left_join_finds_is_looked_up_in_both_states() -> 
 def test_only_columns_that_are_read_are_asked_of_a_mirror() -> None:
     plan = _plan("select id, status from orders where total > 1", "id")
     assert plan.reads == {"public.orders": ("id", "status", "total")}
+
+
+def test_the_text_of_a_column_is_looked_up_where_it_is_the_key() -> None:
+    plan = _plan("select id::text as key, status from orders", "key")
+    assert Index("public.orders", (), 'CAST("id" AS TEXT)') in plan.indexes
+    assert not any(index.expression for index in _plan("select id from orders", "id").indexes)
+    columns = (MirrorColumn("k", "numeric(12,2)", False), MirrorColumn("l", "integer[]", False))
+    tables = {"public.t": MirrorTable("public", "t", columns, ("k",))}
+    plan = plan_view("v", "select k::text as k, l::text as l from t", ("k", "l"), tables)
+    assert plan.indexes == (Index("public.t", (), 'CAST("k" AS TEXT)'),)
 
 
 def test_a_whole_row_reads_all_columns() -> None:

@@ -3,6 +3,7 @@ partitions look up. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from views.maintain.passing import stages
 from views.maintain.tree import Block, Source, Statement, joins
 
 _PLAIN = functions.words("coalesce lower upper abs")
+_SETTLED_TEXTS = ("smallint", "integer", "bigint", "uuid", "numeric")
+"""Types whose text depends on no setting, so that PostgreSQL takes an index of it."""
 _RANGES = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 
 
@@ -49,6 +52,7 @@ def indexes(
             found |= dict.fromkeys(_of_expression(block.sources, node))
     for index in _of_columns(everything, [node for node in outputs if _is_column(node)]):
         found[index] = None
+    found |= dict.fromkeys(index for node in outputs for index in _of_text(everything, node))
     kept = [index for index in found if not _covered(index, found)]
     return tuple(kept)
 
@@ -108,6 +112,18 @@ def _of_expression(sources: Mapping[str, Source], node: exp.Expr) -> Iterator[In
     for part in bare.find_all(exp.Column):
         part.set("table", None)
     yield Index(source.table.table, (), text(bare))
+
+
+def _of_text(everything: Mapping[str, Source], node: exp.Expr) -> Iterator[Index]:
+    """``id::text``, by which rows are looked up if it is of the view's key."""
+    if not isinstance(node, exp.Cast) or node.to.sql("postgres").lower() != "text":
+        return
+    for source, name in source_of(everything, node.this):
+        assert source.table is not None
+        column = source.table.column(name)
+        if column is not None and re.sub(r"\([\d,-]+\)$", "", column.type) in _SETTLED_TEXTS:
+            bare = exp.Cast(this=exp.column(name, quoted=True), to=node.to.copy())
+            yield Index(source.table.table, (), text(bare))
 
 
 def _covered(index: Index, others: Mapping[Index, None]) -> bool:
