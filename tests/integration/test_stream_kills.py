@@ -15,7 +15,7 @@ from tests.streamed import lines
 from tests.waiting import wait_until
 from tests.written import Log, row, v1
 
-KILLS, PER_ROUND = 3, 40
+KILLS, PER_ROUND = 2, 40
 
 
 @contextmanager
