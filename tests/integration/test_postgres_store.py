@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -14,9 +15,11 @@ from cdc.config import Postgres
 from cdc.errors import SinkError, ViewError
 from jobs.direct.columns import columns_of
 from jobs.sinks.generations import open_generations
+from jobs.sinks.postgres.relations import make_schema
 from jobs.sinks.schema import POSTGRES_TYPE
 from tests.batches import batch_rows, delete, upsert
 from tests.stores import LSN, OpenFeed, items
+from tests.waiting import wait_until
 from views.definition import parse_view
 from views.resolve import resolve
 from views.tables import parse_version
@@ -36,6 +39,23 @@ def base(store_database: str) -> Postgres:
 def conn(store_database: str) -> Iterator[psycopg.Connection[Any]]:
     with psycopg.connect(store_database, autocommit=True) as conn:
         yield conn
+
+
+def test_two_views_make_the_schema_of_their_store_at_once(
+    store_database: str, conn: psycopg.Connection[Any]
+) -> None:
+    with psycopg.connect(store_database) as other, ThreadPoolExecutor(1) as thread:
+        make_schema(other, "shared")  # in a transaction that is open still
+        second = thread.submit(make_schema, conn, "shared")
+        waiting = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
+        with psycopg.connect(store_database, autocommit=True) as watch:
+            wait_until(
+                lambda: watch.execute(waiting, [conn.info.backend_pid]).fetchone() == (True,),
+                "the second view to wait for the first",
+            )
+        other.commit()
+        second.result(60)
+    conn.execute("drop schema shared")
 
 
 def told(name: str, postgres: str, several: bool = False) -> StructField:

@@ -30,6 +30,8 @@ _REFUSED: Final = {
     "does not support SSL": "check sslmode of the store's dsn",
     "does not exist": "correct the store's dsn, or make there what it names",
 }
+MADE_MEANWHILE: Final = (psycopg.errors.DuplicateSchema, psycopg.errors.UniqueViolation)
+"""What ``create schema if not exists`` raises when another session makes it at that moment."""
 _FULL: Final = ("too many", "connection slots", "no more connections")
 # Classes and codes of https://www.postgresql.org/docs/current/errcodes-appendix.html
 _PASSING: Final = ("08", "57")

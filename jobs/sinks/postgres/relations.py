@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 from cdc.errors import ViewError
 from jobs.sinks.postgres.client import Connection
+from jobs.sinks.postgres.errors import MADE_MEANWHILE
 from jobs.sinks.postgres.table import ViewTable, described, document_of, ident, shown
 from jobs.sinks.schema import check_names
 
@@ -107,8 +109,11 @@ def run(conn: Connection, statements: Sequence[str]) -> None:
 
 
 def make_schema(conn: Connection, schema: str) -> None:
-    """Make the schema of the store's tables, if it is not there."""
-    if not conn.execute("select 1 from pg_namespace where nspname = %s", [schema]).fetchone():
+    """Make the schema of the store's tables, if it is not there. Views may do so at once: to
+    PostgreSQL ``if not exists`` means that it looked before, not that nobody makes it meanwhile."""
+    if conn.execute("select 1 from pg_namespace where nspname = %s", [schema]).fetchone():
+        return
+    with suppress(*MADE_MEANWHILE), conn.transaction():
         run(conn, [f"create schema if not exists {ident(schema)}"])
 
 
