@@ -8,6 +8,7 @@ from typing import Any, Final
 import psycopg
 
 from cdc.errors import SourceError
+from migrations.runner import LOCK
 
 _FILE: Final = Path(__file__).with_name("ddl_events.sql")
 _REMOVE: Final = """
@@ -36,6 +37,7 @@ def set_ddl_events(conn: psycopg.Connection[Any], wanted: bool) -> None:
     statements = _FILE.read_text(encoding="utf-8") if wanted else _REMOVE
     try:
         with conn.transaction():
+            conn.execute("select pg_catalog.pg_advisory_xact_lock(%s)", (LOCK,))
             conn.execute(statements.encode())
     except psycopg.errors.InsufficientPrivilege as error:
         raise SourceError(

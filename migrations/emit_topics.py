@@ -23,8 +23,14 @@ def set_emit_topics(conn: psycopg.Connection[Any], source: str, topics: Iterable
     try:
         with conn.transaction():
             known = {name for (name,) in conn.execute(_KNOWN, (source,))}
-            conn.execute(_ADD, (source, sorted(wanted - known)))
-            conn.execute(_REMOVE, (source, sorted(known - wanted)))
+            if wanted != known:
+                conn.execute(_ADD, (source, sorted(wanted - known)))
+                conn.execute(_REMOVE, (source, sorted(known - wanted)))
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise SourceError(
+            f"writing capture.emit_topics to the source: {error.diag.message_primary}",
+            "run `headwater init` with the role that owns the schema headwater",
+        ) from error
     except psycopg.Error as error:
         raise SourceError(f"writing capture.emit_topics to the source: {error}") from error
     return wanted != known

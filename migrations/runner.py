@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import psycopg
 
@@ -19,7 +19,8 @@ from cdc.errors import RetryableError, SourceError
 from cdc.source.schema_owner import refuse_lesser_owner
 
 _FILE = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
-_LOCK = 0x6865_6164_7761_7472  # "headwatr"
+LOCK: Final = 0x6865_6164_7761_7472  # "headwatr"
+"""Of whoever makes what all sources of a database share."""
 _DENIED = (
     "let an owner of the database run: CREATE SCHEMA headwater AUTHORIZATION {role}; "
     "(or GRANT CREATE ON DATABASE)"
@@ -60,11 +61,11 @@ def migrate(conn: psycopg.Connection[Any], files: list[Migration] | None = None)
     files = migrations() if files is None else files
     refuse_lesser_owner(conn)
     try:
-        conn.execute("select pg_catalog.pg_advisory_lock(%s)", (_LOCK,))
+        conn.execute("select pg_catalog.pg_advisory_lock(%s)", (LOCK,))
         try:
             return [_apply(conn, migration) for migration in pending(conn, files)]
         finally:
-            conn.execute("select pg_catalog.pg_advisory_unlock(%s)", (_LOCK,))
+            conn.execute("select pg_catalog.pg_advisory_unlock(%s)", (LOCK,))
     except psycopg.errors.InsufficientPrivilege as error:
         raise SourceError(
             f"the schema headwater cannot be made: {error.diag.message_primary}",

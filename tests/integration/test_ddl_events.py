@@ -124,6 +124,8 @@ def test_a_role_that_may_not_write_messages_may_do_ddl(shop: Deployment) -> None
 
 
 def test_without_a_slot_nothing_is_written_and_the_trigger_goes_cleanly(shop: Deployment) -> None:
+    with shop.running("capture") as capture:
+        shop.captured(capture)  # with the trigger its secret goes
     removed = shop.run("init", "--no-ddl-events")
     assert removed.returncode == 0, removed.stderr
     with psycopg.connect(shop.dsn, autocommit=True) as conn:
