@@ -28,6 +28,13 @@ _DAEMON = {
     "SPARK_DAEMON_MEMORY": "128m",
     "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
+SECRET = "of-the-cluster"
+"""What who has to do with it proves itself by."""
+_DEFAULTS = f"""
+spark.authenticate true
+spark.authenticate.secret {SECRET}
+spark.network.crypto.enabled true
+"""
 _PLACES = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
 _AT = re.compile(r"Starting Spark master at (spark://\S+)")
 _EXECUTOR = b"CoarseGrainedExecutorBackend"
@@ -56,11 +63,15 @@ def _command(pid: int) -> bytes:
 def standalone(directory: Path, guardian: Guardian, workers: int = 2) -> Iterator[Cluster]:
     """A cluster until the block ends. Executors' folders are below ``directory``."""
     started: list[Process] = []
+    settings = directory / "spark-conf"
+    settings.mkdir()
+    (settings / "spark-defaults.conf").write_text(_DEFAULTS, encoding="utf-8")
+    environ = {**_DAEMON, "SPARK_CONF_DIR": str(settings)}
 
     def start(name: str, kind: str, *arguments: str) -> Path:
         log = directory / f"{name}.log"
         spark_class, daemon = str(HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}"
-        process = spawn([spark_class, daemon, *_PLACES, *arguments], log, directory, _DAEMON)
+        process = spawn([spark_class, daemon, *_PLACES, *arguments], log, directory, environ)
         started.append(process)
         guardian.end(process.pid)
         return log

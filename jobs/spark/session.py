@@ -28,6 +28,7 @@ from cdc.errors import StackError
 from jobs.spark import class_archive
 from jobs.spark.gateway import start_jvm
 from jobs.spark.heap import driver_heap, memory
+from jobs.spark.security import CLOSED, ENCRYPTED, LOOPBACK, STANDALONE, refuse_no_secret
 from jobs.spark.text_udf import register
 from stack.jars import jars as jars_of
 from stack.java import find_java
@@ -38,6 +39,7 @@ _LOG = Path(__file__).with_name("log4j2.properties")
 # Of this process, and of a cluster's executors: what a failed task says may hold values.
 LOGGING = f"-Dlog4j2.configurationFile={_LOG.as_uri()}"
 _DRIVER = {
+    **CLOSED,
     "spark.ui.showConsoleProgress": "false",  # its bars share lines with the log's events
     # Filling a view cold, more than half of the CPU was the second compiler's: what it compiles
     # has to be four times as hot. `spark.driver.extraJavaOptions` comes after these.
@@ -48,9 +50,7 @@ _DRIVER = {
 # A micro-batch's fixed cost is planning and tiny tasks. Figures: a MERGE of 1,000 rows into a table
 # of 200,000, two cores.
 _LOCAL = {
-    "spark.ui.enabled": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
+    **LOOPBACK,
     # Of Spark's 200 tasks behind each exchange nearly all would have no row of a batch.
     "spark.sql.shuffle.partitions": "2",
     # It waits for each stage to plan the next one, which pays for large ones: without it, and
@@ -106,7 +106,6 @@ _NEEDED = (
     "org.apache.spark.sql.kafka010.KafkaSourceProvider",
 )
 
-_STANDALONE = "spark://"
 _CONNECT_S = 5.0
 
 
@@ -140,6 +139,7 @@ def open_session(
     _check_master(master)
     wanted = {**_own(master, jars), **_SETTINGS, **settings}
     wanted |= {**given, **_OURS}
+    refuse_no_secret(master, wanted)
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in wanted.items():
         builder = builder.config(key, value)
@@ -156,10 +156,10 @@ def open_session(
 def _check_master(master: str) -> None:
     """Raises ``StackError`` if none of a standalone cluster's masters is there: Spark itself would
     find out in a minute, and tell it in many lines."""
-    if not master.startswith(_STANDALONE):
+    if not master.startswith(STANDALONE):
         return
     reasons = []
-    for place in master.removeprefix(_STANDALONE).split(","):
+    for place in master.removeprefix(STANDALONE).split(","):
         try:
             parts = urlsplit(f"//{place}")
             host, port = parts.hostname, parts.port
@@ -206,8 +206,8 @@ def _own(master: str, jars: Sequence[Path]) -> dict[str, str]:
         os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers take the python3 on PATH
         return {**chosen, **_LOCAL, **(_FILES if jars and not under_spark_submit() else {})}
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    english = {"spark.executorEnv.LC_MESSAGES": "C"}
-    return {**chosen, **english, executors: LOGGING, "spark.jars": ",".join(map(str, jars))}
+    chosen |= {**ENCRYPTED, "spark.executorEnv.LC_MESSAGES": "C"}
+    return {**chosen, executors: LOGGING, "spark.jars": ",".join(map(str, jars))}
 
 
 def _speak_english() -> None:

@@ -60,7 +60,7 @@ state = "./state"
 "spark.locality.wait" = "0s"
 "spark.executor.memory" = "512m"
 "spark.executor.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"spark.ui.enabled" = "false"
+"spark.authenticate.secret" = "of-the-cluster"
 "spark.sql.shuffle.partitions" = "2"
 "spark.sql.adaptive.enabled" = "false"
 "spark.sql.execution.arrow.maxRecordsPerBatch" = "500"   # many writes of each executor
