@@ -55,7 +55,7 @@ install_java() {
 
 serves "$venv/bin/python" && "$venv/bin/python" -m pip --version >/dev/null 2>&1 || make_venv
 echo "installing the pinned packages"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r requirements.lock
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -e .
 if ! "$venv/bin/python" -m stack.java >/dev/null 2>&1; then
     install_java || true
