@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,16 +112,19 @@ def _begun(kit: Kit) -> Generation:
         if topic not in held:
             raise no_topic(kit.broker, kit.config.source.name, definition, table, topic)
     _check(kit, definition)  # what can be refused is refused before anything is read
+    ids = kit.broker.topic_ids(list(topics.values()))  # before the offsets, which are theirs
     offsets = kit.broker.end_offsets(list(topics.values()))
     # Where none is known, whoever applies the view may be about to make the first one.
     alone = nullcontext() if found.of else taken_over(kit.directory, kit.config.apply.retry_s)
     with alone:
-        begun = _noted(kit, declared(definition), offsets)
+        begun = _noted(kit, declared(definition), offsets, ids)
     kit.step(f"generation {begun.number} begun")
     return begun
 
 
-def _noted(kit: Kit, wanted: Declaration, offsets: Offsets) -> Generation:
+def _noted(
+    kit: Kit, wanted: Declaration, offsets: Offsets, topic_ids: Mapping[str, str]
+) -> Generation:
     """A new generation, written down: above those that are known and what the store shows."""
     found, shown = kit.read(), _shown(kit, wanted)
     if not kit.new_history:
@@ -129,7 +132,8 @@ def _noted(kit: Kit, wanted: Declaration, offsets: Offsets) -> Generation:
     if shown.number and shown.number not in found.of:
         number = shown.number
         kit.step(f"what people read, generation {number}, is not known here: it stays as it is")
-    begun = kit.write(found.noted(wanted, offsets, kit.now_s(), shown.number)).building
+    noted = found.noted(wanted, offsets, kit.now_s(), shown.number, topic_ids)
+    begun = kit.write(noted).building
     assert begun is not None
     return begun
 

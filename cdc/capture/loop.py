@@ -201,6 +201,7 @@ class Capture:
         self._way.progress = Progress(start.mark.confirmed)
         self._recorder.identity = start.identity
         self._recorder.turn = start.turn
+        self._recorder.topic_ids = dict(start.topic_ids)
         self._topics.partitions.update({topic: len(ends) for topic, ends in start.ends.items()})
         self._producer.next_offsets.update({t: dict(ends) for t, ends in start.ends.items()})
         letters: Collection[tuple[str, Position]] = ()
@@ -251,4 +252,5 @@ class Capture:
 
     def _record_topics(self, topic: str, ends: dict[int, int]) -> None:
         self._recorder.floors.opened(topic, ends)
+        self._recorder.topic_ids |= self._broker.topic_ids([topic])
         self._recorder.record_topics(self._way.progress, self._kept_alive)

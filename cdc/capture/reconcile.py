@@ -7,7 +7,8 @@ gap that streaming would hide, so each is an error that names the way back.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import structlog
@@ -39,12 +40,13 @@ log = structlog.get_logger("capture")
 
 class Start(NamedTuple):
     """From where capture goes on. ``mark`` is the newest one, ``turn`` that of the next one
-    (``cdc.events.mark_records``); ``ends`` are Kafka's end offsets."""
+    (``cdc.events.mark_records``); ``ends`` are Kafka's end offsets, ``topic_ids`` its ids."""
 
     mark: Mark
     identity: SourceIdentity
     ends: dict[str, dict[int, int]]
     turn: int = 0
+    topic_ids: Mapping[str, str] = MappingProxyType({})
 
 
 def begin(config: Config, broker: Broker) -> Start:
@@ -72,7 +74,9 @@ def reconcile(config: Config, conn: Connection, broker: Broker) -> Start:
     identity = check_source(config, conn, mark, lambda: newest_event(broker, mark))
     ends = broker.end_offsets(sorted(broker.partitions(sorted(mark.offsets))))
     _check_topics(mark, ends)
-    return Start(mark, identity, ends, stored.next_turn)
+    ids = broker.topic_ids(sorted(ends))
+    check_topic_ids(mark, ids)
+    return Start(mark, identity, ends, stored.next_turn, ids)
 
 
 def newest_event(broker: Broker, mark: Mark) -> int:
@@ -267,6 +271,18 @@ def _check_topics(mark: Mark, ends: dict[str, dict[int, int]]) -> None:
                     "topic was deleted or a broker lost acknowledged data",
                     REBUILD,
                 )
+
+
+def check_topic_ids(mark: Mark, ids: Mapping[str, str]) -> None:
+    """Raise ``LogError`` for a topic that held records and is another one by now. Pure."""
+    for topic, id_ in ids.items():
+        held = any(mark.offsets.get(topic, {}).values())
+        if held and mark.topic_ids.get(topic, id_) != id_:
+            raise LogError(
+                f"topic {topic} was recreated, or is another Kafka cluster's: what capture wrote "
+                "to it is gone, and where it stands in it is not known",
+                f"{REBUILD}; `headwater view rebuild` fills those that say so",
+            )
 
 
 def _wal_end(conn: Connection) -> int:

@@ -36,6 +36,7 @@ class Recorder:
         self._longest_s = config.capture.reconnect_s
         self.identity = identity
         self.floors = Floors()
+        self.topic_ids: dict[str, str] = {}
         self.turn = 0
         self._pulse = pulse
         self._producer = producer
@@ -90,6 +91,7 @@ class Recorder:
             self._source.slot_name,
             self._pulse.settle(confirmed),
             self.floors.at(confirmed - 1, self._producer.next_offsets),
+            dict(self.topic_ids),
         )
 
     def _write(self, confirmed: int) -> None:

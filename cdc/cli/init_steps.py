@@ -128,9 +128,9 @@ def _take_snapshot(
             lsn = slot.consistent_point
             publisher = SnapshotPublisher(producer, context, lsn)
             publish_descriptions(source, kit.tables, publisher, slot.snapshot_name)
-    mark = Mark(
-        lsn, ends(kit), identity.system_id, identity.timeline, identity.database, source.slot_name
-    )
+    offsets, of = ends(kit), (identity.system_id, identity.timeline, identity.database)
+    ids = kit.broker.topic_ids(sorted(offsets))
+    mark = Mark(lsn, offsets, *of, source.slot_name, topic_ids=ids)
     send_progress(kit, producer, mark)
     state.complete(conn, snapshot_id, lsn)
     return lsn, state.table_rows(conn, snapshot_id), state.dead_letters(conn, snapshot_id)

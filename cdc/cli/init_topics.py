@@ -52,8 +52,8 @@ def refuse_other_history(kit: Kit) -> None:
         raise LogError(
             f"the topics of source {kit.config.source.name} were filled from another history of a "
             f"database (cluster {mark.system_id}, up to {format_lsn(held)})",
-            "give this source a name of its own, or delete those topics; of a server that was "
-            "promoted or restored, wait until its WAL is past that",
+            "give this source a name of its own, or delete those topics and rebuild the views that "
+            "say so; of a server that was promoted or restored, wait until its WAL is past that",
         )
 
 

@@ -30,6 +30,8 @@ class Mark(NamedTuple):
     floors: Mapping[str, Mapping[int, int]] = MappingProxyType({})
     """Below them no record is of a transaction above ``lsn``; of a partition that is not named its
     ``offsets`` say so."""
+    topic_ids: Mapping[str, str] = MappingProxyType({})
+    """Kafka's, of topics that have one: offsets are of that topic and no other of its name."""
 
     @property
     def lsn(self) -> int:
@@ -51,6 +53,7 @@ class Mark(NamedTuple):
             "confirmed": self.confirmed,
             "offsets": _by_name(self.offsets),
             "floors": _by_name(self._lower()),
+            "topic_ids": dict(sorted(self.topic_ids.items())),
             "system_id": self.system_id,
             "timeline": self.timeline,
             "database": self.database,
@@ -88,7 +91,7 @@ def decode_mark(value: bytes, topic: str) -> Mark:
     try:
         document: dict[str, Any] = json.loads(value)
         offsets = _by_number(document["offsets"])
-        # Marks of earlier versions have neither.
+        # Marks of earlier versions have none of the three.
         beat, floors = document.get("heartbeat_ms"), document.get("floors")
         if floors is None:
             floors = {topic: dict.fromkeys(ends, 0) for topic, ends in document["offsets"].items()}
@@ -101,6 +104,7 @@ def decode_mark(value: bytes, topic: str) -> Mark:
             str(document["slot"]),
             None if beat is None else int(beat),
             _by_number(floors),
+            {str(name): str(id_) for name, id_ in document.get("topic_ids", {}).items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogError(

@@ -26,6 +26,14 @@ def committed_batch(checkpoint: Path) -> int | None:
     return max(_numbers(checkpoint / "commits"), default=None)
 
 
+def committed_ago_s(checkpoint: Path, now_s: float) -> float:
+    """How long ago the last batch was committed; 0 before the first. ``now_s`` is Unix time."""
+    number = committed_batch(checkpoint)
+    if number is None:
+        return 0.0
+    return max(0.0, now_s - (checkpoint / "commits" / str(number)).stat().st_mtime)
+
+
 def planned_offsets(checkpoint: Path) -> Offsets:
     """Where the newest batch ends that may have been applied, committed or not."""
     number = max(_numbers(checkpoint / "offsets"), default=None)

@@ -23,6 +23,7 @@ from jobs.direct.checkpoint import batch_offsets, committed_batch, finish_rewind
 from jobs.direct.keeper import open_keeper
 from jobs.direct.snapshot_rows import offsets_json
 from jobs.direct.table_versions import no_topic
+from jobs.generations.topic_ids import refuse_recreated
 from jobs.generations.view_state import ViewState
 from jobs.sinks import Batch, Sink
 from jobs.spark.faults import caused
@@ -104,6 +105,8 @@ class ViewQuery:
             self.replayed_until = replay.until
         for topic, table in self._topics.items():
             self._check_topic(topic, table)
+        name = self._definition.name
+        refuse_recreated(self._state, name, self._broker.topic_ids(list(self._topics)))
         done = self.committed()
         columns = self._keeper.read()
         created = self._sink.prepare(columns, self._definition.key)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -16,7 +18,7 @@ from jobs.dead_letters.bisect import Poison, isolate
 from jobs.dead_letters.parking import Parking
 from jobs.dead_letters.topic import LetterBox
 from jobs.direct.batch_counts import Account
-from jobs.direct.checkpoint import batch_offsets, is_few, is_started
+from jobs.direct.checkpoint import batch_offsets, committed_ago_s, is_few, is_started
 from jobs.direct.column_names import Names
 from jobs.direct.evaluate import Applier, Model, evaluate, released
 from jobs.direct.incompatible_schema import no_longer
@@ -30,6 +32,10 @@ from jobs.spark.faults import POISON, UnknownSchemaError, translate
 from views.definition import ViewDefinition
 from views.resolve import resolve
 from views.tables import TableVersion
+
+_REMEMBERED_S: Final = 3_600.0
+"""After so long without a batch a store may soon forget what was deleted before: it does so after a
+day, and a snapshot's rows may come hours behind their deletes."""
 
 
 class FoldedKeeper:
@@ -126,9 +132,10 @@ class FoldedKeeper:
         return None
 
     def _returning(self, again: bool) -> Returning | None:
-        """For Delta, which keeps nothing of a row that was deleted, and for a replay: what comes
-        ``again`` may be a row whose delete any store has forgotten."""
-        if self._config.store(self._definition.store).kind != "delta" and not again:
+        """For Delta, which keeps nothing of a row that was deleted, for a replay and after an
+        outage: what comes ``again``, or late, may be a row whose delete any store has forgotten."""
+        late = committed_ago_s(self._state.checkpoint, time.time()) > _REMEMBERED_S
+        if self._config.store(self._definition.store).kind != "delta" and not (again or late):
             return None
         begun = is_started(self._state.checkpoint)
         return Returning(self._definition.key, self._rows_before, begun)

@@ -18,9 +18,10 @@ finds it asks the store what became of it. Pure but for ``read_generations`` and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from cdc.errors import ViewError
@@ -43,6 +44,7 @@ BUILDING: tuple[Phase, ...] = ("noted", "reading", "read", "loaded")
 class Generation:
     """One of a view. ``snapshot`` is empty when none was taken, or its topics are gone.
 
+    ``topic_ids`` are Kafka's of the topics in ``offsets``.
     ``points`` are the LSNs that rows were read at; ``clean``: each row was published once.
     ``dead_letters`` rows were too large for Kafka, and are missing.
     ``mark`` is the store's way back to a kept one. Times are in seconds since 1970, 0: never.
@@ -52,6 +54,7 @@ class Generation:
     phase: Phase
     declared: Declaration
     offsets: Offsets = field(default_factory=dict)
+    topic_ids: dict[str, str] = field(default_factory=dict)
     snapshot: str = ""
     points: tuple[int, ...] = ()
     clean: bool = True
@@ -69,7 +72,7 @@ class Generation:
     @property
     def beginning(self) -> Beginning:
         """Where its stream begins. Only from ``read`` on."""
-        return Beginning(self.offsets, min(self.points), max(self.points))
+        return Beginning(self.offsets, min(self.points), max(self.points), self.topic_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +102,18 @@ class Generations:
         return sorted(found, key=lambda one: one.left_s, reverse=True)
 
     def noted(
-        self, wanted: Declaration, offsets: Offsets, now_s: float, above: int = 0
+        self,
+        wanted: Declaration,
+        offsets: Offsets,
+        now_s: float,
+        above: int = 0,
+        topic_ids: Mapping[str, str] = MappingProxyType({}),
     ) -> Generations:
         """A new generation begins; its number is above those known here, and ``above``."""
         assert self.building is None, "one at a time"
         number = max(above, max(self.of, default=0)) + 1
-        return self._with(Generation(number, "noted", wanted, offsets, created_s=now_s))
+        begun = Generation(number, "noted", wanted, offsets, dict(topic_ids), created_s=now_s)
+        return self._with(begun)
 
     def changed(self, number: int, **fields: Any) -> Generations:
         """One generation with other fields."""

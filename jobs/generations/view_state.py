@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from cdc.errors import ViewError
@@ -61,12 +62,13 @@ class Beginning(NamedTuple):
 
     ``offsets`` are the ends of the topics from before it. ``lsn`` is where it was read first:
     what was committed below is in the rows. ``upto`` is where it was read last: what was committed
-    in between is in the rows but for deletes.
+    in between is in the rows but for deletes. ``topic_ids`` are Kafka's of these topics.
     """
 
     offsets: Offsets
     lsn: int
     upto: int
+    topic_ids: Mapping[str, str] = MappingProxyType({})
 
 
 class Replay(NamedTuple):
@@ -113,7 +115,8 @@ class ViewState:
         held = (read_document(self.file) or {}).get("beginning")
         if held is None:
             return None
-        return Beginning(_offsets(held["offsets"]), held["lsn"], held["upto"])
+        ids = held.get("topic_ids", {})
+        return Beginning(_offsets(held["offsets"]), held["lsn"], held["upto"], ids)
 
     def batch_begin(self, number: int) -> Offsets:
         """Where a batch begins, as far as the checkpoint knows."""
@@ -251,7 +254,7 @@ def open_state(
     state = ViewState(directory, str(uuid.uuid4()))
     document: dict[str, object] = {"generation": state.generation, **wanted.document()}
     if beginning is not None:
-        document["beginning"] = beginning._asdict()
+        document["beginning"] = {**beginning._asdict(), "topic_ids": dict(beginning.topic_ids)}
     elif held is not None and "beginning" in held:  # it is filled, and no batch was applied
         document |= {name: held[name] for name in ("beginning", "tables") if name in held}
     write_document(state.file, document)

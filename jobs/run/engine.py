@@ -27,14 +27,15 @@ from jobs.run.orders import Orders
 from jobs.run.parts import Parts
 from jobs.run.reach import Reach
 from jobs.run.record_reader import read_again
+from jobs.run.recreated_topics import leave_recreated, recreated
 from jobs.run.removal import drop_spare_mirrors
 from jobs.run.schedule import Chore, Schedule
 from jobs.run.staged_batch import by_tasks
 from jobs.run.stream import OpenStream, StreamBatch
+from jobs.run.tombstone_expiry import TombstoneExpiry
 from jobs.state.connection import Connection, translated
 from jobs.state.faulty_records import FaultyRecord
 from jobs.state.mirror_table import has_only_more
-from jobs.state.mirrors import TOMBSTONE_LIFETIME_S, expire_tombstones
 from jobs.state.missed_changes import leave_all_but
 from jobs.state.progress import forget_batches, offsets_of, read_progress, stream_offsets
 from jobs.state.staging import RecordsNeededError
@@ -79,6 +80,7 @@ class Engine:
         self._stream = open_stream(self.apply)
         self._last = read_progress(self._conn).batch
         self._streams = False
+        self._expiry = TombstoneExpiry()
         self._described: Offsets = {}
         self._schedule = Schedule(
             (
@@ -208,7 +210,7 @@ class Engine:
     def _keep_stream(self) -> None:
         """Start the stream where the state database is, if it does not run over its topics."""
         if (error := self._stream.error()) is not None and self._streams:
-            if not isinstance(error, RetryableError):
+            if not (isinstance(error, RetryableError) or recreated(self._conn, self._tables)):
                 log.error("stream_stopped", error=str(error))  # ending may take a while
                 raise error
             log.warning("stream_interrupted", error=str(error))
@@ -222,6 +224,8 @@ class Engine:
         with self.changing() as conn:
             if self._spare:
                 self._drop_spare(conn)
+            if leave_recreated(conn, self._tables, self._generations):
+                self._schedule.soon("views")
             leave_all_but(conn, [one.id for one in self._generations.views()])
             offsets = stream_offsets(conn)
             self._generations.wake()  # others may have made keys dirty meanwhile
@@ -253,7 +257,10 @@ class Engine:
 
     def _look_at_versions(self) -> None:
         """A column that took another's place, and a table that took another's, may have the same
-        version, of which no event tells: mirrors follow when tables were described again."""
+        version, of which no event tells: mirrors follow when tables were described again. Nor does
+        one tell of a topic that was recreated."""
+        if self._streams and recreated(self._conn, self._tables):
+            self._joined.set()
         topic = schemas_topic(self._parts.config.source.name)
         ends = self._parts.broker.end_offsets([topic])
         if ends == self._described:
@@ -265,8 +272,7 @@ class Engine:
 
     def _look_after(self) -> None:
         forget_batches(self._conn, self._reach.lowest())
-        for one in self._tables.filled(self._conn).values():
-            expire_tombstones(self._conn, one.table, TOMBSTONE_LIFETIME_S)
+        self._expiry.expire(self._conn, self._tables.filled(self._conn).values(), self._ends)
 
     def _commit(self) -> None:
         self._generations.caught_up(self._last)

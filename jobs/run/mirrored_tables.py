@@ -108,11 +108,12 @@ class MirroredTables:
                 f"topic {', '.join(absent)} does not exist",
                 "run `headwater init`, or `headwater table add` for a table that is new",
             )
+        ids = self.broker.topic_ids(list(topics.values()))  # before the offsets, which are theirs
         ends = self.broker.end_offsets(list(topics.values()))
 
         def joined(state: Connection, done: Filled) -> None:
             topic = topics[done.table.label]
-            add_partitions(state, {topic: ends[topic]})
+            add_partitions(state, {topic: ends[topic]}, ids)
             advance(state, done.lsn)
 
         return fill(

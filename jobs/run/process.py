@@ -25,7 +25,7 @@ from jobs.run.parts import Parts
 from jobs.run.stream import MOST_RECORDS, Stream, StreamBatch
 from jobs.state.commands import Answer, Command, ask, end_all
 from jobs.state.identity import Identity, is_lost, refuse_older_copy
-from jobs.state.progress import stream_offsets
+from jobs.state.progress import recreated_topics, stream_offsets
 from jobs.state.server import StateServer, state_server
 from views.table_references import tables_read
 
@@ -121,18 +121,20 @@ def refuse_other_state(config: Config, server: StateServer, broker: Broker) -> N
     not kept the next records of. Tells of one that is new where views were kept before."""
     with closing(server.connect(autocommit=True)) as conn:
         state = stream_offsets(conn)
+        recreated = recreated_topics(conn, broker.topic_ids(sorted(state)))
+    known_topics = state.keys() - set(recreated)
     committed: Offsets = {}
     for name in config.views:
         if not is_direct(config, name):
             for topic, of_topic in _committed(config, broker, name).items():
-                if state and topic not in state:
+                if state and topic not in known_topics:
                     continue  # its mirror is filled anew
                 known = committed.setdefault(topic, {})
                 known |= {n: max(at, known.get(n, 0)) for n, at in of_topic.items()}
     if is_lost(state, committed):
         log.warning("state_database_lost", then="the mirrors are filled and the views built anew")
         return
-    earliest = broker.beginning_offsets(sorted(state)) if state else {}
+    earliest = broker.beginning_offsets(sorted(known_topics)) if known_topics else {}
     refuse_older_copy(state, committed, earliest)
 
 

@@ -139,6 +139,11 @@ class FaultyKeys:
         )
 
 
+def forget_table(conn: Connection, mirror_id: int) -> None:
+    """What waits of a table waits no more: Kafka has none of it; in the caller's transaction."""
+    conn.execute(b"delete from headwater.faulty_records where mirror_id = %s", (mirror_id,))
+
+
 def faulty_records(conn: Connection) -> list[FaultyRecord]:
     """All of them, those that wait longest first."""
     rows = conn.execute(

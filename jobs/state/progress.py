@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from psycopg.types.json import Jsonb
 
@@ -24,6 +25,7 @@ KEPT_BATCHES = 1_000
 """So many batches are remembered at least, beyond those that a view has still to reach."""
 MOST_BATCHES = 100_000
 """So many at most, some hours of them."""
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Progress(NamedTuple):
@@ -117,15 +119,35 @@ def advance(conn: Connection, lsn: int = 0) -> Progress:
     return progress
 
 
-def add_partitions(conn: Connection, begin: Offsets) -> None:
-    """The stream has these too, from there on: a topic whose table is mirrored now."""
+def add_partitions(conn: Connection, begin: Offsets, ids: Mapping[str, str] = _NONE) -> None:
+    """The stream has these too, from there on: a topic whose table is mirrored now. ``ids`` are
+    Kafka's, of topics that have one."""
     topics, partitions, offsets = _columns(begin)
     conn.execute(
-        b"insert into headwater.stream (topic, partition, next_offset) "
-        b"select * from unnest(%s::text[], %s::int[], %s::bigint[]) "
-        b"on conflict (topic, partition) do update set next_offset = excluded.next_offset",
-        (topics, partitions, offsets),
+        b"insert into headwater.stream (topic, partition, next_offset, topic_id) "
+        b"select * from unnest(%s::text[], %s::int[], %s::bigint[], %s::text[]) "
+        b"on conflict (topic, partition) do update "
+        b"set next_offset = excluded.next_offset, topic_id = excluded.topic_id",
+        (topics, partitions, offsets, [ids.get(topic) for topic in topics]),
     )
+
+
+def recreated_topics(conn: Connection, ids: Mapping[str, str]) -> list[str]:
+    """Topics of the stream that Kafka has under another id now: the offsets are those of a topic
+    that is gone. An id that was not known yet is remembered."""
+    conn.execute(
+        b"update headwater.stream s set topic_id = k.id "
+        b"from unnest(%s::text[], %s::text[]) k (topic, id) "
+        b"where s.topic = k.topic and s.topic_id is null and not exists ("
+        b"select from headwater.stream t where t.topic = s.topic and t.topic_id <> k.id)",
+        (list(ids), list(ids.values())),
+    )
+    query = (
+        b"select distinct s.topic from headwater.stream s "
+        b"join unnest(%s::text[], %s::text[]) k (topic, id) on k.topic = s.topic "
+        b"where s.topic_id <> k.id order by 1"
+    )
+    return [topic for (topic,) in conn.execute(query, (list(ids), list(ids.values())))]
 
 
 def remove_topics(conn: Connection, topics: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ from jobs.state.progress import (
     forget_batches,
     offsets_of,
     read_progress,
+    recreated_topics,
     remove_topics,
     stream_offsets,
 )
@@ -75,6 +76,20 @@ def test_a_topic_that_is_removed_takes_nothing_from_the_position(conn: Connectio
         assert held is not None
         end_batch(conn, held, {"s.public.b": {0: 1}}, 0, None)
     assert read_progress(conn).total > before.total
+
+
+def test_a_topic_that_has_another_id_now_is_told_and_an_unknown_id_is_remembered(
+    conn: Connection,
+) -> None:
+    add_partitions(conn, {"s.public.b": {0: 3}}, {"s.public.b": "b1"})
+    now = {TOPIC: "a1", "s.public.b": "b1"}
+    assert recreated_topics(conn, now) == []
+    assert apply(conn, 5, 9)
+    assert recreated_topics(conn, now) == []
+    assert recreated_topics(conn, {}) == []
+    assert recreated_topics(conn, {TOPIC: "a2", "s.public.b": "b1"}) == [TOPIC]
+    add_partitions(conn, {TOPIC: {0: 0, 1: 0}}, {TOPIC: "a2"})
+    assert recreated_topics(conn, {TOPIC: "a2", "s.public.b": "b2"}) == ["s.public.b"]
 
 
 def test_batches_are_forgotten_when_all_have_reached_them_or_there_are_too_many(

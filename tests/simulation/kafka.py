@@ -65,6 +65,12 @@ class Log:
         for spec in specs:
             self._create(spec.name, spec.partitions)
 
+    def partitions(self, topics: Sequence[str]) -> dict[str, int]:
+        return {topic: count for topic in topics if (count := len(self.partitions_of(topic)))}
+
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        return {topic: f"id of {topic}" for topic in topics}
+
     def end_offsets(self, topics: Sequence[str]) -> Offsets:
         return {
             topic: {p: len(self.records[topic, p]) for p in self.partitions_of(topic)}

@@ -41,6 +41,9 @@ class Topics:
     def partitions(self, topics: list[str]) -> dict[str, int]:
         return dict.fromkeys(topics, 1)
 
+    def topic_ids(self, topics: list[str]) -> dict[str, str]:
+        return dict.fromkeys(topics, "id")
+
     def end_offsets(self, topics: list[str]) -> dict[str, dict[int, int]]:
         return {topic: {0: 7} for topic in topics}
 

@@ -78,7 +78,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     found = found.changed(2, phase="read", snapshot="7", points=(90, 80), rows=12, clean=False)
     write_generations(tmp_path / "v", found)
     assert read_generations(tmp_path / "v") == found
-    assert found.of[2].beginning == (OFFSETS, 80, 90)
+    assert found.of[2].beginning == (OFFSETS, 80, 90, {})
 
 
 def test_a_view_that_apply_made_is_the_first_generation(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_file_of_somebody_else_is_an_error(tmp_path: Path) -> None:
 def test_a_stream_s_beginning_outlives_its_checkpoint(tmp_path: Path) -> None:
     built = with_first_live().changed(1, points=(8,)).of[1]
     state = open_state(state_directory(tmp_path, 2), OLD, built.beginning)
-    assert open_state(tmp_path / "2", OLD).beginning() == state.beginning() == (OFFSETS, 8, 8)
+    assert open_state(tmp_path / "2", OLD).beginning() == state.beginning() == (OFFSETS, 8, 8, {})
     assert open_state(tmp_path, OLD).beginning() is None
 
 

@@ -14,7 +14,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from cdc.errors import LogError, RetryableError
 from cdc.kafka.broker.connection import Connection
-from cdc.kafka.broker.topics import TopicSpec, create, default_settings, delete, partitions
+from cdc.kafka.broker.topics import TopicSpec, create, default_settings, delete, ids, partitions
 from cdc.kafka.security import PLAINTEXT, Security
 
 Offsets = dict[str, dict[int, int]]
@@ -76,6 +76,10 @@ class Broker:
     def partitions(self, topics: Sequence[str]) -> dict[str, int]:
         """Number of partitions of each topic that exists."""
         return partitions(self._connection, topics) if topics else {}
+
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        """Kafka's id of each topic that exists: one that was recreated has another."""
+        return ids(self._connection, topics) if topics else {}
 
     def topic_config(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """Every setting in effect for each topic, also those Kafka's defaults decide."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource
 
 from cdc.errors import LogError, RetryableError
 from cdc.kafka.broker.connection import Connection
+
+_NO_IDS: Final = ("None", "00000000-0000-0000-0000-000000000000")
 
 
 class TopicSpec(NamedTuple):
@@ -76,14 +78,24 @@ def delete(connection: Connection, topics: Sequence[str]) -> None:
 
 def partitions(connection: Connection, topics: Sequence[str]) -> dict[str, int]:
     """Number of partitions of each topic that exists."""
+    return {topic["name"]: len(topic["partitions"]) for topic in _described(connection, topics)}
 
-    def ask(admin: Any) -> dict[str, int]:
+
+def ids(connection: Connection, topics: Sequence[str]) -> dict[str, str]:
+    """Kafka's id of each topic that exists. A topic that is deleted and made anew has another one;
+    brokers before Kafka 2.8 give none."""
+    found = {topic["name"]: str(topic["topic_id"]) for topic in _described(connection, topics)}
+    return {topic: id_ for topic, id_ in found.items() if id_ not in _NO_IDS}
+
+
+def _described(connection: Connection, topics: Sequence[str]) -> list[Mapping[str, Any]]:
+    def ask(admin: Any) -> list[Mapping[str, Any]]:
         answer = accepted(
             admin.describe_topics(list(topics)),
             kafka_errors.UnknownTopicOrPartitionError,
             kafka_errors.InvalidTopicError,  # no topic can be called so
         )
-        return {topic["name"]: len(topic["partitions"]) for topic in answer}
+        return list(answer)
 
     return connection.call("describing topics", ask)
 
