@@ -103,7 +103,12 @@ def parse_version(record: Mapping[str, Any]) -> TableVersion:
         columns = tuple(
             TableColumn(
                 column["name"],
-                from_typmod(column["base"], column["typmod"], column["element"]),
+                from_typmod(
+                    column["base"],
+                    column["typmod"],
+                    column["element"],
+                    column.get("collation", ""),
+                ),
                 column.get("nullable", True),
                 column.get("attnum"),
             )

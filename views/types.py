@@ -25,6 +25,7 @@ _SPARK = {
     "bytea": "binary",
 }
 _MAX_PRECISION = 38  # of a Spark decimal
+_COLLATE = " collate "
 
 
 class PgType(NamedTuple):
@@ -94,12 +95,24 @@ def array_of(item: PgType) -> PgType:
     return PgType("array", item.precision, item.scale, item.name, item.fields)
 
 
-def from_typmod(base: str, typmod: int, element: str | None) -> PgType:
-    """The type of a column, as ``<source>.__schemas`` describes it.
+def from_typmod(base: str, typmod: int, element: str | None, collation: str = "") -> PgType:
+    """The type of a column, as ``<source>.__schemas`` describes it. Texts of which different ones
+    are equal, under their ``collation``, are no ``text``: nothing here compares as they do.
 
     A numeric's typmod is ``((precision << 16) | (scale & 0x7ff)) + 4``, the scale signed.
     """
+    if collation and element:
+        element = f"{element}{_COLLATE}{collation}"
+    elif collation:
+        base = f"{base}{_COLLATE}{collation}"
     if "numeric" not in (base, element) or typmod < 4:
         return PgType(base, element=element or "")
     precision, scale = typmod - 4 >> 16 & 0xFFFF, ((typmod - 4 & 0x7FF) ^ 0x400) - 0x400
     return PgType(base, precision, scale, element or "")
+
+
+def collated(kind: PgType) -> tuple[PgType, str]:
+    """The type without the collation under which different texts are equal, and that collation."""
+    name, _, of_text = kind.name.partition(_COLLATE)
+    element, _, of_element = kind.element.partition(_COLLATE)
+    return kind._replace(name=name, element=element), of_text or of_element

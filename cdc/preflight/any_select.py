@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jobs.state.view_names import TableNames, ViewNames
     from views.maintain import MirrorTable
     from views.maintain.plan import ViewPlan
-    from views.tables import TableVersion
+    from views.tables import TableColumn, TableVersion
     from views.types import PgType
 
 _ONE_TEXT: Final = frozenset(
@@ -94,14 +94,20 @@ def names_of(known: Mapping[str, TableNames], tables: Mapping[str, TableVersion]
     return view_names(known, now)
 
 
-def mirror_of(version: TableVersion) -> MirrorTable:
-    """A table as its mirror will be planned over."""
+def mirror_of(version: TableVersion, embedded: bool = False) -> MirrorTable:
+    """A table as its mirror will be planned over; ``embedded``: in the database that apply starts,
+    which has no ICU, and so no collation that takes different texts for equal."""
     from views.maintain import MirrorColumn, MirrorTable
+    from views.types import collated
 
-    columns = tuple(
-        MirrorColumn(one.name, str(one.type), one.nullable, _has_one_text(one.type))
-        for one in version.columns
-    )
+    def column(one: TableColumn) -> MirrorColumn:
+        kind, collation = collated(one.type)
+        one_text = _has_one_text(kind) and not collation
+        fault = f"the state database does not have the collation {collation}"
+        fault = fault if collation and embedded else ""
+        return MirrorColumn(one.name, str(kind), one.nullable, one_text, fault)
+
+    columns = tuple(column(one) for one in version.columns)
     return MirrorTable(version.schema, version.table, columns, version.key)
 
 

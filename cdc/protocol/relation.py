@@ -38,7 +38,8 @@ class Column(NamedTuple):
     """A column as published. ``typmod`` is the column's, or its domain's, -1 without one.
 
     ``attnum`` is its number in ``pg_attribute``, which it keeps under every name and which no other
-    column of the table is ever given; None where that is not certain.
+    column of the table is ever given; None where that is not certain. ``collation`` is the one that
+    its texts compare by, ``schema.name``, where that takes different texts for equal; else empty.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Column(NamedTuple):
     key: bool
     nullable: bool = True
     attnum: int | None = None
+    collation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class Relation:
 
     def schema_id(self) -> str:
         """16 hex digits over everything but OIDs, attnums and nullability."""
-        parts = [[c.name, c.type.schema, c.type.name, c.type.base, c.typmod] for c in self.columns]
+        parts = [_form(column) for column in self.columns]
         document = [self.schema, self.table, self.replica_identity, parts, list(self.key)]
         return hashlib.sha256(json.dumps(document).encode()).hexdigest()[:16]
 
@@ -88,8 +90,15 @@ class Relation:
         }
 
 
+def _form(column: Column) -> list[str | int]:
+    kind = column.type
+    collation = [column.collation] if column.collation else []
+    return [column.name, kind.schema, kind.name, kind.base, column.typmod, *collation]
+
+
 def _describe_column(column: Column, key: tuple[str, ...]) -> dict[str, Any]:
     kind = column.type
+    collation = {"collation": column.collation} if column.collation else {}
     return {
         "name": column.name,
         "attnum": column.attnum,
@@ -102,4 +111,5 @@ def _describe_column(column: Column, key: tuple[str, ...]) -> dict[str, Any]:
         "kind": kind.kind,
         "base": kind.base,
         "element": kind.element.base if kind.element else None,
+        **collation,
     }

@@ -7,6 +7,7 @@ types of the columns it precedes. What is read here fills in what that message d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cdc.config import Source
@@ -44,8 +45,12 @@ select a.attname, a.atttypid::bigint, a.atttypmod, a.attnum, a.attgenerated,
        not a.attnotnull or exists (  -- since 18 a NOT NULL constraint may be NOT VALID
            select from pg_catalog.pg_constraint k
            where k.conrelid = a.attrelid and k.contype = 'n' and not k.convalidated
-             and k.conkey = array[a.attnum])
+             and k.conkey = array[a.attnum]),
+       coalesce(n.nspname || '.' || l.collname, '')
 from pg_catalog.pg_attribute a
+-- Of a column whose type is a domain it is the domain's.
+left join pg_catalog.pg_collation l on l.oid = a.attcollation and not l.collisdeterministic
+left join pg_catalog.pg_namespace n on n.oid = l.collnamespace
 where a.attrelid = %s::oid and a.attnum > 0 and not a.attisdropped
 order by a.attnum
 """
@@ -105,6 +110,7 @@ class TableFacts(NamedTuple):
     ``primary_key`` and ``identity_index`` are empty without an immediate index of that kind.
     ``columns`` are the published ones in order, each with name, OID of its type, typmod and attnum;
     ``highest`` is the highest attnum that any column of the table ever had, 0 for one that is gone.
+    ``collations`` are those that take different texts for equal, by column.
     """
 
     nullable: dict[str, bool]
@@ -112,6 +118,7 @@ class TableFacts(NamedTuple):
     identity_index: tuple[str, ...]
     columns: tuple[tuple[str, int, int, int], ...] = ()
     highest: int = 0
+    collations: Mapping[str, str] = MappingProxyType({})
 
 
 class Published(NamedTuple):
@@ -155,15 +162,16 @@ def table_facts(conn: Connection, oid: int, publication: str = "") -> TableFacts
         highest = conn.execute(_HIGHEST, (oid,)).fetchone()
     limits = published(conn, oid, publication) if publication else Published()
     return TableFacts(
-        {name: nullable for name, _, _, _, _, nullable in columns},
+        {name: nullable for name, *_, nullable, _ in columns},
         next((tuple(names) for primary, _, names in keys if primary), ()),
         next((tuple(names) for _, identity, names in keys if identity), ()),
         tuple(
             (name, type_oid, typmod, attnum)
-            for name, type_oid, typmod, attnum, generated, _ in columns
+            for name, type_oid, typmod, attnum, generated, *_ in columns
             if _is_published(limits, attnum, generated)
         ),
         highest[0] if highest else 0,
+        {name: collation for name, *_, collation in columns if collation},
     )
 
 
@@ -234,14 +242,15 @@ def relation(
     key = key_columns(identity, facts, (keys or {}).get(name, ()))
     limits = published(conn, oid, publication) if publication else Published()
     columns = []
-    for column, type_oid, typmod, attnum, generated, nullable in rows:
+    for column, type_oid, typmod, attnum, generated, nullable, collation in rows:
         if not (_is_published(limits, attnum, generated) or (computed and generated)):
             continue
         if type_oid not in types:
             raise SourceError(f"{name}.{column}: type {type_oid} is not in the catalog", "retry")
         kind = types[type_oid]
         effective = typmod if typmod != -1 else kind.typmod
-        columns.append(Column(column, kind, effective, column in key, nullable, attnum))
+        is_key = column in key
+        columns.append(Column(column, kind, effective, is_key, nullable, attnum, collation))
     missing = [column for column in key if column not in {c.name for c in columns}]
     if missing:
         raise SourceError(

@@ -38,8 +38,9 @@ def describe(
         # A type that was dropped since then is text, as PostgreSQL sends every value.
         kind = types.get(column.type_oid) or _unknown(column.type_oid)
         typmod = column.typmod if column.typmod != -1 else kind.typmod
-        nullable = facts.nullable.get(column.name, True)
-        columns.append(Column(column.name, kind, typmod, column.name in key, nullable, attnum))
+        nullable, is_key = facts.nullable.get(column.name, True), column.name in key
+        collation = facts.collations.get(column.name, "")
+        columns.append(Column(column.name, kind, typmod, is_key, nullable, attnum, collation))
     return Relation(
         message.oid, message.schema, message.table, message.replica_identity, tuple(columns), key
     )
@@ -71,8 +72,14 @@ def _as_sent(
     nullable = {
         name: facts.nullable[now] for now, name in called.items() if name and now in facts.nullable
     }
+    collations = {
+        name: facts.collations[now]
+        for now, name in called.items()
+        if name and now in facts.collations
+    }
     then = facts._replace(
         nullable=nullable,
+        collations=collations,
         primary_key=of_then(facts.primary_key),
         identity_index=of_then(facts.identity_index),
     )

@@ -230,3 +230,31 @@ def test_odd_names_are_found_and_published(conn: Connection) -> None:
     assert [(t.schema, t.name) for t in tables] == [("Läden.1", 'Größe "x"')]
     ensure_publication(conn, "odd", tables)
     assert relation(conn, tables[0].oid, load_types(conn), "odd").key == ("Id",)
+
+
+def test_collations_that_take_different_texts_for_equal_are_those_of_their_columns(
+    conn: Connection,
+) -> None:
+    run(
+        conn,
+        "set allow_system_table_mods = on",
+        "create collation public.ci (locale = 'C')",
+        # What ICU would have, which this server is built without.
+        "update pg_catalog.pg_collation set collisdeterministic = false where collname = 'ci'",
+        "create domain public.label as text collate public.ci",
+        'create table public.t (id int primary key, plain text, c text collate "C",'
+        " code text collate public.ci, short varchar(3) collate public.ci, named public.label,"
+        " tags text[] collate public.ci)",
+    )
+    oid = oid_of(conn, "public.t")
+    found = relation(conn, oid, load_types(conn))
+    collated = {column.name: column.collation for column in found.columns if column.collation}
+    assert collated == dict.fromkeys(("code", "short", "named", "tags"), "public.ci")
+    assert table_facts(conn, oid).collations == collated
+    types = [str(column.type) for column in parse_version(found.describe()).columns]
+    assert types[3:] == [
+        "text collate public.ci",
+        "varchar collate public.ci",
+        "text collate public.ci",
+        "text collate public.ci[]",
+    ]

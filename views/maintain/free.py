@@ -36,22 +36,27 @@ def queries_in(node: exp.Expr, subqueries: Mapping[str, Query]) -> Iterator[Quer
             yield subqueries[name]
 
 
-def blocks(query: Query, subqueries: Mapping[str, Query]) -> Iterator[Block]:
-    """All blocks of a query, those of subqueries too."""
+def queries(query: Query, subqueries: Mapping[str, Query]) -> Iterator[Query]:
+    """A query and all that it is made of, those of subqueries too."""
+    yield query
     if isinstance(query, Recursion):
-        yield from blocks(query.anchor, subqueries)
-        yield from blocks(query.step, subqueries)
+        yield from queries(query.anchor, subqueries)
+        yield from queries(query.step, subqueries)
     elif isinstance(query, Block):
-        yield query
         for source in query.sources.values():
             if source.query is not None:
-                yield from blocks(source.query, subqueries)
+                yield from queries(source.query, subqueries)
         for node in own_expressions(query):
             for inner in queries_in(node, subqueries):
-                yield from blocks(inner, subqueries)
+                yield from queries(inner, subqueries)
     else:
-        yield from blocks(query.left, subqueries)
-        yield from blocks(query.right, subqueries)
+        yield from queries(query.left, subqueries)
+        yield from queries(query.right, subqueries)
+
+
+def blocks(query: Query, subqueries: Mapping[str, Query]) -> Iterator[Block]:
+    """All blocks of a query, those of subqueries too."""
+    return (one for one in queries(query, subqueries) if isinstance(one, Block))
 
 
 def sources(query: Query, subqueries: Mapping[str, Query]) -> Iterator[Source]:
