@@ -117,6 +117,11 @@ class View(Section):
                     return f"its {setting} names {name}, which is no column of it"
                 if re.match(_NEVER_LAID_OUT[setting], columns[name]):
                     return f"its {setting} names {name}, which is {columns[name]}"
+                if setting == "partition_by" and columns[name] == "string":
+                    return (
+                        f"its partition_by names {name}, which is text: as a partition '' is null,"
+                        " and what is long no name of a folder; cluster_by takes it"
+                    )
         return ""
 
     def _check_template(self) -> None:

@@ -34,7 +34,7 @@ def none() -> int:
         ({}, True, True),
         ({"deletion_vectors": False}, True, False),
         ({"change_data_feed": True}, True, False),
-        ({"partition_by": ("name",)}, False, False),
+        ({"partition_by": ("id",)}, False, False),
         ({"cluster_by": ("name",)}, False, False),
     ],
     ids=["plain", "no vectors", "feed", "partitions", "clusters"],

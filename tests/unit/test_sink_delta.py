@@ -204,6 +204,7 @@ def test_files_lie_as_declared_and_a_batch_reads_those_of_its_keys(
     [
         ({"partition_by": ["date(at)"]}, r"partition_by names date\(at\), which is no column"),
         ({"partition_by": ["tags"]}, "partition_by names tags, which is array<string>"),
+        ({"partition_by": ["name"]}, "partition_by names name, which is text.*cluster_by takes it"),
         ({"cluster_by": ["ok"]}, "cluster_by names ok, which is boolean"),
     ],
 )
@@ -213,8 +214,9 @@ def test_columns_that_files_cannot_lie_by_are_refused(
     declared = View(store="s", key=("id",), sql="-", **settings)
     table = DeltaView(Delta(kind="delta", path=str(tmp_path)), "v", spark, 5.0, None, declared)
     columns = StructType().add("id", LongType()).add("tags", ArrayType(StringType()))
+    columns.add("name", StringType()).add("ok", BooleanType())
     with pytest.raises(ViewError, match=f"view v: its {fault}.*headwater check"):
-        DeltaSink(table).prepare(columns.add("ok", BooleanType()), ("id",))
+        DeltaSink(table).prepare(columns, ("id",))
 
 
 @pytest.mark.parametrize("history", ["", "log", "scd2"])
@@ -222,7 +224,7 @@ def test_a_generation_is_filled_and_shown_with_all_that_was_declared(
     history: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     config, columns = Delta(kind="delta", path=str(tmp_path)), columns_called("name")
-    declared = View(store="s", key=("id",), sql="-", partition_by=("name",), change_data_feed=True)
+    declared = View(store="s", key=("id",), sql="-", partition_by=("id",), change_data_feed=True)
     DeltaSink(DeltaView(config, "v", spark, 5.0)).prepare(columns, ("id",))
     stored = open_generations(config, "v", spark, 5.0, declared, history)
     rows = batch_rows(spark, columns, [upsert(9, 0, id=1, name="a"), upsert(9, 0, id=2, name="b")])
@@ -238,7 +240,7 @@ def test_a_generation_is_filled_and_shown_with_all_that_was_declared(
     if history == "log":
         assert sorted(row["__op"] for row in table.collect()) == ["d", "r", "r", "r"]
     detail = DeltaTable.forPath(spark, str(tmp_path / "v")).detail().collect()[0]
-    assert detail.partitionColumns == ["name"]
+    assert detail.partitionColumns == ["id"]
     assert detail.properties["delta.enableChangeDataFeed"] == "true"
     assert detail.properties["delta.deletedFileRetentionDuration"] == "interval 7 days"
 
