@@ -20,6 +20,7 @@ from cdc.kafka.broker import Broker, TopicSpec
 from cdc.source.postgres import Connection, connect, translated
 from cdc.topics import signal_group, signal_topic
 from snapshots import ondemand, state
+from snapshots.conditions import ConditionError, simple_condition
 from snapshots.ondemand import Options
 from snapshots.refusals import refuse_unfit
 from snapshots.standing import Standing, snapshots
@@ -38,6 +39,8 @@ insert into headwater.signal (id, type, data, source) values (%s, %s, %s, %s)
 on conflict (id) do nothing
 """
 _OPEN: Final = ("running", "interrupted", "paused", "failed")
+_MOST_OPEN: Final = 20
+"""Snapshots that signals may have begun and that are not over: each has topics, and is read."""
 _UNREADABLE: Final = "unreadable"
 
 
@@ -62,12 +65,16 @@ class Refused(Exception):  # noqa: N818 -- an answer
 
 
 class Signals:
-    """Looks for signals. ``launch`` is given the id of a snapshot that is to be run."""
+    """Looks for signals. ``launch`` is given the id of a snapshot that is to be run, ``withdraw``
+    that of one which is not to be run any more."""
 
-    def __init__(self, config: Config, launch: Callable[[int], None]) -> None:
+    def __init__(
+        self, config: Config, launch: Callable[[int], None], withdraw: Callable[[int], None]
+    ) -> None:
         self._config = config
         self._source = config.source.name
         self._launch = launch
+        self._withdraw = withdraw
 
     def interrupted(self) -> None:
         """Launch what signals began and nobody runs any more."""
@@ -125,6 +132,7 @@ class Signals:
         else:
             what = "pause" if type_ == "pause-snapshot" else "cancel"
             for one in chosen:
+                self._withdraw(one.id)
                 ondemand.ask(self._config, one.id, what)
         return f"snapshot {', '.join(str(one.id) for one in chosen)}"
 
@@ -132,13 +140,22 @@ class Signals:
         """One snapshot of the tables that are read whole, and one of each that is not."""
         if not words.tables:
             raise Refused("data-collections names no table")
-        filters = {condition.table: condition.filter for condition in words.conditions}
+        filters = {one.table: _simple(one) for one in words.conditions}
         if unknown := sorted(filters.keys() - set(words.tables)):
             raise Refused(f"additional-conditions: {unknown[0]} is not among data-collections")
         whole = [name for name in words.tables if name not in filters]
         parts = [(whole, "")] if whole else []
         parts += [([name], where) for name, where in filters.items()]
         config = self._config
+        of_signals = sum(
+            one.options.get("purpose") == PURPOSE and one.status in _OPEN
+            for one in snapshots(conn, self._source)
+        )
+        if of_signals + len(parts) > _MOST_OPEN:
+            raise Refused(
+                f"{of_signals} snapshots of signals are not over, and {_MOST_OPEN} may be: wait, "
+                "or end some with stop-snapshot"
+            )
         return [
             ondemand.record(
                 conn,
@@ -181,6 +198,14 @@ class Signals:
                         row = (id_, *_of_record(record.value), self._source)
                         conn.execute(_FROM_KAFKA, row)
             broker.commit_group(group, {topic: ends})
+
+
+def _simple(condition: _Condition) -> str:
+    """The filter, parsed. Raises ``Refused``."""
+    try:
+        return simple_condition(condition.filter)
+    except ConditionError as error:
+        raise Refused(f"additional-conditions of {condition.table}: {error}") from None
 
 
 def _concerns(one: Standing, names: list[str]) -> bool:

@@ -49,6 +49,11 @@ def complete(shop: Deployment, answer: str) -> dict[str, Any]:
     )
 
 
+def _filtered(condition: str) -> dict[str, Any]:
+    one = {"data-collection": "public.item", "filter": condition}
+    return {"data-collections": ["public.item"], "additional-conditions": [one]}
+
+
 def test_a_row_in_debeziums_words_takes_a_snapshot(shop: Deployment) -> None:
     shop.extra = BEATS
     shop.execute("insert into item select i, 'n' || i from generate_series(1, 100) i")
@@ -70,6 +75,9 @@ def test_a_row_in_debeziums_words_takes_a_snapshot(shop: Deployment) -> None:
             ("e", "execute-snapshot", {}, "data-collections names no table"),
             ("f", "stop-snapshot", {}, "no snapshot of that is open"),
             ("g", "no-such-thing", {}, "no signal that Headwater knows"),
+            ("h", "execute-snapshot", _filtered("id = (select 1)"), "compares columns with"),
+            ("i", "execute-snapshot", _filtered("pg_sleep(9) is null"), "compares columns with"),
+            ("j", "execute-snapshot", _filtered("absent = 1"), "does not exist"),
         ):
             answer = signal(shop, id_, type_, wrong)
             assert answer.startswith("refused: ")
