@@ -142,7 +142,7 @@ class ViewKeeper:
         began = self.clock()
         try:
             turn = self._turn(conn)
-        except RetryableError:  # a server that went down may have lost what was settled last
+        except Exception:  # a server that went down may have lost what was settled last
             self._doubtful = True
             raise
         turn.seconds = self.clock() - began
@@ -165,10 +165,11 @@ class ViewKeeper:
 
     def _taken(self, conn: Connection) -> Taken:
         """Some keys; of a backlog many, whose rows are made together."""
-        taken = take(conn, self.view, self.keys_at_most)
-        if not taken.more or taken.whole is not None:
-            return taken
-        many = take(conn, self.view, MANY_KEYS)
+        with translated(f"taking keys of view {self.name}"):
+            taken = take(conn, self.view, self.keys_at_most)
+            if not taken.more or taken.whole is not None:
+                return taken
+            many = take(conn, self.view, MANY_KEYS)
         return many if len(many.places) >= _A_BACKLOG else taken
 
     def _some(self, conn: Connection, places: Sequence[str]) -> Turn:
