@@ -61,6 +61,16 @@ def is_kept_by_state(config: Config, name: str) -> bool:
     return all(config.is_mirrored(table.name) for table in tables_read(name, view.sql))
 
 
+def is_applied_now(config: Config, name: str) -> bool | None:
+    """Whether somebody applies a view; None if its state is elsewhere.
+
+    Raises ``UsageError`` for a view that is not declared.
+    """
+    if is_kept_by_state(config, name):
+        return view_status(config, name).applied
+    return is_applied(view_directory(config.apply.state, config.source.name, name))
+
+
 class FactsOfFiles:
     """Views with a stream of their own, or mirrors in Delta."""
 

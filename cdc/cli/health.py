@@ -1,8 +1,9 @@
-"""``headwater health``: whether capture does its work, for people and for probes."""
+"""``headwater health``: whether capture and apply do their work, for people and for probes."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,8 +13,12 @@ from cdc.cli.output import err, out, print_json
 
 if TYPE_CHECKING:
     from cdc.capture.health import Health
+    from cdc.config import Config
+    from cdc.kafka.broker import Broker
+    from cdc.source.postgres import Connection
 
 _DEFAULT_AGE_S = 60.0
+_DEFAULT_LAG_S = 60.0
 
 
 def register(app: typer.Typer) -> None:
@@ -26,17 +31,28 @@ def health(
     max_age: Annotated[
         float, typer.Option("--max-age", metavar="SECONDS", help="How old a heartbeat may be.")
     ] = _DEFAULT_AGE_S,
+    views: Annotated[
+        bool, typer.Option("--views", help="Judge the views of [views], too.")
+    ] = False,
+    max_lag: Annotated[
+        float,
+        typer.Option(
+            "--max-lag", metavar="SECONDS", help="With --views: how far one may be behind."
+        ),
+    ] = _DEFAULT_LAG_S,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
     """Say whether capture is alive: exit code 0 if it is, 1 if not.
 
     Judged by what arrived: a heartbeat written into the source came through the stream and is
-    durable in Kafka. Fit for a container's health probe.
+    durable in Kafka. Fit for a container's health probe. With --views it fails also for a view
+    that has stopped, that nobody applies, or that lacks a change for longer than --max-lag.
 
     \b
     Examples:
       headwater health
       headwater health --max-age 30 --json
+      headwater health --views --max-lag 60
     """
     from cdc.capture.health import measure
     from cdc.kafka.broker import Broker
@@ -48,19 +64,35 @@ def health(
         Broker(config.kafka.bootstrap_servers, config.kafka) as broker,
     ):
         found = measure(config, conn, broker, max_age, time.time())
+        of_views = view_problems(config, conn, broker, max_lag) if views else []
     if as_json:
-        print_json(document(found))
+        print_json(document(found, of_views))
     else:
-        _show(found)
-    if not found.healthy:
+        _show(found, of_views)
+    if of_views or not found.healthy:
         raise typer.Exit(1)
 
 
-def document(found: Health) -> dict[str, Any]:
+def view_problems(config: Config, conn: Connection, broker: Broker, max_lag_s: float) -> list[str]:
+    """What is wrong with views: they stopped, nobody applies them, or they are late."""
+    from cdc.lag import measure
+    from verification.view_facts import view_facts
+    from verification.view_faults import late, view_faults
+
+    facts, source = view_facts(config, broker), config.source
+    topics = {view: facts.topics(view) for view in config.views}
+    faults = view_faults(facts, topics)
+    lag = measure(conn, broker, source.name, source.slot_name, topics, time.time())
+    named = {one.view for one in faults}
+    followed = [one for one in lag.views if one.view not in named]
+    return [*(f"{one.message}: {one.hint}" for one in faults), *late(followed, max_lag_s)]
+
+
+def document(found: Health, of_views: Sequence[str] = ()) -> dict[str, Any]:
     """As JSON: ages in seconds, sizes in bytes."""
     return {
-        "healthy": found.healthy,
-        "problems": list(found.problems),
+        "healthy": found.healthy and not of_views,
+        "problems": [*found.problems, *of_views],
         "heartbeat_age_s": _rounded(found.heartbeat_age_s),
         "progress_age_s": _rounded(found.progress_age_s),
         "slot": found.slot,
@@ -71,7 +103,7 @@ def document(found: Health) -> dict[str, Any]:
     }
 
 
-def _show(found: Health) -> None:
+def _show(found: Health, of_views: Sequence[str]) -> None:
     from cdc.cli.lag import size
 
     read = f"read by process {found.active_pid}" if found.active_pid else "not read"
@@ -83,10 +115,11 @@ def _show(found: Health) -> None:
         "held back": f"{size(found.retained_bytes)} of WAL",
     }
     console = out()
-    console.print("healthy" if found.healthy else "not healthy", style="bold")
+    well = found.healthy and not of_views
+    console.print("healthy" if well else "not healthy", style="bold")
     for name, said in lines.items():
         console.print(f"{name:<12} {said}", soft_wrap=True, markup=False)
-    for problem in found.problems:
+    for problem in (*found.problems, *of_views):
         err().print(problem, style="red", soft_wrap=True, markup=False)
 
 

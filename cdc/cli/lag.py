@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 Parked = Mapping[tuple[str, str, int], int]
 """Keys that wait, by view, topic and partition: of rows of the view its own name and -1."""
-Stopped = Mapping[str, Mapping[str, str]]
-"""Views that a fault has ended: when, if that is known, by what, and the way out."""
+Faults = Mapping[str, Mapping[str, str]]
+"""Views that a fault has ended, or that nobody applies: ``kind``, when it ended, if that is known,
+``fault`` and the way out."""
 _EVERY_S = 1.0
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -45,8 +46,11 @@ def lag(
     watch: Annotated[bool, typer.Option("--watch", help="Show it again every second.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
-    """Show how far capture and the views are behind: records, bytes of WAL and seconds."""
-    from cdc.cli.view_display import stopped_by
+    """Show how far capture and the views are behind: records, bytes of WAL and seconds.
+
+    Exit code 1 if a view has stopped, or nobody applies it; 0 however far it is behind, for which
+    `headwater health --views --max-lag S` is.
+    """
     from cdc.kafka.broker import Broker
     from cdc.lag import measure
     from cdc.source.postgres import connect
@@ -74,16 +78,30 @@ def lag(
         def parked() -> Parked:
             return {**letters.now(), **_parked_rows(facts, of_state)}
 
-        def stopped() -> Stopped:
-            found = {view: stopped_by(config, view) or _fault(facts, view) for view in topics}
-            return {view: fault for view, fault in found.items() if fault}
+        def faults() -> Faults:
+            return faults_of(config, facts, topics)
 
+        if watch:
+            _watch(lambda: table(now(), parked(), faults()))
+        found, waiting, failed = now(), parked(), faults()
         if as_json:
-            print_json(document(now(), parked(), stopped()))
-        elif watch:
-            _watch(lambda: table(now(), parked(), stopped()))
+            print_json(document(found, waiting, failed))
         else:
-            out().print(table(now(), parked(), stopped()))
+            out().print(table(found, waiting, failed))
+        if failed:
+            raise typer.Exit(1)
+
+
+def faults_of(config: Config, facts: ViewFacts, views: Iterable[str]) -> Faults:
+    """Why views do not follow the source now, by their names."""
+    from cdc.cli.view_display import stopped_by
+    from verification.view_faults import STOPPED, view_faults
+
+    found: dict[str, Mapping[str, str]] = {}
+    for one in view_faults(facts, views):
+        noted = (stopped_by(config, one.view) or {}) if one.kind == STOPPED else {}
+        found[one.view] = {"kind": one.kind, "fault": one.message, "hint": one.hint, **noted}
+    return found
 
 
 def _parked_rows(facts: ViewFacts, views: Iterable[str]) -> Parked:
@@ -91,17 +109,7 @@ def _parked_rows(facts: ViewFacts, views: Iterable[str]) -> Parked:
     return {(view, view, -1): found for view in views if (found := facts.parked(view))}
 
 
-def _fault(facts: ViewFacts, view: str) -> dict[str, str] | None:
-    from verification.reach import StoppedError
-
-    try:
-        facts.refuse_stopped(view, {})
-    except StoppedError as error:
-        return {"fault": error.message, "hint": error.hint}
-    return None
-
-
-def _watch(draw: Any) -> None:
+def _watch(draw: Any) -> NoReturn:
     from rich.live import Live
 
     with Live(draw(), console=out(), auto_refresh=False, screen=False) as live:
@@ -148,7 +156,7 @@ def waiting_keys(views: Sequence[PartitionLag], parked: Parked) -> list[int]:
 
 
 def document(
-    lag: Lag, parked: Parked = MappingProxyType({}), stopped: Stopped = MappingProxyType({})
+    lag: Lag, parked: Parked = MappingProxyType({}), faults: Faults = MappingProxyType({})
 ) -> Document:
     """The same as JSON: LSNs as PostgreSQL writes them, sizes in bytes."""
     progress = None if lag.progress_lsn is None else format_lsn(lag.progress_lsn)
@@ -177,14 +185,14 @@ def document(
             }
             for item, waiting in zip(lag.views, waiting_keys(lag.views, parked), strict=True)
         ],
-        "stopped": [{"view": view, **fault} for view, fault in stopped.items()],
+        "faults": [{"view": view, **fault} for view, fault in faults.items()],
     }
 
 
 def table(
-    lag: Lag, parked: Parked = MappingProxyType({}), stopped: Stopped = MappingProxyType({})
+    lag: Lag, parked: Parked = MappingProxyType({}), faults: Faults = MappingProxyType({})
 ) -> Table:
-    """Capture first, then a line for every view and partition; below, why views have stopped."""
+    """Capture first, then a line for every view and partition; below, why views do not follow."""
     from rich.table import Table
     from rich.text import Text
 
@@ -211,14 +219,13 @@ def table(
             f"{item.behind_records:,}",
             size(item.behind_bytes),
             f"{item.behind_s:,.1f}",
-            _styled(item, waiting, item.view in stopped),
+            _styled(item, waiting, faults.get(item.view)),
         )
         shown = item.view
-    if stopped:
+    if faults:
         said = (
-            f"{view} stopped{f' at {at}' if (at := one.get('at')) else ''}: {one['fault']}: "
-            f"{one['hint']}"
-            for view, one in stopped.items()
+            f"{one['fault']}{f', since {at}' if (at := one.get('at')) else ''}: {one['hint']}"
+            for one in faults.values()
         )
         grid.caption = Text("\n".join(said), style="red")
     return grid
@@ -235,14 +242,13 @@ def _state(item: PartitionLag) -> str:
 _STYLES: Mapping[str, str] = {"not started": "yellow", "lost": "bold red", "up to date": "green"}
 
 
-def _styled(item: PartitionLag, parked: int, stopped: bool) -> Text:
+def _styled(item: PartitionLag, parked: int, fault: Mapping[str, str] | None) -> Text:
     from rich.text import Text
 
     state = _state(item)
     said = f"{item.lost_records:,} records lost to retention" if state == "lost" else state
-    text = Text(said, style=_STYLES.get(state, ""))
-    if stopped:
-        text.append(", stopped", "red")
+    text = Text(f"{fault['kind']}, " if fault else "", style="red")
+    text.append(said, _STYLES.get(state, ""))
     if parked:
         text.append(f", {parked:,} key{'s' * (parked > 1)} parked: headwater dlq list", "red")
     return text

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdc.cli.confirmation import YesOption
 from cdc.cli.context import MasterOption, configured, configured_for
 from cdc.cli.output import err, out, print_json
 from cdc.cli.view_build import build, told_of_rollback
@@ -47,10 +48,16 @@ def register(app: typer.Typer) -> None:
 
 @group.command(name="list")
 def list_(ctx: typer.Context, as_json: JsonOption = False) -> None:
-    """Every view: what people read, what is being built, what can be gone back to."""
-    from cdc.cli.view_display import described, overview
+    """Every view: what people read, what is being built, what can be gone back to.
 
-    found = [described(configured(ctx), name) for name in configured(ctx).views]
+    A view that is not declared any more is listed until `headwater view drop` removes its rows.
+    """
+    from cdc.cli.view_display import described, overview
+    from jobs.state.undeclared_views import with_undeclared
+
+    config = configured(ctx)
+    whole = with_undeclared(config)
+    found = [{**described(whole, name), "declared": name in config.views} for name in whole.views]
     if as_json:
         print_json(found)
     else:
@@ -71,8 +78,9 @@ def show(
     What a server that is away would tell is left out, and said to be.
     """
     from cdc.cli.view_show import gathered, shown
+    from jobs.state.undeclared_views import with_undeclared
 
-    config = configured(ctx)
+    config = with_undeclared(configured(ctx))
     found = gathered(config, known(config, [view])[0])
     if as_json:
         print_json(found)
@@ -162,14 +170,28 @@ def drop(
         int | None,
         typer.Option("--generation", metavar="N", help="Only one that nobody reads."),
     ] = None,
+    yes: YesOption = False,
 ) -> None:
-    """Delete a view's rows from its store, with all that is known of it; or one generation."""
-    from bootstrap.run import drop_view
+    """Delete a view's rows from its store, with all that is known of it; or one generation.
 
-    config = configured(ctx)
+    Also a view that is not declared any more; its store still has to be. Take one that is declared
+    out of the configuration, too: the next `headwater apply` builds it again. On a terminal it asks
+    first.
+    """
+    from bootstrap.run import drop_view
+    from cdc.cli.confirmation import confirm, on_terminal
+    from jobs.state.undeclared_views import with_undeclared
+
+    def reload() -> Config:
+        return with_undeclared(configured(ctx))
+
+    config = reload()
+    store = config.views[known(config, [view])[0]].store
+    what = "all rows" if generation is None else f"generation {generation}"
+    confirm(f"Delete {what} of view {view} from {store}?", yes or not on_terminal())
     if kept_by_state(config, known(config, [view])):
         wanted = command("drop", view, generation=generation)
-        dropped = result(partial(configured, ctx), wanted)["dropped"]
+        dropped = result(reload, wanted)["dropped"]
     else:
         with telling() as teller:
             dropped = drop_view(config, view, generation, teller)

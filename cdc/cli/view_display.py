@@ -21,6 +21,7 @@ def described(config: Config, name: str) -> dict[str, Any]:
     """A JSON object: times in UTC, offsets by topic and partition."""
     from jobs.generations.record import read_generations
     from jobs.generations.view_state import view_directory
+    from verification.view_facts import is_applied_now
 
     directory = view_directory(config.apply.state, config.source.name, name)
     found = read_generations(directory)
@@ -29,6 +30,7 @@ def described(config: Config, name: str) -> dict[str, Any]:
         "view": name,
         "store": config.views[name].store,
         "stopped": stopped_by(config, name),
+        "applied": is_applied_now(config, name),
         "live": live.number if live else None,
         "building": building.number if building else None,
         "switching": found.switching,
@@ -99,7 +101,7 @@ def overview(found: Sequence[dict[str, Any]]) -> Table:
             one["view"],
             one["store"],
             _live(one),
-            f"{building}: {phases[building]}" if building else "-",
+            f"{building}: {phases[building]}" if building else _unbuilt(one),
             ", ".join(map(str, one["kept"])) or "-",
             *([one.get("mode") or "-"] if modes else []),
         )
@@ -153,8 +155,14 @@ def _live(one: dict[str, Any]) -> str:
     """The live generation, and what it does not hold."""
     live = next((of for of in one["generations"] if of["generation"] == one["live"]), None)
     stopped = ", stopped" if one["stopped"] or one.get("error") else ""
+    stopped = stopped or (", not applied" if one["applied"] is False else "")
+    stopped = stopped if one.get("declared", True) else ", not declared"
     parked = _parked(one if "parked_keys" in one else live or {"parked_keys": 0})
     return f"-{stopped}" if live is None else f"{one['live']}{stopped}{parked}"
+
+
+def _unbuilt(one: dict[str, Any]) -> str:
+    return "refused" if one.get("build_error") else "-"
 
 
 def _parked(generation: dict[str, Any]) -> str:

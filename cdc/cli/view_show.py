@@ -177,6 +177,10 @@ def _facts(found: Document) -> Iterator[tuple[str, str]]:
         yield "stopped", f"at {stopped['at']}: {stopped['fault']}: {stopped['hint']}"
     if error := found.get("error"):
         yield "stopped", f"{error}; it is tried again by itself"
+    elif not stopped and found.get("applied") is False:
+        yield "stopped", "nobody applies it now: `headwater apply` does"
+    if refused := found.get("build_error"):
+        yield "build", f"refused: {refused}; what readers see goes on"
     if changed := found["declared_otherwise"]:
         yield "declared", f"{changed} changed since: headwater view rebuild {found['view']}"
     yield "key", ", ".join(found["key"])

@@ -78,6 +78,7 @@ def preflight(
         if not errors_of(asked[:1]):  # else it is out of reach, and has been named
             findings += _run("record sizes", record_sizes, config, broker, specs)
     if with_views:
+        findings += _run("views", views.applied, config)
         findings += _run("stores", stores.stores, config)
     return findings
 

@@ -9,6 +9,7 @@ from cdc.config import Config, View
 from cdc.errors import HeadwaterError, ViewError
 from cdc.preflight.finding import Finding
 from cdc.preflight.source import Source
+from cdc.preflight.unpublished_columns import explained
 from cdc.preflight.view_columns import check_columns
 from cdc.source.postgres import Connection, plan_fault
 from cdc.source.types import load_types
@@ -32,7 +33,6 @@ def views(source: Source) -> Iterator[Finding]:
         check = f"view {name}"
         if config.apply.engine == "database" and not _direct(config, view):
             yield _any_select(source, tables, name, view)
-            yield from _stopped(config, name)
             continue
         try:
             definition = parse_view(name, view.store, view.key, view.sql, view.history)
@@ -40,11 +40,34 @@ def views(source: Source) -> Iterator[Finding]:
             resolved = resolve_view(definition, seen)
             _check_columns(resolved, view, config.store(view.store).kind)
             _check_in_source(source.conn, resolved, config.source.publication_name)
-        except HeadwaterError as error:
+        except HeadwaterError as fault:
+            error = tables.explained(view, fault)
             yield Finding("error", check, error.message, error.hint)
         else:
             yield Finding("ok", check, f"in {view.store}: {resolved.describe()}")
-        yield from _stopped(config, name)
+
+
+def applied(config: Config) -> Iterator[Finding]:
+    """Views that have stopped, or that nobody applies: where none was ever applied there are none
+    yet. And views that stand in a store, and are not declared."""
+    from cdc.kafka.broker import Broker
+    from jobs.state.undeclared_views import undeclared_views
+    from verification.view_facts import view_facts
+    from verification.view_faults import view_fault
+
+    with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
+        facts = view_facts(config, broker)
+        for name in config.views:
+            try:
+                fault = view_fault(facts, name)
+            except HeadwaterError:  # of its SQL or of the state database: told by their checks
+                continue
+            if fault is not None:
+                yield Finding("error", f"view {name}", fault.message, fault.hint)
+    for name, view in undeclared_views(config).items():
+        message = f"its rows are in {view.store}, and it is not declared any more"
+        hint = f"headwater view drop {name}, or declare it again"
+        yield Finding("warning", f"view {name}", message, hint)
 
 
 def _direct(config: Config, view: View) -> bool:
@@ -66,18 +89,10 @@ def _any_select(source: Source, tables: _Tables, name: str, view: View) -> Findi
         kind = source.config.store(view.store).kind
         known = known_names(source.config, name, view)
         said = described(source.conn, name, view, kind, tables.oids, tables.mirror, known)
-    except HeadwaterError as error:
+    except HeadwaterError as fault:
+        error = tables.explained(view, fault)
         return Finding("error", f"view {name}", error.message, error.hint)
     return Finding("ok", f"view {name}", said)
-
-
-def _stopped(config: Config, name: str) -> Iterator[Finding]:
-    """A view whose stream a fault has ended, and that nobody has started again."""
-    from jobs.generations.last_error import stopped
-    from jobs.generations.view_state import view_directory
-
-    if note := stopped(view_directory(config.apply.state, config.source.name, name)):
-        yield Finding("warning", f"view {name}", f"stopped at {note.at}: {note.fault}", note.hint)
 
 
 def _as_followed(
@@ -131,6 +146,20 @@ class _Tables:
     def mirror(self, table: str) -> TableVersion:
         """The same, as its mirror has it."""
         return self._now(table, computed=True)
+
+    def explained(self, view: View, error: HeadwaterError) -> HeadwaterError:
+        """The error of a view, or that a column which it names is not published."""
+        from views.table_references import tables_read
+
+        try:
+            read = {table.name for table in tables_read("", view.sql)}
+        except ViewError:  # of its SQL, which is what the error says
+            return error
+        found = {label: one for (label, _), one in self._found.items() if label in read}
+        published = {label: [column.name for column in one.columns] for label, one in found.items()}
+        tables = {label: self.oids[label] for label in found}
+        publication = self._source.config.source.publication_name
+        return explained(self._source.conn, publication, error, tables, published)
 
     def _now(self, table: str, computed: bool) -> TableVersion:
         from bootstrap.present import version_now

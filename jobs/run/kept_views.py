@@ -107,9 +107,12 @@ class KeptViews:
 
     # -- what commands ask ------------------------------------------------------------------
 
-    def claim(self, name: str) -> ViewEntry:
-        """A view for a command alone, until ``release``. Raises ``UsageError`` for none that is
-        declared, and for one that another command is at."""
+    def claim(self, name: str, undeclared: View | None = None) -> ViewEntry:
+        """A view for a command alone, until ``release``; also one that is not declared any more, as
+        it was built. Raises ``UsageError`` for none that is kept, and for one that another command
+        is at."""
+        if undeclared is not None:
+            self._views.setdefault(name, ViewEntry(name, undeclared))
         if (one := self._views.get(name)) is None:
             known = ", ".join(self._views) or "none"
             raise UsageError(

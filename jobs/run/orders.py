@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import structlog
 
+from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
 from jobs.run.kept_views import KeptViews
 from jobs.run.order_work import WORK, Help, Work
@@ -31,6 +32,7 @@ from jobs.state.commands import (
     waited_for,
 )
 from jobs.state.connection import Connection
+from jobs.state.undeclared_views import undeclared_views
 
 _ASKER_S: Final = 1.0
 """Between two looks whether somebody waits still."""
@@ -117,7 +119,7 @@ class Orders:
     def _begin(self, conn: Connection, command: Command) -> None:
         log.info("command_taken", kind=command.kind, view=command.view)
         try:
-            entry = self._views.claim(command.view)
+            entry = self._views.claim(command.view, self._undeclared(command))
         except HeadwaterError as error:
             fail(conn, command.id, error)
             return
@@ -125,6 +127,12 @@ class Orders:
         connect = self._parts.server.connect
         run = WORK[command.kind]
         self._running[command.id] = _Order(work, run, lambda: connect(autocommit=True))
+
+    def _undeclared(self, command: Command) -> View | None:
+        """What is to be dropped need not be declared any more."""
+        if command.kind != "drop":
+            return None
+        return undeclared_views(self._parts.reload()).get(command.view)
 
     def _tell(self, conn: Connection, order: _Order) -> None:
         command, steps = order.work.command.id, order.work.steps

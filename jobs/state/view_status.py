@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 from cdc.config import Config, View
 from cdc.errors import RetryableError, StateError
+from jobs.generations.locks import is_free
+from jobs.generations.view_state import view_directory
 from jobs.state.connection import Connection, connect, translated
 from jobs.state.generation_keys import live_record
 from jobs.state.lock import database_holder
@@ -15,15 +17,15 @@ from jobs.state.migration import pending
 from jobs.state.place import home_of
 from jobs.state.server import running_dsn
 from jobs.state.view_names import TableNames, read_names
-from jobs.state.view_record import ViewRecord, unbuilt_errors
+from jobs.state.view_record import LEFT, ViewRecord, unbuilt_errors
 
 _PARKED: Final = "select count(*) from headwater.parked where view_id = %s"
 
 
 class ViewStatus(NamedTuple):
     """``record`` is the generation that readers see, None if nobody can say or there is none;
-    ``parked`` counts its keys that wait. ``applied`` says whether somebody keeps the views of the
-    source now, None if its state is elsewhere."""
+    ``parked`` counts its keys that wait. ``applied`` says whether somebody keeps this view now,
+    None if its state is elsewhere."""
 
     record: ViewRecord | None = None
     parked: int = 0
@@ -42,7 +44,8 @@ def view_status(config: Config, name: str) -> ViewStatus:
         with state_session(config) as conn:
             if conn is None:
                 return ViewStatus(applied=False if _was_here(config) else None)
-            record, applied = live_record(conn, config, name), bool(database_holder(conn))
+            record = live_record(conn, config, name)
+            applied = bool(database_holder(conn)) and _is_kept(config, name, record)
             with translated(f"looking for what view {name} lacks"):
                 if record is None:
                     unbuilt = unbuilt_errors(conn).get(name, "")
@@ -88,6 +91,17 @@ def known_names(config: Config, name: str, view: View) -> dict[str, TableNames]:
             return read_names(conn, record.id)
     except (RetryableError, StateError):
         return {}
+
+
+def _is_kept(config: Config, name: str, record: ViewRecord | None) -> bool | None:
+    """Whether the process that keeps views keeps this one: it may have been told not to, or have
+    let it go. Whoever builds a view, or tries to keep it again, holds its lock."""
+    directory = view_directory(config.apply.state, config.source.name, name)
+    if record is not None and record.state != LEFT:
+        return True
+    if config.apply.state_dsn and record is None and not directory.is_dir():
+        return None
+    return not is_free(directory, "stream")
 
 
 def _was_here(config: Config) -> bool:

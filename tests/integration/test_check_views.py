@@ -56,6 +56,31 @@ def test_each_view_is_checked_against_its_tables_as_they_are(shop: Deployment) -
     assert right["view joined"] == "in lake, incremental: id int4, a int4, name text"
 
 
+def test_a_column_that_the_publication_leaves_out_is_said_to_be_unpublished(
+    shop: Deployment,
+) -> None:
+    shop.execute(
+        "create table public.wide (id int primary key, secret text, name text)",
+        f"create publication headwater_{shop.name} for table public.a, public.wide (id, name) "
+        "with (publish_via_partition_root = true)",
+    )
+    shop.extra = '[stores.lake]\nkind = "delta"\npath = "./lake"\n' + "".join(
+        f'[views.{name}]\nstore = "lake"\nkey = ["id"]\nsql = "{sql}"\n'
+        for name, sql in (
+            ("alone", "select id, secret from wide"),
+            ("named", "select w.id, w.secret from wide w"),
+            ("misspelt", "select w.id, w.sekret from wide w"),
+        )
+    )
+    _, found = shop.check()
+    wrong = {f["check"].removeprefix("view "): f for f in found["error"]}
+    assert set(wrong) == {"alone", "named", "misspelt"}
+    for name in ("alone", "named"):
+        assert wrong[name]["message"].endswith("the column public.wide.secret is not published")
+        assert wrong[name]["hint"].startswith("add it to the column list of publication headwater_")
+    assert "is not published" not in wrong["misspelt"]["message"]
+
+
 def test_a_source_that_goes_away_is_no_fault_of_the_sql(shop: Deployment) -> None:
     with connect(shop.dsn) as conn:
         shop.execute(f"select pg_terminate_backend({conn.info.backend_pid})")
@@ -83,8 +108,13 @@ def test_what_a_view_says_of_its_store_is_about_its_columns(
         """[views.named]\nstore = "search"\nkey = ["_id"]\nsql = 'select id as "_id" from a'\n"""
         """[views.cased]\nstore = "lake"\nkey = ["id"]\nsql = 'select id, 1 as "ID" from a'\n"""
     )
+    shop.extra += (
+        '[views.hidden]\nstore = "search"\nkey = ["id"]\nsql = "select id from a"\n'
+        "settings = { hidden = true }\n"
+    )
     _, found = shop.check()
     wrong = {f["check"]: f["message"] for f in found["error"]}
+    assert wrong["view hidden"] == "view hidden: settings: hidden may not be set"
     assert wrong["view found"] == "view found: its mapping names idd"
     assert wrong["view cached"] == "view cached: its index_by names name"
     laid = "view laid: its partition_by names id % 7, which is no column of it"

@@ -59,13 +59,13 @@ class Shop:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Rows that come and go, change their group and change back, without a pause."""
+        """Rows that come and go, change their group and change back, hundreds of times a second."""
         over = threading.Event()
 
         def change() -> None:
             with psycopg.connect(self.deployment.dsn, autocommit=True) as conn:
                 number = 0
-                while not over.is_set():
+                while not over.wait(0.01):
                     number += 1
                     id_, other = 1 + number % 50, 1 + number % 7
                     conn.execute("update orders set customer = 190 where id = %s", [id_])
@@ -122,7 +122,7 @@ def live(shop: Shop, view: str) -> bool:
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_view_is_equal_while_its_tables_change(shop: Shop, view: str) -> None:
     with shop.changing():
-        for _ in range(3):
+        for _ in range(2):
             done = shop.deployment.run("verify", shop.name(view), "--json")
             report = json.loads(done.stdout)
             assert report["differences"] == []
@@ -170,4 +170,4 @@ def test_what_was_written_is_waited_for_and_read(shop: Shop) -> None:
     topics = {(one["view"], one["topic"].rpartition(".")[2]) for one in lag["views"]}
     assert topics == {(names[0], "customers"), (names[0], "orders"), (names[1], "orders")}
     assert {one["state"] for one in lag["views"]} == {"up to date"}
-    assert lag["stopped"] == []
+    assert lag["faults"] == []

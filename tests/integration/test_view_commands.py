@@ -250,6 +250,31 @@ def test_a_dropped_view_takes_its_mirror_along(shop: Shop, running: Child) -> No
     assert running.poll() is None
 
 
+def test_a_view_that_is_not_declared_any_more_is_listed_and_dropped(
+    shop: Shop, running: Child
+) -> None:
+    name = shop.declare("spare", SPARE)
+    shop.done("view", "create", name)
+    before = shop.deployment.log("apply").count("view_let_go")
+    shop.forget("spare")
+    wait_until(lambda: shop.deployment.log("apply").count("view_let_go") > before, "the letting go")
+    assert len(shop.shown("spare")) == 10
+    listed = {one["view"]: one for one in json.loads(shop.done("view", "list", "--json"))}
+    assert (listed[name]["declared"], listed[shop.name("items")]["declared"]) == (False, True)
+    assert "not declared" in shop.done("view", "list")
+    _, found = shop.deployment.check()
+    (warned,) = [one for one in found["warning"] if one["check"] == f"view {name}"]
+    assert warned["hint"] == f"headwater view drop {name}, or declare it again"
+    assert "generation 1 dropped" in shop.done("view", "drop", name)
+    with pytest.raises(AssertionError, match="nothing is live"):
+        shop.shown("spare")
+    assert name not in shop.done("view", "list", "--json")
+    assert f"no view '{name}'" in shop.refused("view", "drop", name, code=2)
+    mirrors = {"public.item", "public.kind"}
+    wait_until(lambda: {o["table"] for o in of_state(shop)["mirrors"]} == mirrors, "its mirror")
+    assert running.poll() is None
+
+
 def test_rows_that_a_store_lost_are_written_again(shop: Shop, running: Child) -> None:
     client: Any = redis.Redis.from_url(shop.redis_url, decode_responses=True)
     rows = client.get(f"{shop.name('items')}@live")
@@ -383,7 +408,16 @@ def test_commands_without_an_apply_and_views_that_it_had_left_out(shop: Shop) ->
     with shop.applied(name):
         shop.deployment.execute("update item set kind_id = 3 where id = 6")
         shop.equal("items", ITEMS)
-        assert "does not keep view" in shop.refused("view", "rebuild", shop.name("kinds"), code=2)
+        left_out = shop.name("kinds")
+        assert "does not keep view" in shop.refused("view", "rebuild", left_out, code=2)
+        nobody = f"view {left_out}: nobody applies it now"
+        shop.done("lag", name)
+        for command in (["lag"], ["health", "--views", "--max-lag", "60"], ["check", "--json"]):
+            ended = shop.deployment.run(*command)
+            assert ended.returncode == 1, command
+            assert nobody in " ".join((ended.stdout + ended.stderr).split()), command
+        assert "not applied" in shop.done("view", "list")
+        assert json.loads(shop.done("view", "show", left_out, "--json"))["applied"] is False
     (built,) = json.loads(shop.done("view", "rebuild", name, "--json"))
     assert built["live"]
     assert not built["applied"]
@@ -392,6 +426,10 @@ def test_commands_without_an_apply_and_views_that_it_had_left_out(shop: Shop) ->
         query = f"select id, name, items from {shop.name('kinds')}"
         wanted = {(o["id"], o["name"], o["items"]) for o in shop.expected(KINDS).values()}
         wait_until(lambda: set(conn.execute(query).fetchall()) == wanted, "kinds to be made up for")
+        wait_until(lambda: not shop.deployment.run("health", "--views").returncode, "all is well")
+        shop.done("lag")
+        assert shop.deployment.check()[0] == 0
+    assert "nobody applies it now" in shop.refused("health", "--views")
 
 
 def of_state(shop: Shop) -> Any:

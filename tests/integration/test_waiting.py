@@ -134,17 +134,21 @@ def test_a_view_that_a_fault_has_ended_is_told_at_once(shop: Deployment, view: s
     assert shown["stopped"]["fault"] == f"view {view}: the disk is on fire"
     assert "the disk is on fire: mend that, then" in shop.run("view", "show", view).stdout
     behind = shop.run("lag", view, "--json")
-    assert behind.returncode == 0, behind.stderr
+    assert behind.returncode == 1, behind.stderr
     lag = json.loads(behind.stdout)
-    assert [(one["view"], one["fault"]) for one in lag["stopped"]] == [
-        (view, f"view {view}: the disk is on fire")
+    assert [(one["view"], one["kind"], one["fault"]) for one in lag["faults"]] == [
+        (view, "stopped", f"view {view}: the disk is on fire")
     ]
-    assert ", stopped" in shop.run("lag", view).stdout
+    assert "stopped, " in shop.run("lag", view).stdout
     assert ", stopped" in shop.run("view", "list").stdout
     checked = json.loads(shop.run("check", "--json").stdout)["findings"]
     told = [(one["level"], one["message"]) for one in checked if one["check"] == f"view {view}"]
-    assert [level for level, _ in told] == ["ok", "warning"]
-    assert told[1][1].endswith(f"Z: view {view}: the disk is on fire")
+    assert [level for level, _ in told] == ["ok", "error"]
+    assert told[1][1].endswith(f"nobody applies it now: view {view}: the disk is on fire")
+    unwell = shop.run("health", "--views")
+    assert unwell.returncode == 1
+    assert f"view {view}: the disk is on fire" in unwell.stderr
+    assert shop.run("health").returncode == 0
 
 
 def test_what_cannot_be_waited_for_is_told_at_once(shop: Deployment, view: str) -> None:
