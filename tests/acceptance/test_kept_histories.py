@@ -4,6 +4,7 @@ what the source was."""
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ COLUMNS: Final = (
 KINDS: Final = ("log", "scd2")
 TRANSACTIONS: Final[tuple[tuple[str, ...], ...]] = (
     ("update orders set total = total + 1 where id <= 2",),  # the large note is left out
+    ("update orders set id = 10 where id = 2", "insert into orders values (7, 5, 'seven')"),
     (
         "update orders set total = 20 where id = 1",
         "update orders set total = 0 where id = 1",
@@ -30,6 +32,7 @@ TRANSACTIONS: Final[tuple[tuple[str, ...], ...]] = (
     ),
     ("alter table orders add column extra text default 'x'", "update orders set extra = 'y'"),
     ("delete from orders where id in (3, 5)", "insert into orders values (3, 33, 'again')"),
+    ("update orders set total = -1 where id = 4",),
     ("truncate orders", "insert into orders values (1, 1, 'after')"),
     ("update orders set note = 'last'",),
 )
@@ -56,13 +59,19 @@ def shop(tmp_path: Path, source_name: str, database: str, kafka: str, lender: Le
     return made
 
 
-def check(shop: Deployment, moments: list[tuple[int, dict[Any, Any]]]) -> None:
+def check(shop: Deployment, moments: list[tuple[int, dict[Any, Any]]]) -> dict[str, Counter[int]]:
+    """Views are what the source was, each change once; how often each row is there."""
+    counted: dict[str, Counter[int]] = {}
     for kind in KINDS:
         rows = rows_of(shop.home / "lake" / f"{shop.name}_{kind}", COLUMNS, kind)
+        changes = {(row["id"], row["__commit_lsn"], row["__ordinal"]) for row in rows}
+        assert len(changes) == len(rows), "a change is there twice"
+        counted[kind] = Counter(row["id"] for row in rows)
         for lsn, wanted in moments:
             then = as_of(kind, rows, lsn)
             found = {id_: (row["total"], row["note"]) for id_, row in then.items()}
             assert found == wanted, (kind, lsn)
+    return counted
 
 
 @pytest.mark.timeout(1200)
@@ -74,16 +83,21 @@ def test_kills_ddl_and_commands_lose_no_change(shop: Deployment) -> None:
         with shop.running("apply", "--json") as process:
             wait_until(lambda: shop.log("apply").count("view_built") == 2, "views", 300)
             moments.append(at_once(shop.dsn, SQL, "create table elsewhere (id int)"))  # WAL goes on
-            for statements in TRANSACTIONS[:3]:
+            for statements in TRANSACTIONS[:4]:
                 moments.append(at_once(shop.dsn, SQL, *statements))
+                if "set id" in statements[0]:  # what is large is asked for behind it
+                    shop.captured(capture)
             wait_until(lambda: shop.log("apply").count("rows_applied") > 0, "rows to be applied")
             process.kill()
             process.wait(60)
-        moments += [at_once(shop.dsn, SQL, *statements) for statements in TRANSACTIONS[3:]]
+        moments += [at_once(shop.dsn, SQL, *statements) for statements in TRANSACTIONS[4:]]
         with shop.running("apply", "--json"):
             waited = shop.run("wait", *names, "--timeout", "120")
             assert waited.returncode == 0, waited.stderr + shop.log("apply")[-3000:]
-            check(shop, moments)
+            counted = check(shop, moments)
+            # Of 1: read, four changes, gone in between, gone with TRUNCATE, made, changed.
+            assert counted["log"] == {1: 9, 2: 3, 3: 5, 4: 3, 5: 3, 7: 3, 10: 3}
+            assert counted["scd2"] == {1: 7, 2: 2, 3: 3, 4: 2, 5: 2, 7: 2, 10: 2}
             shown = json.loads(shop.run("view", "show", names[0], "--json").stdout)
             assert (shown["settings"], shown["live"]) == ({"history": "log"}, 1)
             refused = shop.run("view", "rebuild", *names)
