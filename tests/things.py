@@ -58,15 +58,20 @@ class MemoryView:
     on_step: Callable[[str], None] = lambda _step: None
     applying: bool = True
     rows: dict[int, ViewRow] = field(default_factory=dict)
+    table: str = "things"
 
     @property
     def topic(self) -> str:
-        return table_topic(self.deployment.name, "public", "things")
+        return table_topic(self.deployment.name, "public", self.table)
+
+    @property
+    def name(self) -> str:
+        return f"{self.table}_view"
 
     def apply(self) -> None:
         ends = self.broker.end_offsets([self.topic])
         rows: dict[int, ViewRow] = {}
-        for event in self.deployment.events("things"):
+        for event in self.deployment.events(self.table):
             if event.value is None or event.key is None:
                 continue
             number, after = event.key["id"], event.value["after"]
@@ -75,7 +80,7 @@ class MemoryView:
                 rows[number] = ViewRow((number,), Position(*event.position), after)
         self.rows = rows
         self.bend(self.rows)
-        self.broker.commit_group(view_group("things_view"), ends)
+        self.broker.commit_group(view_group(self.name), ends)
 
     def step(self, said: str) -> None:
         if said.startswith("waiting for") and self.applying:
@@ -103,8 +108,8 @@ class MemoryView:
 
     def resolved(self) -> ResolvedView:
         sql = "select t.*, name || '!' as loud from things as t where name is null or name <> 'no';"
-        definition = parse_view("things_view", "store", ["id"], sql)
-        versions = read_versions(self.broker, self.deployment.name, "public", "things")
+        definition = parse_view(self.name, "store", ["id"], sql)
+        versions = read_versions(self.broker, self.deployment.name, "public", self.table)
         return resolve(definition, list(versions.values())[-1])
 
 
