@@ -33,9 +33,10 @@ TIMES = 2
 
 @pytest.fixture
 def shop(
-    deployment: Deployment, redis_server: str, opensearch: str, store_database: str
+    deployment: Deployment, lender: Lender, redis_server: str, opensearch: str, store_database: str
 ) -> Iterator[Deployment]:
     """A shop that is captured and written to, and declared views, a store of each kind."""
+    deployment.jvm = lender
     deployment.execute(SHOP)
     declare(deployment, redis_server, opensearch, store_database)
     deployment.init()
@@ -74,11 +75,16 @@ def dying(
         lender.taken_back(loan)
 
 
+def reached(deployment: Deployment) -> None:
+    """Views have all that is committed by now."""
+    waited = deployment.run("wait", *names(deployment), "--timeout", "280")
+    assert waited.returncode == 0, waited.stderr + deployment.log("apply")[-3000:]
+
+
 def equal(deployment: Deployment) -> None:
     """All views, once more by an apply that lives."""
     with deployment.running("apply", "--json"):
-        waited = deployment.run("wait", *names(deployment), "--timeout", "120")
-        assert waited.returncode == 0, waited.stderr + deployment.log("apply")[-3000:]
+        reached(deployment)
         for name in names(deployment):
             verified = deployment.run("verify", name)
             assert verified.returncode == 0, verified.stdout + verified.stderr
@@ -104,10 +110,9 @@ def test_killed_at_each_step_of_a_build_the_command_goes_on_and_every_view_is_ri
     shop: Deployment, lender: Lender
 ) -> None:
     with writing(shop.dsn, 11):
+        with shop.running("apply", "--json"):
+            reached(shop)
         for step, name in zip(BUILDING, names(shop), strict=True):
-            with shop.running("apply", "--json"):
-                waited = shop.run("wait", *names(shop), "--timeout", "120")
-                assert waited.returncode == 0, waited.stderr + shop.log("apply")[-3000:]
             with dying(shop, lender, step, "", 1):
                 streams = shop.log("apply").count("stream_started")
                 wait_until(partial(streams_again, shop, streams), "the stream")
