@@ -16,7 +16,7 @@ from cdc.config import Config, Source
 from cdc.errors import SourceError, UsageError
 from cdc.kafka.broker import Broker
 from cdc.kafka.topology import topic_specs
-from cdc.source.catalog import captured_tables, relation
+from cdc.source.catalog import captured_tables, chosen_tables, relation
 from cdc.source.postgres import Connection, connect
 from cdc.source.publication import add_tables, read_publication
 from cdc.source.selection import Table, parse_pattern
@@ -71,12 +71,27 @@ def _chosen(conn: Connection, config: Config, names: Sequence[str]) -> list[Tabl
             raise UsageError(str(error)) from None
         matched = [table for table in every if pattern.matches(table.schema, table.name)]
         if not matched:
-            raise SourceError(
-                f"{name} is none of the tables that source.tables chooses",
-                "add it there first: capture and the views read the same configuration",
-            )
+            raise _not_chosen(conn, config.source, name)
         chosen |= {table.label: table for table in matched}
     return list(chosen.values())
+
+
+def _not_chosen(conn: Connection, source: Source, name: str) -> SourceError:
+    """Why no configured table has that name."""
+    alone = source.model_copy(update={"tables": (name,), "exclude": ()})
+    found, problems = chosen_tables(conn, alone, setting="")
+    if problems and not found:
+        return SourceError("\n".join(problems))
+    everything = source.model_copy(update={"exclude": ()})
+    chosen = {table.label for table in chosen_tables(conn, everything)[0]}
+    if any(table.label in chosen for table in found):
+        return SourceError(
+            f"{name} is left out by source.exclude", "take it out there, then run this again"
+        )
+    return SourceError(
+        f"{name} is none of the tables that source.tables chooses",
+        "add it there first: capture and the views read the same configuration",
+    )
 
 
 def _refuse_keys(conn: Connection, source: Source, tables: Sequence[Table]) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from cdc.lsn import format_lsn
 from jobs.generations.last_error import stopped
@@ -22,6 +22,14 @@ class Standing(NamedTuple):
     lacks: int
     parked: int
     applied: bool | None
+
+
+class Watched(Protocol):
+    """What is known of views (``verification.view_facts``)."""
+
+    def applied(self, view: str) -> bool | None: ...
+
+    def refuse_stopped(self, view: str, lacking: Lacking) -> None: ...
 
 
 def said(one: Standing, lsn: int) -> str:
@@ -64,3 +72,17 @@ def idle(view: str, applied: bool | None) -> str:
         "has not been applied on this machine" if applied is None else "is applied by nobody now"
     )
     return f"view {view} {where}; waiting for `headwater apply {view}`"
+
+
+def watched(facts: Watched, view: str, tell: Callable[[str], None]) -> Callable[[Lacking], None]:
+    """Of who waits for a view: what hears that it lacks something. ``tell`` is told, once, that
+    nobody seems to apply it; a view that has stopped raises ``StoppedError``."""
+    told: list[str] = []
+
+    def on_lacking(lacking: Lacking) -> None:
+        facts.refuse_stopped(view, lacking)
+        if not told and (line := idle(view, facts.applied(view))):
+            tell(line)
+        told.append(view)
+
+    return on_lacking

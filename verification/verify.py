@@ -43,7 +43,12 @@ class Report:
     view: str
     lsn: int = 0
     source_rows: int = 0
+    """At ``lsn``."""
     view_rows: int = 0
+    """Of the view at ``lsn``: what was read of it later, less what it has got and more what it has
+    lost since. Rows that are undecided are taken to be as in the source."""
+    rows_read: int = 0
+    """Of the store, while the view went on."""
     missing: int = 0
     extra: int = 0
     different: int = 0
@@ -116,6 +121,7 @@ class Verification:
         else:
             self._window = LogWindow(broker, view, topics, versions)
         self._waiting: set[bytes] = set()
+        self._parked_away = 0
         self._found: set[bytes] = set()
         self._wrong: set[bytes] = set()
         self._beyond: set[bytes] = set()
@@ -136,6 +142,7 @@ class Verification:
         report.undecided = len(undecided)
         report.repaired = len(self._found - self._wrong - undecided)
         report.beyond_repair = len(self._wrong & self._beyond)
+        report.view_rows = report.source_rows - report.missing + report.extra - self._parked_away
         report.seconds = time.monotonic() - began
         return report
 
@@ -165,7 +172,7 @@ class Verification:
             outcome = compare(expected, self._stored(), newer_from, keep, only)
             self._set_aside(outcome, waiting | self._parked_rows(source))
             if only is None:
-                report.view_rows = outcome.view_rows
+                report.rows_read = outcome.view_rows
             lacking = self._window.withdraw(outcome, source)
             missing = outcome.missing - lacking
             wrong = {*outcome.different, *outcome.extra, *missing}
@@ -206,12 +213,13 @@ class Verification:
         """Rows whose events wait are told as that, once, and neither judged nor repaired."""
         report = self._report
         found = parked & (outcome.missing | outcome.different.keys() | outcome.extra.keys())
+        first = found - self._waiting
+        self._parked_away += len(first & outcome.missing) - len(first & outcome.extra.keys())
         outcome.missing -= found
         for key in found:
             outcome.different.pop(key, None)
             outcome.extra.pop(key, None)
-        new = sorted(found - self._waiting)
-        described = [Difference("parked", self._named(key), {}) for key in new]
+        described = [Difference("parked", self._named(key), {}) for key in sorted(first)]
         report.differences += described[: max(0, self._limit - len(report.differences))]
         self._waiting |= found
         report.parked = len(self._waiting)

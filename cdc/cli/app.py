@@ -10,6 +10,7 @@ bug and shows as one, with its traceback.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -41,6 +42,7 @@ VERBS: tuple[str, ...] = (
     "dead-letters",
     "dlq",
     "verify",
+    "uninstall",
     "demo",
     "bench",
 )
@@ -71,6 +73,8 @@ On your own servers:
   headwater lag                   how far behind each view is
   headwater dlq list              events that views could not apply
   headwater verify VIEW           source and view, row by row
+  headwater table remove TABLE    one table less
+  headwater uninstall             slot, publication, schema and topics, gone again
 
 Exit codes: 0 fine, 1 fault, 2 wrong usage or configuration; 3 of wait: the time was over.
 """
@@ -112,8 +116,21 @@ for _verb in VERBS:
     import_module(f"cdc.cli.{_verb.replace('-', '_')}").register(app)
 
 
+def misplaced(arguments: Sequence[str]) -> str:
+    """What to write where --config stands behind the verb, which has no such option; "" if it does
+    not."""
+    verb = next((at for at, one in enumerate(arguments) if one in VERBS), len(arguments))
+    behind = [one for one in arguments[verb:] if one.partition("=")[0] == "--config"]
+    if not behind or "--" in arguments:
+        return ""
+    return f"--config stands before the verb: headwater --config FILE {arguments[verb]}"
+
+
 def main() -> None:
     """Run the command line; the process's exit code says how it went."""
+    if said := misplaced(sys.argv[1:]):
+        print_error(said)
+        sys.exit(2)
     try:
         app(prog_name="headwater")
     except HeadwaterError as error:

@@ -28,7 +28,7 @@ def apply(
     ] = False,
     json_logs: Annotated[
         bool,
-        typer.Option("--json", help="Log as JSON, one event a line (so it is off a terminal)."),
+        typer.Option("--json", help="Log as JSON, one event a line (the default off a terminal)."),
     ] = False,
     master: MasterOption = None,
 ) -> None:

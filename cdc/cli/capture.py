@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +27,8 @@ def register(app: typer.Typer) -> None:
 def capture(
     ctx: typer.Context,
     json_logs: Annotated[
-        bool, typer.Option("--json", help="Log as JSON, one event a line.")
+        bool,
+        typer.Option("--json", help="Log as JSON, one event a line (the default off a terminal)."),
     ] = False,
 ) -> None:
     """Publish every committed change to Kafka, in commit order, until stopped.
@@ -37,7 +39,7 @@ def capture(
     \b
     Examples:
       headwater capture
-      headwater --config shop.toml capture --json 2>> capture.log
+      headwater --config shop.toml capture 2>> capture.log
     """
     import gc
     from importlib.metadata import version
@@ -49,7 +51,7 @@ def capture(
     from cdc.stopping import told_to_stop
 
     config = configured(ctx)
-    configure(json_lines=json_logs)
+    configure(json_lines=json_logs or not sys.stderr.isatty())
     stopping = told_to_stop(_force)
     keep_freed_memory()
     run = Capture(config, version("headwater"))

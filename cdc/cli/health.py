@@ -10,6 +10,7 @@ import typer
 
 from cdc.cli.context import configured
 from cdc.cli.output import err, out, print_json
+from cdc.errors import LogError, ViewError
 
 if TYPE_CHECKING:
     from cdc.capture.health import Health
@@ -80,12 +81,17 @@ def view_problems(config: Config, conn: Connection, broker: Broker, max_lag_s: f
     from verification.view_faults import late, view_faults
 
     facts, source = view_facts(config, broker), config.source
-    topics = {view: facts.topics(view) for view in config.views}
-    faults = view_faults(facts, topics)
-    lag = measure(conn, broker, source.name, source.slot_name, topics, time.time())
-    named = {one.view for one in faults}
-    followed = [one for one in lag.views if one.view not in named]
-    return [*(f"{one.message}: {one.hint}" for one in faults), *late(followed, max_lag_s)]
+    faults = view_faults(facts, config.views)
+    problems, named = [f"{one.message}: {one.hint}" for one in faults], {one.view for one in faults}
+    for view in [view for view in config.views if view not in named]:
+        try:
+            topics = {view: facts.topics(view)}
+            lag = measure(conn, broker, source.name, source.slot_name, topics, time.time())
+        except (LogError, ViewError) as error:  # of this view alone
+            problems.append(f"view {view}: {error}")
+        else:
+            problems += late(lag.views, max_lag_s)
+    return problems
 
 
 def document(found: Health, of_views: Sequence[str] = ()) -> dict[str, Any]:

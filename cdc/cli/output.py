@@ -27,6 +27,11 @@ def err() -> Console:
     return Console(stderr=True, highlight=False)
 
 
+def notice(said: str) -> None:
+    """What a person should know while a command goes on, never wrapped."""
+    err().print(said, style="yellow", soft_wrap=True, markup=False)
+
+
 def print_json(document: Any) -> None:
     """One JSON document on stdout, for ``--json``. Never coloured, never wrapped."""
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")

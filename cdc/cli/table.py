@@ -1,4 +1,4 @@
-"""``headwater table``: tables that join while capture runs."""
+"""``headwater table``: tables that join and leave while capture runs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
+from cdc.cli.confirmation import YesOption, confirm
 from cdc.cli.context import configured
 from cdc.cli.output import err, out, print_json
 from cdc.cli.snapshot import JsonOption, RateOption, WorkersOption
 
 group = typer.Typer(
     name="table",
-    help="Take more tables into the stream while capture runs.",
+    help="Take tables into the stream, or out of it, while capture runs.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -62,3 +63,37 @@ def add(
     for one in joined:
         for line in progress(one):
             out().print(line)
+
+
+@group.command()
+def remove(
+    ctx: typer.Context,
+    tables: Annotated[
+        list[str], typer.Argument(metavar="TABLE...", help="schema.table, or a pattern.")
+    ],
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Capture tables no longer: they leave the publication, no other table is touched.
+
+    First take them out of source.tables, or name them in source.exclude, and drop the views that
+    read them. Capture may run or not. Their topics stay, with what they hold. `table add` takes a
+    table back, with its rows as they are then.
+    """
+    from cdc.cli.table_remove import carry_out, planned
+
+    config = configured(ctx)
+    removal = planned(config, tables)
+    for label, topic in zip(removal.labels, removal.topics, strict=True):
+        err().print(
+            f"{label} leaves publication {removal.publication}; topic {topic} stays",
+            soft_wrap=True,
+            markup=False,
+        )
+    confirm("Capture these tables no longer?", yes)
+    carry_out(config, removal)
+    if as_json:
+        print_json({"removed": removal.labels, "topics": list(removal.topics)})
+        return
+    for label in removal.labels:
+        out().print(f"{label} is not captured any more", soft_wrap=True, markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
@@ -11,7 +12,7 @@ import typer
 
 from cdc.cli import verify_state
 from cdc.cli.context import configured, declared
-from cdc.cli.output import err, out, print_json
+from cdc.cli.output import err, notice, out, print_json
 from cdc.cli.verify_display import document, show
 from cdc.cli.view_command import command, result
 from cdc.errors import ViewError
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from verification.verify import Report
     from views.maintained import View
     from views.tables import TableVersion
+
+
+_LONG_S = 5.0
+"""What lasts longer is told to who reads no terminal, too."""
 
 
 def register(app: typer.Typer) -> None:
@@ -89,9 +94,9 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
     from jobs.dead_letters.topic import waiting
     from jobs.generations.record import read_generations
     from jobs.generations.view_state import view_directory
-    from verification.late import refuse_stopped
+    from verification.late import watched
     from verification.verify import Verification
-    from verification.view_facts import is_kept_by_state
+    from verification.view_facts import is_kept_by_state, view_facts
 
     with ExitStack() as stack:
         broker = stack.enter_context(Broker(config.kafka.bootstrap_servers, config.kafka))
@@ -145,7 +150,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
             repair=mending() if repair else None,
             parked=lambda: waiting(config, broker, view),
             versions=versions,
-            on_lacking=partial(refuse_stopped, view, directory),
+            on_lacking=watched(view_facts(config, broker), view, notice),
         ).run()
 
 
@@ -206,11 +211,26 @@ def stored_view(config: Config, view: View, session: Callable[[], Any]) -> Itera
         sink.close()
 
 
+class Steps:
+    """Tells what is awaited once that lasts, and again while it does."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console, self._clock = console, clock
+        self._due = clock() + _LONG_S
+
+    def update(self, what: str) -> None:
+        """What is done now; called again and again while it lasts."""
+        if self._clock() < self._due:
+            return
+        self._due = self._clock() + _LONG_S
+        self._console.print(what, soft_wrap=True, markup=False)
+
+
 @contextmanager
 def _steps(console: Console) -> Iterator[Any]:
-    """A line that says what is being done, on a terminal only."""
+    """A line that says what is being done; off a terminal one for each thing that takes long."""
     if not console.is_terminal:
-        yield lambda _: None
+        yield Steps(console).update
         return
     with console.status("") as status:
         yield status.update

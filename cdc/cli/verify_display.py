@@ -20,6 +20,7 @@ def document(report: Report) -> dict[str, Any]:
         "lsn": format_lsn(report.lsn),
         "source_rows": report.source_rows,
         "view_rows": report.view_rows,
+        "rows_read": report.rows_read,
         "missing": report.missing,
         "extra": report.extra,
         "different": report.different,
@@ -109,9 +110,10 @@ def show(report: Report, console: Console) -> None:
     if report.equal:
         verdict = "repaired" if found else "equal"
     repaired = f", repaired {report.repaired:,}" if report.repaired else ""
+    rows = f"the source has {report.source_rows:,} rows and the view {report.view_rows:,}"
     console.print(
-        f"{report.view}: {verdict} at LSN {format_lsn(report.lsn)}; source {report.source_rows:,} "
-        f"rows, view {report.view_rows:,}; missing {report.missing:,}, extra {report.extra:,}, "
+        f"{report.view}: {verdict} at LSN {format_lsn(report.lsn)}, where {rows}; "
+        f"missing {report.missing:,}, extra {report.extra:,}, "
         f"different {report.different:,}{repaired}; {report.rounds} round(s), "
         f"{report.seconds:.1f} s",
         style="green" if report.equal else "red",

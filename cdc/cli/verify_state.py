@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import cache, partial
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from cdc.cli.output import notice
 from cdc.errors import StateError, ViewError
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def compared(
     from jobs.state.view_names import read_names
     from jobs.state.view_status import state_session
     from verification.batch_end import BatchEnds
+    from verification.late import watched
     from verification.verify import Verification
     from verification.view_facts import view_facts
 
@@ -96,7 +98,7 @@ def compared(
             limit=asked.limit,
             on_step=on_step,
             repair=standing.repair,
-            on_lacking=partial(view_facts(config, broker).refuse_stopped, asked.view),
+            on_lacking=watched(view_facts(config, broker), asked.view, notice),
             window=standing.window,
             parked_keys=standing.parked,
         ).run()

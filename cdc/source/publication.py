@@ -7,7 +7,7 @@ as it was at each change. https://www.postgresql.org/docs/current/sql-createpubl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from cdc.errors import HeadwaterError, SourceError
@@ -120,8 +120,22 @@ def ensure_publication(conn: Connection, name: str, tables: Sequence[Table]) -> 
 
 def add_tables(conn: Connection, name: str, tables: Sequence[Table]) -> None:
     """Add tables that are not in it; ``SourceError`` with the SQL if the role may not run that."""
-    added = _only({(table.schema, table.name) for table in tables})
-    statement = f"ALTER PUBLICATION {identifier(name)} ADD TABLE {added}"
+    _alter(conn, name, f"ADD TABLE {_only({(table.schema, table.name) for table in tables})}")
+
+
+def drop_tables(conn: Connection, name: str, tables: Iterable[tuple[str, str]]) -> None:
+    """Remove tables that are in it, each ``(schema, table)``; raises as ``add_tables``."""
+    _alter(conn, name, f"DROP TABLE {_only(set(tables))}")
+
+
+def drop_publication(conn: Connection, name: str) -> None:
+    """Remove it, if it is there; ``SourceError`` if the role may not."""
+    with translated(f"publication {name}"):
+        conn.execute(f"DROP PUBLICATION IF EXISTS {identifier(name)}".encode())
+
+
+def _alter(conn: Connection, name: str, change: str) -> None:
+    statement = f"ALTER PUBLICATION {identifier(name)} {change}"
     try:
         with translated(f"publication {name}"):
             conn.execute(statement.encode())

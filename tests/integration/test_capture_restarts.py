@@ -152,7 +152,7 @@ def test_a_table_that_joined_since_the_last_mark_is_not_published_twice(shop: De
         )
         wait_until(lambda: shop.records("extra") == 20, "its rows")
         capture.kill()
-    assert "table=public.extra" in shop.log("capture")
+    assert '"table": "public.extra"' in shop.log("capture")
     with shop.running("capture"):
         shop.execute("insert into extra values (21)")
         wait_until(lambda: streamed(shop, "extra", {21}), "a row after the restart")
@@ -250,4 +250,4 @@ def test_a_table_that_the_configuration_chooses_and_nobody_published_is_named(
     shop.execute("create table late (id int primary key)", "create table gone (id int)")
     with shop.running("capture") as capture:
         shop.captured(capture)
-    assert "table=public.late" in shop.log("capture")
+    assert '"table": "public.late"' in shop.log("capture")

@@ -159,12 +159,16 @@ def test_what_cannot_join_is_refused_before_anything_is_made(shop: Deployment) -
     shop.execute("create table third (id int)")
     for named, said in (
         ("public.third", "public.third is none of the tables that source.tables chooses"),
-        ("public.absent", "public.absent is none of the tables that source.tables chooses"),
+        ("other.nothing_here", "table other.nothing_here does not exist: create it"),
+        ("public.thrid", "table public.thrid does not exist: did you mean public.third?"),
     ):
         refused = shop.run("table", "add", named)
         assert refused.returncode == 1
         assert said in refused.stderr
-    shop.tables = ("public.first", "public.second", "public.third")
+    shop.tables, shop.settings = ("public.*",), 'exclude = ["public.third"]\n'
+    refused = shop.run("table", "add", "public.third")
+    assert "public.third is left out by source.exclude: take it out there" in refused.stderr
+    shop.settings, shop.tables = "", ("public.first", "public.second", "public.third")
     refused = shop.run("table", "add", "public.third")
     assert refused.returncode == 1
     assert "no replica identity" in refused.stderr

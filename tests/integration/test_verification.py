@@ -55,6 +55,7 @@ def test_every_kind_of_difference_is_found_and_named(view: MemoryView) -> None:
     report = view.verify()
     assert not report.equal
     assert (report.missing, report.extra, report.different, report.undecided) == (1, 1, 1, 0)
+    assert (report.source_rows, report.view_rows) == (304, 304), "less one, and one more"
     by_kind = {item.kind: item for item in report.differences}
     assert by_kind["missing"].key == {"id": 7}
     assert by_kind["extra"].key == {"id": 9000}
@@ -87,6 +88,8 @@ def test_rows_changed_during_a_round_are_decided_in_the_next(view: MemoryView) -
     assert report.differences == []
     assert report.equal
     assert report.rounds == 2
+    assert (report.source_rows, report.view_rows) == (304, 304), "both at the LSN"
+    assert report.rows_read == 300, "what the view had by then"
 
 
 def test_a_difference_among_the_changed_rows_is_found_in_the_next_round(view: MemoryView) -> None:

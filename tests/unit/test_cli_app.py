@@ -80,6 +80,16 @@ def test_ctrl_c_is_no_fault() -> None:
     assert "Traceback" not in err
 
 
+def test_the_configuration_is_named_before_the_verb() -> None:
+    code, _, err = run("check", "--config", "shop.toml")
+    said = "error: --config stands before the verb: headwater --config FILE check\n"
+    assert (code, err) == (2, said)
+    assert module.misplaced(["--config", "check", "lag", "--json"]) == ""
+    assert module.misplaced(["lag", "--config=x"]) == said.strip().removeprefix("error: ").replace(
+        "check", "lag"
+    )
+
+
 def test_an_unknown_verb_is_wrong_usage() -> None:
     code, _, err = run("flow")
     assert code == 2

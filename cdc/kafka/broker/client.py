@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kafka import OffsetSpec
@@ -14,6 +14,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from cdc.errors import LogError, RetryableError
 from cdc.kafka.broker.connection import Connection
+from cdc.kafka.broker.groups import delete_groups, existing_groups
 from cdc.kafka.broker.topics import TopicSpec, create, default_settings, delete, ids, partitions
 from cdc.kafka.security import PLAINTEXT, Security
 
@@ -67,6 +68,16 @@ class Broker:
         """Delete topics; those that do not exist are passed over."""
         if existing := list(self.partitions(topics)):
             delete(self._connection, existing)
+
+    def existing_groups(self, groups: Collection[str]) -> list[str]:
+        """Those of some consumer groups that there are."""
+        return existing_groups(self._connection, groups)
+
+    def delete_groups(self, groups: Sequence[str]) -> None:
+        """Delete consumer groups with what was committed to them; those that do not exist are
+        passed over. Raises ``LogError`` for one that has members."""
+        if existing := self.existing_groups(groups):
+            delete_groups(self._connection, existing)
 
     def topics(self, prefix: str) -> list[str]:
         """The names of all topics that begin so."""
@@ -126,7 +137,9 @@ class Broker:
         if absent := [topic for topic in topics if topic not in counts]:
             raise LogError(
                 f"Kafka at {self._connection.address} has no topic {', '.join(sorted(absent))}",
-                "run `headwater init`, or check source.name and source.tables",
+                "is headwater init done, and source.name right? A table that is new in "
+                "source.tables: headwater table add; a topic that was deleted: headwater init "
+                "--again",
             )
         wanted = {TopicPartition(t, p): spec for t in topics for p in range(counts[t])}
         if not wanted:

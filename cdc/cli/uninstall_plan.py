@@ -1,0 +1,183 @@
+"""What ``headwater uninstall`` would remove, and what it would leave. Changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cdc.config import Config
+from cdc.errors import SourceError, StateError
+from cdc.kafka.broker import Broker
+from cdc.lag import wal_end
+from cdc.source.catalog import chosen_tables
+from cdc.source.postgres import Connection, connect, translated
+from cdc.source.publication import read_publication
+from cdc.source.slot import PLUGIN, slot_state
+from cdc.topics import (
+    message_topic,
+    outbox_topic,
+    progress_topic,
+    signal_group,
+    table_topic,
+    transaction_topic,
+    view_dead_letters_topic,
+    view_group,
+)
+from jobs.generations.locks import is_free
+from jobs.generations.view_state import view_directory
+from jobs.state.connection import shown_place
+from jobs.state.lock import database_holder, directory_holder
+from jobs.state.place import home_of
+from jobs.state.undeclared_views import with_undeclared
+from jobs.state.view_status import state_session
+from verification.reach import newest_mark
+
+_SCHEMA: Final = """
+select n.oid is not null,
+       coalesce(pg_catalog.pg_has_role(n.nspowner, 'USAGE'), false),
+       pg_catalog.to_regclass('headwater.snapshot') is not null,
+       exists (select from pg_catalog.pg_event_trigger where evtname = 'headwater_ddl'),
+       (select rolsuper from pg_catalog.pg_roles where rolname = current_user)
+from (values (1)) one left join pg_catalog.pg_namespace n on n.nspname = 'headwater'
+"""
+_OTHERS: Final = "select distinct source from headwater.snapshot where source <> %s order by 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Uninstall:
+    """What there is of a source. ``retained`` bytes of WAL are kept for its slot; None: no slot.
+
+    ``others`` are sources of the same database, for which the schema stays. ``views`` have rows in
+    the stores of these names; ``foreign`` topics have the source's name before them, and are not
+    known to be Headwater's.
+    """
+
+    slot: str
+    retained: int | None
+    publication: str
+    schema: bool
+    others: tuple[str, ...]
+    ddl_events: bool
+    topics: tuple[str, ...]
+    groups: tuple[str, ...]
+    state: Path | None
+    state_database: str
+    views: tuple[tuple[str, str], ...]
+    foreign: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        found = (self.publication, self.schema, self.topics, self.groups, self.state)
+        return self.retained is None and not any(found)
+
+
+def planned(config: Config) -> Uninstall:
+    """Look what there is. Raises ``SourceError`` while capture reads the slot and for rights that
+    are missing, ``StateError`` while apply keeps views."""
+    source = config.source
+    whole = with_undeclared(config)
+    refuse_apply(config, whole)
+    with connect(source.dsn, application_name="headwater uninstall") as conn:
+        retained = _slot(conn, source.slot_name)
+        published = read_publication(conn, source.publication_name)
+        schema, others, ddl_events = _schema(conn, source.name)
+        tables = {(table.schema, table.name) for table in chosen_tables(conn, source)[0]}
+        tables |= published.tables if published else set()
+    with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
+        topics, foreign = _topics(broker, source.name, tables, whole)
+        wanted = [signal_group(source.name), *map(view_group, whole.views)]
+        groups = broker.existing_groups(wanted)
+    state = view_directory(config.apply.state, source.name, "")
+    return Uninstall(
+        source.slot_name,
+        retained,
+        source.publication_name if published else "",
+        schema,
+        others,
+        ddl_events,
+        tuple(topics),
+        tuple(groups),
+        state if state.is_dir() else None,
+        shown_place(config.apply.state_dsn) if config.apply.state_dsn else "",
+        _built(config, whole),
+        tuple(foreign),
+    )
+
+
+def refuse_apply(config: Config, whole: Config) -> None:
+    """Raise ``StateError`` while a process keeps views of the source, as far as that is seen."""
+    name, holder = config.source.name, ""
+    if config.apply.engine == "database":
+        holder = directory_holder(home_of(config.apply.state, name))
+        with state_session(config) as conn:
+            holder = holder or (database_holder(conn) if conn else "")
+    for view in whole.views:
+        if not is_free(view_directory(config.apply.state, name, view), "stream"):
+            holder = holder or f"whoever applies view {view}"
+    if holder:
+        raise StateError(f"views of source {name} are kept by {holder}", "stop `headwater apply`")
+
+
+def _slot(conn: Connection, name: str) -> int | None:
+    state = slot_state(conn, name)
+    if state is None:
+        return None
+    if state.plugin != PLUGIN or state.database != conn.info.dbname:
+        raise SourceError(
+            f"slot {name} is another's: plugin {state.plugin}, database {state.database}",
+            "set source.slot to the name that this source had",
+        )
+    if state.active:
+        raise SourceError(
+            f"slot {name} is read by the server process {state.active_pid}",
+            "stop `headwater capture`",
+        )
+    return 0 if state.restart_lsn is None else max(0, wal_end(conn) - state.restart_lsn)
+
+
+def _schema(conn: Connection, source: str) -> tuple[bool, tuple[str, ...], bool]:
+    """Whether it is there, the other sources that need it, and whether the DDL triggers go."""
+    with translated("looking for the schema headwater"):
+        row = conn.execute(_SCHEMA).fetchone()
+        assert row is not None
+        there, owned, known, ddl_events, superuser = row
+        found = conn.execute(_OTHERS, (source,)).fetchall() if known else []
+    others = tuple(name for (name,) in found)
+    if there and not others and not owned:
+        raise SourceError(
+            f"role {conn.info.user} does not own the schema headwater",
+            "let its owner run: DROP SCHEMA headwater CASCADE; then run this again",
+        )
+    if ddl_events and not others and not superuser:
+        raise SourceError(
+            "the trigger that tells of DDL is installed, which a superuser alone can remove",
+            "run `headwater init --no-ddl-events` with a superuser's source.dsn, then this again",
+        )
+    return there, others, ddl_events and not others
+
+
+def _topics(
+    broker: Broker, source: str, tables: set[tuple[str, str]], whole: Config
+) -> tuple[list[str], list[str]]:
+    """Those of the source, the progress topic last; and others whose names begin like theirs."""
+    progress = progress_topic(source)
+    own = {table_topic(source, *table) for table in tables}
+    own |= {message_topic(source), transaction_topic(source)}
+    letters = [view_dead_letters_topic(view) for view in whole.views]
+    named = set(broker.topics(f"{source}."))
+    if progress in named and (mark := newest_mark(broker, source)) is not None:
+        own |= set(mark.offsets)  # of tables that have left, too
+    ours = (f"{source}.__", outbox_topic(source, ""))
+    found = {topic for topic in named if topic in own or topic.startswith(ours)}
+    found |= set(broker.partitions(letters))
+    return sorted(found, key=lambda topic: (topic == progress, topic)), sorted(named - found)
+
+
+def _built(config: Config, whole: Config) -> tuple[tuple[str, str], ...]:
+    """Views that have rows in a store."""
+    from jobs.generations.built_views import built_views
+
+    built = built_views(config.apply.state, config.source.name)
+    names = {*built, *(name for name in whole.views if name not in config.views)}
+    return tuple((name, whole.views[name].store) for name in sorted(names))

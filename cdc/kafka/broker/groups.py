@@ -1,0 +1,34 @@
+"""Consumer groups, which hold how far each view has come."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from kafka import errors as kafka_errors
+
+from cdc.errors import LogError
+from cdc.kafka.broker.connection import Connection
+
+_DONE = "OK"
+
+
+def existing_groups(connection: Connection, groups: Collection[str]) -> list[str]:
+    """Those of some groups that there are."""
+    listed = connection.call("listing consumer groups", lambda admin: admin.list_groups())
+    return sorted({group["group_id"] for group in listed} & set(groups))
+
+
+def delete_groups(connection: Connection, groups: Sequence[str]) -> None:
+    """Delete groups, which may be gone by now. Raises ``LogError`` for one with members."""
+
+    def ask(admin: Any) -> None:
+        for group, said in admin.delete_groups(list(groups)).items():
+            if said == kafka_errors.NonEmptyGroupError.__name__:
+                raise LogError(
+                    f"consumer group {group} has members", "stop what reads with it, then again"
+                )
+            if said not in (_DONE, kafka_errors.GroupIdNotFoundError.__name__):
+                raise getattr(kafka_errors, said)(group)
+
+    connection.call("deleting consumer groups", ask)
