@@ -78,10 +78,14 @@ class TableVersion:
             return f"{self.name} has another column of that name now"
         return f"{self.name} has no such column"
 
+    @property
+    def types(self) -> dict[str, str]:
+        """The types of its columns, by the table's own names."""
+        return {column.name: str(column.type) for column in (self.as_sent or self).columns}
+
     def describe(self) -> str:
         """``id int4, total numeric(10,2)``, for messages: under the table's own names."""
-        columns = (self.as_sent or self).columns
-        return ", ".join(f"{column.name} {column.type}" for column in columns)
+        return ", ".join(f"{name} {type_}" for name, type_ in self.types.items())
 
 
 def other_names(was: TableVersion, now: TableVersion) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cdc.errors import ViewError
+from views.column_changes import column_changes
 from views.tables import TableVersion, other_names
 
 
@@ -14,7 +15,7 @@ def no_longer(
     were: Mapping[str, TableVersion],
     are: Mapping[str, TableVersion],
 ) -> ViewError:
-    """With both schemas of the tables that changed, and the names that columns may have now."""
+    """With what changed of the tables, and the names that columns may have now."""
     changed, names = [], []
     for name, was in were.items():
         now = are.get(name, was)
@@ -22,7 +23,7 @@ def no_longer(
             before, after = ", ".join(was.key), ", ".join(now.key)
             changed.append(f"{name} had the key ({before}), has ({after})")
         if now.schema_id != was.schema_id:
-            changed.append(f"{name} was ({was.describe()}), is ({now.describe()})")
+            changed.append(f"{name} {column_changes(was.types, now.types)}")
         names += [f"{one!r} to {two!r}" for one, two in other_names(was, now).items()]
     adapt = "adapt the view's SQL if it has to be"
     if names:  # a column that was dropped and another that was added look the same

@@ -17,6 +17,7 @@ from psycopg.types.json import Jsonb
 from cdc.source.postgres import identifier
 from jobs.state import mirror_table as state_tables
 from jobs.state.connection import Connection
+from views.column_changes import column_changes
 from views.maintain.mirror import MirrorTable
 
 _FIELD: Final = "tables"
@@ -30,11 +31,6 @@ class TableNames:
     oid: int
     attnums: Mapping[str, int]
     types: Mapping[str, str] = field(default_factory=dict)
-
-    def describe(self) -> str:
-        """Its columns in their order, each with its type."""
-        ordered = sorted(self.attnums.items(), key=lambda one: one[1])
-        return ", ".join(f"{name} {self.types.get(name, '')}" for name, _ in ordered)
 
 
 class Present(NamedTuple):
@@ -60,7 +56,7 @@ class ViewNames:
     tables: Mapping[str, TableNames] = field(default_factory=dict)
     called: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     gone: Mapping[str, str] = field(default_factory=dict)
-    """Of tables that have no more what it knows of them: what they had and what they have."""
+    """Of tables that have no more what it knows of them: what they lost and got."""
 
     def seen(self, table: MirrorTable) -> MirrorTable:
         """A table with the generation's names."""
@@ -114,9 +110,17 @@ def view_names(known: Mapping[str, TableNames], tables: Mapping[str, Present]) -
         if len(now) < len(sent) or any(then != one for then, one in now.items()):
             called[label] = now
         if now.keys() < names[label].attnums.keys():
-            is_now = ", ".join(f"{name} {kind}" for _, name, kind in table.columns)
-            gone[label] = f"{label} was ({held.describe()}), is ({is_now})"
+            gone[label] = f"{label} {_changes(held, table)}"
     return ViewNames(names, called, gone)
+
+
+def _changes(held: TableNames, table: Present) -> str:
+    """A column that was renamed has the name of then in both."""
+    then = {at: name for name, at in held.attnums.items()}
+    was = {name: held.types.get(name, "") for name in held.attnums}
+    now = {then.get(at or 0, name): kind for at, name, kind in table.columns}
+    sent = {at for at, _, _ in table.columns}
+    return column_changes(was, now, {name for name, at in held.attnums.items() if at not in sent})
 
 
 def _with_new(held: TableNames, table: Present) -> TableNames:

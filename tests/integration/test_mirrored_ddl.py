@@ -11,6 +11,7 @@ import pytest
 from cdc.errors import ViewError
 from tests.events import event, truncate
 from tests.mirrored import CUSTOMERS, ORDERS, MirroredView, version
+from views.column_changes import column_changes
 from views.tables import TableVersion
 from views.types import DATE, INT4, INT8, TEXT, PgType, numeric
 
@@ -70,7 +71,7 @@ UNTRUE = {
 }
 
 
-def test_what_leaves_no_truth_stops_the_view_and_shows_both_schemas(view: MirroredView) -> None:
+def test_what_leaves_no_truth_stops_the_view_and_shows_what_differs(view: MirroredView) -> None:
     before = view.sink.rows.copy()
     for changed, reason in UNTRUE.values():
         view.describe(changed)
@@ -80,7 +81,7 @@ def test_what_leaves_no_truth_stops_the_view_and_shows_both_schemas(view: Mirror
             with pytest.raises(ViewError, match=reason) as caught:
                 going_on()
             said = str(caught.value)
-            assert f"was ({ORDERS.describe()}), is ({changed.describe()})" in said
+            assert column_changes(ORDERS.types, changed.types) in said
             assert "headwater view rebuild v" in said
         assert view.sink.rows == before
         view.log.pop()

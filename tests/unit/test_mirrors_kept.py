@@ -16,6 +16,7 @@ from jobs.cluster.table_record import check_kept, remember, remembered
 from jobs.cluster.touched_keys import TouchedKeys, together
 from jobs.sinks import COMMIT_LSN, ORDINAL
 from tests.unit.test_mirrors import change, mirror_in, rows
+from views.column_changes import column_changes
 from views.definition import parse_view
 from views.maintained import MaintainedView, resolve_maintained
 from views.tables import TableColumn, TableVersion
@@ -127,7 +128,7 @@ def test_what_a_mirror_holds_is_true_no_longer(now: TableVersion, reason: str) -
     view = resolve_maintained(parse_view("v", "s", now.key, sql), {now.name: now})
     with pytest.raises(ViewError, match=reason) as caught:
         check_kept(view, {"public.t": WAS})
-    assert f"was ({WAS.describe()}), is ({now.describe()})" in str(caught.value)
+    assert column_changes(WAS.types, now.types) in str(caught.value)
 
 
 def test_the_tables_are_remembered_by_their_versions(tmp_path: Path) -> None:
