@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from cdc.errors import ViewError
+from jobs.state.private_folder import private_folder
 
 Turn = Literal["stream", "build", "asked", "waits"]
 BUSY_S = 5.0
@@ -54,7 +55,7 @@ def turn(
 
     Raises ``ViewError`` when another process holds it for ``wait_s``.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    private_folder(directory)
     began, told = time.monotonic(), False
     with (directory / f"{which}.lock").open("a+") as file:
         while not _taken(file.fileno()):

@@ -35,6 +35,7 @@ from jobs.generations.view_state import (
     view_directory,
     write_document,
 )
+from jobs.state.private_folder import private_folder
 
 Phase = Literal["noted", "reading", "read", "loaded", "live", "kept", "leaving"]
 BUILDING: tuple[Phase, ...] = ("noted", "reading", "read", "loaded")
@@ -193,7 +194,7 @@ def awaited_snapshots(root: str, source: str) -> dict[str, str]:
 
 def write_generations(directory: Path, generations: Generations) -> None:
     """Whole or not at all."""
-    directory.mkdir(parents=True, exist_ok=True)
+    private_folder(directory)
     documents = [
         {**asdict(one), "declared": one.declared.document()} for one in generations.of.values()
     ]

@@ -26,6 +26,7 @@ from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
 from jobs.direct.checkpoint import batch_offsets
+from jobs.state.private_folder import private_folder
 from views.definition import ViewDefinition, parse_view
 from views.naming import Naming
 
@@ -250,7 +251,7 @@ def open_state(
                 f"`headwater view rebuild {directory.name}` builds it anew",
             )
         return ViewState(directory, held["generation"])
-    directory.mkdir(parents=True, exist_ok=True)
+    private_folder(directory)
     state = ViewState(directory, str(uuid.uuid4()))
     document: dict[str, object] = {"generation": state.generation, **wanted.document()}
     if beginning is not None:
