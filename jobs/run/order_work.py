@@ -22,6 +22,7 @@ from jobs.state.connection import Connection
 from jobs.state.faulty_records import FaultyRecord, faulty_records
 from jobs.state.group_tables import fill_groups
 from jobs.state.history_queue import History, added, make_up_for_history
+from jobs.state.own_columns import own_columns
 from jobs.state.parked_keys import ParkedKey, parked_keys, unpark
 from jobs.state.repair import is_written, make_anew
 from jobs.state.view_record import view_records
@@ -262,7 +263,8 @@ def _live(work: Work) -> Generation:
 def _written(work: Work, live: Generation, batch: int) -> int:
     """Until all that was dirty up to a batch is in the store; how many keys that were."""
     work.views.generations.wake()
-    query = f"select count(*) from {live.kept.dirty} where first_seq <= %s".encode()
+    first = own_columns(live.kept.key).first_seq
+    query = f"select count(*) from {live.kept.dirty} where {first} <= %s".encode()
     total, told = 0, ""
     while not is_written(work.conn, live.kept, batch):
         (left,) = work.conn.execute(query, (batch,)).fetchone() or (0,)

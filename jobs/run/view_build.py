@@ -36,6 +36,7 @@ from jobs.state.connection import Connection
 from jobs.state.progress import read_progress
 from jobs.state.view_columns import spark_columns
 from jobs.state.view_record import LEFT, view_records
+from jobs.state.whole_views import is_always_whole, too_large
 from views.maintain.plan import ViewPlan
 
 _POLL_S: Final = 0.02
@@ -172,9 +173,10 @@ class ViewBuild:
                 conn,
                 generation,
                 partial(self._fill, number),
-                self._read,
+                partial(self._read, generation),
                 partial(divided, self.parts, generation),
             )
+            self._read(generation, count)
             self.files.loaded(number, count)
         except BaseException:
             self.host.abandon(generation)
@@ -205,10 +207,13 @@ class ViewBuild:
         with closing(self.files.stored(self.view.store, self.view.history)) as stored:
             stored.load(number, rows, columns, key)
 
-    def _read(self, rows: int) -> None:
-        """So many rows were loaded."""
+    def _read(self, generation: Generation, rows: int) -> None:
+        """So many rows were loaded. Raises ``ViewError`` for more than can be computed whole."""
         if self._stopping.is_set():
             raise stopped(self.name)
+        at_most = self.parts.config.apply.whole_rows
+        if rows > at_most and is_always_whole(generation.kept):
+            raise too_large(generation.kept, at_most)
         self.steps.reading(rows)
 
     def _bring_up_to_date(self, conn: Connection, generation: Generation) -> None:

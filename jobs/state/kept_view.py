@@ -16,6 +16,7 @@ import psycopg
 from cdc.errors import ViewError
 from jobs.state.connection import Connection
 from jobs.state.group_sums import GroupSums
+from jobs.state.own_columns import own_columns
 from jobs.state.view_names import ViewNames
 from views.maintain.plan import ViewPlan
 
@@ -81,18 +82,23 @@ def make_tables(conn: Connection, view_id: int, plan: ViewPlan, relation: Relati
     """Make the tables of a generation; their columns have the types that the view's SQL gives."""
     names = ", ".join(map(quoted, plan.key))
     alters = [f"alter {quoted(name)} set not null" for name in plan.key]
+    beside = own_columns([KeyColumn(name, "") for name in plan.key])
     for schema in (DIRTY_SCHEMA, SHOWN_SCHEMA):
         table = f"{schema}.v{view_id}"
         own = (
-            ["add seq bigint not null", "add first_seq bigint not null", "set (fillfactor = 70)"]
-            if schema == DIRTY_SCHEMA  # a key is dirtied again and again: room for it in each page
-            else ["add digest uuid not null"]
+            [
+                f"add {beside.seq} bigint not null",
+                f"add {beside.first_seq} bigint not null",
+                "set (fillfactor = 70)",  # a key is dirtied again and again: room in each page
+            ]
+            if schema == DIRTY_SCHEMA
+            else [f"add {beside.digest} uuid not null"]
         )
         made = f"select {names} from ({plan.whole(relation)}) w"
         conn.execute(f"create table {table} as {made} with no data".encode())
         actions = ", ".join([*alters, *own, f"add primary key ({names})"])
         conn.execute(f"alter table {table} {actions}".encode())
-    conn.execute(f"create index on {DIRTY_SCHEMA}.v{view_id} (first_seq)".encode())
+    conn.execute(f"create index on {DIRTY_SCHEMA}.v{view_id} ({beside.first_seq})".encode())
 
 
 def follow_key_types(conn: Connection, view_id: int, plan: ViewPlan, relation: Relation) -> None:

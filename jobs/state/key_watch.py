@@ -16,6 +16,7 @@ from cdc.kafka.broker import Offsets
 from jobs.state.connection import Connection, translated
 from jobs.state.generation_keys import KeyTables
 from jobs.state.kept_view import quoted
+from jobs.state.own_columns import own_columns
 from jobs.state.progress import stream_offsets
 
 MOST_KEYS: Final = 200_000
@@ -110,7 +111,8 @@ def _statements(view: KeyTables, name: str, trigger: str) -> Sequence[str]:
     texts = ", ".join(f"new.{quoted(column.name)}::text" for column in view.key)
     insert = f"insert into {name} (key, seq) values"
     update = "on conflict (key) do update set seq = excluded.seq"
-    dirtied = f"begin {insert} (pg_catalog.jsonb_build_array({texts}), new.seq) {update};"
+    key = f"pg_catalog.jsonb_build_array({texts})"
+    dirtied = f"begin {insert} ({key}, new.{own_columns(view.key).seq}) {update};"
     whole = f"begin {insert} ('null', new.whole_seq) {update};"
     return (
         f"create unlogged table {name} (key jsonb primary key, seq bigint not null)",

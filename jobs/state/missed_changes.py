@@ -13,6 +13,7 @@ from typing import Final
 from jobs.state.connection import Connection, translated
 from jobs.state.dirty_keys import SURE, mark_all_sql
 from jobs.state.kept_view import KeptView, quoted
+from jobs.state.own_columns import own_columns
 from jobs.state.progress import advance
 from jobs.state.view_record import LEFT, LOADED, note_loaded
 from jobs.state.whole_views import mark_whole
@@ -36,12 +37,13 @@ def make_up_for(conn: Connection, view: KeptView) -> int:
     """
     with translated(f"looking for all keys of view {view.name}"), conn.transaction():
         batch = advance(conn).batch
-        again = f"update {view.dirty} set first_seq = {_DOUBTFUL} where first_seq = {SURE}"
+        seq, first = own_columns(view.key)[:2]
+        again = f"update {view.dirty} set {first} = {_DOUBTFUL} where {first} = {SURE}"
         conn.execute(again.encode())
         conn.execute(mark_all_sql(view).encode(), {"batch": batch, "since": SURE})
         made = ", ".join(f"w.{quoted(column.name)}" for column in view.key)
         conn.execute(
-            f"insert into {view.dirty} ({view.key_names}, seq, first_seq) "
+            f"insert into {view.dirty} ({view.key_names}, {seq}, {first}) "
             f"select {made}, {batch}, {SURE} from ({view.plan.whole(view.relation)}) w "
             f"on conflict ({view.key_names}) do nothing".encode()
         )
@@ -60,11 +62,12 @@ def mark_every_key(conn: Connection, view: KeptView) -> None:
     def nothing(table: str) -> str:
         return f"(select * from {view.relation(table)} limit 0)"
 
+    seq, first = own_columns(view.key)[:2]
     for query in view.plan.key_queries:
         all_rows = f"(select * from {view.relation(query.table)})"
         found = query.sql(view.relation, all_rows, nothing)
         conn.execute(
-            f"insert into {view.dirty} ({view.key_names}, seq, first_seq) "
+            f"insert into {view.dirty} ({view.key_names}, {seq}, {first}) "
             f"select {view.key_names}, {batch}, {SURE} from ({found}) found "
             f"on conflict ({view.key_names}) do nothing".encode()
         )

@@ -15,11 +15,12 @@ from jobs.state.connection import Connection, translated
 from jobs.state.dirty_keys import FORGOTTEN
 from jobs.state.generation_keys import KeyTables
 from jobs.state.kept_view import KeptView, quoted
+from jobs.state.own_columns import own_columns
 from jobs.state.progress import advance
 
 _PART_KEYS: Final = 10_000
 _WAITING: Final = """
-select exists (select from {dirty} where first_seq <= %(batch)s) or exists (
+select exists (select from {dirty} where {first} <= %(batch)s) or exists (
     select from headwater.views where id = %(id)s and whole_first_seq <= %(batch)s)
 """
 
@@ -45,7 +46,7 @@ def make_anew(
 
 def is_written(conn: Connection, view: KeyTables, batch: int) -> bool:
     """Whether the store holds all that was dirty up to a batch, but for the rows of parked keys."""
-    query = _WAITING.format(dirty=view.dirty)
+    query = _WAITING.format(dirty=view.dirty, first=own_columns(view.key).first_seq)
     with translated("looking whether rows have been written again"):
         row = conn.execute(query.encode(), {"batch": batch, "id": view.id}).fetchone()
     return row is not None and not row[0]
@@ -57,18 +58,19 @@ def _mark(conn: Connection, view: KeyTables, keys: Sequence[Sequence[str]], batc
     aliases = ", ".join(f"c{i}" for i in range(len(view.key)))
     found = f"select distinct {values} from unnest({arrays}) as k({aliases})"
     columns = [list(column) for column in zip(*keys, strict=True)]
-    names = view.key_names
+    names, digest = view.key_names, own_columns(view.key).digest
     forget = (
-        f"insert into {view.shown} ({names}, digest) "
+        f"insert into {view.shown} ({names}, {digest}) "
         f"select f.*, '{FORGOTTEN}'::uuid from ({found}) f "
-        f"on conflict ({names}) do update set digest = excluded.digest"
+        f"on conflict ({names}) do update set {digest} = excluded.{digest}"
     )
     conn.execute(forget.encode(), columns)
     conn.execute(_dirty(view, found, batch).encode(), columns)
 
 
 def _mark_all(conn: Connection, view: KeyTables, batch: int) -> None:
-    conn.execute(f"update {view.shown} set digest = '{FORGOTTEN}'::uuid".encode())
+    digest = own_columns(view.key).digest
+    conn.execute(f"update {view.shown} set {digest} = '{FORGOTTEN}'::uuid".encode())
     found = f"select {view.key_names} from {view.shown}"
     if isinstance(view, KeptView):
         made = ", ".join(f"w.{quoted(column.name)}" for column in view.key)
@@ -77,11 +79,11 @@ def _mark_all(conn: Connection, view: KeyTables, batch: int) -> None:
 
 
 def _dirty(view: KeyTables, found: str, batch: int) -> str:
-    names = view.key_names
+    names, own = view.key_names, own_columns(view.key)
     return (
-        f"insert into {view.dirty} ({names}, seq, first_seq) "
+        f"insert into {view.dirty} ({names}, {own.seq}, {own.first_seq}) "
         f"select f.*, {batch}, {batch} from ({found}) f "
-        f"on conflict ({names}) do update set seq = excluded.seq"
+        f"on conflict ({names}) do update set {own.seq} = excluded.{own.seq}"
     )
 
 

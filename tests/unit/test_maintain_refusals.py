@@ -28,8 +28,8 @@ _BY_CUSTOMER = "from orders where customer_id is not null group by customer_id"
         ),
         ("select id, unnest(tags), generate_series(1,2) from orders", "id", "it gives rows"),
         ("select id, helper(id) from orders", "id", "is no function of PostgreSQL"),
-        ("select id as seq from orders", "seq", "'seq' is a name of what is kept beside"),
-        ("select id as digest from orders", "digest", "call it otherwise in the view"),
+        ("select id as ctid from orders", "ctid", "no table of PostgreSQL can have a column"),
+        ("select id as xmin from orders", "xmin", "call it otherwise in the view"),
         ("select extra as k, count(*) from orders group by extra", "k", "equal values may differ"),
         (f"select customer_id, sum(total::float8) {_BY_CUSTOMER}", "customer_id", "floats add up"),
         (

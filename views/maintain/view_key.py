@@ -12,8 +12,8 @@ from views.maintain.not_null import NotNull
 from views.maintain.origin import of_query
 from views.maintain.tree import Query, Statement
 
-_OWN: Final = ("seq", "first_seq", "digest")
-"""Columns of the tables of dirty keys and of what a store was given (``jobs.state.kept_view``)."""
+_SYSTEM: Final = ("ctid", "xmin", "xmax", "cmin", "cmax", "tableoid")
+"""Columns that every table of PostgreSQL has by itself."""
 
 
 def key_positions(view: str, query: Query, key: Sequence[str]) -> tuple[int, ...]:
@@ -29,9 +29,9 @@ def key_positions(view: str, query: Query, key: Sequence[str]) -> tuple[int, ...
             "name the columns that tell its rows apart, or GROUP BY them and count",
         )
     for column in key:
-        if column in _OWN:
+        if column in _SYSTEM:
             raise ViewError(
-                f"views.{view}.key: {column!r} is a name of what is kept beside the view's keys",
+                f"views.{view}.key: no table of PostgreSQL can have a column {column!r} of its own",
                 f"call it otherwise in the view: {column} AS {column}_no",
             )
         if column not in names:
