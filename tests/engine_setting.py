@@ -115,7 +115,7 @@ class EngineSetting:
         tables = {label: planned(self.mirrors.mirrors[label].table) for label in self.labels}
         plan = plan_view(name, sql, key, tables)
         record = add_view(self.conn, name, 1, sql, key, "store")
-        make_indexes(self.conn, plan.indexes, self._relation)
+        make_indexes(self.conn, record.id, plan.indexes, self._relation)
         make_tables(self.conn, record.id, plan, self._relation)
         view = KeptView(
             record.id, name, 1, plan, read_key(self.conn, record.id, plan), self._relation

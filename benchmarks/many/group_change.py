@@ -159,7 +159,7 @@ class _Group:
         conn, name = self.conn, "by_change" if self.by_change else "of_rows"
         plan = plan_view(name, _SQL, ("account",), {_LABEL: planned(record.table)})
         added = add_view(conn, name, 1, _SQL, ("account",), "store")
-        make_indexes(conn, plan.indexes, lambda _: record.table.relation)
+        make_indexes(conn, added.id, plan.indexes, lambda _: record.table.relation)
         make_tables(conn, added.id, plan, lambda _: record.table.relation)
         key = read_key(conn, added.id, plan)
         view = KeptView(added.id, name, 1, plan, key, lambda _: record.table.relation)

@@ -132,7 +132,7 @@ def begin(
     view = declared.view
     with translated(f"beginning view {declared.name}"), conn.transaction():
         record = add_view(conn, declared.name, number, view.sql, view.key, view.store, view.history)
-        make_indexes(conn, plan.indexes, relation)
+        make_indexes(conn, record.id, plan.indexes, relation)
         make_tables(conn, record.id, plan, relation)
         remember_first_columns(conn, record.id, plan.columns)
         if view.history:

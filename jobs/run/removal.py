@@ -10,7 +10,7 @@ from cdc.errors import HeadwaterError, ViewError
 from jobs.run.generation_files import GenerationFiles
 from jobs.run.mirrored_tables import MirroredTables
 from jobs.state.connection import Connection
-from jobs.state.mirrors import drop_mirror, read_mirrors
+from jobs.state.mirrors import MirrorRecord, drop_mirror, read_mirrors
 from jobs.state.progress import remove_topics
 from jobs.state.view_record import forget_view, view_records
 from views.table_references import tables_read
@@ -56,14 +56,20 @@ def forget_unknown(conn: Connection, files: GenerationFiles) -> None:
             forget_view(conn, record.id)
 
 
+def spare_mirrors(conn: Connection, declared: Iterable[tuple[str, str]]) -> dict[str, MirrorRecord]:
+    """The mirrors that no view needs, built or ``declared`` (its name and SQL), by
+    ``schema.table``."""
+    built = ((record.name, record.sql) for record in view_records(conn))
+    needed = {label for name, sql in (*built, *declared) for label in _read(name, sql)}
+    return {label: one for label, one in read_mirrors(conn).items() if label not in needed}
+
+
 def drop_spare_mirrors(
     conn: Connection, tables: MirroredTables, declared: Iterable[tuple[str, str]]
 ) -> list[str]:
-    """Remove the mirrors that no view needs, built or ``declared`` (its name and SQL), and their
-    topics from the stream, which stands; what is gone, as ``schema.table``."""
-    built = ((record.name, record.sql) for record in view_records(conn))
-    needed = {label for name, sql in (*built, *declared) for label in _read(name, sql)}
-    spare = {label: one for label, one in read_mirrors(conn).items() if label not in needed}
+    """Remove the mirrors that no view needs, and their topics from the stream, which stands; what
+    is gone, as ``schema.table``."""
+    spare = spare_mirrors(conn, declared)
     with conn.transaction():
         for record in spare.values():
             drop_mirror(conn, record)

@@ -12,22 +12,39 @@ from collections.abc import Sequence
 from typing import Final
 
 import psycopg
+from psycopg.types.json import Jsonb
 
 from jobs.state.connection import Connection, translated
 from jobs.state.kept_view import Relation, quoted
+from jobs.state.mirror_table import MIRROR_SCHEMA
 from views.maintain import Index
 
 _UNBOUNDED: Final = ("text", "character varying", "bytea", "jsonb")
+_FIELD: Final = "indexes"
+_SPARE: Final = rf"""
+select c.relname from pg_catalog.pg_index i
+join pg_catalog.pg_class c on c.oid = i.indexrelid
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where n.nspname = %(schema)s and c.relname ~ '^ix_[0-9a-f]{{24}}$' and not exists (
+    select from headwater.views v
+    where not v.plan ? '{_FIELD}' or v.plan -> '{_FIELD}' ? c.relname::text)
+order by c.relname
+"""
 _NO_OPERATORS: Final = "42704"
 """SQLSTATE of a type that nothing orders."""
 
 
-def make_indexes(conn: Connection, indexes: Sequence[Index], relation: Relation) -> None:
-    """Make those that are not there yet; in the caller's transaction or one of its own."""
+def make_indexes(
+    conn: Connection, view_id: int, indexes: Sequence[Index], relation: Relation
+) -> None:
+    """Make those of a generation that are not there yet, and note which it needs; in the caller's
+    transaction."""
+    names = []
     for index in indexes:
         mirror = relation(index.table)
         for method, expressions in _methods(conn, index, mirror):
             name = _name(index.table, method, expressions)
+            names.append(name)
             statement = (
                 f"create index if not exists {quoted(name)} on {mirror} using {method} "
                 f"({', '.join(expressions)})"
@@ -39,6 +56,21 @@ def make_indexes(conn: Connection, indexes: Sequence[Index], relation: Relation)
                 except psycopg.Error as error:
                     if error.sqlstate != _NO_OPERATORS:  # else it is read whole
                         raise
+    conn.execute(
+        b"update headwater.views set plan = plan || %s where id = %s",
+        (Jsonb({_FIELD: names}), view_id),
+    )
+
+
+def drop_spare_indexes(conn: Connection) -> list[str]:
+    """Drop those that no generation needs any more, each in a transaction of its own; what is gone.
+    No batch is applied and no generation begun meanwhile. None is dropped while there are
+    generations of an older Headwater, which has not noted what they need."""
+    with translated("looking for indexes that no view needs"):
+        names = [name for (name,) in conn.execute(_SPARE, {"schema": MIRROR_SCHEMA}).fetchall()]
+        for name in names:
+            conn.execute(f"drop index if exists {MIRROR_SCHEMA}.{quoted(name)}".encode())
+    return names
 
 
 def _methods(conn: Connection, index: Index, mirror: str) -> list[tuple[str, tuple[str, ...]]]:

@@ -15,7 +15,9 @@ from benchmarks.many.shop import FULL, Sizes
 from benchmarks.many.views import BUILT, VIEWS
 from jobs.run.view_keeper import ViewKeeper
 from jobs.state.key_marker import KeyMarker
+from jobs.state.mirror_indexes import drop_spare_indexes
 from jobs.state.staging import Record
+from jobs.state.view_record import forget_view
 from tests.engine_setting import EngineSetting, Killed, split
 from tests.maintain.cases import CASES, SHOP, Case
 from tests.maintain.workload import transaction
@@ -62,6 +64,25 @@ def test_a_case_is_kept_and_nothing_else_is_written(case: Case, setting: EngineS
         gone, come = sum((before - after).values()), sum((after - before).values())
         wrote = kept.store.written - written
         assert max(gone, come) <= wrote <= gone + come, f"batch {number + 1}"
+
+
+def test_an_index_is_dropped_with_the_last_view_that_needs_it(setting: EngineSetting) -> None:
+    joined = "select o.id, c.name from orders o left join customers c on c.id = o.customer_id"
+    setting.add("one", joined, ["id"])
+    setting.add("other", f"{joined} and c.name > ''", ["id"])
+
+    def indexes() -> set[str]:
+        query = b"select indexname from pg_indexes where schemaname = 'mirror'"
+        return {name for (name,) in setting.conn.execute(query) if name.startswith("ix_")}
+
+    drop_spare_indexes(setting.conn)
+    assert (needed := indexes())
+    forget_view(setting.conn, setting.views.pop("one").view.id)
+    assert drop_spare_indexes(setting.conn) == []
+    assert indexes() == needed
+    forget_view(setting.conn, setting.views.pop("other").view.id)
+    assert set(drop_spare_indexes(setting.conn)) == needed
+    assert indexes() == set()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
