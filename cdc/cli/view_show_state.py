@@ -40,7 +40,8 @@ def known_state(config: Config) -> Iterator[Connection | None]:
 
 
 def of_view(conn: Connection, config: Config, name: str) -> Document:
-    """How a view is kept now: by keys or whole, its parked keys, and the fault that it has."""
+    """How a view is kept now: by keys or whole, its parked keys, and the fault that it has, or its
+    last build."""
     from jobs.state.generation_keys import live_record
     from jobs.state.view_record import unbuilt_errors
 
@@ -48,9 +49,10 @@ def of_view(conn: Connection, config: Config, name: str) -> Document:
     view = config.views[name]
     if record is not None:
         view = view.model_copy(update={"sql": record.sql, "key": record.key})
-    error = record.error if record else unbuilt_errors(conn).get(name, "")
-    found: Document = {"parked_keys": 0, "dirty_keys": 0, "error": error or None}
+    unbuilt = unbuilt_errors(conn).get(name)
+    found: Document = {"parked_keys": 0, "dirty_keys": 0, "error": unbuilt}
     if record is not None:
+        found |= {"error": record.error or None, "build_error": unbuilt}
         found |= _counted(conn, record)
     try:
         plan = planned(conn, name, view, record).plan

@@ -7,7 +7,7 @@ changes. One that was built stays as it was built, whatever is declared since.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import structlog
 
@@ -23,9 +23,10 @@ from jobs.run.removal import drop_expired, forget_unknown
 from jobs.run.view_build import ViewBuild
 from jobs.run.view_clock import ViewClock
 from jobs.run.view_entry import ViewEntry
+from jobs.run.view_errors import note_errors, of_builds
 from jobs.state.connection import Connection
 from jobs.state.dirty_keys import NEVER
-from jobs.state.view_record import LEFT, ViewRecord, note_error, note_unbuilt, view_records
+from jobs.state.view_record import LEFT, ViewRecord, note_unbuilt, view_records
 
 log = structlog.get_logger("apply")
 
@@ -62,7 +63,7 @@ class KeptViews:
                 self._follow(conn, one, view)
         self._others.follow(conn)
         self._ticks.follow(conn, self._views.values())
-        self._note_errors(conn)
+        note_errors(conn, self._views.values(), self.errors())
 
     def settled(self) -> bool:
         """Whether each view is kept, or cannot be."""
@@ -83,10 +84,8 @@ class KeptViews:
     def errors(self) -> dict[str, HeadwaterError]:
         """Why views cannot be kept now."""
         found = {name: one.error for name, one in self._views.items() if one.error is not None}
-        for name, one in self._views.items():
-            if one.build is not None and one.build.error is not None:
-                found[name] = one.build.error
-        return found | self.generations.errors()
+        builds = of_builds(one for one in self._views.values() if one.seen is None)
+        return found | builds | self.generations.errors()
 
     def wanted(self) -> list[tuple[str, str]]:
         """Name and SQL of all views that are declared, but for those that were dropped since."""
@@ -134,7 +133,7 @@ class KeptViews:
         """Begin to build it as it is declared now."""
         self._hold(one)
         view = self._parts.declared().get(one.name, one.declared)
-        one.declared, one.waits = view, False
+        one.declared, one.waits, one.refused = view, False, None
         one.build = ViewBuild(self._parts, self.generations, one.name, view, self._show, hold,
                               new_history)  # fmt: skip
         one.build.start()
@@ -155,6 +154,7 @@ class KeptViews:
         if left is not None:
             left.close()
         one.live, one.missed, one.kept, one.error = generation, missed, False, None
+        one.seen, one.told = generation.record.id, None
         self.generations.shown(generation)
         try:
             if before is not None:
@@ -171,7 +171,8 @@ class KeptViews:
             one.build.join()
         if one.live is not None:
             self.generations.leave(one.live)
-        one.live, one.build, one.kept, one.waits, one.error = None, None, False, True, None
+        one.live, one.seen, one.build, one.kept, one.waits = None, None, None, False, True
+        one.error = one.refused = None
 
     # -- its own ----------------------------------------------------------------------------
 
@@ -206,7 +207,7 @@ class KeptViews:
     def _declared(self, one: ViewEntry, view: View) -> None:
         """Its declaration has changed."""
         one.declared, one.due = view, 0.0
-        if one.build is not None and one.live is None:
+        if one.build is not None and one.seen is None:
             one.build.stop()  # and is begun again, as it is declared now
         elif one.live is not None and not is_built_from(one.live.record, view):
             number = one.live.record.generation
@@ -221,6 +222,7 @@ class KeptViews:
                 if self._parts.builds:
                     self.build(one, hold=False)
                 return
+            one.seen = record.id
             files.refuse_lost(record)
             if not is_built_from(record, one.declared):
                 log.warning(
@@ -269,8 +271,8 @@ class KeptViews:
                 raise
 
     def _built(self, one: ViewEntry, build: ViewBuild) -> None:
-        one.build = None
-        if one.live is None:
+        one.build, one.refused = None, None if build.stopped else build.error
+        if one.seen is None:
             one.waits = build.hold
             if build.error is not None and not build.stopped:
                 self._failed(one, build.error)
@@ -287,7 +289,7 @@ class KeptViews:
         if one.live is not None:
             self.generations.leave(one.live)
         one.held.close()
-        if one.told and one.live is None:
+        if one.told and one.told[1]:
             note_unbuilt(conn, one.name, "")
         log.info("view_let_go", view=one.name)
 
@@ -297,16 +299,3 @@ class KeptViews:
             directory = self._parts.directory(one.name)
             one.held.enter_context(turn(directory, "stream", self._parts.config.apply.retry_s))
             one.is_held = True
-
-    def _note_errors(self, conn: Connection) -> None:
-        """Write why views cannot be kept, for those who look from outside."""
-        errors: Mapping[str, HeadwaterError] = self.errors()
-        for name, one in self._views.items():
-            found = errors.get(name)
-            told = "" if found is None or isinstance(found, RetryableError) else str(found)
-            if told == one.told:
-                continue
-            one.told = told
-            if one.live is not None:
-                note_error(conn, one.live.record.id, told)
-            note_unbuilt(conn, name, told if one.live is None else "")

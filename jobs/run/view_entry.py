@@ -25,22 +25,27 @@ log = structlog.get_logger("apply")
 
 @dataclass(slots=True)
 class ViewEntry:
-    """What readers see of a view, what is built of it, why it cannot be kept.
+    """What readers see of a view, what is built of it, why it cannot be kept (``error``), and why
+    its last build beside what is live was not shown (``refused``).
 
-    ``kept``: the live generation has a keeper; ``missed``: batches have passed over it.
+    ``seen`` is the id of the generation that readers see, also while ``live`` is None because it
+    cannot be kept. ``kept``: it has a keeper; ``missed``: batches have passed over it.
     ``ordered``: a command is at the view, which alone changes it meanwhile. ``waits``: it is not
-    built before a command says so. ``since`` and ``due`` are times of a monotonic clock: of its
-    first failure in a row, and of its next try.
+    built before a command says so. ``told``: what is written of faults, of what is live and of
+    builds. ``since`` and ``due`` are times of a monotonic clock: of its first failure in a row, and
+    of its next try.
     """
 
     name: str
     declared: View
     live: Generation | None = None
+    seen: int | None = None
     kept: bool = False
     missed: bool = False
     build: ViewBuild | None = None
     error: HeadwaterError | None = None
-    told: str = ""
+    refused: HeadwaterError | None = None
+    told: tuple[str, str] | None = None
     tries: int = 0
     since: float = 0.0
     due: float = 0.0
