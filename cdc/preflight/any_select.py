@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from cdc.errors import ViewError
 from cdc.preflight.view_columns import check_columns, store_columns
-from cdc.source.postgres import Connection, identifier, plan_fault
+from cdc.source.postgres import Connection, identifier, plan_fault, planned_rows
 
 if TYPE_CHECKING:
     from cdc.config import View
@@ -31,13 +31,16 @@ def described(
     kind: str,
     captured: Mapping[str, int],
     version: Callable[[str], TableVersion],
+    mirror: Callable[[str], MirrorTable],
     known: Mapping[str, TableNames],
-) -> str:
-    """How a view is kept, in words, and its columns in a store of that kind. Raises ``ViewError``
-    for what cannot be.
+    whole_rows: int,
+) -> tuple[str, str]:
+    """How a view is kept, in words, and its columns in a store of that kind; and a warning where it
+    may have more rows than ``whole_rows`` allow. Raises ``ViewError`` for what cannot be.
 
-    ``captured`` are the tables by ``schema.table``, ``version`` describes one as it is now;
-    ``known`` is what the view calls their columns, if it was built so.
+    ``captured`` are the tables by ``schema.table``, ``version`` describes one as it is now,
+    ``mirror`` as it will be planned over; ``known`` is what the view calls their columns, if it was
+    built so.
     """
     from views.histories import history_key
     from views.maintain import plan_view
@@ -52,7 +55,7 @@ def described(
             )
     tables = {one: version(one) for one in labels}
     names = names_of(known, tables)
-    seen = {one: names.seen(mirror_of(table)) for one, table in tables.items()}
+    seen = {one: names.seen(mirror(one)) for one in labels}
     plan = plan_view(name, view.sql, view.key, seen)
     if view.history:
         keys = {label: table.key for label, table in tables.items()}
@@ -66,7 +69,8 @@ def described(
     check_columns(name, view, kind, found)
     columns = ", ".join(f"{column} {type_}" for column, type_ in found)
     how = f"every change ({view.history})" if view.history else _how(plan)
-    return f"in {view.store}, {how}: {columns}{_granted(plan)}"
+    said = f"in {view.store}, {how}: {columns}{_granted(plan)}"
+    return said, _large(conn, plan, sql, whole_rows)
 
 
 def _how(plan: ViewPlan) -> str:
@@ -77,6 +81,16 @@ def _how(plan: ViewPlan) -> str:
     if plan.whole_tables:
         return f"incremental, whole at a change of {', '.join(plan.whole_tables)}{clock}"
     return f"incremental{clock}"
+
+
+def _large(conn: Connection, plan: ViewPlan, sql: str, at_most: int) -> str:
+    """Of a view that is always computed whole, by the estimate of PostgreSQL's planner."""
+    if plan.mode != "whole" and not plan.clock:
+        return ""
+    rows = planned_rows(conn, sql)
+    if rows <= at_most:
+        return ""
+    return f"has some {rows:,} rows by the planner's estimate, and apply.whole_rows is {at_most:,}"
 
 
 def _granted(plan: ViewPlan) -> str:

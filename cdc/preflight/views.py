@@ -9,6 +9,7 @@ from cdc.config import Config, View
 from cdc.errors import HeadwaterError, ViewError
 from cdc.preflight.finding import Finding
 from cdc.preflight.source import Source
+from cdc.preflight.state_mirrors import StateMirrors, state_mirrors
 from cdc.preflight.unpublished_columns import explained
 from cdc.preflight.view_columns import check_columns
 from cdc.source.postgres import Connection, plan_fault
@@ -17,18 +18,24 @@ from cdc.source.types import load_types
 if TYPE_CHECKING:
     from views import maintained
     from views.definition import ViewDefinition
+    from views.maintain import MirrorTable
     from views.tables import TableVersion
 
 
 def views(source: Source) -> Iterator[Finding]:
     """One finding for each view of ``[views]``: its SQL, its tables, its columns and its key."""
+    config = source.config
+    if not config.views or not source.tables:  # what is wrong with the tables has been said
+        return
+    with state_mirrors(config, source.conn) as mirrors:
+        yield from _views(source, _Tables(source, mirrors))
+
+
+def _views(source: Source, tables: _Tables) -> Iterator[Finding]:
     from views.definition import parse_view
     from views.maintained import resolve_view
 
     config = source.config
-    if not config.views or not source.tables:  # what is wrong with the tables has been said
-        return
-    tables = _Tables(source)
     for name, view in config.views.items():
         check = f"view {name}"
         if config.apply.engine == "database" and not _direct(config, view):
@@ -88,10 +95,16 @@ def _any_select(source: Source, tables: _Tables, name: str, view: View) -> Findi
     try:
         kind = source.config.store(view.store).kind
         known = known_names(source.config, name, view)
-        said = described(source.conn, name, view, kind, tables.oids, tables.mirror, known)
+        said, warning = described(
+            source.conn, name, view, kind, tables.oids, tables.mirror, tables.planned, known,
+            source.config.apply.whole_rows,
+        )  # fmt: skip
     except HeadwaterError as fault:
         error = tables.explained(view, fault)
         return Finding("error", f"view {name}", error.message, error.hint)
+    if warning:
+        hint = "raise apply.whole_rows, or write it so that a change tells its keys (docs/sql.md)"
+        return Finding("warning", f"view {name}", f"{warning}; {said}", hint)
     return Finding("ok", f"view {name}", said)
 
 
@@ -124,8 +137,8 @@ def _as_followed(
 class _Tables:
     """The captured tables as a view has them, each looked up once."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, mirrors: StateMirrors) -> None:
+        self._source, self._mirrors = source, mirrors
         self.oids = {f"{table.schema}.{table.name}": table.oid for table in source.tables}
         self._types = load_types(source.conn)
         self._found: dict[tuple[str, bool], TableVersion] = {}
@@ -160,6 +173,12 @@ class _Tables:
         tables = {label: self.oids[label] for label in found}
         publication = self._source.config.source.publication_name
         return explained(self._source.conn, publication, error, tables, published)
+
+    def planned(self, table: str) -> MirrorTable:
+        """The same as a view is planned over it."""
+        from cdc.preflight.any_select import mirror_of
+
+        return self._mirrors.table(self.oids[table]) or mirror_of(self.mirror(table))
 
     def _now(self, table: str, computed: bool) -> TableVersion:
         from bootstrap.present import version_now

@@ -221,6 +221,18 @@ def plan_fault(conn: Connection, query: str) -> str:
     return ""
 
 
+def planned_rows(conn: Connection, query: str) -> int:
+    """How many rows a query gives, as the planner thinks. ``query`` is one that ``plan_fault`` says
+    nothing of; 0 if a right or a lock is in the way."""
+    try:
+        with conn.transaction():
+            conn.execute("set local lock_timeout = '1s'")
+            row = conn.execute(f"explain (format json) {query}".encode()).fetchone()
+    except (errors.InsufficientPrivilege, errors.LockNotAvailable):
+        return 0
+    return int(row[0][0]["Plan"]["Plan Rows"]) if row else 0
+
+
 def sqlstate(error: BaseException) -> str:
     """The SQLSTATE behind one of our errors, ``""`` when the server gave none."""
     cause = error.__cause__

@@ -84,6 +84,34 @@ def test_the_source_itself_and_one_that_is_away_are_errors(shop: Deployment) -> 
     assert "is PostgreSQL running there" in hint
 
 
+def test_what_the_state_database_lacks_is_told_by_the_views_that_need_it(shop: Deployment) -> None:
+    """Where it has been used: nobody knows before which extensions it has. Nothing is made."""
+    internal = "immutable strict language internal"
+    shop.execute(
+        "create type odd",
+        f"create function odd_in(cstring) returns odd {internal} as 'int4in'",
+        f"create function odd_out(odd) returns cstring {internal} as 'int4out'",
+        "create type odd (input = odd_in, output = odd_out, like = int4)",
+        "create type mood as enum ('sad')",
+        "create table strange (id int primary key, o odd, m mood)",
+    )
+    shop.extra += (
+        '[stores.cache]\nkind = "redis"\nurl = "redis://127.0.0.1:1/0"\n'
+        '[views.shows]\nstore = "cache"\nkey = ["id"]\nsql = "select id, o from strange"\n'
+        '[views.computes]\nstore = "cache"\nkey = ["id"]\n'
+        "sql = \"select id, m from strange where o::text = '1'\"\n"
+    )
+    shop.write()
+    with state_server(load_config(shop.config), identity(shop)) as server:
+        _, told = shop.check()
+        with server.connect() as conn:
+            row = conn.execute("select to_regtype('types.\"public.mood\"')").fetchone()
+    assert row == (None,)
+    assert [one["check"] for one in told["ok"] if one["check"] == "view shows"]
+    (said,) = [one["message"] for one in told["error"] if one["check"] == "view computes"]
+    assert "o cannot be computed with: the state database does not have its type" in said
+
+
 def test_a_setting_that_has_no_effect_is_a_warning(shop: Deployment, store_database: str) -> None:
     shop.extra = f'[apply]\nengine = "delta"\nstate_dsn = "{store_database}"\n'
     assert found(shop, "warning") == [
