@@ -26,11 +26,13 @@ from cdc.source.types import load_types
 from cdc.topics import table_topic
 from jobs.batch.images import Image, filled, images
 from jobs.state import mirror_batch
+from jobs.state.catalog_versions import SourceCatalog, follow_ahead, read_ahead
 from jobs.state.connection import connect
 from jobs.state.fill import Filled, fill
 from jobs.state.migration import migrate
 from jobs.state.mirror_batch import Images
 from jobs.state.mirror_table import MirrorTable
+from jobs.state.mirror_types import MirrorTypes
 from jobs.state.mirror_versions import batch_mirror, follow_versions
 from jobs.state.mirrors import read_mirrors
 from jobs.state.staging import Mirror, Record, stage
@@ -156,6 +158,21 @@ class MirrorSetting:
                 self.fill(label)
         for label in seen:
             self.take(label)
+
+    def follow_source(self, label: str) -> None:
+        """Give the mirror what the source's catalog has, as a build does that needs it."""
+        record = read_mirrors(self.state)[label]
+        with self._connected() as session:
+            catalog = SourceCatalog(session, self.config, load_types(session))
+            ahead = read_ahead(catalog, record, self.oid(label), lambda: self.versions)
+            if ahead is None:
+                return
+            types = MirrorTypes(session, self.state)
+            found = follow_ahead(self.state, session, types, ahead)
+        if isinstance(found, Refill):
+            self.refilled.append(found.reason)
+            self.fill(label)
+        self.take(label)
 
     def _connected(self) -> psycopg.Connection[Any]:
         return source_postgres.connect(self.config.dsn)

@@ -175,6 +175,13 @@ def table_facts(conn: Connection, oid: int, publication: str = "") -> TableFacts
     )
 
 
+def table_name(conn: Connection, oid: int) -> str:
+    """What a table is called now, ``schema.table``; "" for one that is gone."""
+    with translated(f"reading the catalog for table {oid}"):
+        row = conn.execute(_RELATION, (oid,)).fetchone()
+    return f"{row[0]}.{row[1]}" if row else ""
+
+
 def enum_labels(conn: Connection, oid: int) -> dict[int, list[str]]:
     """The labels of a table's enums, and of its arrays of them, by ``attnum``, in their order."""
     with translated(f"reading the enums of table {oid}"):

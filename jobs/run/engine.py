@@ -9,7 +9,7 @@ its own, so that none waits for another.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import Final
@@ -18,7 +18,7 @@ import structlog
 
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Offsets
-from cdc.topics import schemas_topic
+from jobs.run.altered_tables import AlteredTables
 from jobs.run.batches import Applied, Batches, StaleTypesError
 from jobs.run.kept_generations import KeptGenerations
 from jobs.run.kept_views import KeptViews
@@ -28,24 +28,26 @@ from jobs.run.parts import Parts
 from jobs.run.reach import Reach
 from jobs.run.record_reader import read_again
 from jobs.run.recreated_topics import leave_recreated, recreated
-from jobs.run.removal import drop_spare_mirrors
+from jobs.run.removal import drop_spare_mirrors, spare_mirrors
 from jobs.run.schedule import Chore, Schedule
 from jobs.run.staged_batch import by_tasks
 from jobs.run.stream import OpenStream, StreamBatch
 from jobs.run.tombstone_expiry import TombstoneExpiry
 from jobs.state.connection import Connection, translated
 from jobs.state.faulty_records import FaultyRecord
-from jobs.state.mirror_table import has_only_more
+from jobs.state.mirror_indexes import drop_spare_indexes
 from jobs.state.missed_changes import leave_all_but
 from jobs.state.progress import forget_batches, offsets_of, read_progress, stream_offsets
 from jobs.state.staging import RecordsNeededError
-from jobs.state.table_changes import Refill
 
 _POLL_S: Final = 0.05
 _ORDERS_S: Final = 0.2
 _COMMIT_S: Final = 0.25
 _LOOK_S: Final = 1.0
 _VERSIONS_S: Final = 5.0
+_TABLES_S: Final = 5.0
+_SOURCE_AWAY_S: Final = 60.0
+"""A source that does not answer holds up all else until its connection times out."""
 _UPKEEP_S: Final = 600.0
 _AGAIN_S: Final = 1.0
 
@@ -74,6 +76,9 @@ class Engine:
         self._generations = KeptGenerations(
             parts, self._tables, self._reach, self.changing, self._joined.set
         )
+        self._altered = AlteredTables(
+            self._tables, self._generations, self.changing, lambda: self._schedule.soon("views")
+        )
         self._views = KeptViews(parts, self._generations)
         self._orders = Orders(parts, self._views, self)
         self._spare = False
@@ -81,7 +86,6 @@ class Engine:
         self._last = read_progress(self._conn).batch
         self._streams = False
         self._expiry = TombstoneExpiry()
-        self._described: Offsets = {}
         self._schedule = Schedule(
             (
                 Chore("views", _LOOK_S, self._look),
@@ -89,6 +93,7 @@ class Engine:
                 Chore("stream", _POLL_S, self._keep_stream),
                 Chore("commit", _COMMIT_S, self._commit),
                 Chore("versions", _VERSIONS_S, self._look_at_versions),
+                Chore("tables", _TABLES_S, self._look_at_names),
                 Chore("upkeep", _UPKEEP_S, self._look_after),
             )
         )
@@ -164,7 +169,7 @@ class Engine:
 
     def _apply(self, batch: StreamBatch) -> Applied | None:
         if seen := self._batches.unread(batch.rows):
-            self._follow_versions(seen)
+            self._altered.follow(seen)
         topics = self._batches.every_change_of
         changes = batch.changes(topics)
         try:
@@ -177,23 +182,6 @@ class Engine:
             self._schedule.soon("views")
         changes = batch.changes(topics)
         return self._batches.apply(batch.begin, batch.end, batch.rows, True, changes)
-
-    def _follow_versions(self, seen: Mapping[str, set[str]]) -> None:
-        """Mirrors follow what DDL made of their tables; the views of those are opened again."""
-        with self.changing() as conn:
-            before = self._tables.filled(conn)
-            found = self._tables.follow(conn, seen)
-            more = set()
-            for label, one in found.items():
-                stale = {"stale": one.reason} if isinstance(one, Refill) else {}
-                log.warning("table_altered", table=label, **stale)
-                if not isinstance(one, Refill) and has_only_more(before[label].table, one):
-                    more.add(label)
-            if found:
-                passed = self._generations.pass_over(found.keys() - more)
-                passed += self._generations.with_more(conn, more)
-                self._generations.follow(conn, passed)
-                self._schedule.soon("views")
 
     def _conduct(self) -> None:
         for chore in self._schedule.due():
@@ -243,6 +231,7 @@ class Engine:
     def _drop_spare(self, conn: Connection) -> None:
         for table in drop_spare_mirrors(conn, self._tables, self._views.wanted()):
             log.info("mirror_dropped", table=table)
+        drop_spare_indexes(conn)
         self._spare = False
 
     def _look(self) -> None:
@@ -256,23 +245,23 @@ class Engine:
             self._last = batch
 
     def _look_at_versions(self) -> None:
-        """A column that took another's place, and a table that took another's, may have the same
-        version, of which no event tells: mirrors follow when tables were described again. Nor does
-        one tell of a topic that was recreated."""
+        """No event tells of a topic that was recreated, either."""
         if self._streams and recreated(self._conn, self._tables):
             self._joined.set()
-        topic = schemas_topic(self._parts.config.source.name)
-        ends = self._parts.broker.end_offsets([topic])
-        if ends == self._described:
-            return
-        if self._described:
-            held = self._tables.filled(self._conn)
-            self._follow_versions({label: {one.table.schema_id} for label, one in held.items()})
-        self._described = ends
+        self._altered.look_at_versions(self._conn)
+
+    def _look_at_names(self) -> None:
+        if not self._altered.look_at_names(self._conn):
+            self._schedule.wait("tables", _SOURCE_AWAY_S)
 
     def _look_after(self) -> None:
         forget_batches(self._conn, self._reach.lowest())
         self._expiry.expire(self._conn, self._tables.filled(self._conn).values(), self._ends)
+        with self.changing() as conn:
+            if dropped := drop_spare_indexes(conn):
+                log.info("indexes_dropped", count=len(dropped))
+        if spare_mirrors(self._conn, self._views.wanted()):
+            self.spare_mirrors()
 
     def _commit(self) -> None:
         self._generations.caught_up(self._last)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import structlog
 
 from cdc.config import View
-from cdc.errors import HeadwaterError
+from cdc.errors import HeadwaterError, RetryableError
 from jobs.run.batches import Applied
 from jobs.run.builder import Declared, Generation, opened
 from jobs.run.lanes import Lanes
@@ -23,10 +23,14 @@ from jobs.run.parts import Parts
 from jobs.run.reach import Reach
 from jobs.run.turns import Turns
 from jobs.run.view_plan import planned_again, relation_of, shows_more
+from jobs.state import mirror_table as state_tables
 from jobs.state.connection import Connection
 from jobs.state.group_tables import fill_groups
 from jobs.state.history_queue import History
 from jobs.state.kept_view import KeptView
+from jobs.state.mirror_table import has_only_more
+from jobs.state.mirrors import MirrorRecord
+from jobs.state.table_changes import Refill
 from jobs.state.view_record import LEFT, ViewRecord, forget_view
 from views.maintain.mirror import MirrorTable
 
@@ -119,6 +123,40 @@ class KeptGenerations:
                     pass
                 self._joined()
         return self._tables.described(conn, labels)
+
+    def follow_source(self, conn: Connection, labels: tuple[str, ...]) -> None:
+        """Give mirrors of these tables the columns that they have in the source at present, which
+        events may not have told yet. A source that is away is not waited for.
+
+        Raises ``ViewError`` for a table that the source has no more."""
+        try:
+            ahead = self._tables.ahead(conn, labels)
+        except RetryableError as error:
+            log.warning("source_not_asked", tables=labels, error=str(error))
+            return
+        if not ahead:
+            return
+        with self.changing() as state:
+            before = self._tables.filled(state)
+            self.altered(state, before, self._tables.follow_ahead(state, ahead))
+
+    def altered(
+        self,
+        conn: Connection,
+        before: Mapping[str, MirrorRecord],
+        found: Mapping[str, state_tables.MirrorTable | Refill],
+    ) -> None:
+        """Mirrors have other columns, or are stale: the views of their tables are opened again.
+        Within ``changing``."""
+        more = set()
+        for label, one in found.items():
+            stale = {"stale": one.reason} if isinstance(one, Refill) else {}
+            log.warning("table_altered", table=label, **stale)
+            if not isinstance(one, Refill) and has_only_more(before[label].table, one):
+                more.add(label)
+        passed = self.pass_over(found.keys() - more)
+        passed += self.with_more(conn, more)
+        self.follow(conn, passed)
 
     def begun(self, generation: Generation) -> None:
         """Its dirty keys are collected from now on; within ``changing``."""

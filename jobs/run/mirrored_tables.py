@@ -16,22 +16,31 @@ from cdc.config import Config
 from cdc.errors import ViewError
 from cdc.kafka.broker import Broker
 from cdc.source import postgres as source_postgres
-from cdc.source.catalog import captured_tables
+from cdc.source.asking import answered
+from cdc.source.types import load_types
 from cdc.topics import table_topic
+from jobs.run.source_tables import gone, moved, table_oids
 from jobs.state import mirror_table as state_tables
+from jobs.state.catalog_versions import (
+    CatalogVersion,
+    SourceCatalog,
+    follow_ahead,
+    read_ahead,
+)
 from jobs.state.connection import Connection
 from jobs.state.fill import Filled, fill
 from jobs.state.mirror_catalog import MirrorCatalog
 from jobs.state.mirror_types import MirrorTypes
 from jobs.state.mirror_versions import batch_mirror, follow_versions, read_table_versions
-from jobs.state.mirrors import MirrorRecord, read_mirrors
+from jobs.state.mirrors import MirrorRecord, mark_stale, read_mirrors
 from jobs.state.progress import add_partitions, advance, remove_topics
 from jobs.state.staging import Mirror
-from jobs.state.table_changes import Refill
+from jobs.state.table_changes import Refill, SentVersion
 from jobs.state.type_changes import RefreshedTypes, refresh_types
 from views.maintain.mirror import MirrorColumn, MirrorTable
 
 _APPLICATION: Final = "headwater apply"
+_ANSWER_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +73,73 @@ class MirroredTables:
     ) -> dict[str, state_tables.MirrorTable | Refill]:
         """Give mirrors the columns of newer versions that a batch has; what became of those that
         were behind. One that cannot follow is stale, and the stream goes on without its topic."""
-        source = partial(
-            source_postgres.connect, self.config.source.dsn, application_name=_APPLICATION
-        )
         versions = read_table_versions(self.broker, self.config.source.name)
-        found = follow_versions(conn, source, self.filled(conn), versions, seen)
-        if stale := [self.topic(label) for label, one in found.items() if isinstance(one, Refill)]:
-            remove_topics(conn, stale)
+        found = follow_versions(conn, self._source, self.filled(conn), versions, seen)
+        self._forget_stale(conn, found)
         return found
 
     def read_types(self, conn: Connection) -> RefreshedTypes:
         """Bring the source's own types up to date. A mirror whose type is another one now is stale,
         and the stream goes on without its topic."""
         records = self.filled(conn)
-        with source_postgres.connect(
-            self.config.source.dsn, application_name=_APPLICATION
-        ) as session:
+        with self._source() as session:
             found = refresh_types(conn, session, records.values())
         remove_topics(conn, [self.topic(label) for label in found.stale])
         return found
+
+    def ahead(self, conn: Connection, labels: Iterable[str]) -> list[CatalogVersion]:
+        """What mirrors of these tables have to follow to be as the source's catalog has them.
+
+        Raises ``ViewError`` for a table that was mirrored and is not captured any more, and
+        ``RetryableError`` while the source is away.
+        """
+        held = self.filled(conn)
+        records = [held[label] for label in sorted({*labels} & held.keys())]
+        if not records:
+            return []
+        oids = self._oids({one.table.label for one in records})
+        if missing := {one.table.label for one in records} - oids.keys():
+            self._refuse_gone(conn, missing)
+
+        def described(label: str) -> Mapping[str, SentVersion]:
+            return read_table_versions(self.broker, self.config.source.name).get(label, {})
+
+        with self._source() as session:
+            catalog = SourceCatalog(session, self.config.source, load_types(session))
+            found = [
+                read_ahead(catalog, one, oids[one.table.label], partial(described, one.table.label))
+                for one in records
+            ]
+        return [one for one in found if one is not None]
+
+    def follow_ahead(
+        self, conn: Connection, ahead: Iterable[CatalogVersion]
+    ) -> dict[str, state_tables.MirrorTable | Refill]:
+        """Give mirrors what ``ahead`` has found; what became of them. Those that a batch has
+        changed meanwhile are left out."""
+        held = self.filled(conn)
+        found: dict[str, state_tables.MirrorTable | Refill] = {}
+        with self._source() as session:
+            types = MirrorTypes(session, conn)
+            for one in ahead:
+                label = one.record.table.label
+                if label in held and held[label].table == one.record.table:
+                    found[label] = follow_ahead(conn, session, types, one)
+        self._forget_stale(conn, found)
+        return found
+
+    def moved(self, conn: Connection) -> dict[str, Refill]:
+        """Mirrored tables that are not what has their name in the source now. Whoever asks has
+        other work."""
+        with self._source() as session, answered(session, _ANSWER_S):
+            return moved(session, self.filled(conn).values())
+
+    def leave(self, conn: Connection, found: Mapping[str, Refill]) -> None:
+        """These mirrors are stale, and the stream goes on without their topics."""
+        for label, record in self.filled(conn).items():
+            if label in found:
+                mark_stale(conn, record.id, found[label].reason)
+        self._forget_stale(conn, found)
 
     def described(self, conn: Connection, labels: Iterable[str]) -> dict[str, MirrorTable]:
         """Tables as views are planned over them. Those that nobody captures are left out."""
@@ -97,6 +154,7 @@ class MirroredTables:
         wanted = set(labels)
         oids = self._oids(wanted)
         if missing := wanted - oids.keys():
+            self._refuse_gone(conn, missing)
             raise ViewError(
                 f"{', '.join(sorted(missing))}: not captured",
                 "add it to source.tables, then `headwater table add`",
@@ -126,18 +184,35 @@ class MirroredTables:
         )
 
     def _of_source(self, conn: Connection, labels: set[str]) -> dict[str, MirrorTable]:
-        source = self.config.source
         oids = self._oids(labels)
-        with source_postgres.connect(source.dsn, application_name=_APPLICATION) as session:
-            types = MirrorTypes(session, conn)
-            catalog = MirrorCatalog(types, conn, source.publication_name, source.keys)
+        with self._source() as session:
+            catalog = self._catalog(session, conn)
             return {label: planned(catalog.table(session, oid)) for label, oid in oids.items()}
 
     def _oids(self, labels: set[str]) -> dict[str, int]:
+        with self._source() as session:
+            return table_oids(session, self.config.source, labels)
+
+    def _refuse_gone(self, conn: Connection, labels: Iterable[str]) -> None:
+        """Raise ``ViewError`` for one that was mirrored: what became of it is told."""
+        held = read_mirrors(conn)
+        with self._source() as session:
+            for label in sorted({*labels} & held.keys()):
+                raise gone(session, held[label])
+
+    def _source(self) -> source_postgres.Connection:
+        return source_postgres.connect(self.config.source.dsn, application_name=_APPLICATION)
+
+    def _catalog(self, session: source_postgres.Connection, conn: Connection) -> MirrorCatalog:
         source = self.config.source
-        with source_postgres.connect(source.dsn, application_name=_APPLICATION) as session:
-            tables = {f"{t.schema}.{t.name}": t.oid for t in captured_tables(session, source)}
-        return {label: tables[label] for label in labels & tables.keys()}
+        types = MirrorTypes(session, conn)
+        return MirrorCatalog(types, conn, source.publication_name, source.keys)
+
+    def _forget_stale(
+        self, conn: Connection, found: Mapping[str, state_tables.MirrorTable | Refill]
+    ) -> None:
+        if stale := [self.topic(label) for label, one in found.items() if isinstance(one, Refill)]:
+            remove_topics(conn, stale)
 
 
 def planned(table: state_tables.MirrorTable) -> MirrorTable:

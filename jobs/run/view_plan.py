@@ -26,9 +26,18 @@ class Mirrors(Protocol):
         """These tables, mirrored from now on; fills what is missing."""
 
 
-def planned(mirrors: Mirrors, conn: Connection, name: str, view: View) -> ViewPlan:
-    """The plan of a view over mirrors that there are. Raises ``ViewError`` for what cannot be."""
+class SourceMirrors(Mirrors, Protocol):
+    """Whoever mirrors tables and can ask their source."""
+
+    def follow_source(self, conn: Connection, labels: tuple[str, ...]) -> None:
+        """Give mirrors the columns that these tables have in the source at present."""
+
+
+def planned(mirrors: SourceMirrors, conn: Connection, name: str, view: View) -> ViewPlan:
+    """The plan of a view over mirrors as their tables are at present. Raises ``ViewError`` for what
+    cannot be."""
     labels = _labels(name, view.sql)
+    mirrors.follow_source(conn, labels)
     tables = mirrors.mirrored(conn, labels)
     try:
         plan = plan_view(name, view.sql, view.key, tables)

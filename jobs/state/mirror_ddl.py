@@ -124,7 +124,10 @@ class _Mirror:
             columns=tuple(columns),
             key=key,
             highest=highest,
-            versions=with_version(self._table, version),
+            versions=self._table.versions
+            if version.of_catalog
+            else with_version(self._table, version),
+            read_lsn=version.lsn if version.of_catalog else 0,
         )
 
     def _alter(self, action: str) -> None:

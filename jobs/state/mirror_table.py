@@ -96,6 +96,9 @@ class MirrorTable:
     versions: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] = ()
     """The versions that it had the columns of, by ``schema_id``: what each called its columns, and
     their ``attnum``."""
+    read_lsn: int = 0
+    """Where the source's WAL stood when its columns were read from the catalog to be followed; 0
+    for one that has them by a fill, or by a description of capture's."""
 
     @property
     def label(self) -> str:
@@ -212,6 +215,7 @@ def table_json(table: MirrorTable) -> dict[str, Any]:
         "highest": table.highest,
         "files": table.files,
         "versions": versions,
+        "read_lsn": table.read_lsn,
     }
 
 
@@ -225,6 +229,7 @@ def with_columns(table: MirrorTable, found: Mapping[str, Any]) -> MirrorTable:
         highest=found["highest"],
         files=found["files"],
         versions=tuple(versions),
+        read_lsn=found.get("read_lsn", 0),
     )
 
 

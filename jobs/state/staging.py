@@ -88,7 +88,8 @@ class Mirror:
     def follows(self, schema_id: str | None) -> bool:
         """Whether it has the columns of a version, or had them: there is nothing to follow first,
         as there is for a newer one, whose shape lacks what the mirror lacks."""
-        return schema_id == self.table.schema_id or schema_id in self.older
+        is_own = schema_id == self.table.schema_id and schema_id in self.shapes
+        return is_own or schema_id in self.older
 
     @property
     def every_shape(self) -> list[Shape]:

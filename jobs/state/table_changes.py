@@ -37,6 +37,8 @@ class SentVersion(NamedTuple):
     columns: tuple[SentColumn, ...]
     key: tuple[str, ...]
     lsn: int
+    of_catalog: bool = False
+    """Read from the source's catalog when its WAL stood at ``lsn``, and not from a description."""
 
     @property
     def numbered(self) -> bool:
@@ -135,18 +137,22 @@ def to_follow(
     too. It is the mirror's own if that is described otherwise now: a column was dropped, and
     another one of its name and type was added.
     """
-    order = _order(versions)
+    order = _order(table, versions)
     own = versions.get(table.schema_id)
+    if own is not None and own.lsn < table.read_lsn:
+        own = None  # described before the catalog was read: there is nothing new in it
     if own is not None and (own.oid == table.oid or own.schema_id in seen):
         found = changes(table, own)
         if isinstance(found, Refill) or not found.none:
             return own
+        if table.read_lsn and own.numbered:
+            return own  # from now on what capture describes is what it has
     later = [
         version
         for schema_id in seen
         if schema_id != table.schema_id
         and (version := versions.get(schema_id)) is not None
-        and (own is None or order[schema_id] > order[own.schema_id])
+        and (table.schema_id not in order or order[schema_id] > order[table.schema_id])
     ]
     return max(later, key=lambda version: order[version.schema_id], default=None)
 
@@ -154,14 +160,19 @@ def to_follow(
 def older(table: MirrorTable, versions: Mapping[str, SentVersion]) -> frozenset[str]:
     """The versions, by ``schema_id``, that the table had before the mirror's own: there is nothing
     to follow where events of them come late."""
-    order = _order(versions)
+    order = _order(table, versions)
     own = order.get(table.schema_id)
     return frozenset(id_ for id_, place in order.items() if own is not None and place < own)
 
 
-def _order(versions: Mapping[str, SentVersion]) -> dict[str, tuple[int, int]]:
-    """The place of each among a table's versions in time."""
-    return {id_: (version.lsn, place) for place, (id_, version) in enumerate(versions.items())}
+def _order(table: MirrorTable, versions: Mapping[str, SentVersion]) -> dict[str, tuple[int, int]]:
+    """The place of each among a table's versions in time. That of a mirror which has it from the
+    catalog is behind all that were described by then: what came later was committed later."""
+    order = {id_: (version.lsn, place) for place, (id_, version) in enumerate(versions.items())}
+    read = (table.read_lsn, len(versions))
+    if table.read_lsn and order.get(table.schema_id, (0, 0)) < read:
+        order[table.schema_id] = read
+    return order
 
 
 def shape(table: MirrorTable, version: SentVersion) -> Shape | None:
@@ -171,6 +182,8 @@ def shape(table: MirrorTable, version: SentVersion) -> Shape | None:
     if version.oid != table.oid:
         return None
     if not version.numbered and not known:
+        if version.lsn < table.read_lsn:
+            return None  # the table has been altered since, who knows how
         names = tuple(column.name for column in table.stored)
         return names if _is_as_named(table, version) else None
     return _names(table, known or tuple(_numbers(version).items()))

@@ -41,9 +41,6 @@ class Reopened:
     def mirrored(self, _conn: Connection, labels: Sequence[str]) -> Mapping[str, MirrorTable]:
         return {label: planned(self.setting.mirrors.mirrors[label].table) for label in labels}
 
-    def follow_source(self, _conn: Connection, _labels: Sequence[str]) -> bool:
-        return False
-
     def add(self, name: str, sql: str) -> None:
         setting = self.setting
         kept = setting.add(name, sql, ["id"])

@@ -82,6 +82,37 @@ class Source:
 
 
 @pytest.mark.parametrize("seed", range(10))
+def test_the_mirror_is_the_source_also_where_builds_have_asked_its_catalog(
+    setting: MirrorSetting, seed: int
+) -> None:
+    """Before changes are decoded, before they are applied, and amid them."""
+    source = Source(1000 + seed)
+
+    def ask() -> None:
+        if source.random.randint(0, 1):
+            setting.follow_source(LABEL)
+            held = {one.name for one in setting.mirrors[LABEL].table.columns}
+            assert held == {"id", *source.columns}
+
+    for _ in range(STEPS):
+        for _ in range(source.random.randint(0, 4)):
+            setting.execute(source.change())
+        if source.random.randint(0, 1) == 0:
+            setting.execute(source.ddl())
+        ask()
+        if source.random.randint(0, 2) == 0:
+            changes = setting.changes()
+            cut = source.random.randint(0, len(changes))
+            for batch in (changes[:cut], changes[cut:]):
+                ask()
+                setting.follow(batch)
+                made = setting.apply(batch)
+                assert not [fault for one in made for fault in one.faults]
+            setting.follow_source(LABEL)
+            setting.assert_equal(LABEL)
+
+
+@pytest.mark.parametrize("seed", range(10))
 def test_the_mirror_is_the_source(setting: MirrorSetting, seed: int) -> None:
     source = Source(seed)
     for _ in range(STEPS):

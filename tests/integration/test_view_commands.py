@@ -70,7 +70,7 @@ class Shop:
             f'[stores.cache]\nkind = "redis"\nurl = "{self.redis_url}"\n'
             f'[stores.tables]\nkind = "postgres"\ndsn = "{self.store_dsn}"\n'
             f'[apply]\nengine = "database"\nstate = "{self.deployment.home / "state"}"\n'
-            f"retry_s = 5\n{declared}\n"
+            f"retry_s = 5\nwhole_rows = 149\n{declared}\n"
         )
         self.deployment.write()
 
@@ -378,6 +378,55 @@ def test_a_column_that_is_added_makes_no_row_anew(shop: Shop, running: Child) ->
         found = conn.execute(f"select late from {shows[1]} where id in (3, 9)".encode()).fetchall()
     assert sorted(found, key=str) == [(3,), (None,)]
     shop.forget("narrow", "every", "each")
+    assert running.poll() is None
+
+
+def test_what_was_altered_is_built_from_at_once(shop: Shop, running: Child) -> None:
+    """Before any change of the table, which alone tells apply."""
+    shop.deployment.execute(
+        "create table fresh (id int primary key, word varchar(20), n int)",
+        "insert into fresh select i, 'word ' || i, i from generate_series(1, 150) i",
+    )
+    shop.done("table", "add", "public.fresh")
+    steps = {
+        "select id, word, n from fresh": [],
+        "select id, word, late from fresh": ["alter table fresh add late int default 7"],
+        "select * from fresh where n > 5": ["alter table fresh rename word to text"],
+        "select id, upper(text) as text, late from fresh": ["alter table fresh drop n"],
+        "select id, text, trunc(late)::int as late from fresh": [
+            "alter table fresh alter late type numeric using late + 0.5"
+        ],
+    }
+    for sql, altered in steps.items():
+        shop.deployment.execute(*altered)
+        name = shop.declare("fresh", sql)
+        shop.done("view", "rebuild" if altered else "create", name)
+        assert shop.shown("fresh") == shop.expected(sql)
+    shop.deployment.execute("update fresh set late = id, text = 'other' where id < 9")
+    assert "equal at LSN" in shop.done("verify", name, "--timeout", "60")
+    assert running.poll() is None
+
+
+def test_a_refused_rebuild_is_no_fault_of_what_is_live(shop: Shop, running: Child) -> None:
+    name = shop.declare("fresh", "select id, missing from fresh")
+    assert "missing" in shop.refused("view", "rebuild", name)
+
+    def shown() -> Any:
+        return json.loads(shop.done("view", "show", name, "--json"))
+
+    found = wait_until(lambda: (one := shown())["build_error"] and one, "the build's fault")
+    assert "missing" in found["build_error"]
+    assert found["error"] is None
+    assert "refused" in shop.done("view", "list")
+    shop.done("wait", name, "--timeout", "30")
+    shop.done("lag", name)
+    shop.declare("fresh", "select id, ntile(2) over (order by id) as half from fresh")
+    assert "has more than 149 rows and is computed whole" in shop.refused("view", "rebuild", name)
+    assert json.loads(shop.done("view", "show", name, "--json"))["building"] is None
+    shop.declare("fresh", "select id, text from fresh")
+    shop.done("view", "rebuild", name)
+    wait_until(lambda: shown()["build_error"] is None, "it to be forgotten")
+    shop.forget("fresh")
     assert running.poll() is None
 
 

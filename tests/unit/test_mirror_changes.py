@@ -27,6 +27,7 @@ from jobs.state.table_changes import (
     Refill,
     SentVersion,
     changes,
+    older,
     parse_version,
     shape,
     shapes,
@@ -159,11 +160,29 @@ def test_the_versions_of_a_batch_s_events() -> None:
         name: [row[i] for row in rows]
         for i, name in enumerate(("topic", "schema_id", "commit_lsn"))
     }
-    mirrors = {"public.t": Mirror(1, TABLE, 100, NOWHERE, {})}
+    mirrors = {"public.t": Mirror(1, TABLE, 100, NOWHERE, {"own": ("id", "a", "b")})}
     seen = seen_versions(pa.table(columns), {"s.public.t": "public.t"}, mirrors)
     assert seen == {"public.t": {"own", "new"}}
     assert unread(mirrors, seen)
     assert not unread(mirrors, {"public.t": {"own"}})
+    of_catalog = {"public.t": Mirror(1, TABLE, 100, NOWHERE, {})}
+    assert unread(of_catalog, {"public.t": {"own"}}), "capture had not described it"
+
+
+def test_what_the_catalog_told_is_newer_than_what_was_described_by_then() -> None:
+    table = replace(mirror(ID, A, B), schema_id="read", versions=(), read_lsn=50)
+    before = {"before": version("before", ID, A, lsn=40)}
+    late = {"late": version("late", ID, lsn=60)}
+    assert older(table, before | late) == {"before"}
+    assert to_follow(table, before | late, {"before"}) is None
+    assert to_follow(table, before | late, {"before", "late"}) is late["late"]
+    stale = {"read": version("read", ID, A, ("b", 9, TEXT), lsn=30)}
+    assert to_follow(table, before | stale, {"before", "read"}) is None
+    told = {"read": version("read", ID, A, B, lsn=55)}
+    assert to_follow(table, before | told, {"read"}) is told["read"], "from now on it is its own"
+    unsure = version("unsure", ("id", None, INT), ("a", None, TEXT), ("b", None, TEXT), lsn=40)
+    assert shape(table, unsure) is None
+    assert shape(table, unsure._replace(lsn=60)) == ("id", "a", "b")
 
 
 def test_a_version_that_is_described_otherwise_is_followed() -> None:
