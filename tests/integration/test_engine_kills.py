@@ -13,6 +13,7 @@ from threading import Event, Thread
 import psycopg
 
 from tests.deployment import Deployment
+from tests.lending import Lender
 from tests.maintain.cases import SHOP
 from tests.maintain.workload import transaction
 from tests.waiting import wait_until
@@ -86,8 +87,9 @@ def writing(dsn: str, seed: int) -> Iterator[None]:
 
 
 def test_apply_killed_anywhere_leaves_every_view_equal_to_its_sql(
-    deployment: Deployment, redis_server: str, opensearch: str, store_database: str
+    deployment: Deployment, lender: Lender, redis_server: str, opensearch: str, store_database: str
 ) -> None:
+    deployment.jvm = lender
     deployment.execute(SHOP)
     names = declare(deployment, redis_server, opensearch, store_database)
     deployment.init()
