@@ -91,8 +91,9 @@ class View(Section):
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = Field(default=(), max_length=4)
     change_data_feed: bool = False
-    deletion_vectors: bool = True
-    """How a Delta table is laid out and written, as the three before it."""
+    deletion_vectors: bool | None = None
+    """How a Delta table is laid out and written, as the three before it. None: a table of versions
+    has deletion vectors, which end them where they stand, no other one."""
 
     @model_validator(mode="after")
     def _rows_of_redis_can_be_kept(self) -> View:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import Final
 
@@ -10,10 +11,17 @@ import structlog
 from structlog.typing import EventDict
 
 _SHOWN: Final = 3
+SPARK_LOG: Final = "HEADWATER_SPARK_LOG"
+"""The variable by which Spark's JVM, started by this process, knows its form (``log4j2.properties``
+of ``jobs/spark``)."""
 
 
 def configure(json_lines: bool) -> None:
     """Set up structlog for this process. Called once, by the command line."""
+    if json_lines:
+        os.environ[SPARK_LOG] = "json"
+    else:
+        os.environ.pop(SPARK_LOG, None)
     pretty = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     form = [structlog.processors.JSONRenderer()] if json_lines else [shortened, below, pretty]
     structlog.configure(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from pyspark.sql.types import (
     ArrayType,
@@ -65,6 +66,37 @@ def widens_as_text(held: DataType, wanted: DataType) -> bool:
     return widens(held, wanted)
 
 
+class Change(NamedTuple):
+    """Another type, of a column or of what is in it: ``path`` names it, the elements of an array
+    ``element``."""
+
+    path: tuple[str, ...]
+    held: DataType
+    wanted: DataType
+
+    def __str__(self) -> str:
+        what = ".".join(self.path)
+        return f"{what} {described(self.held)}, now {described(self.wanted)}"
+
+
+def changes(held: DataType, wanted: DataType, path: tuple[str, ...]) -> Iterator[Change]:
+    """Where two types differ, but for nullability, which no store here enforces. Objects that have
+    other fields differ as a whole."""
+    if isinstance(held, ArrayType) and isinstance(wanted, ArrayType):
+        yield from changes(held.elementType, wanted.elementType, (*path, "element"))
+    elif isinstance(held, MapType) and isinstance(wanted, MapType):
+        yield from changes(held.keyType, wanted.keyType, (*path, "key"))
+        yield from changes(held.valueType, wanted.valueType, (*path, "value"))
+    elif isinstance(held, StructType) and isinstance(wanted, StructType):
+        if held.names != wanted.names:
+            yield Change(path, held, wanted)
+        else:
+            for one, other in zip(held, wanted, strict=True):
+                yield from changes(one.dataType, other.dataType, (*path, one.name))
+    elif held != wanted:
+        yield Change(path, held, wanted)
+
+
 def evolved(
     view: str,
     stored: StructType,
@@ -72,29 +104,24 @@ def evolved(
     can: Callable[[DataType, DataType], bool] = never,
 ) -> StructType:
     """``stored`` with the columns of ``wanted`` it lacks, all nullable, and the types that it
-    ``can`` give to others.
+    ``can`` give to others, also to what is in their arrays and objects.
 
-    A column the view no longer has stays in the store. Raises ``ViewError``, with both schemas,
-    when a column changed its type otherwise.
+    A column the view no longer has stays in the store. Raises ``ViewError``, which names what
+    differs, when a column changed its type otherwise.
     """
     held = {field.name: field for field in stored}
-    other = [
-        field
-        for field in wanted
-        if field.name in held and not _same(held[field.name].dataType, field.dataType)
-    ]
-    wider = {f.name: f for f in other if can(held[f.name].dataType, f.dataType)}
-    changed = [
-        f"{field.name} {described(held[field.name].dataType)}, now {described(field.dataType)}"
-        for field in other
-        if field.name not in wider
-    ]
-    if changed:
-        raise ViewError(
-            f"view {view}: the store holds {'; '.join(changed)}"
-            f" (stored: {summary(stored)}; view: {summary(wanted)})",
-            REBUILD,
-        )
+    wider: dict[str, StructField] = {}
+    refused: list[str] = []
+    for field in wanted:
+        if field.name not in held:
+            continue
+        changed = list(changes(held[field.name].dataType, field.dataType, (field.name,)))
+        refusing = [one for one in changed if not can(one.held, one.wanted)]
+        refused += map(str, refusing)
+        if changed and not refusing:
+            wider[field.name] = field
+    if refused:
+        raise ViewError(f"view {view}: the store holds {'; '.join(refused)}", REBUILD)
     added = [field for field in wanted if field.name not in held]
     return StructType(
         [
@@ -146,16 +173,3 @@ def columns_json(columns: StructType) -> str:
 
 def columns_from_json(text: str) -> StructType:
     return StructType.fromJson(json.loads(text))
-
-
-def _same(left: DataType, right: DataType) -> bool:
-    """Equal but for nullability, which no store here enforces."""
-    if isinstance(left, ArrayType) and isinstance(right, ArrayType):
-        return _same(left.elementType, right.elementType)
-    if isinstance(left, MapType) and isinstance(right, MapType):
-        return _same(left.keyType, right.keyType) and _same(left.valueType, right.valueType)
-    if isinstance(left, StructType) and isinstance(right, StructType):
-        return left.names == right.names and all(
-            _same(a.dataType, b.dataType) for a, b in zip(left, right, strict=True)
-        )
-    return left == right

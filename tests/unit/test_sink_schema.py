@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from pyspark.sql.types import (
 
 from cdc.errors import ViewError
 from jobs.sinks.arrow import python_values
+from jobs.sinks.opensearch.mapping import properties
 from jobs.sinks.schema import (
     check_key,
     columns_from_json,
@@ -50,7 +52,9 @@ def test_nullability_is_no_change() -> None:
 
 def test_another_element_type_is_a_change() -> None:
     wanted = StructType().add("tags", ArrayType(LongType()))
-    with pytest.raises(ViewError, match="tags array<string>, now array<bigint>"):
+    with pytest.raises(
+        ViewError, match=r"^view v: the store holds tags.element string, now bigint"
+    ):
         evolved("v", STORED, wanted)
 
 
@@ -59,6 +63,45 @@ def test_only_a_store_that_can_takes_wider_types() -> None:
     with pytest.raises(ViewError, match="n int, now bigint"):
         evolved("v", stored, wanted)
     assert evolved("v", stored, wanted, widens) == wanted
+
+
+def of_lines(number: DataType, price: DataType) -> StructType:
+    """An array of objects, and an object in one."""
+    inner = StructType().add("n", number)
+    line = StructType().add("price", price).add("inner", inner)
+    return StructType().add("id", LongType()).add("lines", ArrayType(line))
+
+
+@pytest.mark.parametrize("can", [widens, widens_as_text])
+def test_what_is_in_arrays_and_objects_becomes_wider_as_columns_do(
+    can: Callable[[DataType, DataType], bool],
+) -> None:
+    stored = of_lines(IntegerType(), DecimalType(10, 2))
+    wanted = of_lines(LongType(), DecimalType(12, 2))
+    assert evolved("v", stored, wanted, can) == wanted
+    with pytest.raises(ViewError) as refused:
+        evolved("v", wanted, stored, can)
+    assert refused.value.message == (
+        "view v: the store holds lines.element.price decimal(12,2), now decimal(10,2); "
+        "lines.element.inner.n bigint, now int"
+    )
+
+
+def test_an_object_with_other_fields_is_named_alone() -> None:
+    stored = StructType().add("id", LongType()).add("o", StructType().add("a", LongType()))
+    wanted = StructType().add("id", LongType()).add("o", StructType().add("b", LongType()))
+    with pytest.raises(ViewError) as refused:
+        evolved("v", stored, wanted, widens)
+    assert refused.value.message == (
+        "view v: the store holds o struct<a:bigint>, now struct<b:bigint>"
+    )
+
+
+def test_an_index_takes_what_a_wider_integer_or_decimal_holds() -> None:
+    """Fields keep their type for good."""
+    narrow = of_lines(IntegerType(), DecimalType(10, 2))
+    wide = of_lines(LongType(), DecimalType(12, 2))
+    assert properties("v", narrow) == properties("v", wide)
 
 
 @pytest.mark.parametrize(

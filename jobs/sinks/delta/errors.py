@@ -96,7 +96,7 @@ def new_properties(
     return {
         KEY_PROPERTY: json.dumps(key),
         GENERATION_PROPERTY: str(generation),
-        "delta.enableDeletionVectors": "true",
+        "delta.enableDeletionVectors": str(history == "scd2").lower(),
         **({HISTORY_PROPERTY: history} if history else {}),
         **kept_properties(config, declared),
         **features(columns),
@@ -114,7 +114,9 @@ def kept_properties(config: Delta, declared: View | None) -> dict[str, str]:
     return {
         "delta.deletedFileRetentionDuration": interval,
         "delta.logRetentionDuration": interval,
-        **{name: str(said[key]).lower() for key, name in _SAID.items() if key in said},
+        **{
+            name: str(said[key]).lower() for key, name in _SAID.items() if said.get(key) is not None
+        },
     }
 
 

@@ -44,7 +44,7 @@ from jobs.sinks.delta.files import join_files
 from jobs.sinks.delta.log import folder_of
 from jobs.sinks.delta.transactions import Transaction, Transactions
 from jobs.sinks.row_errors import TOLD, unkeyed
-from jobs.sinks.schema import check_key, check_names, evolved, quoted, widens
+from jobs.sinks.schema import changes, check_key, check_names, evolved, quoted, widens
 
 _DAY_S = 86_400
 _SPARK_EVERY_S = 900.0
@@ -138,9 +138,11 @@ class DeltaView:
         needed = self._kept() | features(added) | (WIDENING if wider else {})
         set_properties(self.spark, self.path, needed)
         alter = f"ALTER TABLE delta.{quoted(self.path)}"
+        before = {field.name: field.dataType for field in held}
         for field in wider:
-            kind = field.dataType.simpleString()
-            self.spark.sql(f"{alter} ALTER COLUMN {quoted(field.name)} TYPE {kind}")
+            for one in changes(before[field.name], field.dataType, (field.name,)):
+                path, kind = ".".join(map(quoted, one.path)), one.wanted.simpleString()
+                self.spark.sql(f"{alter} ALTER COLUMN {path} TYPE {kind}")
         if added.fields:
             fields = ", ".join(f"{quoted(f.name)} {f.dataType.simpleString()}" for f in added)
             self.spark.sql(f"{alter} ADD COLUMNS ({fields})")

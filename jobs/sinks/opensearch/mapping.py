@@ -2,7 +2,8 @@
 
 ``_source`` keeps every value exactly as it was sent; a field only says how it is searched. So
 decimals are indexed as doubles, and what a field cannot hold (NaN, the year 12000) is left out of
-the index by ``ignore_malformed``, not refused.
+the index by ``ignore_malformed``, not refused. Integers of every size are indexed as ``long``: a
+field keeps its type for good, and a column may become wider.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ _FIELDS: dict[type[DataType], dict[str, Any]] = {
         "ignore_above": _KEYWORD_CHARACTERS,
         "fields": {"text": {"type": "text"}},
     },
-    ByteType: {"type": "byte"},
-    ShortType: {"type": "short"},
-    IntegerType: {"type": "integer"},
+    ByteType: _LONG,
+    ShortType: _LONG,
+    IntegerType: _LONG,
     LongType: _LONG,
     FloatType: {"type": "float", "ignore_malformed": True},
     DoubleType: {"type": "double", "ignore_malformed": True},

@@ -59,7 +59,7 @@ from jobs.sinks.row_errors import (
     RowsUnfitError,
 )
 from jobs.sinks.rows import Rows, write
-from jobs.sinks.schema import REBUILD, check_key, columns_from_json, evolved
+from jobs.sinks.schema import REBUILD, check_key, columns_from_json, evolved, widens_as_text
 from jobs.sinks.write import write_documents
 
 TOMBSTONE_S = 24 * 3600
@@ -126,7 +126,7 @@ class OpenSearchSink:
         if meta.get("declared", declaration(None)) != wanted:
             log.warning("index_kept_as_it_was_built", view=self._view, index=self._index)
         held = columns_from_json(meta["columns"])
-        whole = evolved(self._view, held, columns)
+        whole = evolved(self._view, held, columns, widens_as_text)
         if whole == held:
             return
         added = StructType([column for column in whole if column.name not in held.names])

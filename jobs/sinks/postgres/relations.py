@@ -11,10 +11,19 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
+from pyspark.sql.types import StructType
+
 from cdc.errors import ViewError
 from jobs.sinks.postgres.client import Connection
 from jobs.sinks.postgres.errors import MADE_MEANWHILE
-from jobs.sinks.postgres.table import ViewTable, described, document_of, ident, shown
+from jobs.sinks.postgres.table import (
+    ViewTable,
+    described,
+    document_of,
+    ident,
+    shown,
+    table_name,
+)
 from jobs.sinks.schema import check_names
 
 
@@ -77,6 +86,26 @@ def show(conn: Connection, table: ViewTable, view: str, number: int) -> None:
     rights = _rights(conn, table.schema, view)
     run(conn, [f"drop view {ident(table.schema)}.{ident(view)}"])
     run(conn, [*create(replacing=False), said, *rights])
+
+
+def widen(conn: Connection, table: ViewTable, view: str, statements: Sequence[str]) -> None:
+    """Alter columns of a generation's table. PostgreSQL does so only without the view that people
+    read, if it is of this table: that is made anew, with the rights it had, in the same
+    transaction."""
+    number = live_generation(conn, table.schema, view)
+    if number is None or table_name(view, number) != table.name:
+        run(conn, statements)
+        return
+    rights, names = _rights(conn, table.schema, view), _names_of(conn, table.schema, view)
+    run(conn, [f"drop view {ident(table.schema)}.{ident(view)}", *statements])
+    known = StructType([field for field in table.columns if field.name in names])
+    document: dict[str, object] = {"headwater_view": view, "generation": number}
+    said = described("view", table.schema, view, document)
+    run(conn, [*shown(table.schema, view, table.name, known, replacing=False), said, *rights])
+
+
+def _names_of(conn: Connection, schema: str, view: str) -> set[str]:
+    return {name for name, *_ in _columns(conn, schema, view)}
 
 
 def _columns(conn: Connection, schema: str, name: str) -> list[tuple[Any, ...]]:

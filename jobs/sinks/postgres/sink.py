@@ -24,9 +24,18 @@ from cdc.errors import SinkError, ViewError
 from cdc.lsn import Position
 from jobs.sinks import Batch, ViewRow
 from jobs.sinks.postgres.client import Action, Connection, Database, refusing_rows
-from jobs.sinks.postgres.copy_lines import CopyRow, CopyRows, copy_list, copy_rows
+from jobs.sinks.postgres.copy_lines import CopyRow, CopyRows, copy_list, copy_rows, is_nested
 from jobs.sinks.postgres.errors import of_row
-from jobs.sinks.postgres.relations import Held, held, live_generation, make, make_schema, run, show
+from jobs.sinks.postgres.relations import (
+    Held,
+    held,
+    live_generation,
+    make,
+    make_schema,
+    run,
+    show,
+    widen,
+)
 from jobs.sinks.postgres.scan_values import decoder
 from jobs.sinks.postgres.table import (
     ViewTable,
@@ -44,7 +53,7 @@ from jobs.sinks.row_errors import (
     unknown_values,
 )
 from jobs.sinks.rows import Rows, write
-from jobs.sinks.schema import POSTGRES_TYPE, REBUILD, check_key, check_names, evolved
+from jobs.sinks.schema import POSTGRES_TYPE, REBUILD, check_key, check_names, evolved, widens
 from jobs.sinks.write import with_keys, write_rows
 
 PURGE_BATCHES: Final = 1_000
@@ -108,12 +117,17 @@ class PostgresSink:
         check_key(self._view, found.document["key"], key)
         check_names(self._view, "postgres", columns)
         stored = columns_of(found.document)
-        whole = evolved(self._view, stored, columns)
+        whole = evolved(self._view, stored, columns, widens)
         _refuse_changed(self._view, stored, columns)
         table = ViewTable(self._schema, name, whole, key)
-        if added := whole.fields[len(stored.fields) :]:
-            document = document_of(self._view, whole, key)
-            run(conn, [*table.add(added), described("table", self._schema, name, document)])
+        if whole == stored:
+            return table
+        wider = [new for new, old in zip(whole, stored, strict=False) if new is not old]
+        if altered := table.widen(field for field in wider if not is_nested(field.dataType)):
+            widen(conn, table, self._view, altered)
+        added = table.add(whole.fields[len(stored.fields) :])
+        document = document_of(self._view, whole, key)
+        run(conn, [*added, described("table", self._schema, name, document)])
         return table
 
     def apply(self, rows: DataFrame, batch: Batch) -> None:

@@ -116,6 +116,13 @@ class ViewTable:
         parts = [f"add column {ident(f.name)} {sql_type(f, False)}" for f in added]
         return [f"alter table {self.full_name} {', '.join(parts)}"] if parts else []
 
+    def widen(self, wider: Iterable[StructField]) -> list[str]:
+        """Columns that become what they are in ``columns``."""
+        parts = [
+            f"alter column {ident(f.name)} type {sql_type(f, f.name in self.key)}" for f in wider
+        ]
+        return [f"alter table {self.full_name} {', '.join(parts)}"] if parts else []
+
     def without_doubles(self) -> str:
         """Of rows that were written twice by a task that was run again, leave one."""
         same = " and ".join(f"a.{ident(name)} = b.{ident(name)}" for name in self.key)
