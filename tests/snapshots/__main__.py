@@ -61,7 +61,7 @@ def run(servers: Setting, seed: int) -> Outcome:
 
 def line(outcome: Outcome) -> str:
     """What a seed did and found."""
-    kind = "init" if outcome.initial else "on demand"
+    kind = "init" if outcome.initial else "table add" if outcome.joins else "on demand"
     faults = ", ".join(f"{count} {fault}" for fault, count in sorted(outcome.faults.items()))
     said = "exact" if not outcome.findings else "\\n  ".join(["WRONG", *outcome.findings])
     return (

@@ -19,12 +19,18 @@ from cdc.lsn import parse_lsn
 from tests.deployment import Deployment, Event
 from tests.forked import Child
 from tests.snapshots import check
+from tests.snapshots.killed_capture import KilledCapture, captured, doubled
 from tests.snapshots.workload import Writers, make_tables
 from tests.waiting import wait_until
 
-FAULTS: Final = ("snapshot killed", "worker killed", "paused", "server killed", "broker killed")
+FAULTS: Final = (
+    *("snapshot killed", "worker killed", "paused", "capture killed twice"),
+    *("server killed", "broker killed"),
+)
 _TABLES: Final = ("item", "part", "bare")
+_JOINING: Final = ("item", "part")
 _SETTINGS: Final = "[snapshot]\nchunk_mb = {chunk_mb}\nmax_age_s = {age_s}\n"
+_RATES: Final = ("3000 rows/s", "6000 rows/s", "5 MB/s")
 _RESUMES: Final = 12
 
 
@@ -44,6 +50,7 @@ class Outcome:
 
     seed: int
     initial: bool
+    joins: bool = False
     findings: list[str] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
     transactions: int = 0
@@ -53,12 +60,14 @@ class Outcome:
 
 
 class Seed:
-    """Odd seeds kill ``headwater init``, even ones ``headwater snapshot``."""
+    """Odd seeds kill ``headwater init``, even ones ``headwater snapshot``, but for every third of
+    those, in which tables join: ``headwater table add`` is killed, and capture with it."""
 
     def __init__(self, servers: Servers, seed: int) -> None:
         self._rng = random.Random(f"snapshots {seed}")
         self._servers = servers
-        self.outcome = Outcome(seed, seed % 2 == 1)
+        self.outcome = Outcome(seed, seed % 2 == 1, seed % 6 == 4)
+        self._capture: KilledCapture | None = None
         self._workers = self._rng.choice((1, 1, 2))
         settings = _SETTINGS.format(
             chunk_mb=self._rng.choice((0.02, 0.1, 0.5)), age_s=self._rng.choice((0.3, 2, 1800))
@@ -81,6 +90,8 @@ class Seed:
                 self._to_the_end("init")
                 with shop.running("capture") as capture:
                     self._compare_initial(capture, writers)
+            elif outcome.joins:
+                self._join(writers)
             else:
                 shop.init()
                 with shop.running("capture") as capture:
@@ -107,6 +118,19 @@ class Seed:
                 self._judge(table, lost)
                 self._judge(table, self._differences(table, held))
 
+    def _join(self, writers: Writers) -> None:
+        """Two tables join; one without a key, whose rows of two LSNs nobody tells apart, does
+        not."""
+        shop = self._shop
+        shop.tables = ("public.bare",)
+        shop.init()
+        shop.tables = ("public.*",)
+        with captured(shop) as self._capture:
+            self._to_the_end("table")
+            self._compare_kept(self._capture.process, writers, "table")
+        for table in _JOINING:
+            self._judge(table, doubled(shop.events(table)))
+
     @staticmethod
     def _against_history(rows: list[Event], stream: list[Event], points: list[int]) -> list[str]:
         truth = check.history(stream)
@@ -116,29 +140,39 @@ class Seed:
         ]
 
     def _compare_initial(self, capture: Child, writers: Writers) -> None:
-        writers.stop()
-        self._shop.captured(capture)
-        points = [parse_lsn(point) for point in self._standing("init")["points"]]
-        self.outcome.points = len(points)
-        for table in ("item", "part"):
-            events = self._shop.events(table)
-            rows = [e for e in events if e.value and e.value["op"] in "rt"]
-            self.outcome.rows += len(rows)
-            held, lost = check.loaded(rows, events, points)
-            self._judge(table, lost)
-            self._judge(table, self._differences(table, held))
+        self._compare_kept(capture, writers, "init")
         events = self._shop.events("bare")
         void = check.truncated(events)
         held_bag = check.bag(e for e in check.changes(events) if e.position > void)
         if sorted(held_bag.elements()) != sorted(self._bag()):
             self._judge("bare", ["rows without a key differ from the source's"])
 
+    def _compare_kept(self, capture: Child, writers: Writers, verb: str) -> None:
+        """The tables whose rows came to their own topics, with the source."""
+        writers.stop()
+        self._shop.captured(capture)
+        points = [parse_lsn(point) for point in self._standing(verb)["points"]]
+        self.outcome.points = len(points)
+        for table in _JOINING:
+            events = self._shop.events(table)
+            rows = [e for e in events if e.value and e.value["op"] in "rt"]
+            self.outcome.rows += len(rows)
+            held, lost = check.loaded(rows, events, points)
+            self._judge(table, lost)
+            self._judge(table, self._differences(table, held))
+
     def _to_the_end(self, verb: str) -> dict[str, Any]:
         """Run the command until it is done, with a fault each time but the last."""
         faults = self._faults()
         tables = [f"public.{table}" for table in _TABLES]
-        rate = ["--rate", self._rng.choice(("3000 rows/s", "6000 rows/s", "5 MB/s"))]
-        arguments = ["init"] if verb == "init" else ["snapshot", "start", *tables, *rate]
+        # Capture needs seconds to go on, twice, while tables join.
+        rates = ("400 rows/s", "800 rows/s") if self.outcome.joins else _RATES
+        rate = ["--rate", self._rng.choice(rates)]
+        arguments = {
+            "init": ["init"],
+            "snapshot": ["snapshot", "start", *tables, *rate],
+            "table": ["table", "add", *tables[: len(_JOINING)], *rate],
+        }[verb]
         for _ in range(_RESUMES):
             with self._shop.running(*arguments) as process:
                 struck = bool(faults) and self._underway(process)
@@ -158,12 +192,14 @@ class Seed:
     def _faults(self) -> list[str]:
         possible = ["snapshot killed", "snapshot killed"]
         possible += ["worker killed"] if self._workers > 1 else []
-        possible += [] if self.outcome.initial else ["paused"]
+        possible += [] if self.outcome.initial or self.outcome.joins else ["paused"]
         faults = self._rng.choices(possible, k=self._rng.choice((1, 2, 3)))
         if self._servers.kill and self.outcome.seed % 4 < 2:
             faults.append("server killed")
         if self._servers.kill and self.outcome.seed % 6 < 2:
             faults.append("broker killed")
+        if self.outcome.joins:
+            faults += ["capture killed twice"] * self._rng.choice((1, 2))
         self._rng.shuffle(faults)
         return faults
 
@@ -184,6 +220,10 @@ class Seed:
         elif fault == "worker killed":
             with suppress(ProcessLookupError, FileNotFoundError, IndexError):
                 os.kill(self._rng.choice(workers_of(process.pid)), signal.SIGKILL)
+        elif fault == "capture killed twice":
+            assert self._capture is not None, "it runs while tables join"
+            self._capture.killed_twice(self._rng)
+            process.kill()  # so that the last run is the one without a fault
         elif fault == "paused":
             self._shop.run("snapshot", "pause", str(self._standing("snapshot")["id"]))
         else:
