@@ -18,7 +18,7 @@ FUNCTIONS = """
 select format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)),
        pg_get_function_result(p.oid)
 from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-where n.nspname ~ '^headwater' and p.proname ~ '^(ddl_|said|event|columns)'
+where n.nspname = 'headwater_ddl' or n.nspname = 'headwater' and p.proname like 'ddl%'
 """
 
 
