@@ -109,7 +109,6 @@ class Shop:
         wait_until(
             lambda: self.shown(view) == self.expected(sql),
             f"{view} to be equal to {sql}",
-            60,
         )
 
     def live(self, view: str) -> Any:
@@ -222,7 +221,7 @@ def test_a_held_generation_is_shown_by_the_next_rebuild(shop: Shop, running: Chi
         assert shop.live("items") == live
         assert "another command is at view" in shop.refused("view", "rebuild", name, code=2)
         held.send_signal(signal.SIGINT)
-        assert held.wait(30) == 0
+        assert held.wait(120) == 0
     assert shop.live("items") == live
     shop.deployment.execute("update item set name = 'while it was left' where id = 3")
     wait_until(lambda: "rebuild" not in str(of_state(shop)["commands"]), "apply to let go of it")
@@ -328,7 +327,7 @@ def test_a_view_that_is_mended_is_taken_back(shop: Shop, running: Child) -> None
     assert "wort" in fault
     assert "wort" in shop.refused("view", "create", name)
     shop.declare("spare", SPARE)
-    wait_until(lambda: shop.live("spare"), "it to be built", 30)
+    wait_until(lambda: shop.live("spare"), "it to be built")
     shop.forget("spare")
     assert running.poll() is None
 
@@ -355,7 +354,7 @@ def test_a_column_that_is_added_makes_no_row_anew(shop: Shop, running: Child) ->
     shop.declare("narrow", "select id, word from wide")
     shows = [shop.declare("every", "select * from wide", store) for store in ("cache",)]
     shows.append(shop.declare("each", "select w.*, 1 as one from wide w", "tables"))
-    wait_until(lambda: all(map(shop.live, ("narrow", "every", "each"))), "them to be built", 60)
+    wait_until(lambda: all(map(shop.live, ("narrow", "every", "each"))), "them to be built")
     before = len(shop.deployment.log("apply"))
     shop.deployment.execute(
         "alter table wide add late int",
@@ -363,7 +362,7 @@ def test_a_column_that_is_added_makes_no_row_anew(shop: Shop, running: Child) ->
         "update wide set word = 'other' where id = 9",
     )
     for name in (*shows, shop.name("narrow")):
-        assert "equal at LSN" in shop.done("verify", name, "--timeout", "60")
+        assert "equal at LSN" in shop.done("verify", name, "--timeout", "120")
     lines = shop.deployment.log("apply")[before:].splitlines()
     told = [json.loads(line) for line in lines if line.startswith("{")]
     rows = Counter[str]()
@@ -403,7 +402,7 @@ def test_what_was_altered_is_built_from_at_once(shop: Shop, running: Child) -> N
         shop.done("view", "rebuild" if altered else "create", name)
         assert shop.shown("fresh") == shop.expected(sql)
     shop.deployment.execute("update fresh set late = id, text = 'other' where id < 9")
-    assert "equal at LSN" in shop.done("verify", name, "--timeout", "60")
+    assert "equal at LSN" in shop.done("verify", name, "--timeout", "120")
     assert running.poll() is None
 
 
