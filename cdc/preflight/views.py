@@ -160,6 +160,13 @@ class _Tables:
         """The same, as its mirror has it."""
         return self._now(table, computed=True)
 
+    def planned(self, table: str) -> MirrorTable:
+        """The same as a view is planned over it."""
+        from cdc.preflight.any_select import mirror_of
+
+        embedded = not self._source.config.apply.state_dsn
+        return self._mirrors.table(self.oids[table]) or mirror_of(self.mirror(table), embedded)
+
     def explained(self, view: View, error: HeadwaterError) -> HeadwaterError:
         """The error of a view, or that a column which it names is not published."""
         from views.table_references import tables_read
@@ -173,12 +180,6 @@ class _Tables:
         tables = {label: self.oids[label] for label in found}
         publication = self._source.config.source.publication_name
         return explained(self._source.conn, publication, error, tables, published)
-
-    def planned(self, table: str) -> MirrorTable:
-        """The same as a view is planned over it."""
-        from cdc.preflight.any_select import mirror_of
-
-        return self._mirrors.table(self.oids[table]) or mirror_of(self.mirror(table))
 
     def _now(self, table: str, computed: bool) -> TableVersion:
         from bootstrap.present import version_now
