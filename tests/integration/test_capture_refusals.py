@@ -10,8 +10,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from cdc.kafka.broker import Broker
 from cdc.kafka.bulk import BulkProducer
-from cdc.topics import progress_topic
+from cdc.topics import message_topic, progress_topic, schemas_topic, table_topic
 from tests.deployment import Deployment
 from tests.waiting import wait_until
 
@@ -56,6 +57,58 @@ def test_another_history_than_kafka_s_is_refused(
 ) -> None:
     rewrite_mark(shop, **changes)
     refused(shop, *said)
+
+
+def test_a_change_that_the_server_cannot_send_ends_capture_at_once(shop: Deployment) -> None:
+    publication = f"headwater_{shop.name}"
+    shop.execute(
+        f"alter publication {publication} set table item where (10 / (id - 5) > -100)",
+        "insert into item values (5, 'a')",
+    )
+    refused(
+        shop,
+        "cannot send the change at LSN",
+        f"slot {publication}",
+        "division by zero",
+        "22012",
+        AGAIN,
+    )
+    shop.execute(f"alter publication {publication} set table item")
+    assert shop.run("init", "--again").returncode == 0
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+
+
+def test_each_topic_that_is_gone_has_a_way_out(shop: Deployment) -> None:
+    shop.execute("insert into item values (1, 'a')")
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+
+    def delete(topic: str) -> None:
+        with Broker(shop.bootstrap) as broker:
+            broker.delete_topics([topic])
+            wait_until(lambda: not broker.partitions([topic]), f"{topic} to be gone")
+
+    delete(message_topic(shop.name))
+    refused(shop, f"topic {message_topic(shop.name)} is gone; it held no record", "headwater init")
+    done = shop.run("init")
+    assert done.returncode == 0, done.stderr
+    assert "topics made that were gone" in done.stderr
+    with shop.running("capture") as capture:
+        shop.captured(capture)
+    for topic in (
+        table_topic(shop.name, "public", "item"), schemas_topic(shop.name),
+        progress_topic(shop.name),
+    ):  # fmt: skip
+        delete(topic)
+        if topic != schemas_topic(shop.name):  # capture itself writes no more than it knows
+            refused(shop, topic)
+        done = shop.run("init")
+        assert (done.returncode, "init --again" in done.stderr) == (1, True), done.stderr
+        assert topic in done.stderr
+        assert shop.run("init", "--again").returncode == 0
+        with shop.running("capture") as capture:
+            shop.captured(capture)
 
 
 def test_a_slot_that_is_gone_somebody_s_or_new_is_refused(shop: Deployment) -> None:
