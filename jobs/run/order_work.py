@@ -48,7 +48,8 @@ class Help(Protocol):
 @dataclass(slots=True)
 class Work:
     """A command at work. ``withdrawn``: nobody waits for it any more. ``lasting`` is its result
-    where that is there until it is withdrawn."""
+    where that is there until it is withdrawn. It has a session once it asks for one: those that
+    wait for builds, as many as there are views, need none."""
 
     command: Command
     parts: Parts
@@ -58,7 +59,19 @@ class Work:
     steps: Steps = field(default_factory=Steps)
     withdrawn: threading.Event = field(default_factory=threading.Event)
     lasting: dict[str, Any] = field(default_factory=dict)
-    conn: Connection = field(init=False)
+    _conn: Connection | None = field(default=None, init=False)
+
+    @property
+    def conn(self) -> Connection:
+        """A session with the state database, in autocommit mode."""
+        if self._conn is None:
+            self._conn = self.parts.server.connect(autocommit=True)
+        return self._conn
+
+    def close(self) -> None:
+        """Release the session."""
+        if self._conn is not None:
+            self._conn.close()
 
     @property
     def name(self) -> str:

@@ -52,7 +52,6 @@ class _Order:
 
     work: Work
     run: Callable[[Work], dict[str, Any]]
-    connect: Callable[[], Connection]
     result: dict[str, Any] = field(default_factory=dict)
     error: HeadwaterError | None = None
     said: tuple[int, int, int] = (0, 0, 0)
@@ -68,8 +67,7 @@ class _Order:
     def _run(self) -> None:
         view = self.work.command.view
         try:
-            with closing(self.connect()) as conn:
-                self.work.conn = conn
+            with closing(self.work):
                 self.result = self.run(self.work)
         except Exception as error:
             self.error = translate(error, view)
@@ -124,9 +122,7 @@ class Orders:
             fail(conn, command.id, error)
             return
         work = Work(command, self._parts, self._views, entry, self._help)
-        connect = self._parts.server.connect
-        run = WORK[command.kind]
-        self._running[command.id] = _Order(work, run, lambda: connect(autocommit=True))
+        self._running[command.id] = _Order(work, WORK[command.kind])
 
     def _undeclared(self, command: Command) -> View | None:
         """What is to be dropped need not be declared any more."""

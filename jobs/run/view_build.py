@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -117,22 +117,22 @@ class ViewBuild:
 
     def _build(self) -> None:
         began = time.monotonic()
-        with ExitStack() as stack:
-            with place_to_load(self._stopping, self.name):
-                conn = stack.enter_context(closing(self.parts.server.connect(autocommit=True)))
-                generation = self._gone_on_with(conn) or self._loaded(conn)
-            try:
-                self._bring_up_to_date(conn, generation)
-                self._note(generation, began, live=False)
-                if self.hold:
-                    self.steps.step("caught up; held beside what is live")
-                    self._stopping.wait()
-                    self.host.leave(generation)
-                    return
-                self.show(conn, generation)
-            except BaseException:
+        with place_to_load(self._stopping, self.name), closing(self._connect()) as conn:
+            generation = self._gone_on_with(conn) or self._loaded(conn)
+            target = read_progress(conn).batch
+        try:
+            self._bring_up_to_date(generation, target)
+            self._note(generation, began, live=False)
+            if self.hold:
+                self.steps.step("caught up; held beside what is live")
+                self._stopping.wait()
                 self.host.leave(generation)
-                raise
+                return
+            with closing(self._connect()) as conn:
+                self.show(conn, generation)
+        except BaseException:
+            self.host.leave(generation)
+            raise
         self._note(generation, began, live=True)
         self.steps.step(f"generation {generation.record.generation} is live")
         log.info("view_built", **self.result)
@@ -216,8 +216,12 @@ class ViewBuild:
             raise too_large(generation.kept, at_most)
         self.steps.reading(rows)
 
-    def _bring_up_to_date(self, conn: Connection, generation: Generation) -> None:
-        target = read_progress(conn).batch
+    def _connect(self) -> Connection:
+        return self.parts.server.connect(autocommit=True)
+
+    def _bring_up_to_date(self, generation: Generation, target: int) -> None:
+        """Until it has all that the batch ``target`` has changed; without a session: many views
+        may be at it."""
         self.host.lanes.add(generation, self.view)
         while self.host.reached(generation) < target:
             if not self.host.knows(generation):
