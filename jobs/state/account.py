@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+_NEEDED = ("PATH", "HOME", "TMPDIR", "TZ", "TZDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+
 
 @dataclass(frozen=True, slots=True)
 class Account:
@@ -40,6 +42,13 @@ def as_account(account: Account | None) -> dict[str, Any]:
     return {"user": account.uid, "group": account.gid, "extra_groups": []}
 
 
+def server_environ() -> dict[str, str]:
+    """Variables for programs of PostgreSQL: what they need to run, nothing that changes the server,
+    and none of the secrets that a configuration may take from ours: processes of the server's
+    account could read them."""
+    return {name: os.environ[name] for name in _NEEDED if name in os.environ} | {"LC_ALL": "C"}
+
+
 def can_enter(directory: Path, account: Account | None) -> bool:
     """Asked of the system as that account: modes and access lists of every folder above count."""
     return _succeeds(["/bin/sh", "-c", 'cd "$1"', "sh", str(directory)], account)
@@ -63,6 +72,7 @@ def _succeeds(command: list[str], account: Account | None) -> bool:
         done = subprocess.run(
             command,
             cwd="/",
+            env=server_environ(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             check=False,

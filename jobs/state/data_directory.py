@@ -17,7 +17,7 @@ from typing import Final
 
 from cdc.errors import RetryableError, StateError
 from jobs.spark.disks import told_no_room
-from jobs.state.account import Account, as_account, make_private
+from jobs.state.account import Account, as_account, make_private, server_environ
 from jobs.state.binaries import Binaries
 from jobs.state.place import Place
 from jobs.state.settings import configuration, server_settings
@@ -96,12 +96,6 @@ def write_configuration(place: Place, binaries: Binaries) -> None:
         scratch.write_text(text, encoding="utf-8")
         scratch.chmod(0o644)
         scratch.replace(place.directory / name)
-
-
-def server_environ() -> dict[str, str]:
-    """Ours without what would change the server."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_", "LANG"))}
-    return kept | {"LC_ALL": "C"}
 
 
 def start_error(directory: Path, told: str) -> StateError | RetryableError:

@@ -19,6 +19,7 @@ from typing import Final
 from cdc.errors import StateError
 from jobs.state.connection import Connection, translated
 from jobs.state.inheritance import close_in_children
+from jobs.state.private_folder import private_folder
 
 BUSY_S: Final = 5.0
 """How long a process that is just ending is waited for."""
@@ -47,7 +48,8 @@ def directory_lock(home: Path, wait_s: float = BUSY_S) -> Iterator[None]:
     Raises ``StateError`` that names who holds it, if that lasts for ``wait_s``.
     """
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        if not home.is_dir():
+            private_folder(home)
         file = (home / _FILE).open("a+")
     except OSError as error:
         raise StateError(

@@ -24,6 +24,7 @@ from typing import Final
 
 from cdc.errors import StateError
 from jobs.state.account import Account, can_enter, make_private
+from jobs.state.private_folder import PASSED_THROUGH, private_folder
 
 PORT: Final = 5432
 """Only part of the socket's name."""
@@ -83,8 +84,9 @@ def prepare_place(home: Path, account: Account | None) -> Place:
     """
     known = recorded_place(home)
     try:
-        home.mkdir(parents=True, exist_ok=True)
-        home.chmod(0o755 if account else 0o700)
+        if not home.is_dir():
+            private_folder(home)
+        home.chmod(PASSED_THROUGH if account else 0o700)
         if known is not None and known.directory != home:
             directory = _adopted(home, known.directory)
         else:
@@ -124,16 +126,16 @@ def _adopted(home: Path, directory: Path) -> Path:
 
 
 def _outside(home: Path) -> Path:
-    """A new folder of root's that every account may enter."""
-    _OUTSIDE.mkdir(mode=0o755, parents=True, exist_ok=True)
+    """A new folder of root's that the server's account may enter."""
+    _OUTSIDE.mkdir(mode=PASSED_THROUGH, parents=True, exist_ok=True)
     if _OUTSIDE.is_symlink() or _OUTSIDE.stat().st_uid != os.geteuid():
         raise StateError(f"{_OUTSIDE} belongs to another user", "remove it, or set apply.state")
-    _OUTSIDE.chmod(0o755)
+    _OUTSIDE.chmod(PASSED_THROUGH)
     for owner in _OUTSIDE.glob(f"*/{_OWNER}"):
         if owner.read_text(encoding="utf-8") == str(home):  # of a home that was removed
             shutil.rmtree(owner.parent)
     directory = Path(tempfile.mkdtemp(prefix=f"{home.parent.name}-", dir=_OUTSIDE))
-    directory.chmod(0o755)
+    directory.chmod(PASSED_THROUGH)
     (directory / _OWNER).write_text(str(home), encoding="utf-8")
     return directory
 

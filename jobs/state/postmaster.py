@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cdc.errors import RetryableError, StateError
-from jobs.state.account import Account, as_account
+from jobs.state.account import Account, as_account, server_environ
 from jobs.state.binaries import Binaries
-from jobs.state.data_directory import server_environ, start_error
+from jobs.state.data_directory import start_error
 from jobs.state.inheritance import close_in_children
 from jobs.state.place import Place
 
@@ -83,6 +83,7 @@ def start(place: Place, binaries: Binaries, account: Account | None) -> Postmast
     Raises ``RetryableError`` for a full disk, ``StateError`` with the end of its log otherwise.
     """
     size = _shorten(place.log)
+    place.log.touch(mode=0o600)
     configuration = f"config_file={place.directory / 'postgresql.conf'}"
     command = [str(binaries.postgres), "-D", str(place.data), "-c", configuration]
     with place.log.open("ab") as log:

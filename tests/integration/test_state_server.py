@@ -83,7 +83,10 @@ def test_what_is_committed_is_there_after_a_stop(config: Config) -> None:
         assert remembered(conn) == ["a"]
 
 
-def test_it_is_crash_safe_private_and_bounded(config: Config) -> None:
+def test_it_is_crash_safe_private_and_bounded(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", SECRET)
     with state_server(config, SHOP) as server, server.connect() as conn:
         shown = {
             name: conn.execute("select current_setting(%s)", [name]).fetchone()
@@ -97,6 +100,10 @@ def test_it_is_crash_safe_private_and_bounded(config: Config) -> None:
         socket = place_of(config).socket
         assert stat.S_IMODE(socket.stat().st_mode) == 0o700
         assert stat.S_IMODE(place_of(config).data.stat().st_mode) == 0o700
+        closed = stat.S_IMODE(place_of(config).home.stat().st_mode)
+        assert closed == (0o711 if os.geteuid() == 0 else 0o700)
+        for process in (postmaster(config), conn.info.backend_pid):
+            assert SECRET.encode() not in Path(f"/proc/{process}/environ").read_bytes()
         row = conn.execute("select lower('ÄÖ'), 'Z' < 'a', 'ä' > 'z'").fetchone()
         assert row == ("äö", True, True)
 

@@ -11,6 +11,7 @@ import pytest
 
 from jobs.generations.locks import turn
 from jobs.generations.record import read_generations, write_generations
+from jobs.state.account import server_environ
 from jobs.state.private_folder import private_folder
 
 
@@ -41,3 +42,13 @@ def test_a_folder_that_others_may_enter_is_closed(tmp_path: Path) -> None:
     folder.mkdir(mode=0o755)
     private_folder(folder)
     assert _mode(folder) == 0o700
+
+
+def test_the_server_of_another_account_is_given_no_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("SHOP_PASSWORD", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "LC_MESSAGES"):
+        monkeypatch.setenv(name, "confidential")
+    environ = server_environ()
+    assert "confidential" not in environ.values()
+    assert environ["PATH"] == os.environ["PATH"]
