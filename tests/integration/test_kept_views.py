@@ -16,6 +16,8 @@ from benchmarks.many.views import BUILT, VIEWS
 from jobs.run.view_keeper import ViewKeeper
 from jobs.state.key_marker import KeyMarker
 from jobs.state.mirror_indexes import drop_spare_indexes
+from jobs.state.missed_changes import make_up_for
+from jobs.state.repair import make_anew
 from jobs.state.staging import Record
 from jobs.state.view_record import forget_view
 from tests.engine_setting import EngineSetting, Killed, split
@@ -83,6 +85,29 @@ def test_an_index_is_dropped_with_the_last_view_that_needs_it(setting: EngineSet
     forget_view(setting.conn, setting.views.pop("other").view.id)
     assert set(drop_spare_indexes(setting.conn)) == needed
     assert indexes() == set()
+
+
+def test_a_key_may_be_called_as_columns_of_our_own(setting: EngineSetting) -> None:
+    setting.add(
+        "keys",
+        "select id as seq, customer_id as first_seq, status as digest, id + 1 as held, total as m "
+        "from orders where customer_id + length(status) > 0",
+        ["seq", "first_seq", "digest", "held"],
+    )
+    grouped = "select customer_id as digest, count(*) as n, sum(id) as k0 from orders where "
+    setting.add("groups", f"{grouped}customer_id > 0 group by customer_id", ["digest"])
+    setting.add("whole", "select 1 as seq, 2 as held, avg(price) as digest from products",
+                ["seq", "held"])  # fmt: skip
+    setting.mirrors.execute("update orders set status = 'new' where id % 2 = 0")
+    for change in ("update products set price = price + 1", "delete from orders where id = 11"):
+        setting.mirrors.execute(change)
+        setting.step()
+        setting.check()
+    for kept in setting.views.values():
+        make_up_for(setting.conn, kept.view)
+        make_anew(setting.conn, kept.view)
+    setting.keep()
+    setting.check()
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -429,6 +429,50 @@ def test_a_refused_rebuild_is_no_fault_of_what_is_live(shop: Shop, running: Chil
     assert running.poll() is None
 
 
+def test_a_table_that_has_another_name_is_told_and_comes_back(shop: Shop, running: Child) -> None:
+    """Events of the old name end, and nothing else tells."""
+    execute = shop.deployment.execute
+    execute(
+        "create schema elsewhere",
+        "create table moved (id int primary key, word text)",
+        "insert into moved select i, 'word ' || i from generate_series(1, 20) i",
+    )
+    shop.done("table", "add", "public.moved")
+    sql = "select id, word from moved"
+    name = shop.declare("moved", sql)
+    wait_until(lambda: shop.live("moved"), "it to be built", 60)
+
+    def told(words: str) -> None:
+        def error() -> bool:
+            return words in str(json.loads(shop.done("view", "show", name, "--json"))["error"])
+
+        wait_until(error, f"{words!r} to be told", 60)
+        assert shop.deployment.run("lag", name).returncode == 1
+
+    before = shop.shown("moved")
+    execute("alter table moved rename to other", "update other set word = 'as other'")
+    told("public.moved is called public.other in the source now")
+    assert shop.shown("moved") == before
+    assert "is called public.other" in shop.refused("view", "rebuild", name)
+    execute("alter table other rename to moved")
+    shop.equal("moved", sql)
+    execute(
+        "create table later (id int primary key, word text, n int)",
+        "insert into later values (7, 'later', 1)",
+        "begin; alter table moved rename to sooner; alter table later rename to moved; commit",
+    )
+    told("public.moved: not in publication")
+    shop.done("table", "add", "public.moved")
+    shop.equal("moved", sql)
+    execute("insert into moved values (8, 'behind', 2)")
+    shop.equal("moved", sql)
+    execute("alter table moved set schema elsewhere")
+    told("public.moved is called elsewhere.moved in the source now")
+    execute("drop table elsewhere.moved; drop table sooner")
+    shop.forget("moved")
+    assert running.poll() is None
+
+
 def test_a_second_apply_is_refused(shop: Shop, running: Child) -> None:
     said = shop.refused("apply")
     assert "is in use by" in said
