@@ -33,6 +33,8 @@ class Written(Protocol):
     """A record as it is read back."""
 
     @property
+    def timestamp_ms(self) -> int: ...
+    @property
     def key(self) -> bytes | None: ...
     @property
     def value(self) -> bytes | None: ...
@@ -198,14 +200,15 @@ def by_generation(records: Iterable[Written], values: bool = False) -> dict[str,
             of.settle([id_])
             continue
         told = {name: text for name, text in record.headers if text is not None}
-        letter = _letter(told, record.value)
+        letter = _letter(told, record.value, record.timestamp_ms)
         of.add([letter])
         if values:
             of.open[letter.id] = letter
     return found
 
 
-def _letter(told: Mapping[str, bytes], value: bytes) -> Letter:
+def _letter(told: Mapping[str, bytes], value: bytes, timestamp_ms: int) -> Letter:
+    """``timestamp_ms`` is the record's: in earlier versions the event's, which no header had."""
     try:
         position = told.get(POSITION_HEADER)
         return Letter(
@@ -216,7 +219,7 @@ def _letter(told: Mapping[str, bytes], value: bytes) -> Letter:
             value,
             len(value),
             None if position is None else parse_position(position),
-            int(told[_EVENT]),
+            int(told.get(_EVENT, timestamp_ms)),
             int(told["parked_ms"]),
             told["cause"].decode(),
         )
