@@ -157,6 +157,8 @@ class Engine:
         """No batch is applied herein; the next one knows the mirrors and views that there are
         then."""
         with self._lock, closing(self._connect()) as conn:
+            # Who reads a mirror for long may wait for others to read it: not behind us.
+            conn.execute(b"set lock_timeout = '2s'")
             yield conn
             mirrors = self._tables.for_batches(conn)
             topics = {self._tables.topic(label): label for label in mirrors}
@@ -214,6 +216,7 @@ class Engine:
                 self._drop_spare(conn)
             if leave_recreated(conn, self._tables, self._generations):
                 self._schedule.soon("views")
+                self._expiry = TombstoneExpiry()  # it had noted ends of the topic before
             leave_all_but(conn, [one.id for one in self._generations.views()])
             offsets = stream_offsets(conn)
             self._generations.wake()  # others may have made keys dirty meanwhile

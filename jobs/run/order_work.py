@@ -24,7 +24,7 @@ from jobs.state.group_tables import fill_groups
 from jobs.state.history_queue import History, added, make_up_for_history
 from jobs.state.own_columns import own_columns
 from jobs.state.parked_keys import ParkedKey, parked_keys, unpark
-from jobs.state.repair import is_written, make_anew
+from jobs.state.repair import Anew, is_written, make_anew
 from jobs.state.view_record import view_records
 
 _POLL_S: Final = 0.05
@@ -173,9 +173,9 @@ def anew(work: Work) -> dict[str, Any]:
     if live.history is not None:
         return {"generation": live.record.generation, "rows": _read_again(work, live.history)}
     fill_groups(work.conn, live.kept, again=True)
-    batch = make_anew(work.conn, live.kept, work.command.arguments.get("keys"))
-    count = _written(work, live, batch)
-    return {"generation": live.record.generation, "rows": count}
+    marked = make_anew(work.conn, live.kept, work.command.arguments.get("keys"))
+    _written(work, live, marked)
+    return {"generation": live.record.generation, "rows": marked.keys}
 
 
 def _read_again(work: Work, history: History) -> int:
@@ -197,8 +197,7 @@ def retry(work: Work) -> dict[str, Any]:
         work.steps.step(f"applying {len(records):,} records again")
         work.help.again(records)
     if keys:
-        batch = make_anew(work.conn, live.kept, [one.key for one in keys])
-        _written(work, live, batch)
+        _written(work, live, make_anew(work.conn, live.kept, [one.key for one in keys]))
     left_keys, left_records = _dead_letters(work, live)
     left = {one.key: one.cause for one in left_keys}, {o.record: o.cause for o in left_records}
     return {
@@ -273,25 +272,22 @@ def _live(work: Work) -> Generation:
     return work.entry.live
 
 
-def _written(work: Work, live: Generation, batch: int) -> int:
-    """Until all that was dirty up to a batch is in the store; how many keys that were."""
+def _written(work: Work, live: Generation, marked: Anew) -> None:
+    """Until the store holds the rows of all these keys."""
+    work.steps.step(f"{marked.keys:,} rows are written again")
     work.views.generations.wake()
     first = own_columns(live.kept.key).first_seq
     query = f"select count(*) from {live.kept.dirty} where {first} <= %s".encode()
-    total, told = 0, ""
-    while not is_written(work.conn, live.kept, batch):
-        (left,) = work.conn.execute(query, (batch,)).fetchone() or (0,)
-        if not total:
-            total = left
-            work.steps.step(f"{total:,} rows are written again")
-        work.steps.reading(total - left, total)
+    told = ""
+    while not is_written(work.conn, live.kept, marked.batch):
+        (left,) = work.conn.execute(query, (marked.batch,)).fetchone() or (0,)
+        work.steps.reading(max(0, marked.keys - left), marked.keys)
         error = work.views.generations.errors().get(work.name)
         if error is not None and str(error) != told:
             told = str(error)
             work.steps.step(f"waiting: {told}")
         if work.withdrawn.wait(_COUNT_S):
             raise stopped(work.name)
-    return total
 
 
 def _dead_letters(work: Work, live: Generation) -> tuple[list[ParkedKey], list[FaultyRecord]]:

@@ -46,7 +46,13 @@ def table_oids(session: Connection, source: Source, labels: Collection[str]) -> 
 def gone(session: Connection, record: MirrorRecord) -> ViewError:
     """Why a table that was mirrored is not captured under its name."""
     label = record.table.label
-    if now := table_name(session, record.table.oid):
+    now = table_name(session, record.table.oid)
+    if now == label:
+        return ViewError(
+            f"{label} is not captured any more",
+            f"name it in source.tables, then `headwater table add {label}`",
+        )
+    if now:
         return ViewError(
             f"{label} is called {now} in the source now",
             f"write {now} in the SQL of the view, `headwater table add {now}` if it is not "

@@ -119,9 +119,8 @@ class ViewBuild:
         began = time.monotonic()
         with place_to_load(self._stopping, self.name), closing(self._connect()) as conn:
             generation = self._gone_on_with(conn) or self._loaded(conn)
-            target = read_progress(conn).batch
         try:
-            self._bring_up_to_date(generation, target)
+            self._bring_up_to_date(generation)
             self._note(generation, began, live=False)
             if self.hold:
                 self.steps.step("caught up; held beside what is live")
@@ -219,9 +218,11 @@ class ViewBuild:
     def _connect(self) -> Connection:
         return self.parts.server.connect(autocommit=True)
 
-    def _bring_up_to_date(self, generation: Generation, target: int) -> None:
-        """Until it has all that the batch ``target`` has changed; without a session: many views
-        may be at it."""
+    def _bring_up_to_date(self, generation: Generation) -> None:
+        """Until it has all that is in the mirrors now; without a session: many views may be at
+        it."""
+        with closing(self._connect()) as conn:
+            target = read_progress(conn).batch
         self.host.lanes.add(generation, self.view)
         while self.host.reached(generation) < target:
             if not self.host.knows(generation):

@@ -117,6 +117,8 @@ class ViewKeeper:
     _whole_sql: bytes = field(init=False)
     _doubtful: bool = field(default=True, init=False)
     """Whether a write may have been cut off: of this process, or of one before it."""
+    _session: Connection | None = field(default=None, init=False)
+    """That of its last turn."""
     _parks: bool = field(default=True, init=False)
     """Whether keys may be parked."""
     _lost: LostGroups | None = field(default=None, init=False)
@@ -140,11 +142,10 @@ class ViewKeeper:
         Raises ``RetryableError`` for what passes, ``ViewError`` for a view that cannot go on.
         """
         began = self.clock()
-        try:
-            turn = self._turn(conn)
-        except Exception:  # a server that went down may have lost what was settled last
-            self._doubtful = True
-            raise
+        if conn is not self._session:
+            # A server that went down may have lost what was settled last.
+            self._session, self._doubtful = conn, True
+        turn = self._turn(conn)
         turn.seconds = self.clock() - began
         return turn
 

@@ -188,7 +188,7 @@ def _settle_sql(dirty: str, shown: str, key: tuple[KeyColumn, ...]) -> bytes:
     )
     waiting = (
         f"select {own.first_seq} from {dirty} "
-        f"where ctid <> all(array(select ctid from settled)) order by {own.first_seq} limit 1"
+        f"where ctid not in (select ctid from settled) order by {own.first_seq} limit 1"
     )
     return (
         f"with remembered as ({_remember_sql(shown, key)}), "

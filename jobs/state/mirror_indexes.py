@@ -68,9 +68,19 @@ def drop_spare_indexes(conn: Connection) -> list[str]:
     generations of an older Headwater, which has not noted what they need."""
     with translated("looking for indexes that no view needs"):
         names = [name for (name,) in conn.execute(_SPARE, {"schema": MIRROR_SCHEMA}).fetchall()]
-        for name in names:
+        return [name for name in names if _dropped(conn, name)]
+
+
+def _dropped(conn: Connection, name: str) -> bool:
+    """Whether an index is gone now. One of a mirror that is being read for long stays: who waits
+    for it would keep all others from the mirror."""
+    try:
+        with conn.transaction():
+            conn.execute(b"set local lock_timeout = '100ms'")
             conn.execute(f"drop index if exists {MIRROR_SCHEMA}.{quoted(name)}".encode())
-    return names
+    except psycopg.errors.LockNotAvailable:
+        return False
+    return True
 
 
 def _methods(conn: Connection, index: Index, mirror: str) -> list[tuple[str, tuple[str, ...]]]:

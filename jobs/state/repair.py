@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from jobs.state.connection import Connection, translated
 from jobs.state.dirty_keys import FORGOTTEN
@@ -25,23 +25,28 @@ select exists (select from {dirty} where {first} <= %(batch)s) or exists (
 """
 
 
+class Anew(NamedTuple):
+    """The batch that keys are dirty under, for ``is_written``, and how many they are."""
+
+    batch: int
+    keys: int
+
+
 def make_anew(
     conn: Connection, view: KeyTables, keys: Iterable[Sequence[str]] | None = None
-) -> int:
+) -> Anew:
     """Have the rows of ``keys`` written again, each key with its values as text. None stands for
     all that the store was given and, of a ``KeptView``, all that the view has.
 
-    Gives the batch that they are dirty under, for ``is_written``: whoever keeps the view writes
-    them. In the caller's transaction, or in one of its own.
+    Whoever keeps the view writes them. In the caller's transaction, or in one of its own.
     """
     with translated("marking rows that are to be written again"), conn.transaction():
         batch = advance(conn).batch
         if keys is None:
-            _mark_all(conn, view, batch)
+            count = _mark_all(conn, view, batch)
         else:
-            for part in _parts(keys):
-                _mark(conn, view, part, batch)
-    return batch
+            count = sum(_mark(conn, view, part, batch) for part in _parts(keys))
+    return Anew(batch, count)
 
 
 def is_written(conn: Connection, view: KeyTables, batch: int) -> bool:
@@ -52,7 +57,7 @@ def is_written(conn: Connection, view: KeyTables, batch: int) -> bool:
     return row is not None and not row[0]
 
 
-def _mark(conn: Connection, view: KeyTables, keys: Sequence[Sequence[str]], batch: int) -> None:
+def _mark(conn: Connection, view: KeyTables, keys: Sequence[Sequence[str]], batch: int) -> int:
     values = ", ".join(f"k.c{i}::{column.type}" for i, column in enumerate(view.key))
     arrays = ", ".join("%s::text[]" for _ in view.key)
     aliases = ", ".join(f"c{i}" for i in range(len(view.key)))
@@ -64,18 +69,21 @@ def _mark(conn: Connection, view: KeyTables, keys: Sequence[Sequence[str]], batc
         f"select f.*, '{FORGOTTEN}'::uuid from ({found}) f "
         f"on conflict ({names}) do update set {digest} = excluded.{digest}"
     )
+    # As ``settle`` has it, dirty keys first: two that wait for each other are one too many.
+    marked = conn.execute(_dirty(view, found, batch).encode(), columns)
     conn.execute(forget.encode(), columns)
-    conn.execute(_dirty(view, found, batch).encode(), columns)
+    return marked.rowcount
 
 
-def _mark_all(conn: Connection, view: KeyTables, batch: int) -> None:
+def _mark_all(conn: Connection, view: KeyTables, batch: int) -> int:
     digest = own_columns(view.key).digest
-    conn.execute(f"update {view.shown} set {digest} = '{FORGOTTEN}'::uuid".encode())
     found = f"select {view.key_names} from {view.shown}"
     if isinstance(view, KeptView):
         made = ", ".join(f"w.{quoted(column.name)}" for column in view.key)
         found += f" union select {made} from ({view.plan.whole(view.relation)}) w"
-    conn.execute(_dirty(view, found, batch).encode())
+    marked = conn.execute(_dirty(view, found, batch).encode())
+    conn.execute(f"update {view.shown} set {digest} = '{FORGOTTEN}'::uuid".encode())
+    return marked.rowcount
 
 
 def _dirty(view: KeyTables, found: str, batch: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from unittest.mock import patch
 
 import pytest
@@ -165,6 +165,49 @@ def test_what_is_written_again_is_under_a_newer_position(setting: EngineSetting)
     setting.step()
     assert len(set(kept.store.positions.values())) == 2
     assert max(kept.store.positions.values()) == kept.store.positions[("1",)]
+
+
+def test_columns_of_two_rows_of_one_table_are_not_asked_of_one_of_them(postgres: str) -> None:
+    """A table under two aliases that are bound to the same key, joined by both with a third."""
+    table = "create table a (id int primary key, x int, y int)"
+    pairs = (
+        "select l.x as p, r.x as q, b.id as bid from a l "
+        "join a b on b.x = l.y join a r on r.id = b.y"
+    )
+    views = {
+        "counted": (
+            f"select o.id, count(*) as n from a o join ({pairs}) t "
+            "on t.p = o.id and t.q = o.id group by o.id",
+            "id",
+        ),
+        "grouped": (
+            f"select o.id, t.n from a o left join (select p, q, count(*) as n from ({pairs}) s "
+            "group by p, q) t on t.p = o.id and t.q = o.id",
+            "id",
+        ),
+        "either": (
+            "select coalesce(l.x, r.x) as k, count(b.id) as n from a l full join a r on l.x = r.x "
+            "join a b on b.x = l.y and b.y = r.id where coalesce(l.x, r.x) is not null group by 1",
+            "k",
+        ),
+    }
+    generator = random.Random(3)
+    with (
+        fresh_database(postgres) as source,
+        fresh_database(postgres) as state,
+        closing(EngineSetting(source, state, table)) as setting,
+    ):
+        for name, (sql, key) in views.items():
+            setting.add(name, sql, [key])
+        for _ in range(12):
+            numbers = [[generator.randint(1, 6) for _ in range(3)] for _ in range(5)]
+            rows = ", ".join(f"({i}, {x}, {y})" for i, x, y in numbers)
+            setting.mirrors.execute(
+                f"insert into a select distinct on (i) i, x, y from (values {rows}) v (i, x, y) "
+                "on conflict (id) do update set x = excluded.x, y = excluded.y"
+            )
+            setting.step()
+            setting.check()
 
 
 def test_columns_that_a_key_in_group_by_settles_are_selected_unnamed(postgres: str) -> None:

@@ -67,7 +67,8 @@ def test_rows_of_keys_are_due_whether_they_are_there_or_not(
 ) -> None:
     _, view = found
     before = read_progress(state)
-    batch = make_anew(state, view, [("2", "n2"), ("6", "n6"), ("7", "n7"), ("2", "n2")])
+    batch, keys = make_anew(state, view, [("2", "n2"), ("6", "n6"), ("7", "n7"), ("2", "n2")])
+    assert keys == 3
     assert dirty(state) == [2, 6, 7]
     assert due(state, view) == {2: True, 6: False, 7: False}
     after = read_progress(state)
@@ -81,7 +82,7 @@ def test_rows_of_keys_are_due_whether_they_are_there_or_not(
 def test_all_rows_are_due(state: Connection, found: tuple[ViewRecord, KeptView]) -> None:
     _, view = found
     state.execute("insert into item values (9, 'nobody was told')")
-    make_anew(state, view)
+    assert make_anew(state, view).keys == 7
     assert due(state, view) == {**dict.fromkeys((1, 2, 3, 4, 5, 9), True), 6: False}
 
 
@@ -102,8 +103,8 @@ def test_a_key_that_is_dirty_already_waits_for_the_batch_that_made_it_so(
     state: Connection, found: tuple[ViewRecord, KeptView]
 ) -> None:
     _, view = found
-    first = make_anew(state, view, [("1", "n1")])
-    second = make_anew(state, view, [("1", "n1")])
+    first, _ = make_anew(state, view, [("1", "n1")])
+    second, _ = make_anew(state, view, [("1", "n1")])
     with state.transaction():
         settle(state, view, take(state, view, 100).places, first, [], [])
     assert dirty(state) == [1]

@@ -238,7 +238,9 @@ def _values(
     if source.table is None or not asked:
         return None
     table = writer.table(source.table, writer.place)
-    return Values(quoted(column.name), f"{table} AS t WHERE {_conditions(asked)}")
+    # Named by its alias: columns of two rows of one table are not asked of one of them.
+    called = quoted(source.alias)
+    return Values(quoted(column.name), f"{table} AS {called} WHERE {_conditions(asked)}")
 
 
 def _equalities(block: Block, source: Source) -> Iterator[Equal]:
