@@ -15,6 +15,19 @@ Offsets: TypeAlias = dict[str, dict[int, int]]
 """Offsets by topic and partition, as `cdc.kafka.broker` has them."""
 
 
+def unbounded(floors: Offsets, starts: Offsets, ends: Offsets) -> int:
+    """How many records there are to search where no floor is above the beginning of its partition,
+    as after a mark of a version that knew no floors; else 0."""
+    held = 0
+    for topic, of_topic in ends.items():
+        for partition, end in of_topic.items():
+            start = starts[topic][partition]
+            if floors.get(topic, {}).get(partition, 0) > start:
+                return 0
+            held += end - start
+    return held
+
+
 @dataclass(slots=True)
 class Floors:
     """``held`` are those of the newest mark. ``newest`` is the commit LSN of the newest change that

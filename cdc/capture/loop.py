@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from cdc.capture.attnums import Attnums
-from cdc.capture.floors import Floors
+from cdc.capture.floors import Floors, unbounded
 from cdc.capture.guard import Guard, WalLimitError
 from cdc.capture.opening import Topics
 from cdc.capture.progress import Progress
@@ -197,6 +197,9 @@ class Capture:
         with asking(self._source.dsn) as conn:
             start = reconcile(self._config, conn, self._broker)
         searched_from = start.mark.searched_from
+        starts = self._broker.beginning_offsets(sorted(start.ends))
+        if records := unbounded(searched_from, starts, start.ends):
+            log.info("topics are read from their beginning, once", records=records)
         tails = read_tails(self._broker, sorted(start.ends), searched_from)
         self._way.progress = Progress(start.mark.confirmed)
         self._recorder.identity = start.identity

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc.capture.floors import Floors
+from cdc.capture.floors import Floors, unbounded
 from cdc.events.marks import Mark, decode_mark
 
 
@@ -42,3 +42,13 @@ def test_of_a_mark_without_floors_all_is_searched() -> None:
     assert decode_mark(value, "topic").searched_from == {"t": {0: 5}}
     earlier = value.replace(b'"floors":{},', b"")
     assert decode_mark(earlier, "topic").searched_from == {"t": {0: 0}}
+
+
+def test_what_is_read_whole_after_a_mark_without_floors_is_counted() -> None:
+    starts, ends = {"t": {0: 2, 1: 0}, "u": {0: 0}}, {"t": {0: 9, 1: 4}, "u": {0: 0}}
+    value = Mark(100, {"t": {0: 8, 1: 4}, "u": {0: 0}}, "7", 1, "db", "slot").encode(0)
+    earlier = decode_mark(value.replace(b'"floors":{},', b""), "topic").searched_from
+    assert unbounded(earlier, starts, ends) == 11
+    now = decode_mark(value, "topic").searched_from
+    assert unbounded(now, starts, ends) == 0
+    assert unbounded({}, {}, {}) == 0
