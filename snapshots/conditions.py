@@ -23,11 +23,14 @@ _LONGEST: Final = 10_000
 """Characters: of a filter that a person or a program has reason to write."""
 _DEEPEST: Final = 50
 """Of parentheses and NOT: each is a call of this parser."""
+_GROWTH: Final = 5
+"""How many times longer a condition may be once it is written anew; each comparison is then in
+parentheses of its own, so it is one deeper, too."""
 _TOKEN: Final = re.compile(
     r"""\s*(?:
     (?P<string>'(?:[^'\0]|'')*')
   | (?P<quoted>"(?:[^"\0]|"")+")
-  | (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?![\w.$]))
+  | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.$]))
   | (?P<word>[^\W\d][\w$]*(?!['"]))
   | (?P<sign><>|!=|<=|>=|[=<>(),+-])
     )""",
@@ -51,9 +54,19 @@ class _Token(NamedTuple):
 
 def simple_condition(text: str) -> str:
     """The condition as SQL, names quoted. Raises ``ConditionError``."""
-    if len(text) > _LONGEST:
-        raise ConditionError(f"it has more than {_LONGEST:,} characters")
-    return _Parser(_tokens(text)).whole()
+    return _written(text, _LONGEST, _DEEPEST)
+
+
+def recorded_condition(text: str) -> str:
+    """One that ``simple_condition`` has written, maybe that of an earlier version, parsed again.
+    Raises ``ConditionError``."""
+    return _written(text, _GROWTH * _LONGEST, _DEEPEST + 1)
+
+
+def _written(text: str, longest: int, deepest: int) -> str:
+    if len(text) > longest:
+        raise ConditionError(f"it has more than {longest:,} characters")
+    return _Parser(_tokens(text), deepest).whole()
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -79,8 +92,9 @@ def _unknown(at: int) -> ConditionError:
 class _Parser:
     """Reads tokens from the first to the last; each method writes what it has read."""
 
-    def __init__(self, tokens: list[_Token]) -> None:
+    def __init__(self, tokens: list[_Token], deepest: int) -> None:
         self._tokens = tokens
+        self._deepest = deepest
         self._next = 0
         self._depth = 0
 
@@ -123,8 +137,8 @@ class _Parser:
 
     def _negation(self) -> str:
         self._depth += 1
-        if self._depth > _DEEPEST:
-            raise ConditionError(f"its parentheses are more than {_DEEPEST} deep")
+        if self._depth > self._deepest:
+            raise ConditionError(f"its parentheses are more than {self._deepest} deep")
         if self._taken("NOT"):
             written = f"NOT {self._negation()}"
         elif self._taken("("):

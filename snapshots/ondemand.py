@@ -17,10 +17,11 @@ Streaming goes on meanwhile, and no other consumer sees anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import Any, Final
 
 from cdc.config import Config
 from cdc.errors import HeadwaterError, SourceError, UsageError
@@ -34,6 +35,7 @@ from cdc.source.selection import Table
 from cdc.source.slot import create_slot, identify
 from cdc.topics import snapshot_prefix, snapshot_topic, table_topic
 from snapshots import state
+from snapshots.conditions import ConditionError, recorded_condition
 from snapshots.initial import lost_in_kafka
 from snapshots.job import Job, Observer, Silent, StoppedError
 from snapshots.ledger import Ledger
@@ -42,6 +44,8 @@ from snapshots.refusals import refuse_bounds, refuse_unfit
 from snapshots.rounds import run as run_rounds
 from snapshots.standing import Standing, snapshot, snapshots
 
+SIGNAL: Final = "signal"
+"""The purpose of snapshots that signals began: what they may ask for is read anew at every run."""
 _KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 
@@ -204,6 +208,7 @@ def parse_rate(text: str) -> tuple[float, float]:
 
 def _run(config: Config, conn: Connection, found: Standing, observer: Observer) -> None:
     source, kafka, options = config.source, config.kafka, found.options
+    bounds = bounds_of(options)
     chosen = source.model_copy(update={"tables": tuple(options["tables"]), "exclude": ()})
 
     def topic_of(table: Table) -> str:
@@ -219,7 +224,6 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
         partitions = broker.partitions(names)
         ends = {topic: sum(of.values()) for topic, of in broker.end_offsets(names).items()}
     rows_s, bytes_s = parse_rate(options["rate"])
-    low_high = options["key_range"]
     job = Job(
         source=source,
         kafka=kafka,
@@ -236,7 +240,7 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
         partitions=partitions,
         observer=observer,
         dirty=frozenset(options.get("used", ())),
-        bounds=Bounds(options["where"], tuple(low_high) if low_high else None),
+        bounds=bounds,
         workers=options["workers"],
         rows_s=rows_s,
         bytes_s=bytes_s,
@@ -250,6 +254,21 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
         observer.step(f"Kafka holds less of {label} than it had: reading it anew")
     run_rounds(job, ledger, producer)
     state.complete(conn, found.id, min(ledger.points()))
+
+
+def bounds_of(options: Mapping[str, Any]) -> Bounds:
+    """What a snapshot takes, as recorded. Raises ``SourceError`` for the condition of a signal that
+    is none which a signal may have: an earlier Headwater recorded it as it was written."""
+    where, low_high = options["where"], options["key_range"]
+    if where and options.get("purpose") == SIGNAL:
+        try:
+            where = recorded_condition(where)
+        except ConditionError as error:
+            raise SourceError(
+                f"the filter of the signal that began this snapshot: {error}",
+                "headwater snapshot cancel ends it",
+            ) from None
+    return Bounds(where, tuple(low_high) if low_high else None)
 
 
 def _ended(config: Config, conn: Connection, snapshot_id: int, error: BaseException) -> None:

@@ -18,15 +18,14 @@ from cdc.config import Config
 from cdc.errors import FatalError
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.source.postgres import Connection, connect, translated
+from cdc.source.schema_owner import refuse_lesser_owner
 from cdc.topics import signal_group, signal_topic
 from snapshots import ondemand, state
 from snapshots.conditions import ConditionError, simple_condition
-from snapshots.ondemand import Options
+from snapshots.ondemand import SIGNAL, Options
 from snapshots.refusals import refuse_unfit
 from snapshots.standing import Standing, snapshots
 
-PURPOSE: Final = "signal"
-"""Of the snapshots that signals began."""
 _MADE = "select pg_catalog.to_regclass('headwater.signal') is not null"
 _NEXT = """
 select id, type, data from headwater.signal
@@ -82,13 +81,14 @@ class Signals:
             if state.read_state(conn, self._source) is None:
                 return
             for found in snapshots(conn, self._source):
-                if found.options.get("purpose") == PURPOSE and found.status == "interrupted":
+                if found.options.get("purpose") == SIGNAL and found.status == "interrupted":
                     self._launch(found.id)
 
     def look(self) -> list[str]:
         """Do what is asked for since the last look; the answers. Raises ``HeadwaterError``."""
         answers = []
         with connect(self._config.source.dsn, application_name="headwater signals") as conn:
+            refuse_lesser_owner(conn)
             if conn.execute(_MADE).fetchone() != (True,):
                 return []
             if "kafka" in self._config.capture.signals:
@@ -148,7 +148,7 @@ class Signals:
         parts += [([name], where) for name, where in filters.items()]
         config = self._config
         of_signals = sum(
-            one.options.get("purpose") == PURPOSE and one.status in _OPEN
+            one.options.get("purpose") == SIGNAL and one.status in _OPEN
             for one in snapshots(conn, self._source)
         )
         if of_signals + len(parts) > _MOST_OPEN:
@@ -161,7 +161,7 @@ class Signals:
                 conn,
                 config,
                 refuse_unfit(conn, config.source, names),
-                Options(where=where, purpose=PURPOSE),
+                Options(where=where, purpose=SIGNAL),
             )
             for names, where in parts
         ]

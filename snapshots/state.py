@@ -102,7 +102,8 @@ def read_state(conn: Connection, source: str) -> SnapshotState | None:
 
 def refuse_older_schema(conn: Connection) -> None:
     """Raises ``SourceError`` where the schema headwater is not there, or does not count what is
-    counted now."""
+    counted now, and for a superuser where it is a lesser role's."""
+    refuse_lesser_owner(conn)
     with translated("reading headwater.snapshot"):
         made = conn.execute(_MADE).fetchone()
     if made is None or not made[0]:

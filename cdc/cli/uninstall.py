@@ -38,9 +38,8 @@ def uninstall(
 
     config = configured(ctx)
     found = planned(config)
-    if not as_json:
-        for line in lines(found, size):
-            err().print(line, soft_wrap=True, markup=False)
+    for line in lines(found, size):
+        err().print(line, soft_wrap=True, markup=False)
     if not found.is_empty:
         confirm(f"Remove all of that for source {config.source.name}?", yes)
         carry_out(config, found, tell)
@@ -87,6 +86,9 @@ def _left(found: Uninstall) -> Iterator[str]:
     if found.state_database:
         left.append(f"  the state database {found.state_database}: drop it yourself")
     left += [f"  topic {topic}, which Headwater does not know" for topic in found.foreign]
+    unbuilt = "of a view that was not built for this source"
+    left += [f"  topic {topic}, {unbuilt}" for topic in found.unbuilt_topics]
+    left += [f"  consumer group {group}, {unbuilt}" for group in found.unbuilt_groups]
     if left:
         yield "this stays:"
         yield from left
@@ -96,6 +98,8 @@ def document(found: Uninstall) -> dict[str, Any]:
     """As JSON: what was removed and what stays; sizes in bytes."""
     held = asdict(found)
     views = [{"view": view, "store": store} for view, store in held.pop("views")]
-    stays = {"views": views, "topics": held.pop("foreign"), "sources": held.pop("others")}
+    topics = [*held.pop("foreign"), *held.pop("unbuilt_topics")]
+    stays = {"views": views, "topics": topics, "sources": held.pop("others")}
+    stays["groups"] = held.pop("unbuilt_groups")
     stays["state_database"] = held.pop("state_database") or None
     return {"removed": {**held, "state": held["state"] and str(held["state"])}, "stays": stays}

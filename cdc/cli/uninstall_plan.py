@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cdc.cli.uninstall_topics import found_in_kafka, refuse_other_database, stored_mark
 from cdc.config import Config
 from cdc.errors import SourceError, StateError
 from cdc.kafka.broker import Broker
@@ -13,17 +14,8 @@ from cdc.lag import wal_end
 from cdc.source.catalog import chosen_tables
 from cdc.source.postgres import Connection, connect, translated
 from cdc.source.publication import read_publication
-from cdc.source.slot import PLUGIN, slot_state
-from cdc.topics import (
-    message_topic,
-    outbox_topic,
-    progress_topic,
-    signal_group,
-    table_topic,
-    transaction_topic,
-    view_dead_letters_topic,
-    view_group,
-)
+from cdc.source.schema_owner import refuse_lesser_owner
+from cdc.source.slot import PLUGIN, identify, slot_state
 from jobs.generations.locks import is_free
 from jobs.generations.view_state import view_directory
 from jobs.state.connection import shown_place
@@ -31,7 +23,6 @@ from jobs.state.lock import database_holder, directory_holder
 from jobs.state.place import home_of
 from jobs.state.undeclared_views import with_undeclared
 from jobs.state.view_status import state_session
-from verification.reach import newest_mark
 
 _SCHEMA: Final = """
 select n.oid is not null,
@@ -41,7 +32,7 @@ select n.oid is not null,
        (select rolsuper from pg_catalog.pg_roles where rolname = current_user)
 from (values (1)) one left join pg_catalog.pg_namespace n on n.nspname = 'headwater'
 """
-_OTHERS: Final = "select distinct source from headwater.snapshot where source <> %s order by 1"
+_SOURCES: Final = "select distinct source from headwater.snapshot order by 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +40,7 @@ class Uninstall:
     """What there is of a source. ``retained`` bytes of WAL are kept for its slot; None: no slot.
 
     ``others`` are sources of the same database, for which the schema stays. ``views`` have rows in
-    the stores of these names; ``foreign`` topics have the source's name before them, and are not
-    known to be Headwater's.
+    the stores of these names. Of topics and groups see ``cdc.cli.uninstall_topics.Found``.
     """
 
     slot: str
@@ -65,6 +55,8 @@ class Uninstall:
     state_database: str
     views: tuple[tuple[str, str], ...]
     foreign: tuple[str, ...]
+    unbuilt_topics: tuple[str, ...]
+    unbuilt_groups: tuple[str, ...]
 
     @property
     def is_empty(self) -> bool:
@@ -74,34 +66,42 @@ class Uninstall:
 
 def planned(config: Config) -> Uninstall:
     """Look what there is. Raises ``SourceError`` while capture reads the slot and for rights that
-    are missing, ``StateError`` while apply keeps views."""
+    are missing, ``LogError`` where the topics are another database's, ``StateError`` while apply
+    keeps views."""
     source = config.source
     whole = with_undeclared(config)
     refuse_apply(config, whole)
     with connect(source.dsn, application_name="headwater uninstall") as conn:
-        retained = _slot(conn, source.slot_name)
+        identity, retained = identify(conn), _slot(conn, source.slot_name)
         published = read_publication(conn, source.publication_name)
-        schema, others, ddl_events = _schema(conn, source.name)
+        schema, sources, ddl_events = source_schema(conn, source.name)
         tables = {(table.schema, table.name) for table in chosen_tables(conn, source)[0]}
         tables |= published.tables if published else set()
+    built = _built(config, whole)
+    views = {name for name, _ in built}
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
-        topics, foreign = _topics(broker, source.name, tables, whole)
-        wanted = [signal_group(source.name), *map(view_group, whole.views)]
-        groups = broker.existing_groups(wanted)
+        mark = stored_mark(broker, source.name)
+        by_build = views, whole.views.keys() - views
+        kafka = found_in_kafka(broker, source.name, mark, tables, by_build)
+    if any(topic.startswith(f"{source.name}.") for topic in kafka.topics):
+        is_known = retained is not None or source.name in sources
+        refuse_other_database(source.name, mark, identity, is_known)
     state = view_directory(config.apply.state, source.name, "")
     return Uninstall(
         source.slot_name,
         retained,
         source.publication_name if published else "",
         schema,
-        others,
+        tuple(name for name in sources if name != source.name),
         ddl_events,
-        tuple(topics),
-        tuple(groups),
+        kafka.topics,
+        kafka.groups,
         state if state.is_dir() else None,
         shown_place(config.apply.state_dsn) if config.apply.state_dsn else "",
-        _built(config, whole),
-        tuple(foreign),
+        built,
+        kafka.foreign,
+        kafka.unbuilt_topics,
+        kafka.unbuilt_groups,
     )
 
 
@@ -136,42 +136,27 @@ def _slot(conn: Connection, name: str) -> int | None:
     return 0 if state.restart_lsn is None else max(0, wal_end(conn) - state.restart_lsn)
 
 
-def _schema(conn: Connection, source: str) -> tuple[bool, tuple[str, ...], bool]:
-    """Whether it is there, the other sources that need it, and whether the DDL triggers go."""
+def source_schema(conn: Connection, source: str) -> tuple[bool, tuple[str, ...], bool]:
+    """Whether the schema headwater is there, the sources that it knows, and whether the DDL
+    triggers go. Raises ``SourceError`` for rights that are missing."""
+    refuse_lesser_owner(conn)
     with translated("looking for the schema headwater"):
         row = conn.execute(_SCHEMA).fetchone()
         assert row is not None
         there, owned, known, ddl_events, superuser = row
-        found = conn.execute(_OTHERS, (source,)).fetchall() if known else []
-    others = tuple(name for (name,) in found)
-    if there and not others and not owned:
+        sources = tuple(name for (name,) in conn.execute(_SOURCES)) if known else ()
+    needed = any(name != source for name in sources)
+    if there and not needed and not owned:
         raise SourceError(
             f"role {conn.info.user} does not own the schema headwater",
             "let its owner run: DROP SCHEMA headwater CASCADE; then run this again",
         )
-    if ddl_events and not others and not superuser:
+    if ddl_events and not needed and not superuser:
         raise SourceError(
             "the trigger that tells of DDL is installed, which a superuser alone can remove",
             "run `headwater init --no-ddl-events` with a superuser's source.dsn, then this again",
         )
-    return there, others, ddl_events and not others
-
-
-def _topics(
-    broker: Broker, source: str, tables: set[tuple[str, str]], whole: Config
-) -> tuple[list[str], list[str]]:
-    """Those of the source, the progress topic last; and others whose names begin like theirs."""
-    progress = progress_topic(source)
-    own = {table_topic(source, *table) for table in tables}
-    own |= {message_topic(source), transaction_topic(source)}
-    letters = [view_dead_letters_topic(view) for view in whole.views]
-    named = set(broker.topics(f"{source}."))
-    if progress in named and (mark := newest_mark(broker, source)) is not None:
-        own |= set(mark.offsets)  # of tables that have left, too
-    ours = (f"{source}.__", outbox_topic(source, ""))
-    found = {topic for topic in named if topic in own or topic.startswith(ours)}
-    found |= set(broker.partitions(letters))
-    return sorted(found, key=lambda topic: (topic == progress, topic)), sorted(named - found)
+    return there, sources, ddl_events and not needed
 
 
 def _built(config: Config, whole: Config) -> tuple[tuple[str, str], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from typing import Final
 
 from cdc.cli.uninstall_plan import Uninstall
 from cdc.config import Config
@@ -16,8 +17,9 @@ from cdc.topics import progress_topic
 from jobs.state.server import delete_state
 from migrations.ddl_events import set_ddl_events
 
-_FORGET = "delete from headwater.snapshot where source = %s"
-_SIGNALS = "delete from headwater.signal where source = %s"
+_TABLES: Final = ("snapshot", "signal", "emit_topic")
+"""Those of the schema headwater whose rows name their source."""
+_THERE: Final = "select pg_catalog.to_regclass(%s) is not null"
 
 
 def carry_out(config: Config, found: Uninstall, tell: Callable[[str], None]) -> None:
@@ -39,7 +41,7 @@ def carry_out(config: Config, found: Uninstall, tell: Callable[[str], None]) -> 
             set_ddl_events(conn, False)
             tell("DDL events removed")
         if found.schema:
-            tell(_remove_schema(conn, config.source.name, bool(found.others)))
+            tell(remove_schema(conn, config.source.name, bool(found.others)))
 
 
 def _remove_topics(config: Config, found: Uninstall, tell: Callable[[str], None]) -> None:
@@ -55,12 +57,14 @@ def _remove_topics(config: Config, found: Uninstall, tell: Callable[[str], None]
         tell(f"{len(found.groups)} consumer groups deleted")
 
 
-def _remove_schema(conn: Connection, source: str, shared: bool) -> str:
+def remove_schema(conn: Connection, source: str, shared: bool) -> str:
+    """Drop it, or where it is ``shared`` only what it holds of the source; what was done."""
     with translated("removing the schema headwater"):
         if not shared:
             conn.execute("drop schema headwater cascade")
             return "schema headwater dropped"
         with conn.transaction():
-            conn.execute(_FORGET, (source,))
-            conn.execute(_SIGNALS, (source,))
+            for table in (f"headwater.{name}" for name in _TABLES):
+                if conn.execute(_THERE, (table,)).fetchone() == (True,):  # older schemas lack some
+                    conn.execute(f"delete from {table} where source = %s".encode(), (source,))
         return f"source {source} forgotten in schema headwater"

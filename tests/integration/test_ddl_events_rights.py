@@ -8,11 +8,18 @@ from dataclasses import dataclass
 import psycopg
 import pytest
 
+from cdc.cli.uninstall_plan import source_schema
+from cdc.cli.uninstall_steps import remove_schema
+from cdc.config import Config, Source
 from cdc.errors import SourceError
 from cdc.source.postgres import Connection, connect
 from cdc.source.schema_owner import refuse_lesser_owner
 from migrations.ddl_events import set_ddl_events
+from migrations.emit_topics import set_emit_topics
 from migrations.runner import migrate
+from snapshots.signals import Signals
+from snapshots.standing import snapshots
+from snapshots.state import refuse_older_schema
 
 FUNCTIONS = """
 select format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)),
@@ -115,3 +122,42 @@ def test_a_superuser_runs_nothing_that_the_owner_of_the_schema_put_there(
     with pytest.raises(SourceError, match="belongs to"):
         migrate(setting.conn)
     assert not setting.is_superuser()
+
+
+def test_no_command_reads_what_the_owner_of_the_schema_put_there(setting: Setting) -> None:
+    setting.as_role(
+        "create function headwater.promote() returns bigint language plpgsql as"
+        f" $$ begin {setting.promotion}; return 1; end $$",
+        "drop table headwater.snapshot cascade; drop table headwater.signal;"
+        " create view headwater.snapshot as select headwater.promote() as id, 's'::text as source,"
+        " 'initial'::text as kind;"
+        " create view headwater.signal as select headwater.promote() as id, null::text as source",
+    )
+    source = Source.model_construct(name="s", dsn=setting.database)
+    signals = Signals(Config.model_construct(source=source), no_snapshot, no_snapshot)
+    for read in (
+        lambda: source_schema(setting.conn, "s"),
+        lambda: snapshots(setting.conn, "s"),
+        lambda: refuse_older_schema(setting.conn),
+        signals.look,
+        signals.interrupted,
+    ):
+        with pytest.raises(SourceError, match=f"schema headwater belongs to {setting.role}"):
+            read()
+    assert not setting.is_superuser()
+
+
+def no_snapshot(_id: int) -> None:
+    pytest.fail("a snapshot was asked for")
+
+
+def test_a_source_that_leaves_takes_its_rows_from_the_schema(setting: Setting) -> None:
+    with connect(psycopg.conninfo.make_conninfo(setting.database, user=setting.role)) as own:
+        for source in ("left", "other"):
+            set_emit_topics(own, source, ["mails"])
+            own.execute("insert into headwater.signal (id, type, source) values (%s, 'log', %s)",
+                        (source, source))  # fmt: skip
+        assert remove_schema(own, "left", True) == "source left forgotten in schema headwater"
+        for table in (b"emit_topic", b"signal"):
+            rows = own.execute(b"select source from headwater." + table).fetchall()
+            assert rows == [("other",)]

@@ -98,8 +98,7 @@ def test_nothing_of_a_source_stays(shop: Deployment) -> None:
         assert "stop `headwater capture`" in running.stderr
     first = table_topic(shop.name, "public", "first")
     with Broker(shop.bootstrap) as broker:
-        broker.commit_group(view_group("seconds"), {first: {0: 0}})
-        broker.create_topics([])
+        broker.commit_group(view_group("seconds"), {first: {0: 0}})  # of another source's view
     before = topics(shop)
     assert {first, progress_topic(shop.name), f"{shop.name}.outbox.mails"} <= set(before)
 
@@ -109,11 +108,19 @@ def test_nothing_of_a_source_stays(shop: Deployment) -> None:
         assert said in asked.stderr, said
     assert topics(shop) == before
 
+    own, shop.settings = shop.dsn, 'slot = "none"\n'
+    shop.dsn = psycopg.conninfo.make_conninfo(own, dbname="postgres")
+    other = shop.run("uninstall", "--yes")
+    assert (other.returncode, topics(shop)) == (1, before), other.stderr
+    assert "but source.dsn leads to database postgres of cluster" in other.stderr
+    shop.dsn, shop.settings = own, ""
+
     done = shop.run("uninstall", "--yes", "--json")
     assert done.returncode == 0, done.stderr
-    removed = json.loads(done.stdout)["removed"]
-    assert set(removed["topics"]) == set(before)
-    assert removed["groups"] == ["headwater.seconds"]
+    assert "this is removed:" in done.stderr
+    said = json.loads(done.stdout)
+    assert set(said["removed"]["topics"]) == set(before)
+    assert (said["removed"]["groups"], said["stays"]["groups"]) == ([], ["headwater.seconds"])
     assert left(shop) == (0, 0, 0, 0)
     assert topics(shop) == []
     again = shop.run("uninstall")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from snapshots.conditions import ConditionError, simple_condition
+from cdc.errors import SourceError
+from snapshots.conditions import ConditionError, recorded_condition, simple_condition
+from snapshots.ondemand import bounds_of
 
 
 @pytest.mark.parametrize(
@@ -62,6 +64,10 @@ def test_simple_conditions_are_written_anew(given: str, executed: str) -> None:
         "not",
         "id = $1",
         "id = --1",
+        "id = \u0663",
+        "id = 1\u0663",
+        "id = 1.\u0663",
+        "id = 1e\u0663",
     ],
 )
 def test_whatever_else_sql_can_say_is_refused(given: str) -> None:
@@ -76,3 +82,31 @@ def test_neither_length_nor_depth_is_without_bound() -> None:
         simple_condition("(" * 4_000 + "a" + ")" * 4_000)
     with pytest.raises(ConditionError, match="deep"):
         simple_condition("not " * 2_000 + "a")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "a" + " or a" * 1_999,
+        "a=b" + " or a=b" * 1_427,
+        f"a in (b{',a' * 4_990})",
+        "(" * 49 + "a" + ")" * 49,
+        "not " * 49 + "a",
+        "n between -1 and .5 and x is not unknown and not \"N\"\"n\" not in ('it''s', +1e3)",
+    ],
+    ids=lambda given: f"{given[:10]}, {len(given)}",
+)
+def test_what_was_written_anew_can_be_read_again(given: str) -> None:
+    written = simple_condition(given)
+    again = recorded_condition(written)
+    assert again.replace("(", "").replace(")", "") == written.replace("(", "").replace(")", "")
+
+
+def test_a_filter_that_an_earlier_version_recorded_as_it_was_is_not_executed() -> None:
+    options = {"where": "id <= 7", "key_range": None, "purpose": "signal"}
+    assert bounds_of(options).where == '("id" <= 7)'
+    assert bounds_of({**options, "where": ""}).where == ""
+    for where in ("pg_sleep(10) is null", "id = (select 1)"):
+        with pytest.raises(SourceError, match=r"filter of the signal.*at character"):
+            bounds_of({**options, "where": where})
+        assert bounds_of({**options, "where": where, "purpose": ""}).where == where

@@ -1,0 +1,93 @@
+"""What ``headwater uninstall`` finds of a source in Kafka, and whether it is this database's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from cdc.errors import LogError
+from cdc.events.marks import Mark
+from cdc.kafka.broker import Broker
+from cdc.kafka.marks import newest_mark
+from cdc.source.slot import SourceIdentity
+from cdc.topics import (
+    message_topic,
+    outbox_topic,
+    progress_topic,
+    signal_group,
+    table_topic,
+    transaction_topic,
+    view_dead_letters_topic,
+    view_group,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``topics``, the progress topic last, and ``groups`` are of the source and of the views that
+    were built. ``foreign`` topics have the source's name before them, and are not known to be
+    Headwater's. ``unbuilt_topics`` and ``unbuilt_groups`` have the names of views that are declared
+    and were not built: they are somebody else's, or of a state that is elsewhere."""
+
+    topics: tuple[str, ...]
+    groups: tuple[str, ...]
+    foreign: tuple[str, ...]
+    unbuilt_topics: tuple[str, ...]
+    unbuilt_groups: tuple[str, ...]
+
+
+def stored_mark(broker: Broker, source: str) -> Mark | None:
+    """The newest progress mark; None where there is none."""
+    topic = progress_topic(source)
+    stored = newest_mark(broker, source) if broker.partitions([topic]) else None
+    return stored.mark if stored else None
+
+
+def found_in_kafka(
+    broker: Broker,
+    source: str,
+    mark: Mark | None,
+    tables: Collection[tuple[str, str]],
+    views: tuple[Collection[str], Collection[str]],
+) -> Found:
+    """``views`` are those that were built, and those that were not."""
+    built, unbuilt = views
+    progress = progress_topic(source)
+    own = {table_topic(source, *table) for table in tables}
+    own |= {message_topic(source), transaction_topic(source)}
+    own |= set(mark.offsets) if mark else set()  # of tables that have left, too
+    named = set(broker.topics(f"{source}."))
+    ours = (f"{source}.__", outbox_topic(source, ""))
+    found = {topic for topic in named if topic in own or topic.startswith(ours)}
+    foreign = sorted(named - found)
+    found |= set(broker.partitions([view_dead_letters_topic(view) for view in built]))
+    return Found(
+        tuple(sorted(found, key=lambda topic: (topic == progress, topic))),
+        tuple(broker.existing_groups([signal_group(source), *map(view_group, built)])),
+        tuple(foreign),
+        tuple(sorted(broker.partitions([view_dead_letters_topic(view) for view in unbuilt]))),
+        tuple(broker.existing_groups([view_group(view) for view in unbuilt])),
+    )
+
+
+def refuse_other_database(
+    source: str, mark: Mark | None, here: SourceIdentity, is_known: bool
+) -> None:
+    """Raise ``LogError`` unless the source's topics were filled from the database ``here``.
+
+    Without a mark, as ``headwater init`` leaves it when it is interrupted, the database itself has
+    to know the source (``is_known``). Pure.
+    """
+    to = f"database {here.database} of cluster {here.system_id}"
+    if mark is None:
+        fault = "" if is_known else f"without a progress mark, and {to} does not know the source"
+    else:
+        filled = f"database {mark.database} of cluster {mark.system_id}"
+        fault = "" if filled == to else f"from {filled}, but source.dsn leads to {to}"
+    if fault:
+        raise LogError(
+            f"Kafka holds topics of source {source} {fault}: nothing was removed",
+            "check source.dsn, source.name and kafka.bootstrap_servers; if the database they are "
+            f"from is gone for good, delete the topics {source}.* with Kafka's tools, then run "
+            "this again",
+        )
