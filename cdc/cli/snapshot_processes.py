@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from tempfile import TemporaryFile
@@ -26,6 +27,8 @@ class SnapshotProcesses:
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._said: dict[int, IO[bytes]] = {}
         self._closed = False
+        self._starting = threading.Lock()
+        """Held while a process is started: ``close`` finds it, or it is not started."""
 
     @property
     def running(self) -> list[int]:
@@ -47,14 +50,18 @@ class SnapshotProcesses:
         for snapshot_id, child in list(self._children.items()):
             if child.poll() is not None:
                 self._tell(snapshot_id, child)
-        while self._waiting and len(self._children) < AT_ONCE and not self._closed:
-            self._start(self._waiting.popleft())
+        while self._waiting and len(self._children) < AT_ONCE:
+            with self._starting:
+                if self._closed:
+                    return
+                self._start(self._waiting.popleft())
 
     def close(self) -> None:
         """Stop what runs, start nothing more."""
-        self._closed = True
-        for child in list(self._children.values()):
-            child.terminate()
+        with self._starting:
+            self._closed = True
+            for child in list(self._children.values()):
+                child.terminate()
 
     def _start(self, snapshot_id: int) -> None:
         # A file: in a pipe that nobody reads until the end, who says much would wait for ever.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,3 +52,25 @@ def test_nothing_is_started_when_it_is_closed(processes: SnapshotProcesses) -> N
     processes.add(1)
     processes.look()
     assert processes.running == []
+
+
+def test_what_is_being_started_when_it_is_closed_does_not_outlive_it(tmp_path: Path) -> None:
+    def command(_: int) -> list[str]:
+        closing.start()  # after the look whether it is closed, before there is a process
+        closing.join(0.5)
+        return [sys.executable, "-c", UNTIL_TOLD, str(tmp_path / "never")]
+
+    processes = SnapshotProcesses(command)
+    closing = threading.Thread(target=processes.close)
+    processes.add(1)
+    processes.look()
+    closing.join(10)
+
+    def ended() -> bool:
+        processes.look()
+        return processes.running == []
+
+    try:
+        wait_until(ended, "the process to be stopped")
+    finally:
+        processes.close()
