@@ -231,7 +231,7 @@ def _standing(
         observer.step(f"{table.label} is not captured: headwater table add {table.label}")
         tables.remove(table)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
-        if made := restore_topics(config, broker, tables):
+        if made := restore_topics(config, broker, tables, slot.active_pid):
             observer.step(f"topics made that were gone, and had been empty: {', '.join(made)}")
     return Outcome(
         False,

@@ -7,7 +7,7 @@ from time import time_ns
 
 from cdc.capture.reconcile import newest_event
 from cdc.config import Config
-from cdc.errors import LogError
+from cdc.errors import LogError, SourceError
 from cdc.events.mark_records import StoredMark, mark_records, withdrawing_keys
 from cdc.events.marks import Mark
 from cdc.events.records import Record
@@ -48,10 +48,13 @@ def refuse_other_history(kit: Kit) -> None:
     with translated("reading the WAL position"):
         row = kit.conn.execute("select pg_catalog.pg_current_wal_insert_lsn()::text").fetchone()
     assert row is not None
-    if mark.system_id != identify(kit.conn).system_id or parse_lsn(row[0]) <= held:
+    here = identify(kit.conn)
+    is_other = (mark.system_id, mark.database) != (here.system_id, here.database)
+    if is_other or parse_lsn(row[0]) <= held:
         raise LogError(
-            f"the topics of source {kit.config.source.name} were filled from another history of a "
-            f"database (cluster {mark.system_id}, up to {format_lsn(held)})",
+            f"the topics of source {kit.config.source.name} were filled from another database or "
+            f"history (cluster {mark.system_id}, database {mark.database}, up to "
+            f"{format_lsn(held)})",
             "give this source a name of its own, or delete those topics and rebuild the views that "
             "say so; of a server that was promoted or restored, wait until its WAL is past that",
         )
@@ -76,10 +79,14 @@ def ends(kit: Kit) -> dict[str, dict[int, int]]:
     return kit.broker.end_offsets([spec.name for spec in specs if spec.name not in own])
 
 
-def restore_topics(config: Config, broker: Broker, tables: list[Table]) -> list[str]:
+def restore_topics(
+    config: Config, broker: Broker, tables: list[Table], reader: int | None
+) -> list[str]:
     """Make those topics of an initialised source that are gone and never held a record.
 
-    Raises ``LogError`` when others are gone, or the progress mark is.
+    Raises ``LogError`` when others are gone, or the progress mark is; ``SourceError`` while the
+    server process ``reader`` serves the slot to a capture: its marks have Kafka's ids of the
+    topics that it found, and with those the next start would refuse what is made here.
     """
     source, specs = config.source.name, all_specs(config, tables)
     existing = broker.partitions([spec.name for spec in specs])
@@ -95,6 +102,13 @@ def restore_topics(config: Config, broker: Broker, tables: list[Table]) -> list[
             f"{noun} gone, with what was in it: {', '.join(lost)}",
             "headwater init --again takes a new snapshot, and makes them anew; then the views that "
             "read them have to be rebuilt: headwater view rebuild",
+        )
+    known = [spec.name for spec in missing if stored and spec.name in stored.mark.offsets]
+    if known and reader is not None:
+        raise SourceError(
+            f"topics that held no record are gone while capture runs (server process {reader}): "
+            f"{', '.join(known)}",
+            "stop `headwater capture`, then run `headwater init` again",
         )
     return broker.create_topics(missing)
 
