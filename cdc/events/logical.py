@@ -37,12 +37,13 @@ class Messages:
     ) -> tuple[str, Record]:
         """The record of a message of transaction ``at``, and its topic. ``count`` is called once,
         with what the event is counted as, for its ``transaction`` block."""
-        if message.prefix == PREFIX and self._outbox is not None:
+        prefix = message.prefix if message.omitted is None else ""  # nothing is left to be parsed
+        if prefix == PREFIX and self._outbox is not None:
             emitted = self._emitted(message, self._outbox, Position(at.commit_lsn, ordinal), at)
             if emitted is not None:
                 count(emitted[0].removeprefix(f"{self._context.name}."))
                 return emitted
-        if message.prefix == ddl.PREFIX and self._outbox is not None:
+        if prefix == ddl.PREFIX and self._outbox is not None:
             change = ddl.parse(message)
             topic = self._outbox.ddl(change.secret) if change else None
             if change is not None and topic is not None:

@@ -42,12 +42,17 @@ def ddl(table: str) -> bytes:
 
 
 def transcribed(
-    *payloads: bytes, rows: bool = False, replay: KafkaReplay | None = None
+    *payloads: bytes,
+    rows: bool = False,
+    replay: KafkaReplay | None = None,
+    why: list[str] | None = None,
 ) -> dict[str, list[Record]]:
+    """``why`` is given the reasons of what is published as it is."""
+    reasons = [] if why is None else why
     topics = SimpleNamespace(
         ddl=lambda secret: "s.__ddl" if secret == "s3cret" else None,
         outbox=lambda topic: f"s.outbox.{topic}",
-        passed_over=lambda _lsn, _why: None,
+        passed_over=lambda _lsn, reason: reasons.append(reason),
     )
     made = Transcriber(
         SourceContext("1", "s", "db"), relation, lambda _r, _k, _x: None, lambda _t: 1, 50,
@@ -150,7 +155,11 @@ def test_of_a_message_above_the_limit_there_is_its_size_and_hash(
     decoded = pgoutput.decode(message("p" * 500, content))
     digest = sha256(content).hexdigest()
     assert decoded == LogicalMessage(True, 150, "p" * 200, b"", Omitted(2_000, digest))
-    (record,) = transcribed(message("headwater.outbox", content))[MESSAGES]
+    why = list[str]()
+    (other,) = transcribed(message("headwater.ddl", content), why=why)[MESSAGES]
+    (record,) = transcribed(message("headwater.outbox", content), why=why)[MESSAGES]
+    assert why == ["it has 2000 bytes: only its size and hash are published"] * 2
+    assert json.loads(other["value"] or b"")["message"]["omitted"]["sha256"] == digest
     assert json.loads(record["value"] or b"")["message"] == {
         "prefix": "headwater.outbox",
         "content": None,
