@@ -14,6 +14,9 @@ _FILE: Final = Path(__file__).with_name("ddl_events.sql")
 _REMOVE: Final = """
 drop event trigger if exists headwater_ddl;
 drop event trigger if exists headwater_drop;
+drop function if exists headwater.ddl_event();
+drop function if exists headwater.ddl_said(text, oid, int);
+drop function if exists headwater.ddl_columns(oid);
 drop schema if exists headwater_ddl cascade;
 """
 _LESSER_OWNER: Final = """

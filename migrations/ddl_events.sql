@@ -7,6 +7,10 @@
 -- one: whoever owns the schema headwater could put its own function in the place of one there.
 drop event trigger if exists headwater_ddl;
 drop event trigger if exists headwater_drop;
+-- Those of earlier versions.
+drop function if exists headwater.ddl_event();
+drop function if exists headwater.ddl_said(text, oid, int);
+drop function if exists headwater.ddl_columns(oid);
 
 -- What the trigger's messages begin with: any role may write messages with their prefix. It stays
 -- the same when the trigger is installed again, for messages that capture has yet to read.
@@ -28,10 +32,17 @@ create table headwater_ddl.secret as select current_setting('headwater.ddl_secre
 select set_config('headwater.ddl_secret', '', true);
 do $$
 declare
-    owner text := (select nspowner::regrole::text from pg_namespace where nspname = 'headwater');
+    reader text;
 begin
-    execute 'grant usage on schema headwater_ddl to ' || owner;
-    execute 'grant select on headwater_ddl.secret to ' || owner;
+    -- The role of capture need not own the schema: it owns what `headwater init` made in it.
+    for reader in
+        select nspowner::regrole::text from pg_namespace where nspname = 'headwater'
+        union
+        select relowner::regrole::text from pg_class where oid = to_regclass('headwater.migration')
+    loop
+        execute 'grant usage on schema headwater_ddl to ' || reader;
+        execute 'grant select on headwater_ddl.secret to ' || reader;
+    end loop;
 end
 $$;
 

@@ -1,6 +1,6 @@
 """Runs the numbered ``.sql`` files that make the schema ``headwater``. Forward only.
 
-Each file runs in a transaction of its own with its record in ``headwater.migration``, under an
+What is missing runs in one transaction with its records in ``headwater.migration``, under an
 advisory lock, so two commands started together do not run one twice. A file that was applied and
 has changed since, or that a newer Headwater applied, is an error: the schema is not what this
 program was written for.
@@ -55,17 +55,16 @@ def migrations(folder: Path = Path(__file__).parent) -> list[Migration]:
 def migrate(conn: psycopg.Connection[Any], files: list[Migration] | None = None) -> list[Migration]:
     """Apply what is missing and return it; an empty list when the schema is up to date.
 
-    ``conn`` is in autocommit mode. Raises ``SourceError`` for a missing privilege, a changed
-    file, a schema that is newer than this program, and for a superuser in a lesser role's schema.
+    ``conn`` is in autocommit mode, or in a transaction, of which this then is a part. Raises
+    ``SourceError`` for a missing privilege, a changed file, a schema that is newer than this
+    program, and for a superuser in a lesser role's schema.
     """
     files = migrations() if files is None else files
     refuse_lesser_owner(conn)
     try:
-        conn.execute("select pg_catalog.pg_advisory_lock(%s)", (LOCK,))
-        try:
+        with conn.transaction():
+            conn.execute("select pg_catalog.pg_advisory_xact_lock(%s)", (LOCK,))
             return [_apply(conn, migration) for migration in pending(conn, files)]
-        finally:
-            conn.execute("select pg_catalog.pg_advisory_unlock(%s)", (LOCK,))
     except psycopg.errors.InsufficientPrivilege as error:
         raise SourceError(
             f"the schema headwater cannot be made: {error.diag.message_primary}",
@@ -101,10 +100,9 @@ def pending(conn: psycopg.Connection[Any], files: list[Migration] | None = None)
 
 
 def _apply(conn: psycopg.Connection[Any], migration: Migration) -> Migration:
-    with conn.transaction():
-        conn.execute(migration.sql.encode())
-        conn.execute(
-            "insert into headwater.migration (version, name, checksum) values (%s, %s, %s)",
-            (migration.version, migration.name, migration.checksum),
-        )
+    conn.execute(migration.sql.encode())
+    conn.execute(
+        "insert into headwater.migration (version, name, checksum) values (%s, %s, %s)",
+        (migration.version, migration.name, migration.checksum),
+    )
     return migration

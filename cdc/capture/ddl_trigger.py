@@ -28,8 +28,13 @@ class DdlTrigger:
     def __init__(self, dsn: str, clock: Callable[[], float] = monotonic) -> None:
         self._dsn = dsn
         self._clock = clock
-        self._secret = ""
+        self._secret: str | None = ""
         self._ask_at = 0.0
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether there is a secret that this role may not read, as far as was asked."""
+        return self._secret is None
 
     def wrote(self, secret: str) -> bool:
         """Whether a message with this secret is the trigger's."""
@@ -40,14 +45,18 @@ class DdlTrigger:
         return self._is(secret)
 
     def _is(self, secret: str) -> bool:
-        return bool(self._secret) and compare_digest(secret.encode(), self._secret.encode())
+        known = self._secret or ""
+        return bool(known) and compare_digest(secret.encode(), known.encode())
 
 
-def trigger_secret(conn: Connection) -> str:
-    """What the trigger's messages begin with; empty where there is no trigger, or this role may
-    not know it."""
+def trigger_secret(conn: Connection) -> str | None:
+    """What the trigger's messages begin with; empty where there is no trigger, None where this role
+    may not read it."""
     with translated("reading the secret of the DDL trigger"):
-        if conn.execute(_READABLE).fetchone() != (True,):
+        readable = conn.execute(_READABLE).fetchone()
+        if readable is None:
             return ""
+        if not readable[0]:
+            return None
         row = conn.execute(_SECRET).fetchone()
     return str(row[0]) if row else ""

@@ -92,12 +92,13 @@ class Topics:
         return self.partitions[topic]
 
     def outbox(self, topic: str) -> str | None:
-        """Kafka's topic for events emitted to ``topic``, ready; None when the configuration does
-        not name it, for any role may write such messages, or when a table has it."""
-        if topic not in self._config.capture.emit_topics:
+        """Kafka's topic for events emitted to ``topic``, ready; None when neither the configuration
+        nor a mark names it, for any role may write such messages, or when a table has it. One that
+        a mark names has events: an earlier version took any topic, and more may be in WAL."""
+        name = outbox_topic(self._config.source.name, topic)
+        if topic not in self._config.capture.emit_topics and name not in self.partitions:
             return None
         if topic not in self._outbox:
-            name = outbox_topic(self._config.source.name, topic)
             if name.replace(".", "_") in {t.replace(".", "_") for t in self._table_topics()}:
                 log.error("events were emitted to the topic of a table", topic=name)
                 self._outbox[topic] = None
@@ -109,6 +110,11 @@ class Topics:
     def ddl(self, secret: str) -> str | None:
         """See ``cdc.events.outbox.Outbox``."""
         if not self._trigger.wrote(secret):
+            if self._trigger.unreadable:
+                log.error(
+                    "this role may not read headwater_ddl.secret",
+                    way_out="headwater check --sql has the statements that allow it",
+                )
             return None
         topic = ddl_topic(self._config.source.name)
         self.open(topic, 1, UNTIL_DELETED)

@@ -10,7 +10,7 @@ Only the mark lets capture start, so it never follows a snapshot that is not who
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import NamedTuple
@@ -33,7 +33,9 @@ from cdc.kafka.broker import Broker
 from cdc.kafka.bulk import BulkProducer
 from cdc.kafka.topology import all_specs
 from cdc.lsn import format_lsn
-from cdc.preflight import errors_of, preflight
+from cdc.preflight import Finding, errors_of, preflight
+from cdc.preflight.ddl_trigger import CHECK as DDL_EVENTS
+from cdc.preflight.emit_topics import outbox_tables, public_usage, unnamed_topics
 from cdc.source.catalog import captured_tables
 from cdc.source.postgres import Connection, connect, translated
 from cdc.source.publication import ensure_publication, read_publication, unpublished
@@ -76,6 +78,7 @@ def initialise(
         _exclusively(conn, source.name)
         known = state.read_state(conn, source.name)
         if known is not None and known.complete and not again:
+            _refuse_unnamed_topics(config, conn)
             _prepare_schema(config, conn, observer)
             return _standing(config, conn, known, observer)
         _check(config, known)
@@ -94,10 +97,21 @@ def initialise(
     return Outcome(True, source.slot_name, source.publication_name, lsn, topics, *counts)
 
 
+def _refuse_unnamed_topics(config: Config, conn: Connection) -> None:
+    with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
+        tables = outbox_tables(conn, config.source.name)
+        _refuse(list(unnamed_topics(config, broker, tables)))
+
+
 def _prepare_schema(config: Config, conn: Connection, observer: Observer) -> None:
-    if migrate(conn):
+    with conn.transaction():  # a new emit that knows no topic would refuse those of applications
+        migrated = migrate(conn)
+        changed = set_emit_topics(conn, config.source.name, config.capture.emit_topics)
+    if migrated:
         observer.step("schema headwater is up to date")
-    if set_emit_topics(conn, config.source.name, config.capture.emit_topics):
+        for finding in public_usage(conn):
+            observer.step(f"{finding.message}; its owner has to run: {finding.hint}")
+    if changed:
         names = ", ".join(config.capture.emit_topics) or "no topic"
         observer.step(f"headwater.emit accepts {names}")
 
@@ -207,8 +221,13 @@ def _check(config: Config, known: state.SnapshotState | None) -> None:
     """The preflight. A run that starts over does not mind what became of its slot."""
     status = "running" if known else None
     faults = errors_of(preflight(config, lambda _: status, with_views=False))
+    faults = [fault for fault in faults if fault.check != DDL_EVENTS]  # init is the way out
     if known:
         faults = [fault for fault in faults if fault.check != "slot"]
+    _refuse(faults)
+
+
+def _refuse(faults: Sequence[Finding]) -> None:
     if faults:
         lines = [f"{f.message}: {f.hint}" if f.hint else f.message for f in faults]
         raise FatalError("\n".join(lines))

@@ -14,7 +14,8 @@ from cdc.errors import HeadwaterError
 from cdc.kafka.broker import Broker
 from cdc.kafka.topology import topic_specs
 from cdc.preflight import source, state, stores, views, wal
-from cdc.preflight.emit_topics import emit_topics
+from cdc.preflight.ddl_trigger import ddl_events
+from cdc.preflight.emit_topics import emit_rights, emit_topics, unnamed_topics
 from cdc.preflight.encoding import encoding
 from cdc.preflight.failover import failover
 from cdc.preflight.finding import Finding
@@ -38,6 +39,8 @@ _SOURCE_CHECKS: tuple[Callable[[source.Source], Iterator[Finding]], ...] = (
     wal.slot,
     failover,
     emit_topics,
+    emit_rights,
+    ddl_events,
 )
 
 
@@ -77,6 +80,9 @@ def preflight(
         findings += asked
         if not errors_of(asked[:1]):  # else it is out of reach, and has been named
             findings += _run("record sizes", record_sizes, config, broker, specs)
+            if subject is not None:
+                tables = subject.outbox_tables
+                findings += _run("emit topics", unnamed_topics, config, broker, tables)
     if with_views:
         findings += _run("views", views.applied, config)
         findings += _run("stores", stores.stores, config)

@@ -87,6 +87,7 @@ class Source:
     settings: dict[str, str] = field(default_factory=dict)
     tables: list[Table] = field(default_factory=list)
     wrong_keys: set[str] = field(default_factory=set)
+    outbox_tables: set[str] = field(default_factory=set)
 
 
 def server(source: Source) -> Iterator[Finding]:

@@ -75,6 +75,10 @@ SCHEMA = {
         "taken_at": "timestamp with time zone",
         "answer": "text",
     },
+    "emit_topic": {
+        "source": "text not null",
+        "name": "text not null",
+    },
 }
 EXTRA = Migration(len(migrations()) + 1, "later", "create table headwater.later (id int)")
 
