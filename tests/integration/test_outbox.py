@@ -137,6 +137,13 @@ def test_a_role_may_emit_that_may_use_the_schema_and_no_other(shop: Deployment) 
         shop.captured(capture)
     shop.execute(f"revoke usage on schema headwater from {role}", f"drop role {role}")
     assert [record.value for record in emitted(shop, "orders")] == [b"v"]
+    shop.extra = ""
+    refused = shop.run("init")
+    assert refused.returncode == 1
+    assert "emitted to orders, which capture.emit_topics does not name" in refused.stderr
+    _, found = shop.check()
+    assert "emit topics" in [one["check"] for one in found["error"]]
+    shop.execute("select headwater.emit('orders', 'k', 'v')")
 
 
 def test_init_takes_up_what_the_configuration_names(shop: Deployment) -> None:
