@@ -16,12 +16,13 @@ from cdc.source.postgres import Connection, connect, translated
 from cdc.source.publication import read_publication
 from cdc.source.schema_owner import refuse_lesser_owner
 from cdc.source.slot import PLUGIN, identify, slot_state
+from jobs.generations.built_views import built_views
 from jobs.generations.locks import is_free
 from jobs.generations.view_state import view_directory
 from jobs.state.connection import shown_place
 from jobs.state.lock import database_holder, directory_holder
 from jobs.state.place import home_of
-from jobs.state.undeclared_views import with_undeclared
+from jobs.state.undeclared_views import views_of_state, with_undeclared
 from jobs.state.view_status import state_session
 
 _SCHEMA: Final = """
@@ -77,8 +78,8 @@ def planned(config: Config) -> Uninstall:
         schema, sources, ddl_events = source_schema(conn, source.name)
         tables = {(table.schema, table.name) for table in chosen_tables(conn, source)[0]}
         tables |= published.tables if published else set()
-    built = _built(config, whole)
-    views = {name for name, _ in built}
+    filled = built(config, whole)
+    views = {name for name, _ in filled}
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         mark = stored_mark(broker, source.name)
         by_build = views, whole.views.keys() - views
@@ -98,7 +99,7 @@ def planned(config: Config) -> Uninstall:
         kafka.groups,
         state if state.is_dir() else None,
         shown_place(config.apply.state_dsn) if config.apply.state_dsn else "",
-        built,
+        filled,
         kafka.foreign,
         kafka.unbuilt_topics,
         kafka.unbuilt_groups,
@@ -159,10 +160,9 @@ def source_schema(conn: Connection, source: str) -> tuple[bool, tuple[str, ...],
     return there, sources, ddl_events and not needed
 
 
-def _built(config: Config, whole: Config) -> tuple[tuple[str, str], ...]:
-    """Views that have rows in a store."""
-    from jobs.generations.built_views import built_views
-
-    built = built_views(config.apply.state, config.source.name)
-    names = {*built, *(name for name in whole.views if name not in config.views)}
+def built(config: Config, whole: Config) -> tuple[tuple[str, str], ...]:
+    """Views that have rows in a store, and its name. The state database may be where the files are
+    not: another machine applies."""
+    files = built_views(config.apply.state, config.source.name)
+    names = {*files, *views_of_state(config)}
     return tuple((name, whole.views[name].store) for name in sorted(names))

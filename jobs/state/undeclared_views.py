@@ -17,7 +17,7 @@ def undeclared_views(config: Config) -> dict[str, View]:
     for name, generations in built_views(config.apply.state, config.source.name).items():
         built = (generations.live or generations.of[max(generations.of)]).declared
         found[name] = _view(built.store, built.key, built.sql, built.history)
-    for name, view in _of_state(config).items():
+    for name, view in views_of_state(config).items():
         found.setdefault(name, view)
     return {name: view for name, view in found.items() if name not in config.views}
 
@@ -29,7 +29,9 @@ def with_undeclared(config: Config) -> Config:
     return config.model_copy(update={"views": {**config.views, **found}})
 
 
-def _of_state(config: Config) -> dict[str, View]:
+def views_of_state(config: Config) -> dict[str, View]:
+    """Views that the state database has, as their newest generation was declared, by their names;
+    none while it does not run."""
     if config.apply.engine != "database":
         return {}
     try:

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from cdc.cli import app, confirmation, uninstall, uninstall_plan
 from cdc.cli.uninstall_plan import Uninstall
 from cdc.cli.uninstall_topics import found_in_kafka, refuse_other_database
+from cdc.config import Apply, Config, Source, View
 from cdc.errors import LogError
 from cdc.events.marks import Mark
 from cdc.kafka.broker import Broker
@@ -98,3 +99,16 @@ def test_the_plan_is_shown_before_the_question_also_with_json(
         "sources": [],
         "state_database": None,
     }
+
+
+def test_a_view_that_another_machine_applies_counts_as_built(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    view = View.model_construct(store="lake")
+    config = Config.model_construct(
+        source=Source.model_construct(name="shop"),
+        apply=Apply.model_construct(state=str(tmp_path)),
+        views={"elsewhere": view, "unbuilt": view},
+    )
+    monkeypatch.setattr(uninstall_plan, "views_of_state", lambda _: {"elsewhere": view})
+    assert uninstall_plan.built(config, config) == (("elsewhere", "lake"),)
