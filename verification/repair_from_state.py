@@ -73,7 +73,7 @@ class RepairFromState:
         with translated("marking rows that are to be written again"):
             drop_group_table(self._conn, self._view.id)
         try:
-            return set(texts), make_anew(self._conn, self._view, texts.values())
+            return set(texts), make_anew(self._conn, self._view, texts.values()).batch
         except StateError as error:
             if not _is_unreadable(error):
                 raise
@@ -81,7 +81,7 @@ class RepairFromState:
         marked, batch = set[bytes](), 0
         for key, text in texts.items():
             try:
-                batch = make_anew(self._conn, self._view, [text])
+                batch = make_anew(self._conn, self._view, [text]).batch
             except StateError as error:
                 if not _is_unreadable(error):
                     raise
