@@ -103,6 +103,12 @@ def database_holder(conn: Connection) -> str:
     return f"{row[0]} (from {row[1]}, since {row[2]})" if row else ""
 
 
+def is_kept_elsewhere(conn: Connection) -> bool:
+    """Whether another process holds it: this one may do so to look at what nobody keeps."""
+    holder = database_holder(conn)
+    return bool(holder) and not holder.startswith(application_name())
+
+
 def _scalar(conn: Connection, query: str) -> bool:
     row = conn.execute(query.encode(), [_KEY]).fetchone()
     return bool(row and row[0])

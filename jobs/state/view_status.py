@@ -12,7 +12,7 @@ from jobs.generations.locks import is_free
 from jobs.generations.view_state import view_directory
 from jobs.state.connection import Connection, connect, translated
 from jobs.state.generation_keys import live_record
-from jobs.state.lock import database_holder
+from jobs.state.lock import is_kept_elsewhere
 from jobs.state.migration import pending
 from jobs.state.place import home_of
 from jobs.state.server import running_dsn
@@ -45,7 +45,7 @@ def view_status(config: Config, name: str) -> ViewStatus:
             if conn is None:
                 return ViewStatus(applied=False if _was_here(config) else None)
             record = live_record(conn, config, name)
-            applied = bool(database_holder(conn)) and _is_kept(config, name, record)
+            applied = is_kept_elsewhere(conn) and _is_kept(config, name, record)
             with translated(f"looking for what view {name} lacks"):
                 if record is None:
                     unbuilt = unbuilt_errors(conn).get(name, "")

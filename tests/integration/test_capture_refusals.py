@@ -196,7 +196,7 @@ def test_a_second_capture_says_at_once_what_it_waits_for(shop: Deployment) -> No
         assert second.returncode == 1
         lines = [line for line in second.stderr.splitlines() if "wait" in line]
         (waiting,) = lines
-        assert "up_to_s=10" in waiting
+        assert '"up_to_s": 10.0' in waiting
         assert "is active for PID" in waiting
         assert "reconnecting" not in second.stderr
         assert "another capture is running: stop one of them" in second.stderr

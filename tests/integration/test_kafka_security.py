@@ -145,7 +145,6 @@ def _through_every_client(
         wait_until(lambda: _published(shop, security) >= 3, "the insert to be published")
     applied = apply(shop)
     lag = shop.run("lag", "--json")
-    assert lag.returncode == 1, "nobody applies the view now: " + lag.stderr
     assert [view["behind_records"] for view in json.loads(lag.stdout)["views"]] == [0, 0]
     said = applied + lag.stdout + shop.log("capture")
     assert security.sasl_password.get_secret_value() not in said

@@ -63,7 +63,7 @@ def test_a_process_that_keeps_other_views_does_not_apply_this_one(
             return (0,)
 
     monkeypatch.setattr(status, "state_session", session)
-    monkeypatch.setattr(status, "database_holder", lambda _: "pid 1")
+    monkeypatch.setattr(status, "is_kept_elsewhere", lambda _: True)
     monkeypatch.setattr(status, "live_record", lambda *_: found[-1])
     monkeypatch.setattr(status, "unbuilt_errors", lambda _: {})
     lock = tmp_path / "shop" / "v" / "stream.lock"
