@@ -123,7 +123,7 @@ def test_a_role_that_may_not_select_stops_init_before_anything_is_made(
     shop.dsn = psycopg.conninfo.make_conninfo(shop.dsn, user=role)
     said = refusal(shop.run("init"))
     assert said.startswith(f"role {role} may not read public.a: ")
-    assert f"GRANT SELECT ON public.a TO {role}" in said
+    assert f'GRANT SELECT ON "public"."a" TO "{role}"' in said
     with connect(owner) as conn:
         assert conn.execute("select to_regnamespace('headwater')").fetchone() == (None,)
 
