@@ -234,7 +234,7 @@ def test_topics_of_another_history_are_refused(shop: Deployment) -> None:
     producer.flush()
     refused = shop.run("init", "--again")
     assert refused.returncode == 1
-    assert "another history" in refused.stderr
+    assert "another database or history" in refused.stderr
     assert status(shop) == "complete"
 
 
@@ -249,6 +249,6 @@ def test_events_of_a_lost_timeline_are_not_continued_below(shop: Deployment) -> 
     producer.flush()
     refused = shop.run("init", "--again")
     assert refused.returncode == 1
-    assert "another history" in refused.stderr
+    assert "another database or history" in refused.stderr
     assert "10000000/0" in refused.stderr
     assert status(shop) == "complete"
