@@ -9,31 +9,18 @@ did not finish must not make compaction remove those of the one before.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 from cdc.errors import LogError
 from cdc.events.marks import Mark, decode_mark
-from cdc.events.records import Record
+from cdc.events.records import Record, Written
 
 _PART: Final = "part"
 """``mark/i/n``: of which mark, and which of how many, from 0."""
 _ROOM: Final = 300
 """For a part's key and header."""
 _TURNS: Final = 2
-
-
-class Written(Protocol):
-    """A record as it is read back."""
-
-    @property
-    def timestamp_ms(self) -> int: ...
-    @property
-    def key(self) -> bytes | None: ...
-    @property
-    def value(self) -> bytes | None: ...
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
 
 
 class StoredMark(NamedTuple):

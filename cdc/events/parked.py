@@ -15,31 +15,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from cdc.errors import LogError
-from cdc.events.records import POSITION_HEADER, Record
+from cdc.events.records import POSITION_HEADER, Record, Written
 from cdc.lsn import Position, parse_position
 
 BEHIND: Final = "another event of its key could not be applied"
 """What is said of a letter without a cause of its own."""
 _OF_A_ROW: Final = -1
 _EVENT: Final = "event_ms"
-
-
-class Written(Protocol):
-    """A record as it is read back."""
-
-    @property
-    def timestamp_ms(self) -> int: ...
-    @property
-    def key(self) -> bytes | None: ...
-    @property
-    def value(self) -> bytes | None: ...
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
 
 
 class Owner(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, NotRequired, Protocol, TypedDict
 
 from cdc.lsn import Position
@@ -24,6 +24,19 @@ class Record(TypedDict):
     value: bytes | None
     partition: NotRequired[int]
     headers: NotRequired[list[tuple[str, bytes]]]
+
+
+class Written(Protocol):
+    """A record as it is read back."""
+
+    @property
+    def timestamp_ms(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
 
 
 def weight(record: Record) -> int:
