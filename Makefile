@@ -19,7 +19,7 @@ help:
 	@echo "make lint    ruff and mypy only"
 	@echo "make clean   stop the servers, delete the environment and what the above wrote"
 
-$(READY): requirements.lock pyproject.toml stack/jars.lock stack/bootstrap.sh
+$(READY): requirements.lock pyproject.toml jobs/spark/jars.lock stack/bootstrap.sh
 	@stack/bootstrap.sh $(VENV)
 	@touch $@
 

@@ -6,25 +6,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.beside import measure_beside
-from benchmarks.bootstrap import measure_bootstrap
-from benchmarks.catchup import measure_catch_up
-from benchmarks.consumer import librdkafka_version
-from benchmarks.growth import measure_growth
-from benchmarks.joined import measure_joined
-from benchmarks.latency import measure_latency
+from benchmarks.capture.beside import measure_beside
+from benchmarks.capture.consumer import librdkafka_version
+from benchmarks.capture.latency import measure_latency
+from benchmarks.capture.memory import measure_memory
+from benchmarks.capture.race import measure_races
+from benchmarks.capture.restart import measure_restart
+from benchmarks.capture.snapshot import measure_snapshot
 from benchmarks.many.measure import measure_many
-from benchmarks.memory import measure_memory
-from benchmarks.metrics import MEASUREMENTS, ON_REQUEST, ROWS
 from benchmarks.proc import require_proc
-from benchmarks.race import measure_races
-from benchmarks.restart import measure_restart
-from benchmarks.results import Results, machine_facts
+from benchmarks.report.metrics import MEASUREMENTS, ON_REQUEST, ROWS
+from benchmarks.report.results import Results, machine_facts
 from benchmarks.seeds import SEEDS, measure_seeds
 from benchmarks.setting import Setting, Watch, open_setting, server_versions, servers_home
-from benchmarks.snapshot import measure_snapshot
-from benchmarks.story import measure_demo
-from benchmarks.visible import measure_visible
+from benchmarks.views.bootstrap import measure_bootstrap
+from benchmarks.views.catchup import measure_catch_up
+from benchmarks.views.growth import measure_growth
+from benchmarks.views.joined import measure_joined
+from benchmarks.views.story import measure_demo
+from benchmarks.views.visible import measure_visible
 from cdc.errors import UsageError
 from stack import servers
 from stack.guardian import Guardian

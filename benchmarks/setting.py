@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from benchmarks.metrics import ROWS
-from benchmarks.shapes import Shape
+from benchmarks.capture.shapes import Shape
+from benchmarks.report.metrics import ROWS
 from cdc.errors import FatalError
 from cdc.lsn import parse_lsn
 from cdc.source.postgres import Connection, connect, translated
 from demo.processes import run, tail
+from jobs.spark.jars import locked
 from stack import servers
 from stack.guardian import Guardian
-from stack.jars import locked
 from stack.postgres import client_binaries
 
 Watch = Callable[[str, float], None]

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from benchmarks.capture.shapes import USUAL
 from benchmarks.setting import Setting
-from benchmarks.shapes import USUAL
 from cdc.errors import FatalError
 from demo.processes import tail
 

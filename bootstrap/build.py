@@ -21,12 +21,12 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from bootstrap.keep import discard, remove
-from bootstrap.kit import Kit, Tables
+from bootstrap.parts import Kit, Tables
+from bootstrap.retention import discard, remove
 from bootstrap.switch import Follower, settle_left, stopped, switch
 from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
-from jobs.cluster.fill import filled
+from jobs.cluster.mirrors.fill import filled
 from jobs.direct.column_names import Names, live_state, namings_of
 from jobs.direct.columns import columns_of
 from jobs.direct.evaluate import Model
@@ -44,9 +44,9 @@ from jobs.generations.view_state import (
 )
 from jobs.sinks.generations import Live
 from jobs.sinks.schema import check_names
-from views.definition import ViewDefinition
-from views.maintained import MaintainedView, resolve_view
-from views.naming import called_now, seen
+from views.parse.definition import ViewDefinition
+from views.spark.generation_names import called_now, seen
+from views.spark.view import MaintainedView, resolve_view
 
 NOTHING_SHOWN: Final = Live(0, "")
 

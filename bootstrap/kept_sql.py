@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bootstrap.present import version_now
+from bootstrap.source_tables import version_now
 from cdc.config import Source
 from cdc.errors import HeadwaterError, ViewError
-from cdc.preflight.any_select import mirror_of, names_of
 from cdc.source.postgres import Connection
 from cdc.source.types import load_types
-from jobs.state.view_names import TableNames, ViewNames
+from headwater.check.any_select import mirror_of, names_of
+from jobs.state.views.view_names import TableNames, ViewNames
 from verification.scope import table_of
 from views.maintain import plan_view
-from views.table_references import tables_read
+from views.parse.table_references import tables_read
 from views.tables import TableVersion
 
 

@@ -14,15 +14,15 @@ import structlog
 from pyspark.sql import SparkSession
 
 from bootstrap.build import Built, build, refuse_to_forget
-from bootstrap.keep import clear, remove
-from bootstrap.kit import Kit
-from bootstrap.present import present
+from bootstrap.parts import Kit
+from bootstrap.retention import clear, remove
+from bootstrap.snapshot_source import TableSnapshots
+from bootstrap.source_tables import present
 from bootstrap.switch import settle_left, stopped, switch
-from bootstrap.taken import TableSnapshots
 from cdc.config import Config
 from cdc.errors import HeadwaterError, UsageError
 from cdc.kafka.broker import Broker
-from cdc.stopping import told_to_stop
+from cdc.shutdown_signals import told_to_stop
 from jobs.generations.locks import BUSY_S, is_kept, turn
 from jobs.generations.record import Generations, read_generations
 from jobs.generations.view_state import declared, differing, view_directory

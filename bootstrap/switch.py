@@ -15,8 +15,8 @@ from typing import Final, Self
 
 import structlog
 
-from bootstrap.keep import expire
-from bootstrap.kit import Kit
+from bootstrap.parts import Kit
+from bootstrap.retention import expire
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Offsets
 from cdc.topics import view_group

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Mapping
 from pathlib import Path
 
-from cdc.config_stores import Store
+from cdc.config.stores import Store
 from cdc.errors import ConfigError
 
 

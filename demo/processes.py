@@ -92,7 +92,7 @@ class Process:
 
 def headwater() -> list[str]:
     """The command line of this very installation."""
-    return [sys.executable, "-c", "from cdc.cli.app import main; main()"]
+    return [sys.executable, "-c", "from headwater.cli.app import main; main()"]
 
 
 def run(

@@ -12,9 +12,21 @@ asked. ``NotReachedError`` says what it lacks after ``timeout_s``, ``StoppedErro
 fault has ended it.
 """
 
-from cdc.errors import HeadwaterError, UsageError
-from verification.reach import NotReachedError, StoppedError
-from verification.waiting import Reached, Views, current_lsn
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headwater.client import (
+        HeadwaterError,
+        NotReachedError,
+        Reached,
+        StoppedError,
+        UsageError,
+        Views,
+        current_lsn,
+    )
 
 __all__ = [
     "HeadwaterError",
@@ -25,3 +37,10 @@ __all__ = [
     "Views",
     "current_lsn",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """A name of ``headwater.client``, imported when it is first used: commands need none of it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("headwater.client"), name)

@@ -3,7 +3,7 @@
 ``spark-submit --master spark://host:7077 --jars JARS headwater/submit.py apply``
 """
 
-from cdc.cli.app import main
+from headwater.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -23,7 +23,7 @@ from cdc.kafka.bulk import BulkProducer
 from cdc.source.postgres import connect
 from snapshots.chunk import ChunkReader, Result, Round, Task
 from snapshots.ledger import Chunk
-from snapshots.letters import Letters, Turn
+from snapshots.oversized_rows import Letters, Turn
 from snapshots.publish import SnapshotPublisher
 from snapshots.read import Block
 

@@ -18,7 +18,7 @@ from cdc.kafka.bulk import BulkProducer
 from cdc.lsn import Position
 from cdc.protocol.relation import Relation
 from cdc.topics import schemas_topic
-from snapshots.letters import Letters
+from snapshots.oversized_rows import Letters
 from snapshots.read import Block
 
 _CLEARING_ORDINAL: Final = 0

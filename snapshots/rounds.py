@@ -31,9 +31,9 @@ from snapshots import state
 from snapshots.chunk import Result, Round, Task, what_it_sees
 from snapshots.job import Job, StoppedError
 from snapshots.ledger import Chunk, Ledger
-from snapshots.planning import prepare
 from snapshots.pool import InlinePool, Pool, ProcessPool, WorkerEndedError
 from snapshots.read import Block, in_snapshot
+from snapshots.replanning import prepare
 
 _LOOK_S: Final = 0.5
 """How often is looked whether somebody wants the snapshot to pause or end."""

@@ -57,9 +57,9 @@ serves "$venv/bin/python" && "$venv/bin/python" -m pip --version >/dev/null 2>&1
 echo "installing the pinned packages"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -e .
-if ! "$venv/bin/python" -m stack.java >/dev/null 2>&1; then
+if ! "$venv/bin/python" -m jobs.spark.java >/dev/null 2>&1; then
     install_java || true
-    "$venv/bin/python" -m stack.java >/dev/null
+    "$venv/bin/python" -m jobs.spark.java >/dev/null
 fi
-"$venv/bin/python" -m stack.jars kafka opensearch compiler spark
+"$venv/bin/python" -m jobs.spark.jars kafka opensearch compiler spark
 "$venv/bin/python" -m jobs.spark.class_archive

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from stack.jars import jars
-from stack.java import find_java
+from jobs.spark.jars import jars
+from jobs.spark.java import find_java
 
 _LOGGING = """\
 status = warn

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stack.jars import LOCK, cache_directory, sha256
+from jobs.spark.jars import LOCK, cache_directory, sha256
 
 if TYPE_CHECKING:
     from jgo.maven import MavenContext

@@ -14,8 +14,8 @@ import tempfile
 from pathlib import Path
 
 from cdc.errors import StackError
-from stack.jars import LOCK, cache_directory, jars
-from stack.java import find_java
+from jobs.spark.jars import LOCK, cache_directory, jars
+from jobs.spark.java import find_java
 from stack.jvm import java_command
 from stack.ports import HOST
 from stack.server import Launch, Place, Traits, ask, without

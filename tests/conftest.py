@@ -18,9 +18,13 @@ from hypothesis import settings
 from stack import servers as stack_servers
 from stack.guardian import Guardian
 from stack.servers import Endpoints
-from tests.postgres import fresh_database
+from tests.support.servers.postgres import fresh_database
 
-pytest_plugins = ["tests.durations", "tests.spark", "tests.stores"]
+pytest_plugins = [
+    "tests.support.durations",
+    "tests.support.servers.spark",
+    "tests.support.servers.stores",
+]
 
 # A run that decides whether a change may land tells of that change: its examples are those of the
 # run before. `pytest --hypothesis-profile=explore` draws new ones.

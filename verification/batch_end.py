@@ -12,11 +12,11 @@ from cdc.kafka.broker import Broker, Offsets
 from cdc.source.catalog import relation
 from cdc.source.types import load_types
 from cdc.topics import table_topic
-from verification.canonical import digest
 from verification.log_changes import TableChanges, UntellableError
 from verification.scope import published_relations, table_of
 from verification.select_view import SelectView
 from verification.source import SourceSnapshot
+from verification.values.canonical import digest
 
 MOST_RECORDS: Final = 200_000
 """More are not read, and nothing is told then."""

@@ -27,11 +27,11 @@ from verification.log_changes import UntellableError
 from verification.select_view import SelectView
 from verification.source import SourceSnapshot
 from verification.touched import touched_keys
-from views.maintained import View
+from views.spark.view import View
 from views.tables import TableVersion
 
 if TYPE_CHECKING:
-    from jobs.state.key_watch import KeyWatch
+    from jobs.state.views.key_watch import KeyWatch
 
 NEVER: Final = 1 << 63
 """A position that no row is at: the position of a row decides nothing."""

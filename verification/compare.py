@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from cdc.errors import ViewError
 from cdc.lsn import Position
-from verification.canonical import Canonical, digest
+from verification.values.canonical import Canonical, digest
 
 
 class Row(NamedTuple):

@@ -20,8 +20,8 @@ from cdc.source.types import load_types
 from verification.scope import table_of
 from verification.source import SourceSnapshot, key_rows, sql_texts
 from verification.touched import key_reader
-from views.naming import begun, seen
-from views.resolve import ResolvedView
+from views.spark.generation_names import begun, seen
+from views.spark.resolve import ResolvedView
 from views.tables import TableVersion, parse_version
 
 _KEYS_TOGETHER: Final = 5_000

@@ -13,7 +13,7 @@ from cdc.source.slot import create_slot
 from verification.scope import table_of, tables_read
 from verification.select_view import SEARCH_PATH, SelectView
 from verification.source import SourceSnapshot
-from views.maintained import View
+from views.spark.view import View
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from cdc.kafka.broker import Record
 from cdc.lsn import Position
 from cdc.protocol.relation import Relation
 from cdc.source.postgres import identifier, literal
-from jobs.state.value_texts import Reader, reader
+from jobs.state.values.value_texts import Reader, reader
 
 Image = dict[str, Any]
 _JSON: Final = ("json", "jsonb")

@@ -11,16 +11,16 @@ from cdc.errors import SourceError
 from cdc.events.parked import Letters, spelled
 from cdc.source.postgres import identifier, literal
 from cdc.topics import table_topic
-from jobs.state.connection import Connection
-from jobs.state.parked_keys import parked_keys
+from jobs.state.server.connection import Connection
+from jobs.state.views.parked_keys import parked_keys
 from verification.change_window import packed_keys
 from verification.scope import names_now, published_rows
 from verification.source import SourceSnapshot
 from verification.touched import key_reader
-from views.dialects import POSTGRES
-from views.maintained import MaintainedView, View
-from views.maintenance import key_queries
-from views.resolve import ResolvedView
+from views.parse.dialects import POSTGRES
+from views.spark.plan import key_queries
+from views.spark.resolve import ResolvedView
+from views.spark.view import MaintainedView, View
 from views.tables import TableVersion
 
 

@@ -15,9 +15,9 @@ from cdc.source.catalog import published, relation, select_rows
 from cdc.source.postgres import Connection, identifier, translated
 from cdc.source.types import load_types
 from verification.select_view import SelectView
-from views.maintained import View
-from views.resolve import ResolvedView
-from views.table_references import RelationOf
+from views.parse.table_references import RelationOf
+from views.spark.resolve import ResolvedView
+from views.spark.view import View
 from views.tables import TableVersion
 
 _TABLE = """

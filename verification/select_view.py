@@ -9,12 +9,12 @@ from typing import Final
 from cdc.errors import ViewError
 from cdc.source.postgres import Connection, identifier, translated
 from cdc.source.types import load_types
-from jobs.state.json_forms import form_of, json_form
-from jobs.state.known_columns import Relation, known_columns
-from jobs.state.view_columns import ViewColumn, described
-from jobs.state.view_names import ViewNames
-from views.resolve import Output
-from views.table_references import RelationOf, TableName, reading, tables_read
+from jobs.state.values.json_forms import form_of, json_form
+from jobs.state.views.known_columns import Relation, known_columns
+from jobs.state.views.view_columns import ViewColumn, described
+from jobs.state.views.view_names import ViewNames
+from views.parse.table_references import RelationOf, TableName, reading, tables_read
+from views.spark.resolve import Output
 
 _JSON: Final = ("json", "jsonb")
 _AS_THEY_ARE: Final = ViewNames()

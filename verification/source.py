@@ -18,20 +18,20 @@ from cdc.source.postgres import (
     translated,
 )
 from cdc.source.types import load_types
-from verification.canonical import (
+from verification.compare import Row
+from verification.scope import published_sql
+from verification.select_view import SelectView
+from verification.values.canonical import (
     Canonicalizer,
     canonicalizer,
     packed,
     row_canonicalizer,
     unpacked,
 )
-from verification.compare import Row
-from verification.forms import TIMES, has_four_digits, source_form
-from verification.nested import Form
-from verification.scope import published_sql
-from verification.select_view import SelectView
-from views.maintained import View
-from views.types import PgType
+from verification.values.forms import TIMES, has_four_digits, source_form
+from verification.values.nested import Form
+from views.expressions.types import PgType
+from views.spark.view import View
 
 _FETCH_ROWS = 5_000
 _LOOKUP_KEYS = 2_000

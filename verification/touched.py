@@ -14,10 +14,10 @@ import orjson
 
 from cdc.errors import LogError
 from cdc.kafka.broker import Broker, Offsets
-from verification.canonical import canonicalizer, packed, row_canonicalizer
 from verification.select_view import SelectView
-from views.maintained import View
-from views.resolve import ResolvedView
+from verification.values.canonical import canonicalizer, packed, row_canonicalizer
+from views.spark.resolve import ResolvedView
+from views.spark.view import View
 from views.tables import TableVersion
 
 

@@ -11,17 +11,23 @@ from cdc.events.parked import Letters
 from cdc.kafka.broker import Broker
 from cdc.topics import table_topic
 from jobs.sinks import ViewRow
-from verification.canonical import Canonical, canonicalizer, packed, row_canonicalizer, unpacked
 from verification.change_window import ChangeWindow, LogWindow, QuietWindow
 from verification.compare import Outcome, Row, StoredRow, compare, differing_columns, expected_rows
 from verification.exact_snapshot import source_at_new_lsn
 from verification.parked import parked_rows
 from verification.reach import Lacking, wait_until_applied
-from verification.repair import Repair
+from verification.repair.rows import Repair
 from verification.scope import tables_read
 from verification.select_view import SelectView
 from verification.source import SourceSnapshot
-from views.maintained import MaintainedView, View
+from verification.values.canonical import (
+    Canonical,
+    canonicalizer,
+    packed,
+    row_canonicalizer,
+    unpacked,
+)
+from views.spark.view import MaintainedView, View
 from views.tables import TableVersion
 
 MAX_ROUNDS = 6

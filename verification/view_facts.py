@@ -15,11 +15,11 @@ from cdc.topics import table_topic, view_dead_letters_topic
 from jobs.dead_letters.topic import waiting
 from jobs.generations.record import read_generations
 from jobs.generations.view_state import view_directory
-from jobs.state.view_status import ViewStatus, view_status
-from verification.late import is_applied, refuse_stopped
+from jobs.state.views.view_status import ViewStatus, view_status
+from verification.late_views import is_applied, refuse_stopped
 from verification.reach import Lacking, StoppedError
-from views.definition import ViewDefinition, parse_view
-from views.table_references import tables_read
+from views.parse.definition import ViewDefinition, parse_view
+from views.parse.table_references import tables_read
 
 _FRESH_S: Final = 1.0
 """So long what the state database said is taken for what it says."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from cdc.errors import LogError
-from views.types import PgType, from_typmod
+from views.expressions.types import PgType, from_typmod
 
 REFUSED_HINT: Final = "`headwater view rebuild` takes the table as it is now"
 
@@ -15,7 +15,7 @@ REFUSED_HINT: Final = "`headwater view rebuild` takes the table as it is now"
 class TableColumn(NamedTuple):
     """A captured column. ``nullable`` unless the table says NOT NULL; ``attnum`` is what it keeps
     under every name, None where that is not known. ``labels`` are its enum's, empty where they are
-    not known: the log does not tell them (``views.labels``)."""
+    not known: the log does not tell them (``views.expressions.enum_labels``)."""
 
     name: str
     type: PgType
@@ -29,8 +29,8 @@ class TableVersion:
     """One relation version, named by the ``schema_id`` its events carry.
 
     ``oid`` is the table's, 0 where it is not known. ``as_sent`` is the same version under the names
-    that its events have, where they are others (``views.naming``). ``refused`` says why no event of
-    it can be read; "" where they can be.
+    that its events have, where they are others (``views.spark.generation_names``). ``refused`` says
+    why no event of it can be read; "" where they can be.
     """
 
     schema_id: str

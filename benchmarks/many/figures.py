@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from benchmarks.figure import Figure, below
 from benchmarks.many.views import STORES, VIEWS
+from benchmarks.report.figure import Figure, below
 
 MANY_RATES: Final = (6, 200)
 """Transactions a second of the shop whose ten views are kept at once."""

@@ -17,26 +17,32 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from benchmarks.metrics import ROWS
+from benchmarks.report.metrics import ROWS
 from benchmarks.setting import Setting
 from cdc.config import Source
 from cdc.source.postgres import translated
 from jobs.batch.folded import SCHEMA
-from jobs.run.batches import Batches
-from jobs.run.mirrored_tables import planned
-from jobs.run.view_keeper import Change, ViewKeeper
+from jobs.run.stream.batches import Batches
+from jobs.run.tables.mirrored_tables import planned
+from jobs.run.views.view_keeper import Change, ViewKeeper
 from jobs.sinks.row_errors import RowsError
-from jobs.state.connection import Connection, connect
-from jobs.state.fill import fill
-from jobs.state.group_tables import fill_groups, with_groups
-from jobs.state.kept_view import KeptView, make_tables, read_key
-from jobs.state.migration import migrate
-from jobs.state.mirror_indexes import make_indexes
-from jobs.state.mirror_versions import batch_mirror
-from jobs.state.mirrors import MirrorRecord, read_mirrors
-from jobs.state.progress import Progress, add_partitions, advance, read_progress, stream_offsets
-from jobs.state.rows_query import remember_sql
-from jobs.state.view_record import add_view, note_loaded
+from jobs.state.batch.progress import (
+    Progress,
+    add_partitions,
+    advance,
+    read_progress,
+    stream_offsets,
+)
+from jobs.state.groups.tables import fill_groups, with_groups
+from jobs.state.mirrors.fill import fill
+from jobs.state.mirrors.indexes import make_indexes
+from jobs.state.mirrors.record import MirrorRecord, read_mirrors
+from jobs.state.mirrors.versions import batch_mirror
+from jobs.state.server.connection import Connection, connect
+from jobs.state.server.migration import migrate
+from jobs.state.views.kept_view import KeptView, make_tables, read_key
+from jobs.state.views.rows_query import remember_sql
+from jobs.state.views.view_record import add_view, note_loaded
 from views.maintain import plan_view
 
 _SOURCE, _STATE = "groups", "group_state"
@@ -58,7 +64,7 @@ from payments group by account
 
 
 class _NoStore:
-    """A ``jobs.run.view_keeper.RowStore`` that counts rows."""
+    """A ``jobs.run.views.view_keeper.RowStore`` that counts rows."""
 
     written = 0
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from redis import Redis
 
-from benchmarks.looking import InDelta, in_opensearch
 from benchmarks.many.probes import Look, written_by
 from benchmarks.many.views import View
+from benchmarks.views.probes import InDelta, in_opensearch
 from cdc.errors import FatalError
 from cdc.source.postgres import Connection, connect, translated
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from benchmarks.capturing import capturing, slot_of
+from benchmarks.capture.process import capturing, slot_of
+from benchmarks.capture.slots import drop_slot
 from benchmarks.many.figures import MANY_RATES
 from benchmarks.many.group_change import measure_group_change
 from benchmarks.many.idle import measure_idle
@@ -21,9 +22,8 @@ from benchmarks.many.results import Phase, build_figures, phase_figures
 from benchmarks.many.shop import FULL, Sizes
 from benchmarks.many.usage import using
 from benchmarks.many.views import BUILT, VIEWS, View, view_lines
-from benchmarks.metrics import ROWS
+from benchmarks.report.metrics import ROWS
 from benchmarks.setting import Setting, headwater
-from benchmarks.slots import drop_slot
 from cdc.errors import FatalError
 from demo.processes import Process, tail
 

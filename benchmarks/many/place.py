@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from benchmarks.many.shop import NAMES, TABLES, Sizes, row_sql
 from benchmarks.many.views import VIEWS, store_lines, view_lines
 from benchmarks.setting import Setting, checkpoint, init_source
-from benchmarks.viewing import lake, open_stores
+from benchmarks.views.process import lake, open_stores
 from cdc.source.postgres import translated
 from stack.servers import Endpoints
 

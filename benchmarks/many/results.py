@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from benchmarks.latency import percentile
+from benchmarks.capture.latency import percentile
 from benchmarks.many.views import VIEWS
 
 

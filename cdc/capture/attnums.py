@@ -3,7 +3,7 @@
 Behind DDL, capture meets a version of a table again of which the catalog does not tell any more: at
 each start it goes over what was not confirmed. The topic of schemas keeps the last description of a
 version, so one that says less must not follow one that says more. What was told of an earlier
-position says most of what a later one can be (``cdc.source.numbering``).
+position says most of what a later one can be (``cdc.source.attribute_numbers``).
 
 One that says otherwise is another table's shape under one ``schema_id``: a column was dropped, and
 one of its name and type has its place. It is published, and told: who reads events by the
@@ -22,7 +22,7 @@ import structlog
 
 from cdc.kafka.broker import Broker, read_compacted
 from cdc.protocol.relation import Relation
-from cdc.source.numbering import Before, Numbered
+from cdc.source.attribute_numbers import Before, Numbered
 from cdc.topics import schemas_topic
 
 log = structlog.get_logger("capture")

@@ -7,7 +7,7 @@ from hmac import compare_digest
 from time import monotonic
 from typing import Final
 
-from cdc.source.asking import asking
+from cdc.source.bounded_query import asking
 from cdc.source.postgres import Connection, translated
 
 _ASK_EVERY_S: Final = 1.0

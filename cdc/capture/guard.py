@@ -20,7 +20,7 @@ from cdc.capture.watch import Observation, Watch
 from cdc.config import Capture, Config
 from cdc.errors import HeadwaterError, SourceError
 from cdc.events.heartbeat import Heartbeat, Pulse
-from cdc.source.asking import asking
+from cdc.source.bounded_query import asking
 from cdc.source.postgres import connect
 from cdc.source.replication import ReplicationStream
 from cdc.source.slot import BusySlotError, drop_slot, end_sender, slot_state

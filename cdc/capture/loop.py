@@ -17,13 +17,13 @@ import structlog
 from cdc.capture.attnums import Attnums
 from cdc.capture.floors import Floors, unbounded
 from cdc.capture.guard import Guard, WalLimitError
-from cdc.capture.opening import Topics
 from cdc.capture.progress import Progress
 from cdc.capture.reconcile import begin, check_source, reconcile
 from cdc.capture.reconnect import SLOT_WAIT_S, Reconnect
 from cdc.capture.recorder import Recorder
 from cdc.capture.replay import KafkaReplay, SessionReplay
 from cdc.capture.session import Edges, Session, Stop, Way
+from cdc.capture.topic_setup import Topics
 from cdc.columnar.feed import ColumnarFeed
 from cdc.config import Config
 from cdc.errors import LogError, RetryableError
@@ -36,8 +36,8 @@ from cdc.kafka.tails import read_letters, read_tails
 from cdc.lsn import Position, format_lsn
 from cdc.protocol.messages import RelationMessage, Values
 from cdc.protocol.relation import Relation
-from cdc.source.asking import asking
-from cdc.source.describing import Describer
+from cdc.source.bounded_query import asking
+from cdc.source.relation_completion import Describer
 from cdc.source.replication import ReplicationStream, SlotInUseError
 from cdc.topics import dead_letters_topic
 

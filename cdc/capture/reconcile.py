@@ -20,14 +20,14 @@ from cdc.kafka.broker import Broker
 from cdc.kafka.marks import newest_mark
 from cdc.kafka.tails import read_tails
 from cdc.lsn import format_lsn, parse_lsn
-from cdc.source.asking import asking
+from cdc.source.bounded_query import asking
 from cdc.source.catalog import chosen_tables
-from cdc.source.history import branched_at, read_history
 from cdc.source.keys import key_faults
 from cdc.source.postgres import Connection, translated
 from cdc.source.publication import read_publication, unpublished
 from cdc.source.selection import Table
 from cdc.source.slot import PLUGIN, SlotState, SourceIdentity, identify, slot_state
+from cdc.source.timelines import branched_at, read_history
 from cdc.topics import progress_topic, table_topic
 
 REBUILD = (

@@ -25,7 +25,7 @@ from cdc.errors import ProtocolError
 from cdc.events.change import Transcriber
 from cdc.events.envelope import SourceContext, Transaction, clock
 from cdc.events.records import Block
-from cdc.events.standing import Standing
+from cdc.events.transcriber_state import Standing
 from cdc.events.values import UNAVAILABLE
 from cdc.protocol.relation import Relation
 from cdc.protocol.wire import Arrived

@@ -1,7 +1,7 @@
 """Partitions of Kafka, read on and on by one client that fetches ahead.
 
 Who calls says up to which offsets; what was fetched beyond is kept for the next call. The client
-joins no group and commits nothing. ``cdc.kafka.stretches`` reads what is much.
+joins no group and commits nothing. ``cdc.kafka.range_reader`` reads what is much.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from cdc.errors import LogError, RetryableError
 from cdc.kafka.broker import Offsets
+from cdc.kafka.range_reader import reading
 from cdc.kafka.security import PLAINTEXT, Security
-from cdc.kafka.stretches import reading
 
 _AT_ONCE: Final = 1_000
 _POLL_S: Final = 0.25

@@ -23,7 +23,7 @@ from cdc.columnar.placement import placed
 from cdc.errors import LogError, RetryableError
 from cdc.events.records import Block, Record, weight
 from cdc.kafka.client import ENVELOPE_BYTES, open_client
-from cdc.kafka.proving import Produce, Proving
+from cdc.kafka.first_record_barrier import Produce, Proving
 from cdc.kafka.security import PLAINTEXT, Security
 
 _NOW: Final = 0

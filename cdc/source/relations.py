@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from cdc.protocol.messages import RelationMessage
 from cdc.protocol.relation import Column, Relation, TypeInfo
+from cdc.source.attribute_numbers import Before, attnums
 from cdc.source.catalog import TableFacts, key_columns
-from cdc.source.numbering import Before, attnums
 
 
 def describe(

@@ -14,7 +14,7 @@ import pyarrow as pa
 from cdc.config import Kafka
 from cdc.kafka.broker import Offsets
 from cdc.kafka.partition_reader import FetchedRecord
-from cdc.kafka.stretches import Raw, Stretch, read_stretch, reading
+from cdc.kafka.range_reader import Raw, Stretch, read_stretch, reading
 from jobs.batch.folded import SCHEMA
 from jobs.batch.parts import Part, divided
 from jobs.batch.task_fold import OVERHEAD_BYTES, Last, TooLargeError, batches, read_event

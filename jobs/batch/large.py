@@ -19,7 +19,7 @@ from cdc.config import Kafka
 from cdc.errors import LogError
 from cdc.kafka.broker import Offsets
 from cdc.kafka.partition_reader import LOST_HINT
-from cdc.kafka.stretches import read_stretch, reading
+from cdc.kafka.range_reader import read_stretch, reading
 from jobs.batch.folded import SCHEMA
 from jobs.batch.parts import Part, divided
 from jobs.batch.task_fold import TaskFold, TooLargeError, batches

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from cdc.kafka.broker import Offsets
-from cdc.kafka.stretches import Stretch
+from cdc.kafka.range_reader import Stretch
 
 _LEAST_RECORDS = 50_000
 """A partition is not divided further: who reads a part reads the others' records, too."""

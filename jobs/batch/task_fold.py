@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from cdc.kafka.stretches import Raw
+from cdc.kafka.range_reader import Raw
 from jobs.batch.folded import NO_EVENT, SCHEMA, SNAPSHOT, TRUNCATE
 from jobs.batch.images import Image, filled, text
 from jobs.batch.parts import Part

@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 
 from cdc.config import Config
 from cdc.kafka.broker import Broker, Offsets
-from jobs.cluster.attempts import read_attempts
 from jobs.cluster.batch_records import cached, is_large, with_records
 from jobs.cluster.late_snapshot_rows import without_returned
-from jobs.cluster.mirror import Mirror
-from jobs.cluster.models import deletions, folded, nothing
+from jobs.cluster.mirrors.attempts import read_attempts
+from jobs.cluster.mirrors.mirror import Mirror
+from jobs.cluster.mirrors.models import deletions, folded, nothing
 from jobs.dead_letters.parking import Parking
 from jobs.direct.checkpoint import is_few
 from jobs.direct.evaluate import Model

@@ -16,24 +16,24 @@ from cdc.events.parked import Letter
 from cdc.kafka.broker import Broker, Offsets
 from cdc.lsn import Position
 from cdc.topics import table_topic
-from jobs.cluster.attempts import Attempts, is_begun, read_attempts, write_attempts
 from jobs.cluster.batch_changes import Folding
 from jobs.cluster.batch_records import apart, is_large
 from jobs.cluster.maintainer import Maintainer
-from jobs.cluster.mirror import Mirror
-from jobs.cluster.models import account_of, folded, models_of, open_mirrors
-from jobs.cluster.parked_rows import ParkedRows, keys_at_hand, typed_keys
-from jobs.cluster.poison import poison_of
-from jobs.cluster.progress import (
+from jobs.cluster.mirrors.attempts import Attempts, is_begun, read_attempts, write_attempts
+from jobs.cluster.mirrors.mirror import Mirror
+from jobs.cluster.mirrors.models import account_of, folded, models_of, open_mirrors
+from jobs.cluster.mirrors.progress import (
     left_to_do,
     refuse_lost,
     refuse_older,
     refuse_unknown,
     replayed,
 )
+from jobs.cluster.mirrors.table_record import check_kept, remember, remembered
+from jobs.cluster.parked_rows import ParkedRows, keys_at_hand, typed_keys
+from jobs.cluster.poison import poison_of
 from jobs.cluster.queries import forget_relations
 from jobs.cluster.replay_reach import Reach, Reached
-from jobs.cluster.table_record import check_kept, remember, remembered
 from jobs.dead_letters.bisect import Poison, last_events
 from jobs.dead_letters.parked_keys import without
 from jobs.dead_letters.parking import Parking
@@ -48,8 +48,8 @@ from jobs.replay.repair import writable
 from jobs.sinks import Batch, Sink
 from jobs.spark.faults import POISON, translate
 from jobs.spark.session import session_beside
-from views.definition import ViewDefinition
-from views.maintained import MaintainedView, resolve_maintained
+from views.parse.definition import ViewDefinition
+from views.spark.view import MaintainedView, resolve_maintained
 from views.tables import TableVersion
 
 _T = TypeVar("_T")

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from cdc.errors import HeadwaterError
-from jobs.cluster.changes import Changed, at, keyed
-from jobs.cluster.mirror import Mirror
+from jobs.cluster.mirrors.changes import Changed, at, keyed
+from jobs.cluster.mirrors.mirror import Mirror
 from jobs.cluster.queries import Maintenance
 from jobs.dead_letters.bisect import Poison, failing
 from jobs.direct.fold import EVENT

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.lsn import Position
-from jobs.cluster.changes import at, keyed, positions
-from jobs.cluster.mirror import Mirror
+from jobs.cluster.mirrors.changes import at, keyed, positions
+from jobs.cluster.mirrors.mirror import Mirror
 from jobs.direct.fold import EVENT, SNAPSHOT
 
 

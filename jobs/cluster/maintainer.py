@@ -12,10 +12,10 @@ from pyspark.sql.types import StructType
 
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
-from jobs.cluster.attempts import Attempts, read_attempts, write_attempts
-from jobs.cluster.changes import at, write_changes
 from jobs.cluster.key_faults import culprits
-from jobs.cluster.mirror import Mirror
+from jobs.cluster.mirrors.attempts import Attempts, read_attempts, write_attempts
+from jobs.cluster.mirrors.changes import at, write_changes
+from jobs.cluster.mirrors.mirror import Mirror
 from jobs.cluster.parked_rows import ParkedRows
 from jobs.cluster.queries import Maintenance
 from jobs.cluster.store import Store
@@ -25,7 +25,7 @@ from jobs.direct.evaluate import NOWHERE
 from jobs.direct.fold import EVENT, TRUNCATE
 from jobs.direct.upkeep import Upkeep
 from jobs.sinks import COMMIT_LSN, Batch, Sink
-from views.maintained import MaintainedView
+from views.spark.view import MaintainedView
 
 UPKEEP_BATCHES = 20
 VACUUM_S = 3600.0

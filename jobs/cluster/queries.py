@@ -16,12 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from jobs.cluster.changes import Changed
-from jobs.cluster.parquet_files import GROUP_ROWS, read_files
+from jobs.cluster.mirrors.changes import Changed
+from jobs.cluster.mirrors.parquet_files import GROUP_ROWS, read_files
 from jobs.cluster.touched_keys import distinct
 from jobs.spark.interpreted import interpreted, of_one_part
-from views.maintained import MaintainedView
-from views.maintenance import KeyQuery, key_queries, recomputation, whole
+from views.spark.plan import KeyQuery, key_queries, recomputation, whole
+from views.spark.view import MaintainedView
 
 _VIEWS = count()
 _IN_PLAN = 5_000

@@ -29,10 +29,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from cdc.errors import HeadwaterError
-from jobs.cluster.changes import Changed
 from jobs.cluster.driver_rows import of_event
 from jobs.cluster.key_faults import fault_of_keys
-from jobs.cluster.mirror import Mirror
+from jobs.cluster.mirrors.changes import Changed
+from jobs.cluster.mirrors.mirror import Mirror
 from jobs.cluster.queries import Held, Maintenance
 from jobs.cluster.touched_keys import together
 from jobs.dead_letters.bisect import failing, unreadable_or_unfit
@@ -40,8 +40,8 @@ from jobs.dead_letters.parked_keys import without
 from jobs.direct.evaluate import Model
 from jobs.direct.fold import TRUNCATE
 from jobs.spark.faults import POISON, translate
-from views.maintained import MaintainedView
-from views.maintenance import key_queries
+from views.spark.plan import key_queries
+from views.spark.view import MaintainedView
 
 _OCCURRENCES = 4
 """Of so many that a key reads behind LEFT JOIN, every set is asked for."""

@@ -19,7 +19,7 @@ from jobs.sinks import Batch, Sink
 from jobs.sinks.row_errors import RowsRefusedError, RowsUnfitError
 from jobs.sinks.schema import quoted
 from jobs.spark.faults import UnfitValueError, translate
-from views.maintained import MaintainedView
+from views.spark.view import MaintainedView
 
 
 class Store:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from jobs.cluster.attempts import Attempts
+from jobs.cluster.mirrors.attempts import Attempts
 
 
 class TouchedKeys:

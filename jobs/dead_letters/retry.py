@@ -38,7 +38,7 @@ from jobs.generations.live_lock import live_held
 from jobs.generations.record import read_generations
 from jobs.generations.view_state import ViewState, view_directory
 from jobs.sinks import open_sink
-from views.resolve import resolve
+from views.spark.resolve import resolve
 
 _RECORD = (
     StructType()

@@ -18,14 +18,22 @@ from cdc.errors import ViewError
 from cdc.events.parked import Letters, spelled
 from cdc.kafka.broker import Broker
 from cdc.topics import table_topic
-from jobs.cluster.table_record import remembered
+from jobs.cluster.mirrors.table_record import remembered
 from jobs.direct.checkpoint import is_started
 from jobs.direct.versions import Versions
 from jobs.generations.record import read_generations
 from jobs.generations.view_state import ViewState, generation_id, state_directory
-from views.definition import ViewDefinition
-from views.maintained import resolve_view
-from views.naming import Naming, begun, exchanged, grown, is_unproven, keys_as_sent, seen
+from views.parse.definition import ViewDefinition
+from views.spark.generation_names import (
+    Naming,
+    begun,
+    exchanged,
+    grown,
+    is_unproven,
+    keys_as_sent,
+    seen,
+)
+from views.spark.view import resolve_view
 from views.tables import REFUSED_HINT, TableVersion
 
 

@@ -24,9 +24,9 @@ from pyspark.sql.types import (
 )
 
 from jobs.sinks.schema import POSTGRES_TYPE
-from views.maintained import MaintainedView
-from views.resolve import ResolvedView
-from views.types import PgType
+from views.expressions.types import PgType
+from views.spark.resolve import ResolvedView
+from views.spark.view import MaintainedView
 
 TEXT_HERE = ("json", "jsonb", "numeric", "uuid")
 """Types whose values are text in Spark, the text that PostgreSQL itself reads and writes."""

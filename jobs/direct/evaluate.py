@@ -26,7 +26,7 @@ from jobs.direct.project import (
 from jobs.direct.versions import Versions
 from jobs.generations.view_state import ViewState
 from jobs.sinks import COMMIT_LSN, DELETED, OP, ORDINAL, Batch, Sink
-from views.resolve import ResolvedView
+from views.spark.resolve import ResolvedView
 
 NOWHERE = Position(0, 0)
 

@@ -12,7 +12,7 @@ from cdc.kafka.broker import Broker, Offsets
 from jobs.direct.batch_counts import Account
 from jobs.generations.view_state import ViewState
 from jobs.sinks import Batch, Sink
-from views.definition import ViewDefinition
+from views.parse.definition import ViewDefinition
 
 
 class Keeper(Protocol):

@@ -21,7 +21,7 @@ from jobs.direct.fold import (
 from jobs.direct.schema import ColumnReader, toastable
 from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
 from jobs.spark.faults import UNFIT_VALUE, UNKNOWN_SCHEMA, fault
-from views.resolve import Output, ResolvedView
+from views.spark.resolve import Output, ResolvedView
 from views.tables import TableVersion
 
 _KEEP = "__keep"

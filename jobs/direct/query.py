@@ -28,7 +28,7 @@ from jobs.generations.view_state import ViewState
 from jobs.sinks import Batch, Sink
 from jobs.spark.faults import caused
 from jobs.spark.heap import records_at_most
-from views.definition import ViewDefinition
+from views.parse.definition import ViewDefinition
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -14,8 +14,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from jobs.spark.faults import UNFIT_VALUE, fault
+from views.expressions.types import INTEGERS, STRINGS, PgType
 from views.tables import TableVersion
-from views.types import INTEGERS, STRINGS, PgType
 
 PLACEHOLDER = "__debezium_unavailable_value"
 # Spark would refuse strings of more than 20 million characters, which a Kafka record may hold.

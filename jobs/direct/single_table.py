@@ -29,8 +29,8 @@ from jobs.direct.versions import Versions
 from jobs.generations.view_state import ViewState
 from jobs.sinks import Batch, Sink
 from jobs.spark.faults import POISON, UnknownSchemaError, translate
-from views.definition import ViewDefinition
-from views.resolve import resolve
+from views.parse.definition import ViewDefinition
+from views.spark.resolve import resolve
 from views.tables import TableVersion
 
 _REMEMBERED_S: Final = 3_600.0

@@ -8,8 +8,8 @@ from cdc.errors import RetryableError, ViewError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.topics import schemas_topic
 from jobs.direct.versions import Versions, read_versions, tables_described
-from views.captured import uncaptured
-from views.definition import ViewDefinition
+from views.parse.definition import ViewDefinition
+from views.parse.uncaptured_tables import uncaptured
 from views.tables import TableVersion
 
 

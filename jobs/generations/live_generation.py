@@ -33,7 +33,7 @@ from jobs.generations.view_state import (
     view_directory,
 )
 from jobs.sinks.generations import open_generations
-from views.definition import ViewDefinition, parse_view
+from views.parse.definition import ViewDefinition, parse_view
 
 _POLL_S = 0.1
 

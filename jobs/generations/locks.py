@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from cdc.errors import ViewError
-from jobs.state.private_folder import private_folder
+from jobs.state.server.private_folder import private_folder
 
 Turn = Literal["stream", "build", "asked", "waits"]
 BUSY_S = 5.0

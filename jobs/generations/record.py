@@ -35,7 +35,7 @@ from jobs.generations.view_state import (
     view_directory,
     write_document,
 )
-from jobs.state.private_folder import private_folder
+from jobs.state.server.private_folder import private_folder
 
 Phase = Literal["noted", "reading", "read", "loaded", "live", "kept", "leaving"]
 BUILDING: tuple[Phase, ...] = ("noted", "reading", "read", "loaded")

@@ -26,9 +26,9 @@ from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
 from jobs.direct.checkpoint import batch_offsets
-from jobs.state.private_folder import private_folder
-from views.definition import ViewDefinition, parse_view
-from views.naming import Naming
+from jobs.state.server.private_folder import private_folder
+from views.parse.definition import ViewDefinition, parse_view
+from views.spark.generation_names import Naming
 
 
 class Declaration(NamedTuple):

@@ -47,8 +47,8 @@ from jobs.sinks import (
     Batch,
     Sink,
 )
-from views.maintained import View
-from views.resolve import ResolvedView
+from views.spark.resolve import ResolvedView
+from views.spark.view import View
 from views.tables import TableVersion
 
 _RECORD = (

@@ -28,7 +28,7 @@ from jobs.generations.view_state import (
     view_directory,
 )
 from jobs.replay.start_position import Place, places
-from views.definition import ViewDefinition
+from views.parse.definition import ViewDefinition
 
 
 class Replayed(NamedTuple):
@@ -104,7 +104,7 @@ def later(before: Replay | None, applied: Offsets) -> Offsets:
 
 def _mirrored(state: ViewState, until: Offsets) -> Offsets:
     """Up to where mirrors have records: the batch that comes next may be settled already."""
-    from jobs.cluster.attempts import read_attempts
+    from jobs.cluster.mirrors.attempts import read_attempts
 
     had = read_attempts(state.mirrors).offsets
     return {

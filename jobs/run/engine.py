@@ -18,27 +18,27 @@ import structlog
 
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Offsets
-from jobs.run.altered_tables import AlteredTables
-from jobs.run.batches import Applied, Batches, StaleTypesError
-from jobs.run.kept_generations import KeptGenerations
-from jobs.run.kept_views import KeptViews
-from jobs.run.mirrored_tables import MirroredTables
-from jobs.run.orders import Orders
+from jobs.run.commands.queue import Orders
 from jobs.run.parts import Parts
-from jobs.run.reach import Reach
-from jobs.run.record_reader import read_again
-from jobs.run.recreated_topics import leave_recreated, recreated
 from jobs.run.removal import drop_spare_mirrors, spare_mirrors
 from jobs.run.schedule import Chore, Schedule
-from jobs.run.staged_batch import by_tasks
-from jobs.run.stream import OpenStream, StreamBatch
-from jobs.run.tombstone_expiry import TombstoneExpiry
-from jobs.state.connection import Connection, translated
-from jobs.state.faulty_records import FaultyRecord
-from jobs.state.mirror_indexes import drop_spare_indexes
-from jobs.state.missed_changes import leave_all_but
-from jobs.state.progress import forget_batches, offsets_of, read_progress, stream_offsets
-from jobs.state.staging import RecordsNeededError
+from jobs.run.stream.batches import Applied, Batches, StaleTypesError
+from jobs.run.stream.record_reader import read_again
+from jobs.run.stream.recreated_topics import leave_recreated, recreated
+from jobs.run.stream.staged_batch import by_tasks
+from jobs.run.stream.stream import OpenStream, StreamBatch
+from jobs.run.stream.tombstone_expiry import TombstoneExpiry
+from jobs.run.tables.altered_tables import AlteredTables
+from jobs.run.tables.mirrored_tables import MirroredTables
+from jobs.run.views.kept_generations import KeptGenerations
+from jobs.run.views.kept_views import KeptViews
+from jobs.run.views.reach import Reach
+from jobs.state.batch.faulty_records import FaultyRecord
+from jobs.state.batch.progress import forget_batches, offsets_of, read_progress, stream_offsets
+from jobs.state.batch.staging import RecordsNeededError
+from jobs.state.mirrors.indexes import drop_spare_indexes
+from jobs.state.server.connection import Connection, translated
+from jobs.state.views.missed_changes import leave_all_but
 
 _POLL_S: Final = 0.05
 _ORDERS_S: Final = 0.2

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from cdc.config import Config, View
 from cdc.kafka.broker import Broker
 from jobs.generations.view_state import view_directory
-from jobs.run.direct_views import is_direct
-from jobs.state.server import StateServer
+from jobs.run.views.direct_views import is_direct
+from jobs.state.server.database import StateServer
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,17 +17,17 @@ from cdc.kafka.broker import Broker, Offsets
 from cdc.source import postgres as source_postgres
 from cdc.source.slot import identify
 from cdc.topics import table_topic, view_group
-from jobs.run.command_client import Teller, awaited
-from jobs.run.direct_views import DirectViews, is_direct
+from jobs.run.commands.client import Teller, awaited
+from jobs.run.commands.queue import ENDED
 from jobs.run.engine import Engine
-from jobs.run.orders import ENDED
 from jobs.run.parts import Parts
-from jobs.run.stream import MOST_RECORDS, Stream, StreamBatch
-from jobs.state.commands import Answer, Command, ask, end_all
-from jobs.state.identity import Identity, is_lost, refuse_older_copy
-from jobs.state.progress import recreated_topics, stream_offsets
-from jobs.state.server import StateServer, state_server
-from views.table_references import tables_read
+from jobs.run.stream.stream import MOST_RECORDS, Stream, StreamBatch
+from jobs.run.views.direct_views import DirectViews, is_direct
+from jobs.state.batch.progress import recreated_topics, stream_offsets
+from jobs.state.server.database import StateServer, state_server
+from jobs.state.server.identity import Identity, is_lost, refuse_older_copy
+from jobs.state.views.commands import Answer, Command, ask, end_all
+from views.parse.table_references import tables_read
 
 log = structlog.get_logger("apply")
 

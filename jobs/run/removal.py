@@ -7,13 +7,13 @@ from collections.abc import Iterable
 import structlog
 
 from cdc.errors import HeadwaterError, ViewError
-from jobs.run.generation_files import GenerationFiles
-from jobs.run.mirrored_tables import MirroredTables
-from jobs.state.connection import Connection
-from jobs.state.mirrors import MirrorRecord, drop_mirror, read_mirrors
-from jobs.state.progress import remove_topics
-from jobs.state.view_record import forget_view, view_records
-from views.table_references import tables_read
+from jobs.run.builds.generation_files import GenerationFiles
+from jobs.run.tables.mirrored_tables import MirroredTables
+from jobs.state.batch.progress import remove_topics
+from jobs.state.mirrors.record import MirrorRecord, drop_mirror, read_mirrors
+from jobs.state.server.connection import Connection
+from jobs.state.views.view_record import forget_view, view_records
+from views.parse.table_references import tables_read
 
 log = structlog.get_logger("apply")
 

@@ -10,7 +10,7 @@ are one per touched key, with the view's columns (typed) and
 ``__unchanged``     array<string>: view columns whose value is unchanged TOAST, keep the stored one
 ``__committed_at``  timestamp: when the source committed it
 
-A sink that keeps history (``jobs.sinks.delta.history_frames``) is given one row for each change in
+A sink that keeps history (``jobs.sinks.delta.history.frames``) is given one row for each change in
 place of each key, and ``__op``, what the source did. A row whose ``__op`` is ``t`` has no key: a
 TRUNCATE.
 
@@ -106,7 +106,7 @@ def open_sink(
     Clients are imported here, so that a store that is not used needs none.
     """
     if config.kind == "delta":
-        from jobs.sinks.delta.history import DeltaHistory
+        from jobs.sinks.delta.history.table import DeltaHistory
         from jobs.sinks.delta.sink import DeltaSink
         from jobs.sinks.delta.table import DeltaView
 

@@ -1,6 +1,6 @@
 """Rows that a store is given finished, without Spark: the smallest part of a sink beside it.
 
-The state database makes them in the form that the store writes (``jobs.state.store_rows``):
+The state database makes them in the form that the store writes (``jobs.state.views.store_rows``):
 documents for Redis and OpenSearch, lines of COPY for PostgreSQL, an Arrow table for Delta. They are
 guarded by position as those of ``Sink.apply``.
 """

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 )
 
 from cdc.errors import ViewError
-from views.stored import unfit
+from views.parse.store_names import unfit
 
 POSTGRES_TYPE = "postgres"
 """In a column's metadata: its type in PostgreSQL, where Spark holds the values as text."""
@@ -147,7 +147,8 @@ def check_names(view: str, kind: str, columns: StructType) -> None:
 
 
 def paths(columns: StructType, within: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The columns, and behind each the fields of its objects: ``views.stored.paths_of``."""
+    """The columns, and behind each the fields of its objects:
+    ``views.parse.store_names.paths_of``."""
     for field in columns:
         path, kind = (*within, field.name), field.dataType
         yield path

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cdc.errors import StackError
-from stack.jars import cache_directory, locked
-from stack.java import java_in_use
+from jobs.spark.jars import cache_directory, locked
+from jobs.spark.java import java_in_use
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -99,8 +99,8 @@ _CHILD: Final = "import sys; from jobs.spark.class_archive import load; load(sys
 
 def load(directory: str) -> None:
     """In a process of its own: run a little of everything, and wait until the JVM has ended."""
+    from jobs.spark.jars import jars
     from jobs.spark.session import open_session
-    from stack.jars import jars
 
     settings = {
         "spark.sql.warehouse.dir": f"{directory}/warehouse",

@@ -28,10 +28,10 @@ from cdc.errors import StackError
 from jobs.spark import class_archive
 from jobs.spark.gateway import start_jvm
 from jobs.spark.heap import driver_heap, memory
+from jobs.spark.jars import jars as jars_of
+from jobs.spark.java import find_java
 from jobs.spark.security import CLOSED, ENCRYPTED, LOOPBACK, STANDALONE, refuse_no_secret
 from jobs.spark.text_udf import register
-from stack.jars import jars as jars_of
-from stack.java import find_java
 
 # PySpark's: they write every fault's text, which may hold values, also of a batch tried again.
 _TELLTALES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.test_views import done
-from tests.deployment import Deployment
-from tests.forked import Child
-from tests.lending import Lender
-from tests.waiting import wait_until
+from tests.support.commands.deployment import Deployment
+from tests.support.servers.forked_command import Child
+from tests.support.servers.lent_jvm import Lender
+from tests.support.waiting import wait_until
 
 TABLES = (
     "create table items (id int primary key, n int, body text)",

@@ -18,7 +18,7 @@ SEED = 2013
 @pytest.mark.timeout(1560)
 def test_every_view_equals_the_source_after_a_day_with_two_kills(tmp_path: Path) -> None:
     home = tmp_path / "demo"
-    command = [sys.executable, "-c", "from cdc.cli.app import main; main()", "demo"]
+    command = [sys.executable, "-c", "from headwater.cli.app import main; main()", "demo"]
     options = ["--home", str(home), "--flights", "5000", "--seed", str(SEED), "--json"]
     try:
         done = subprocess.run(

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.deployment import Deployment
-from tests.lending import Lender
+from tests.support.commands.deployment import Deployment
+from tests.support.servers.lent_jvm import Lender
 
 LEFT_OUT = "delete from item where id = 7"
 

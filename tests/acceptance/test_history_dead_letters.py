@@ -10,10 +10,10 @@ from typing import Any, Final
 import pytest
 from pyspark.sql.types import DecimalType, IntegerType, StringType, StructType
 
-from tests.deployment import Deployment
-from tests.histories import as_of, at_once, rows_of
-from tests.lending import Lender
-from tests.waiting import wait_until
+from tests.support.commands.deployment import Deployment
+from tests.support.servers.lent_jvm import Lender
+from tests.support.views.histories import as_of, at_once, rows_of
+from tests.support.waiting import wait_until
 
 SQL: Final = (
     "with priced as (select * from orders where note ~ '^n') select p.id, p.total, "

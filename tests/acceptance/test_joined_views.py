@@ -9,8 +9,8 @@ import pytest
 import redis
 
 from tests.acceptance.test_views import done
-from tests.deployment import Deployment
-from tests.lending import Lender
+from tests.support.commands.deployment import Deployment
+from tests.support.servers.lent_jvm import Lender
 
 TABLES = (
     "create table customers (id int primary key, name text not null, country text, doc jsonb)",

@@ -11,10 +11,10 @@ from typing import Any, Final
 import pytest
 from pyspark.sql.types import DecimalType, IntegerType, StringType, StructType
 
-from tests.deployment import Deployment
-from tests.histories import as_of, at_once, rows_of
-from tests.lending import Lender
-from tests.waiting import wait_until
+from tests.support.commands.deployment import Deployment
+from tests.support.servers.lent_jvm import Lender
+from tests.support.views.histories import as_of, at_once, rows_of
+from tests.support.waiting import wait_until
 
 SQL: Final = "select id, total, note from orders where total > 0"
 COLUMNS: Final = (

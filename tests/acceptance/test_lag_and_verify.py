@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import redis
 
-from tests.deployment import Deployment
-from tests.lending import Lender
-from tests.waiting import wait_until
+from tests.support.commands.deployment import Deployment
+from tests.support.servers.lent_jvm import Lender
+from tests.support.waiting import wait_until
 
 TABLE = (
     "create table orders (id bigint primary key, total numeric(12,2), at timestamptz, note text)"

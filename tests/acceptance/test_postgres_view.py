@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from tests.acceptance.test_views import done, listed
-from tests.deployment import Deployment
-from tests.lending import Lender
+from tests.support.commands.deployment import Deployment
+from tests.support.servers.lent_jvm import Lender
 
 TYPES = "create type mood as enum ('good', 'so, so')"
 TABLE = """

@@ -12,10 +12,10 @@ import pytest
 
 from stack import servers
 from tests.acceptance.test_views import done
-from tests.deployment import Deployment
-from tests.forked import Child
-from tests.lending import Lender
-from tests.waiting import wait_until
+from tests.support.commands.deployment import Deployment
+from tests.support.servers.forked_command import Child
+from tests.support.servers.lent_jvm import Lender
+from tests.support.waiting import wait_until
 
 AWAY_S = 60.0
 VIEWS = ("cache", "base", "search")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.deployment import Deployment
-from tests.forked import Child
-from tests.waiting import wait_until
+from tests.support.commands.deployment import Deployment
+from tests.support.servers.forked_command import Child
+from tests.support.waiting import wait_until
 
 TABLE = "create table orders (id bigint primary key, total numeric(12,2), note text)"
 ROWS = "insert into orders select i, i * 1.1, 'note ' || i from generate_series(1, 40000) i"

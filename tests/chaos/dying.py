@@ -29,23 +29,23 @@ class Step(NamedTuple):
     half: bool = False
 
 
-_KEEPER: Final = "jobs.run.view_keeper:ViewKeeper"
+_KEEPER: Final = "jobs.run.views.view_keeper:ViewKeeper"
 STEPS: Final[dict[str, Step]] = {
-    "before a batch": Step("jobs.run.batches:Batches.apply", False),
-    "behind a batch": Step("jobs.run.batches:Batches.apply", True),
+    "before a batch": Step("jobs.run.stream.batches:Batches.apply", False),
+    "behind a batch": Step("jobs.run.stream.batches:Batches.apply", True),
     "before rows go to {}": Step(f"{_KEEPER}._write", False, True),
     "amid rows going to {}": Step(f"{_KEEPER}._write", False, True, half=True),
     "behind rows gone to {}": Step(f"{_KEEPER}._write", True, True),
     "behind a turn of {}": Step(f"{_KEEPER}._settle", True, True),
-    "before offsets are told": Step("jobs.run.reach:Reach.commit", False),
-    "behind offsets told": Step("jobs.run.reach:Reach.commit", True),
+    "before offsets are told": Step("jobs.run.views.reach:Reach.commit", False),
+    "behind offsets told": Step("jobs.run.views.reach:Reach.commit", True),
 }
 """Between any two of them in their order nothing is done that outlives the process."""
 BUILDING: Final[dict[str, Step]] = {
-    "behind a generation begun": Step("jobs.run.view_build:ViewBuild._begun", True),
-    "behind a generation loaded": Step("jobs.run.view_build:ViewBuild._loaded", True),
-    "before a generation is shown": Step("jobs.run.kept_views:KeptViews._switch", False),
-    "behind a generation shown": Step("jobs.run.kept_views:KeptViews._switch", True),
+    "behind a generation begun": Step("jobs.run.builds.view_build:ViewBuild._begun", True),
+    "behind a generation loaded": Step("jobs.run.builds.view_build:ViewBuild._loaded", True),
+    "before a generation is shown": Step("jobs.run.views.kept_views:KeptViews._switch", False),
+    "behind a generation shown": Step("jobs.run.views.kept_views:KeptViews._switch", True),
 }
 ALL: Final = {**STEPS, **BUILDING}
 
@@ -94,7 +94,7 @@ def main() -> None:
     owner, method = path.split(".")
     class_ = getattr(import_module(module), owner)
     setattr(class_, method, replaced(getattr(class_, method), step, store, int(times), _die))
-    from cdc.cli.app import main as run
+    from headwater.cli.app import main as run
 
     run()
 

@@ -34,7 +34,7 @@ from tests.chaos.tables import GROWING, creation
 from tests.chaos.truth import Truth
 from tests.chaos.whole import LONGEST_PAUSE_S, STARTING_PAUSE_S, WholePath
 from tests.chaos.workload import Client, Control
-from tests.deployment import Deployment
+from tests.support.commands.deployment import Deployment
 
 CLIENTS: Final = 4
 _SETTLE_S: Final = 180.0

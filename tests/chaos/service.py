@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from stack.guardian import Guardian
 from tests.chaos.dying import VARIABLE
 
-_COMMAND: Final = [sys.executable, "-c", "from cdc.cli.app import main; main()"]
+_COMMAND: Final = [sys.executable, "-c", "from headwater.cli.app import main; main()"]
 _DYING: Final = [sys.executable, "-c", "from tests.chaos.dying import main; main()"]
 _ROOT: Final = Path(__file__).parents[2]
 UNREACHABLE: Final = re.compile(

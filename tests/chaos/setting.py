@@ -19,7 +19,7 @@ from stack.guardian import Guardian
 from stack.ports import HOST, free_port
 from stack.postgres import MAJOR, NEWEST
 from tests.chaos.stores import Stores, running
-from tests.proxy import Proxy
+from tests.support.servers.proxy import Proxy
 
 POSTGRES: Final[Mapping[str, str]] = {
     # Processes are killed, never the machine: what was handed to the system is durable.

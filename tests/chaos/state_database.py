@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from jobs.state.place import Place, home_of, recorded_place
-from jobs.state.postmaster import end_left_over, running
+from jobs.state.server.place import Place, home_of, recorded_place
+from jobs.state.server.postmaster import end_left_over, running
 from tests.chaos.setting import connect, database
 from tests.chaos.stores import OwnServer
 

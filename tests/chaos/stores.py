@@ -14,7 +14,7 @@ import psycopg
 import redis
 
 from stack import servers
-from tests.proxy import Proxy, proxied
+from tests.support.servers.proxy import Proxy, proxied
 
 SERVED: Final = ("opensearch", "redis", "postgres")
 """Stores that are servers, so that they can be killed, cut and stalled."""

@@ -24,8 +24,8 @@ from tests.chaos.service import UNREACHABLE, Ready, Service, ServiceError
 from tests.chaos.state_database import Embedded, Own, StateDatabase
 from tests.chaos.stores import Stores
 from tests.chaos.views import Kept, kept
-from tests.deployment import Deployment
-from views.table_references import tables_read
+from tests.support.commands.deployment import Deployment
+from views.parse.table_references import tables_read
 
 LONGEST_PAUSE_S: Final = 0.25
 STARTING_PAUSE_S: Final = 1.5

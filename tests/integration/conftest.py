@@ -13,15 +13,15 @@ import pytest
 
 from cdc.config import Config, Redis
 from stack import servers
-from tests.deployment import Deployment
-from tests.stores import Store
+from tests.support.commands.deployment import Deployment
+from tests.support.servers.stores import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.bootstraps import Setting
-    from tests.snapshotted import Table
-    from tests.written import Log
+    from tests.support.events.written_topics import Log
+    from tests.support.views.bootstraps import Setting
+    from tests.support.views.snapshot_log import Table
 
 Freeze = Callable[[], AbstractContextManager[None]]
 
@@ -59,8 +59,8 @@ def frozen_kafka(stack_home: Path) -> Freeze:
 @pytest.fixture
 def table(kafka: str, source_name: str) -> Table:
     """A table whose log is written by hand, with snapshots of it."""
-    from tests.snapshotted import Table
-    from tests.written import V1, Log
+    from tests.support.events.written_topics import V1, Log
+    from tests.support.views.snapshot_log import Table
 
     log = Log(kafka, source_name)
     log.describe(V1)
@@ -70,7 +70,7 @@ def table(kafka: str, source_name: str) -> Table:
 @pytest.fixture
 def log(kafka: str, source_name: str) -> Log:
     """Events of one table, written by hand."""
-    from tests.written import V1, Log
+    from tests.support.events.written_topics import V1, Log
 
     written = Log(kafka, source_name)
     written.describe(V1)
@@ -80,7 +80,7 @@ def log(kafka: str, source_name: str) -> Log:
 @pytest.fixture
 def config(log: Log, tmp_path: Path) -> Config:
     """The view ``v`` of that table, into a store that a test gives when it applies."""
-    from tests.recording import configured
+    from tests.support.views.recording_sink import configured
 
     return configured(log, tmp_path, v="select * from t")
 
@@ -88,7 +88,7 @@ def config(log: Log, tmp_path: Path) -> Config:
 @pytest.fixture
 def setting(spark: SparkSession, table: Table, store: Store, tmp_path: Path) -> Iterator[Setting]:
     """A view of ``table`` that is built by a test, in each of the stores."""
-    from tests.bootstraps import Setting
+    from tests.support.views.bootstraps import Setting
 
     made = Setting(spark, table, store, tmp_path)
     yield made
@@ -100,7 +100,7 @@ def cached(
     spark: SparkSession, table: Table, redis_server: str, tmp_path: Path
 ) -> Iterator[Setting]:
     """The same in the fastest of the stores, for what is the same in all."""
-    from tests.bootstraps import Setting
+    from tests.support.views.bootstraps import Setting
 
     made = Setting(spark, table, Redis(kind="redis", url=redis_server), tmp_path)
     yield made

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from jobs.state.group_changes import GroupChanges
-from jobs.state.group_tables import fill_group_table, group_sums, make_group_table
-from jobs.state.kept_view import KeptView as EngineView
+from jobs.state.groups.changes import GroupChanges
+from jobs.state.groups.tables import fill_group_table, group_sums, make_group_table
+from jobs.state.views.kept_view import KeptView as EngineView
 from tests.maintain.mirrors import Connection, images, mirror, move, stage
 from views.maintain import MirrorTable, ViewPlan
 

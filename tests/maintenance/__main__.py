@@ -23,17 +23,17 @@ from typing import TextIO
 
 import psycopg
 
+from jobs.spark.jars import jars
+from jobs.spark.java import find_java
 from jobs.spark.session import open_session
 from stack import servers
-from stack.jars import jars
-from stack.java import find_java
 from tests.maintenance.declared import REFUSED
 from tests.maintenance.histories import broken_history, plain_history, set_back_history
 from tests.maintenance.kept import Connection, Kept, history
 from tests.maintenance.mirrored import Mirrored
 from tests.maintenance.projected import Projected
-from tests.spark import quick
-from views.maintenance import key_queries
+from tests.support.servers.spark import quick
+from views.spark.plan import key_queries
 
 _BATCHES = 4
 

@@ -12,9 +12,9 @@ from typing import Final, TypeVar
 from cdc.errors import ViewError
 from tests.maintenance.aggregated import aggregates, having
 from tests.maintenance.expressions import Columns, Expressions, columns_of
-from views.definition import ViewDefinition, parse_view
-from views.maintained import MaintainedView, resolve_maintained
-from views.resolve import ResolvedView, resolve
+from views.parse.definition import ViewDefinition, parse_view
+from views.spark.resolve import ResolvedView, resolve
+from views.spark.view import MaintainedView, resolve_maintained
 from views.tables import TableVersion
 
 Versions = Mapping[str, TableVersion]

@@ -9,10 +9,10 @@ from typing import Any
 from unittest.mock import patch
 
 from jobs.cluster import maintainer
-from jobs.cluster.attempts import write_attempts
-from jobs.cluster.mirror import Mirror
+from jobs.cluster.mirrors.attempts import write_attempts
+from jobs.cluster.mirrors.mirror import Mirror
 from jobs.cluster.touched_keys import TouchedKeys
-from tests.recording import RecordingSink
+from tests.support.views.recording_sink import RecordingSink
 
 
 class KilledError(BaseException):

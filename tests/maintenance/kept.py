@@ -14,9 +14,9 @@ import psycopg
 
 from tests.maintenance import declared, schemas
 from tests.maintenance.source import as_text, compared
-from views.dialects import POSTGRES
-from views.maintained import MaintainedView
-from views.maintenance import KeyQuery, key_queries, recomputation, whole
+from views.parse.dialects import POSTGRES
+from views.spark.plan import KeyQuery, key_queries, recomputation, whole
+from views.spark.view import MaintainedView
 from views.tables import TableVersion
 
 Connection = psycopg.Connection[tuple[Any, ...]]

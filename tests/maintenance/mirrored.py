@@ -18,9 +18,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from jobs.cluster.attempts import read_attempts
 from jobs.cluster.maintainer import Maintainer
-from jobs.cluster.mirror import Mirror
+from jobs.cluster.mirrors.attempts import read_attempts
+from jobs.cluster.mirrors.mirror import Mirror
 from jobs.cluster.parked_rows import keys_at_hand
 from jobs.cluster.replay_reach import Reach
 from jobs.direct.columns import columns_of, spark_type
@@ -30,7 +30,7 @@ from tests.maintenance import declared, schemas
 from tests.maintenance.dying import KilledError, dying
 from tests.maintenance.histories import History
 from tests.maintenance.source import Connection
-from tests.recording import RecordingSink
+from tests.support.views.recording_sink import RecordingSink
 from views.tables import TableVersion
 
 if TYPE_CHECKING:

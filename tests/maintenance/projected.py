@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from cdc.lsn import Position
 from jobs.direct.evaluate import Model, evaluate, news_of, released
 from jobs.sinks import Batch
-from tests.events import Record, event, kafka_frame
 from tests.maintenance import declared, schemas
 from tests.maintenance.dying import KilledError, dying
 from tests.maintenance.histories import History
 from tests.maintenance.source import Connection
-from tests.recording import RecordingSink
-from views.types import PgType
+from tests.support.events.events import Record, event, kafka_frame
+from tests.support.views.recording_sink import RecordingSink
+from views.expressions.types import PgType
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from views.tables import TableColumn, TableVersion
-from views.types import (
+from views.expressions.types import (
     BOOL,
     DATE,
     FLOAT8,
@@ -24,6 +23,7 @@ from views.types import (
     array_of,
     numeric,
 )
+from views.tables import TableColumn, TableVersion
 
 Row = dict[str, Any]
 Rows = dict[tuple[Any, ...], Row]

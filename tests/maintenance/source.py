@@ -19,12 +19,12 @@ from sqlglot import exp
 from tests.chaos.compare import differences
 from tests.chaos.views import Kept
 from tests.maintenance.schemas import Row, Rows
-from verification.canonical import Canonicalizer, canonicalizer, row_canonicalizer
-from views.maintained import MaintainedView, View
-from views.resolve import Output
-from views.shapes import aggregates
+from verification.values.canonical import Canonicalizer, canonicalizer, row_canonicalizer
+from views.expressions.types import TIMESTAMPTZ
+from views.parse.expression_parts import aggregates
+from views.spark.resolve import Output
+from views.spark.view import MaintainedView, View
 from views.tables import TableVersion
-from views.types import TIMESTAMPTZ
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

@@ -23,13 +23,13 @@ from kafka import KafkaConsumer
 from cdc.kafka.broker import Broker
 from cdc.lsn import parse_lsn
 from stack import servers
-from tests.deployment import Deployment
 from tests.oracle import story, workload
 from tests.oracle.cases import CASES, TYPES
 from tests.oracle.debezium import debezium
 from tests.oracle.differences import OMITTED, Difference, Emitted, comparable, differences, why
-from tests.unit.test_values_as_debezium import DIFFERENCES
-from tests.waiting import wait_until
+from tests.support.commands.deployment import Deployment
+from tests.support.waiting import wait_until
+from tests.unit.cdc.events.test_values_as_debezium import DIFFERENCES
 
 THEIRS: Final = "theirs"
 OURS: Final = "ours"

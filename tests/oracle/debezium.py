@@ -16,7 +16,7 @@ from kafka import KafkaConsumer, TopicPartition
 from psycopg import conninfo
 
 from stack.debezium import Worker, worker
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 _START_TIMEOUT_S = 180
 _HEAP = ("-Xms64m", "-Xmx512m")

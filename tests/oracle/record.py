@@ -28,7 +28,7 @@ from stack.lock import DEBEZIUM, KAFKA
 from tests.oracle import story
 from tests.oracle.cases import CASES, EXTENSION_CASES, EXTENSIONS, TYPES
 from tests.oracle.debezium import debezium, events
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 HERE = Path(__file__).parent
 VALUES = HERE / "debezium_values.json"

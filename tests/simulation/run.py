@@ -135,7 +135,7 @@ def _wired(source: Source, log: Log, client: Client, chance: Chance) -> Iterator
         "cdc.capture.reconcile.check_publication": lambda *_: [],
         "cdc.capture.reconcile.identify": lambda _conn: IDENTITY,
         "cdc.capture.reconcile.slot_state": lambda _conn, _name: source.slot(),
-        "cdc.capture.opening.asking": source.asking,
+        "cdc.capture.topic_setup.asking": source.asking,
         "cdc.kafka.client.Producer": lambda _settings: client,
         "cdc.columnar.feed.LEAST_FRAMES": 6,
     }

@@ -12,12 +12,12 @@ from cdc.lsn import format_lsn
 from cdc.protocol.messages import RelationMessage, Values
 from cdc.protocol.relation import Relation
 from cdc.protocol.wire import Arrived
-from cdc.source import describing
-from cdc.source.numbering import Before
+from cdc.source import relation_completion
+from cdc.source.attribute_numbers import Before
 from cdc.source.slot import PLUGIN, SlotState, SourceIdentity
 from tests.simulation.faults import Chance
 from tests.simulation.wal import FIRST_LSN, TABLES, Entry
-from tests.unit.test_change import describe, frame, relation
+from tests.unit.cdc.events.test_change import describe, frame, relation
 
 IDENTITY: Final = SourceIdentity("1", 1, "db")
 SLOT_LSN: Final = FIRST_LSN - 500
@@ -53,7 +53,7 @@ class Source:
 
     @contextmanager
     def asking(self, _dsn: str) -> Iterator[Catalog]:
-        """In place of ``cdc.source.asking.asking``."""
+        """In place of ``cdc.source.bounded_query.asking``."""
         yield Catalog(self.end)
 
 
@@ -118,7 +118,7 @@ class Stream:
         yield _keepalive(at)
 
 
-class Describer(describing.Describer):
+class Describer(relation_completion.Describer):
     """In place of the real one, whose signatures it has: the row that is looked up is always
     gone."""
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from tests.deployment import Event
+from tests.support.commands.deployment import Event
 
 LARGE: Final = "big"
 """The column that stands in TOAST."""

@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from tests.deployment import Deployment, Event, assert_exactly_once_in_order
-from tests.forked import Child
-from tests.waiting import wait_until
+from tests.support.commands.deployment import Deployment, Event, assert_exactly_once_in_order
+from tests.support.servers.forked_command import Child
+from tests.support.waiting import wait_until
 
 
 @dataclass(slots=True)

@@ -16,12 +16,12 @@ from typing import Any, Final, NamedTuple
 import psycopg
 
 from cdc.lsn import parse_lsn
-from tests.deployment import Deployment, Event
-from tests.forked import Child
 from tests.snapshots import check
 from tests.snapshots.killed_capture import KilledCapture, captured, doubled
 from tests.snapshots.workload import Writers, make_tables
-from tests.waiting import wait_until
+from tests.support.commands.deployment import Deployment, Event
+from tests.support.servers.forked_command import Child
+from tests.support.waiting import wait_until
 
 FAULTS: Final = (
     *("snapshot killed", "worker killed", "paused", "capture killed twice"),

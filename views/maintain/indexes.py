@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from views.maintain import functions
-from views.maintain.free import blocks
-from views.maintain.links import compared_with
-from views.maintain.origin import source_of
-from views.maintain.parser import text
-from views.maintain.passing import stages
-from views.maintain.tree import Block, Source, Statement, joins
+from views.maintain.touched.links import compared_with
+from views.maintain.touched.passing import stages
+from views.maintain.tree import functions
+from views.maintain.tree.correlated_sources import blocks
+from views.maintain.tree.origin import source_of
+from views.maintain.tree.parser import text
+from views.maintain.tree.tree import Block, Source, Statement, joins
 
 _PLAIN = functions.words("coalesce lower upper abs")
 _SETTLED_TEXTS = ("smallint", "integer", "bigint", "uuid", "numeric")

@@ -11,26 +11,26 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from cdc.errors import ViewError
-from views.maintain.dependent_columns import name_dependent_columns
-from views.maintain.determinism import check_orders
-from views.maintain.find import Find
-from views.maintain.free import columns
-from views.maintain.gates import gate_of, nothing_compared
-from views.maintain.group_plan import GroupPlan, groups_of
+from views.maintain.groups.plan import GroupPlan, groups_of
 from views.maintain.indexes import Index, indexes
-from views.maintain.links import NullComparedError
 from views.maintain.mirror import MirrorTable
-from views.maintain.occurrences import Occurrence, occurrences
-from views.maintain.paths import NoWayError
+from views.maintain.proofs.dependent_columns import name_dependent_columns
+from views.maintain.proofs.determinism import check_orders
+from views.maintain.proofs.shown_only import check_shown_only
+from views.maintain.proofs.single_rows import SingleRows, single_rows
+from views.maintain.proofs.view_key import key_positions, prove
 from views.maintain.pushdown import rows_of_keys
-from views.maintain.render import RESERVED, Template, Writer, quoted
-from views.maintain.scope import resolve
-from views.maintain.shown_only import check_shown_only
-from views.maintain.single_rows import SingleRows, single_rows
-from views.maintain.statement import check, parse
-from views.maintain.touched import Touched
-from views.maintain.tree import Query, Recursion, SetOperation, Statement
-from views.maintain.view_key import key_positions, prove
+from views.maintain.touched.find import Find
+from views.maintain.touched.gates import gate_of, nothing_compared
+from views.maintain.touched.key_queries import Touched
+from views.maintain.touched.links import NullComparedError
+from views.maintain.touched.occurrences import Occurrence, occurrences
+from views.maintain.touched.paths import NoWayError
+from views.maintain.tree.correlated_sources import columns
+from views.maintain.tree.render import RESERVED, Template, Writer, quoted
+from views.maintain.tree.scope import resolve
+from views.maintain.tree.statement import check, parse
+from views.maintain.tree.tree import Query, Recursion, SetOperation, Statement
 
 Relation = Callable[[str], str]
 

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from views.maintain.from_clause import outer_sides
-from views.maintain.origin import same_type
-from views.maintain.passing import carried, column_passes, of_rows, passes, stages
-from views.maintain.paths import certain
-from views.maintain.render import KEYS, Writer, quoted
-from views.maintain.tree import (
+from views.maintain.touched.passing import carried, column_passes, of_rows, passes, stages
+from views.maintain.touched.paths import certain
+from views.maintain.tree.from_clause import outer_sides
+from views.maintain.tree.origin import same_type
+from views.maintain.tree.render import KEYS, Writer, quoted
+from views.maintain.tree.tree import (
     Block,
     Joined,
     Query,

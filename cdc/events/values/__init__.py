@@ -5,7 +5,7 @@ The bytes are what ``pgoutput`` and COPY send in a session with capture's settin
 ``extra_float_digits=3``. The JSON is that of Debezium 3.7 with ``decimal.handling.mode=string``,
 ``time.precision.mode=isostring``, ``interval.handling.mode=string`` and
 ``binary.handling.mode=base64``, save where Debezium loses or omits a value: ``docs/events.md``
-lists those, ``tests/unit/test_values_as_debezium.py`` holds both to it.
+lists those, ``tests/unit/cdc/events/test_values_as_debezium.py`` holds both to it.
 
 An encoder is total: it gives valid JSON or raises ``ProtocolError``, whatever the bytes are. It is
 built once per column and called for every row, so what it costs is what a row costs.

@@ -19,7 +19,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from cdc.errors import SinkError
 from jobs.sinks import COMMIT_LSN, ORDINAL
 from jobs.sinks.delta.errors import full
-from jobs.sinks.delta.history_order import as_columns
+from jobs.sinks.delta.history.order import as_columns
 from jobs.sinks.delta.reads import first_line, is_plain, opened
 from jobs.sinks.delta.small_batch import null_keys
 from jobs.sinks.row_errors import unkeyed

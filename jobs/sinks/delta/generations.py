@@ -40,7 +40,7 @@ from jobs.sinks.delta.errors import (
     table_properties,
 )
 from jobs.sinks.delta.fill import POSITION, fill
-from jobs.sinks.delta.history_columns import CONTROL, loaded
+from jobs.sinks.delta.history.columns import CONTROL, loaded
 from jobs.sinks.generations import Live
 from jobs.sinks.rows import Rows
 from jobs.sinks.schema import check_names, quoted

@@ -1,0 +1,1 @@
+"""Figures: their units and targets, results, and how they are shown."""

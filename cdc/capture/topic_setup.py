@@ -1,0 +1,166 @@
+"""Topics that come up while capture runs: of a table that joined, of emitted events.
+
+Each is created, and named by a progress mark that Kafka has acknowledged, before the first record
+goes to it: after a crash, what stands in a topic that no mark names would be published again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from cdc.capture.ddl_trigger import DdlTrigger
+from cdc.config import Config
+from cdc.events.dead_letters import DeadLetters
+from cdc.events.transactions import Ledger
+from cdc.kafka.broker import Broker, TopicSpec
+from cdc.kafka.producer import Producer
+from cdc.kafka.topology import UNTIL_DELETED, event_settings
+from cdc.lsn import Position, format_lsn
+from cdc.protocol.relation import Relation
+from cdc.source.bounded_query import asking
+from cdc.source.postgres import translated
+from cdc.topics import ddl_topic, dead_letters_topic, outbox_topic, schemas_topic, table_topic
+
+log = structlog.get_logger("capture")
+
+_PUBLISHED = "select schemaname, tablename from pg_catalog.pg_publication_tables where pubname = %s"
+
+
+class Topics:
+    """The topics of one run of capture. ``partitions`` holds the number of each one's.
+
+    ``record`` is told of a topic and where its partitions end, writes a mark that names all
+    topics, and returns when Kafka has it.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        broker: Broker,
+        producer: Producer,
+        record: Callable[[str, dict[int, int]], None],
+    ) -> None:
+        self.partitions: dict[str, int] = {}
+        self._config = config
+        self._broker = broker
+        self._producer = producer
+        self._record = record
+        self._outbox: dict[str, str | None] = {}
+        self._tables: set[str] | None = None
+        self._described: dict[str, str] = {}
+        self._trigger = DdlTrigger(config.source.dsn)
+        # Who reads a row before Kafka shows its version would take it for no event of ours.
+        producer.leading.add(schemas_topic(config.source.name))
+
+    def open(
+        self, topic: str, partitions: int = 0, settings: Mapping[str, str] | None = None
+    ) -> bool:
+        """Make a topic ready, of as many partitions or those of ``[kafka]``; whether that created
+        it."""
+        if topic in self.partitions:
+            return False
+        kafka = self._config.kafka
+        config = event_settings(kafka) | dict(settings or {})
+        count = partitions or kafka.partitions
+        spec = TopicSpec(topic, count, kafka.replication_factor, config)
+        created = bool(self._broker.create_topics([spec]))
+        ends = self._broker.end_offsets([topic])[topic]
+        self._producer.next_offsets[topic] = dict(ends)
+        self._record(topic, ends)
+        self.partitions[topic] = len(ends)
+        return created
+
+    def described(self, relation: Relation) -> None:
+        """The server names a table. Rows need not follow: it names partitions beside their root."""
+        topic = table_topic(self._config.source.name, relation.schema, relation.table)
+        self._described[topic] = relation.name
+        if self._tables is not None:
+            self._tables.add(topic)
+
+    def count(self, topic: str) -> int:
+        """The number of partitions of a topic that records go to; it is made ready if need be: a
+        table that joined the publication after init needs its topic before its rows."""
+        if self.open(topic):
+            table = self._described.get(topic, topic)
+            log.warning(
+                "a table joined; its earlier rows are not in Kafka",
+                table=table,
+                way_out=f"headwater table add {table}",
+            )
+        return self.partitions[topic]
+
+    def outbox(self, topic: str) -> str | None:
+        """Kafka's topic for events emitted to ``topic``, ready; None when neither the configuration
+        nor a mark names it, for any role may write such messages, or when a table has it. One that
+        a mark names has events: an earlier version took any topic, and more may be in WAL."""
+        name = outbox_topic(self._config.source.name, topic)
+        if topic not in self._config.capture.emit_topics and name not in self.partitions:
+            return None
+        if topic not in self._outbox:
+            if name.replace(".", "_") in {t.replace(".", "_") for t in self._table_topics()}:
+                log.error("events were emitted to the topic of a table", topic=name)
+                self._outbox[topic] = None
+            else:
+                self.open(name)
+                self._outbox[topic] = name
+        return self._outbox[topic]
+
+    def ddl(self, secret: str) -> str | None:
+        """See ``cdc.events.outbox.Outbox``."""
+        if not self._trigger.wrote(secret):
+            if self._trigger.unreadable:
+                log.error(
+                    "this role may not read headwater_ddl.secret",
+                    way_out="headwater check --sql has the statements that allow it",
+                )
+            return None
+        topic = ddl_topic(self._config.source.name)
+        self.open(topic, 1, UNTIL_DELETED)
+        return topic
+
+    def passed_over(self, lsn: int, why: str) -> None:
+        """See ``cdc.events.outbox.Outbox``."""
+        log.error("a logical message is published as it is", lsn=format_lsn(lsn), reason=why)
+
+    def ledger(self) -> Ledger | None:
+        """Counts of transactions with their topic, if they are asked for."""
+        if not self._config.capture.transaction_metadata:
+            return None
+        ledger = Ledger(self._config.source.name)
+        self.open(ledger.topic, 1)
+        return ledger
+
+    def dead_letters(self) -> DeadLetters:
+        """Where records go that are too large: those of rows if that is asked for, and those of
+        logical messages, which any role may write, in any case."""
+        rows = self._config.capture.oversized == "dead_letter"
+        limit = self._producer.largest_record
+        letters = DeadLetters(self._config.source.name, limit, self._cut, rows)
+        if rows:
+            self._open_letters()
+        return letters
+
+    def _cut(self, topic: str, position: Position, size: int) -> None:
+        self._open_letters()
+        log.error(
+            "a record is too large for Kafka: its pieces are in the topic of dead letters",
+            topic=topic,
+            position=position.hex(),
+            bytes=size,
+            way_out="headwater dead-letters list",
+        )
+
+    def _open_letters(self) -> None:
+        topic = dead_letters_topic(self._config.source.name)
+        self.open(topic, 1, UNTIL_DELETED)
+        self._producer.leading.add(topic)
+
+    def _table_topics(self) -> set[str]:
+        if self._tables is None:
+            source = self._config.source
+            with asking(source.dsn) as conn, translated("reading the published tables"):
+                rows = conn.execute(_PUBLISHED, (source.publication_name,)).fetchall()
+            self._tables = {table_topic(source.name, schema, table) for schema, table in rows}
+        return self._tables

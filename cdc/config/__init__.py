@@ -1,0 +1,302 @@
+"""``headwater.toml``: parsed, completed from the environment and checked whole before any I/O.
+
+Every problem is reported at once, each with its place in the file. ``${NAME}`` in any string is
+replaced from the environment; a missing variable is a problem like any other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from cdc.config.apply import Apply as Apply
+from cdc.config.apply import Table as Table
+from cdc.config.faults import Place, place, setting_faults, toml_fault
+from cdc.config.stores import OF_KIND, Section
+from cdc.config.stores import Delta as Delta
+from cdc.config.stores import OpenSearch as OpenSearch
+from cdc.config.stores import Postgres as Postgres
+from cdc.config.stores import Redis as Redis
+from cdc.config.stores import Store as Store
+from cdc.config.stores import View as View
+from cdc.config.values import EmitTopic, Name, Rate, Servers, Setting, SlotName, TableName
+from cdc.errors import ConfigError
+from cdc.kafka.security import FILES, Security, file_problems, librdkafka_option
+from cdc.tls import store_problems
+from cdc.topics import slot_name
+
+_NUMBERS = frozenset(str(number) for number in range(1, 1000))
+"""Of generations: nobody builds a view more often. ``orders-2024`` may be beside ``orders``."""
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class Source(Section):
+    """The database that is captured."""
+
+    name: Name
+    dsn: str = Field(min_length=1, repr=False)
+    tables: tuple[str, ...] = Field(min_length=1)
+    exclude: tuple[str, ...] = ()
+    slot: SlotName = ""
+    publication: str = Field(default="", max_length=63)
+    failover: bool = False
+    keys: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]] = Field(default={})
+    """Key columns for tables whose replica identity is FULL, by ``schema.table``."""
+
+    @property
+    def slot_name(self) -> str:
+        return self.slot or slot_name(self.name)
+
+    @property
+    def publication_name(self) -> str:
+        return self.publication or slot_name(self.name)
+
+
+class Kafka(Security):
+    """Where events go. ``producer`` holds librdkafka settings that are passed through."""
+
+    bootstrap_servers: Servers = Field(min_length=1)
+    partitions: int = Field(default=2, ge=1, le=1000)
+    replication_factor: int = Field(default=-1, ge=-1)
+    topic: dict[str, str] = Field(default={})
+    producer: dict[str, Setting] = Field(default={}, repr=False)
+
+    @model_validator(mode="after")
+    def _security_is_every_client_s(self) -> Kafka:
+        for setting in self.producer:
+            if option := librdkafka_option(setting):
+                raise ValueError(f"producer.{setting}: set kafka.{option}, for every client")
+        return self
+
+    @model_validator(mode="after")
+    def _topics_take_records_without_a_key(self) -> Kafka:
+        if "compact" in self.topic.get("cleanup.policy", ""):
+            raise ValueError(
+                'topic."cleanup.policy": a compacted topic refuses records without a key, as a '
+                "TRUNCATE is and events of a table without one, and capture would stop: remove it"
+            )
+        return self
+
+
+class Capture(Section):
+    """How the capture process paces itself."""
+
+    feedback_s: float = Field(default=1.0, gt=0, le=30)
+    progress_ms: int = Field(default=200, ge=10)
+    queue_mb: int = Field(default=10, ge=8)
+    reconnect_s: float = Field(default=60.0, gt=0)
+    heartbeat_s: float = Field(default=10.0, ge=0, le=3600)
+    silence_s: float = Field(default=60.0, gt=0)
+    wal_warn_mb: int = Field(default=4096, ge=1)
+    wal_limit_mb: int | None = Field(default=None, ge=1)
+    wal_limit_action: Literal["warn", "stop", "drop"] = "warn"
+    disk_free_mb: int = Field(default=1024, ge=0)
+    transaction_metadata: bool = False
+    oversized: Literal["stop", "dead_letter"] = "stop"
+    emit_topics: tuple[EmitTopic, ...] = ()
+    """What ``headwater.emit`` may publish to."""
+    signals: tuple[Literal["source", "kafka"], ...] = ("source",)
+
+    @model_validator(mode="after")
+    def _silence_is_longer_than_a_question(self) -> Capture:
+        if self.silence_s < 2 * self.feedback_s:
+            raise ValueError(
+                f"silence_s: the server is asked each feedback_s = {self.feedback_s:g}: "
+                "set at least twice that"
+            )
+        return self
+
+
+class Snapshot(Section):
+    """How snapshots read the source. ``rate`` holds for those on demand, all workers together."""
+
+    workers: int = Field(default=1, ge=1, le=64)
+    rate: Rate = "32 MB/s"
+    chunk_mb: float = Field(default=64.0, gt=0)
+    max_age_s: float = Field(default=1800.0, gt=0)
+    slot_timeout_s: float = Field(default=300.0, gt=0)
+
+
+_MODELS: dict[str, type[BaseModel]] = {
+    "source": Source,
+    "kafka": Kafka,
+    "capture": Capture,
+    "snapshot": Snapshot,
+    "opensearch": OpenSearch,
+    "redis": Redis,
+    "delta": Delta,
+    "postgres": Postgres,
+    "views": View,
+    "tables": Table,
+    "apply": Apply,
+}
+
+
+class Config(Section):
+    """The whole file."""
+
+    source: Source
+    kafka: Kafka
+    capture: Capture = Capture()
+    snapshot: Snapshot = Snapshot()
+    stores: dict[Name, Store] = Field(default={})
+    views: dict[Name, View] = Field(default={})
+    tables: dict[TableName, Table] = Field(default={})
+    apply: Apply = Apply()
+
+    def store(self, name: str) -> Store:
+        """Raises ``ConfigError`` without one: a view may have been moved to another one since a
+        generation of it was built."""
+        if name not in self.stores:
+            raise ConfigError(
+                f"[stores] has no {name!r}, which a generation of a view is in",
+                f"put [stores.{name}] back until `headwater view drop` has removed what is there",
+            )
+        return self.stores[name]
+
+    def is_mirrored(self, table: str) -> bool:
+        """Whether the state database may keep a copy of ``schema.table``."""
+        return self.tables.get(table, Table()).mirror
+
+    @model_validator(mode="after")
+    def _views_name_stores(self) -> Config:
+        for name, view in self.views.items():
+            if view.store not in self.stores:
+                known = ", ".join(sorted(self.stores)) or "none"
+                raise ValueError(
+                    f"views.{name}.store: no store {view.store!r}; [stores] has: {known}"
+                )
+            kind = self.stores[view.store].kind
+            for setting, wanted in OF_KIND.items():
+                if kind != wanted and setting in view.model_fields_set:
+                    raise ValueError(
+                        f"views.{name}.{setting}: its store is {kind}, and only {wanted} has that"
+                    )
+        return self
+
+    @model_validator(mode="after")
+    def _views_have_names_of_their_own(self) -> Config:
+        """In every store, and where the state is: not each has capitals, and in OpenSearch the
+        first index of view ``a`` is called as view ``a-1``."""
+        views = {name.lower(): name for name in reversed(self.views)}
+        for name, view in self.views.items():
+            before, _, number = name.lower().rpartition("-")
+            if (other := views[name.lower()]) != name:
+                raise ValueError(
+                    f"views.{name}: is the name of views.{other} in other letters: rename one"
+                )
+            other = views.get(before, "")
+            if other and number in _NUMBERS and self._in_one_cluster(view, self.views[other]):
+                raise ValueError(
+                    f"views.{name}: is what OpenSearch calls an index of views.{other}: rename one"
+                )
+        return self
+
+    def _in_one_cluster(self, view: View, other: View) -> bool:
+        one, two = self.stores[view.store], self.stores[other.store]
+        return isinstance(one, OpenSearch) and isinstance(two, OpenSearch) and one.url == two.url
+
+    @model_validator(mode="after")
+    def _kept_generations_can_be_gone_back_to(self) -> Config:
+        for name, store in self.stores.items():
+            if isinstance(store, Delta) and store.retention_days < self._kept_days:
+                raise ValueError(
+                    f"stores.{name}.retention_days: is {store.retention_days}, and"
+                    f" `headwater view rollback` needs files for apply.keep_days ="
+                    f" {self.apply.keep_days:g}: set no less"
+                )
+        return self
+
+    @property
+    def _kept_days(self) -> float:
+        return self.apply.keep_days if self.apply.keep_generations else 0.0
+
+
+_MODELS[""] = Config  # the whole file's
+
+
+def load_config(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
+    """Read and check a file. Relative paths in it are taken from the file's folder.
+
+    Raises ``ConfigError`` that lists every problem.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")  # some editors put a mark in front
+        raw = tomllib.loads(text)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{path}: no such file", "write one or name it with --config FILE"
+        ) from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: is a folder", "name a file with --config FILE") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", "make it readable") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}: line {line}: not UTF-8", "save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: {toml_fault(error, text)}") from None
+    return parse_config(raw, environ, base=path.resolve().parent, name=str(path))
+
+
+def parse_config(
+    raw: dict[str, Any], environ: Mapping[str, str], base: Path, name: str = "headwater.toml"
+) -> Config:
+    """Check an already parsed document; see ``load_config``."""
+    missing: list[tuple[Place, str]] = []
+    filled = _expand(raw, environ, (), missing)
+    problems = [
+        f"{place(where)}: environment variable {variable} is not set: export it"
+        for where, variable in missing
+    ]
+    unfilled = {where for where, _ in missing}
+    try:
+        config = Config.model_validate(filled)
+    except ValidationError as error:
+        problems += setting_faults(error.errors(), _MODELS, unfilled)
+    if problems:
+        raise ConfigError("\n".join(f"{name}: {problem}" for problem in problems))
+    anchored = _anchor(config, base)
+    if problems := file_problems(anchored.kafka) + store_problems(anchored.stores):
+        raise ConfigError("\n".join(f"{name}: {problem}" for problem in problems))
+    return anchored
+
+
+def _expand(
+    node: Any, environ: Mapping[str, str], at: Place, missing: list[tuple[Place, str]]
+) -> Any:
+    """``node`` with the variables in its texts replaced; those without a value go to ``missing``,
+    with their place."""
+    if isinstance(node, dict):
+        return {k: _expand(v, environ, (*at, k), missing) for k, v in node.items()}
+    if isinstance(node, list):
+        return [_expand(v, environ, (*at, i), missing) for i, v in enumerate(node)]
+    if not isinstance(node, str):
+        return node
+    for variable in _VARIABLE.findall(node):
+        if variable not in environ:
+            missing.append((at, variable))
+    return _VARIABLE.sub(lambda match: environ.get(match[1], match[0]), node)
+
+
+def _anchor(config: Config, base: Path) -> Config:
+    """Relative paths become absolute, so that commands agree wherever they are started."""
+
+    def absolute(path: str) -> str:
+        return path if "://" in path else str((base / path).resolve())
+
+    stores: dict[str, Any] = {}
+    for name, store in config.stores.items():
+        paths = {field: getattr(store, field, "") for field in ("path", "ssl_ca_location")}
+        found = {field: absolute(path) for field, path in paths.items() if path}
+        stores[name] = store.model_copy(update=found)
+    apply = config.apply.model_copy(update={"state": absolute(config.apply.state)})
+    files = {name: getattr(config.kafka, name) for name in FILES}
+    kafka = config.kafka.model_copy(update={k: absolute(v) for k, v in files.items() if v})
+    return config.model_copy(update={"kafka": kafka, "stores": stores, "apply": apply})

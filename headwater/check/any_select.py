@@ -1,0 +1,138 @@
+"""Checks of views that are kept over mirrors in the state database: any SELECT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from cdc.errors import ViewError
+from cdc.source.postgres import Connection, identifier, plan_fault, planned_rows
+from headwater.check.view_columns import check_columns, store_columns
+
+if TYPE_CHECKING:
+    from cdc.config import View
+    from jobs.state.views.view_names import TableNames, ViewNames
+    from views.expressions.types import PgType
+    from views.maintain import MirrorTable
+    from views.maintain.plan import ViewPlan
+    from views.tables import TableColumn, TableVersion
+
+_ONE_TEXT: Final = frozenset(
+    ("int2", "int4", "int8", "oid", "bool", "uuid", "enum", "date", "time", "timestamp", "bytea")
+) | {"timestamptz", "text", "varchar", "name", "inet", "cidr", "macaddr", "macaddr8", "pg_lsn"}
+"""Types of which equal values have one text."""
+
+
+def described(
+    conn: Connection,
+    name: str,
+    view: View,
+    kind: str,
+    captured: Mapping[str, int],
+    version: Callable[[str], TableVersion],
+    mirror: Callable[[str], MirrorTable],
+    known: Mapping[str, TableNames],
+    whole_rows: int,
+) -> tuple[str, str]:
+    """How a view is kept, in words, and its columns in a store of that kind; and a warning where it
+    may have more rows than ``whole_rows`` allow. Raises ``ViewError`` for what cannot be.
+
+    ``captured`` are the tables by ``schema.table``, ``version`` describes one as it is now,
+    ``mirror`` as it will be planned over; ``known`` is what the view calls their columns, if it was
+    built so.
+    """
+    from views.histories import history_key
+    from views.maintain import plan_view
+    from views.parse.table_references import reading, tables_read
+
+    labels = [table.name for table in tables_read(name, view.sql)]
+    for label in labels:
+        if label not in captured:
+            raise ViewError(
+                f"views.{name}.sql reads {label}, which is not captured",
+                f"captured are: {', '.join(captured)}; add it to source.tables",
+            )
+    tables = {one: version(one) for one in labels}
+    names = names_of(known, tables)
+    seen = {one: names.seen(mirror(one)) for one in labels}
+    plan = plan_view(name, view.sql, view.key, seen)
+    if view.history:
+        keys = {label: table.key for label, table in tables.items()}
+        history_key(view.history, plan, keys, names)
+    sql = plan.whole(partial(_seen, names)) if names.called else reading(name, view.sql, _qualified)
+    if said := plan_fault(conn, sql):
+        raise ViewError(
+            f"view {name}: PostgreSQL refuses its SQL: {said}", "write it as it takes it"
+        )
+    found = store_columns(conn, view, labels, sql, names)
+    check_columns(name, view, kind, found)
+    columns = ", ".join(f"{column} {type_}" for column, type_ in found)
+    how = f"every change ({view.history})" if view.history else _how(plan)
+    said = f"in {view.store}, {how}: {columns}{_granted(plan)}"
+    return said, _large(conn, plan, sql, whole_rows)
+
+
+def _how(plan: ViewPlan) -> str:
+    """How a change reaches the view."""
+    clock = ", and whole as time passes" if plan.clock else ""
+    if plan.mode == "whole":
+        return f"computed whole ({plan.reason}){clock}"
+    if plan.whole_tables:
+        return f"incremental, whole at a change of {', '.join(plan.whole_tables)}{clock}"
+    return f"incremental{clock}"
+
+
+def _large(conn: Connection, plan: ViewPlan, sql: str, at_most: int) -> str:
+    """Of a view that is always computed whole, by the estimate of PostgreSQL's planner."""
+    if plan.mode != "whole" and not plan.clock:
+        return ""
+    rows = planned_rows(conn, sql)
+    if rows <= at_most:
+        return ""
+    return f"has some {rows:,} rows by the planner's estimate, and apply.whole_rows is {at_most:,}"
+
+
+def _granted(plan: ViewPlan) -> str:
+    return f"; taken for granted: {'; '.join(plan.assumes)}" if plan.assumes else ""
+
+
+def names_of(known: Mapping[str, TableNames], tables: Mapping[str, TableVersion]) -> ViewNames:
+    """What a view calls the columns of tables as they are now."""
+    from jobs.state.views.view_names import Present, view_names
+
+    now = {
+        label: Present(one.oid, [(c.attnum, c.name, str(c.type)) for c in one.columns])
+        for label, one in tables.items()
+    }
+    return view_names(known, now)
+
+
+def mirror_of(version: TableVersion, embedded: bool = False) -> MirrorTable:
+    """A table as its mirror will be planned over; ``embedded``: in the database that apply starts,
+    which has no ICU, and so no collation that takes different texts for equal."""
+    from views.expressions.types import collated
+    from views.maintain import MirrorColumn, MirrorTable
+
+    def column(one: TableColumn) -> MirrorColumn:
+        kind, collation = collated(one.type)
+        one_text = _has_one_text(kind) and not collation
+        fault = f"the state database does not have the collation {collation}"
+        fault = fault if collation and embedded else ""
+        return MirrorColumn(one.name, str(kind), one.nullable, one_text, fault)
+
+    columns = tuple(column(one) for one in version.columns)
+    return MirrorTable(version.schema, version.table, columns, version.key)
+
+
+def _has_one_text(kind: PgType) -> bool:
+    return kind.name in _ONE_TEXT or (kind.name == "numeric" and kind.precision >= 0)
+
+
+def _seen(names: ViewNames, label: str) -> str:
+    schema, _, table = label.partition(".")
+    return names.reading(label, _qualified(schema, table))
+
+
+def _qualified(schema: str, table: str) -> str:
+    return f"{identifier(schema)}.{identifier(table)}"

@@ -1,0 +1,114 @@
+"""What a configuration leaves open: secrets that others can read, connections that anybody between
+can read or change. Asks nobody but the file system."""
+
+from __future__ import annotations
+
+import re
+import stat
+import tomllib
+from collections.abc import Iterator
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from cdc.config import Config, OpenSearch, Postgres, Redis
+from cdc.config.faults import place
+from cdc.errors import HeadwaterError
+from cdc.source.postgres import connection_parameters
+from headwater.check.finding import Finding
+
+_SECRET: Final = re.compile(r"(?i)password|secret|token|access[._]?key")
+_IN_CONNINFO: Final = re.compile(r"(?i)\bpassword\s*=\s*(?!\$\{)[^\s&]")
+_VARIABLE: Final = re.compile(r"\$\{[A-Za-z_]\w*\}")
+_CHECKED: Final = ("verify-ca", "verify-full")
+
+
+def readable_secrets(path: Path) -> Iterator[Finding]:
+    """A warning where every account of the machine can read a file that holds secrets. ``path`` was
+    read and parsed before."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if not mode & stat.S_IROTH:
+        return
+    found = list(_secrets(tomllib.loads(path.read_text(encoding="utf-8-sig")), ()))
+    if found:
+        yield Finding(
+            "warning",
+            "configuration",
+            f"every account of this machine can read {path} (mode {mode:04o}), which holds "
+            f"{', '.join(found)}",
+            f"chmod 600 {path}, or take it from the environment: ${{NAME}}",
+        )
+
+
+def _secrets(node: Any, at: tuple[str, ...]) -> Iterator[str]:
+    """The places of values that are secrets, or hold one, and stand in the file itself."""
+    if isinstance(node, dict):
+        for name, value in node.items():
+            yield from _secrets(value, (*at, name))
+    elif isinstance(node, list):
+        for value in node:
+            yield from _secrets(value, at)
+    elif isinstance(node, str) and node and _holds_secret(at[-1], node):
+        yield place(at)
+
+
+def _holds_secret(name: str, value: str) -> bool:
+    if _SECRET.search(name):
+        return bool(_VARIABLE.sub("", value))
+    try:
+        password = urlsplit(value).password or ""
+    except ValueError:
+        password = ""
+    return bool(_VARIABLE.sub("", password) or _IN_CONNINFO.search(value))
+
+
+def open_connections(config: Config) -> Iterator[Finding]:
+    """A warning for each server elsewhere whose certificate is not checked."""
+    kafka = config.kafka
+    if kafka.security_protocol.endswith("SSL") and not kafka.ssl_check_hostname:
+        yield _unchecked("kafka.ssl_check_hostname = false", "remove it")
+    databases = {"source.dsn": config.source.dsn, "apply.state_dsn": config.apply.state_dsn}
+    for name, store in config.stores.items():
+        section = f"stores.{name}"
+        if isinstance(store, OpenSearch) and not store.verify_certs:
+            hint = f"remove it, and name the CA in {section}.ssl_ca_location"
+            yield _unchecked(f"{section}.verify_certs = false", hint)
+        elif isinstance(store, Redis) and "none" in parse_qs(urlsplit(store.url).query).get(
+            "ssl_cert_reqs", ()
+        ):
+            hint = f"remove it, and name the CA in {section}.ssl_ca_location"
+            yield _unchecked(f"{section}.url has ssl_cert_reqs=none", hint)
+        elif isinstance(store, Postgres):
+            databases[f"{section}.dsn"] = store.dsn
+    for setting, dsn in databases.items():
+        if dsn and (said := _sslmode(dsn)):
+            yield _unchecked(f"{setting}: {said}", f"add sslmode=verify-full to {setting}")
+
+
+def _unchecked(what: str, hint: str) -> Finding:
+    message = f"{what}: whoever is between can read and change what is sent, passwords too"
+    return Finding("warning", "TLS", message, hint)
+
+
+def _sslmode(dsn: str) -> str:
+    """What a connection to a server elsewhere does without; empty if that is nothing."""
+    try:
+        given = connection_parameters(dsn)
+    except HeadwaterError:  # told where it is used
+        return ""
+    hosts = str(given.get("host") or given.get("hostaddr") or "").split(",")
+    mode = str(given.get("sslmode") or "prefer")
+    if mode in _CHECKED or all(map(_is_here, hosts)):
+        return ""
+    return f"sslmode is {mode}, which checks no certificate"
+
+
+def _is_here(host: str) -> bool:
+    """Nothing and a path are Unix sockets."""
+    if not host or host.startswith(("/", "@")) or host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

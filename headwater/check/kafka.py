@@ -1,0 +1,52 @@
+"""Checks of Kafka: reachable, and the topics as ``headwater init`` makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from cdc.kafka.broker import Broker, TopicSpec, different_partitions
+from headwater.check.finding import Finding
+
+
+def kafka(
+    broker: Broker, address: str, specs: list[TopicSpec], initialised: bool
+) -> Iterator[Finding]:
+    """Raises ``HeadwaterError`` when Kafka cannot be reached."""
+    existing = broker.partitions([spec.name for spec in specs])
+    yield Finding("ok", "kafka", f"reachable at {address}")
+    missing = [spec.name for spec in specs if spec.name not in existing]
+    if missing and initialised:
+        message = f"topics are missing: {', '.join(missing)}"
+        hint = "of a table that is new in source.tables: headwater table add; those that were "
+        hint += "deleted: headwater init --again"
+        yield Finding("error", "topics", message, hint)
+    elif missing:
+        yield Finding("ok", "topics", f"init creates {len(missing)}, {len(existing)} are there")
+    else:
+        yield Finding("ok", "topics", f"{len(existing)} are there")
+    single = {spec.name for spec in specs if spec.partitions == 1}
+    for name, (wanted, has) in different_partitions(broker, specs).items():
+        message = f"topic {name} has {has} partitions, the configuration says {wanted}"
+        if name in single:
+            yield Finding("error", "topics", message, f"delete topic {name}; init creates it")
+        else:
+            hint = f"set kafka.partitions = {has}: it applies to new topics only"
+            yield Finding("warning", "topics", message, hint)
+    yield from _cleanup(broker, {spec.name: spec for spec in specs if spec.name in existing})
+
+
+def _cleanup(broker: Broker, specs: Mapping[str, TopicSpec]) -> Iterator[Finding]:
+    """Whether topics keep what has to be kept, and take what is written to them."""
+    for name, setting in broker.topic_config(list(specs)).items():
+        compacted = "compact" in setting.get("cleanup.policy", "")
+        if compacted == (specs[name].config.get("cleanup.policy") == "compact"):
+            continue
+        if compacted:
+            message = f"topic {name} is compacted: it refuses records without a key, as a TRUNCATE "
+            message += "is, and capture would stop"
+            hint = f"kafka-configs --alter --topic {name} --add-config cleanup.policy=delete"
+            yield Finding("error", "topics", message, hint)
+        else:
+            message = f"topic {name} is not compacted: it would forget table versions or progress"
+            hint = f"kafka-configs --alter --topic {name} --add-config cleanup.policy=compact"
+            yield Finding("error", "topics", message, hint)

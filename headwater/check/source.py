@@ -1,0 +1,263 @@
+"""Checks of the source: server, role, tables, publication. Nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from cdc.config import Config
+from cdc.errors import HeadwaterError
+from cdc.source.catalog import captured_tables, relation
+from cdc.source.keys import key_faults
+from cdc.source.postgres import Connection, identifier, translated
+from cdc.source.publication import (
+    Publication,
+    changes,
+    denied_hint,
+    read_publication,
+    unpublished,
+)
+from cdc.source.selection import Table
+from cdc.source.slot import slot_state
+from cdc.source.types import load_types
+from headwater.check.finding import Finding, by_sql
+
+OLDEST: Final = 14
+NEWEST: Final = 18
+"""Major versions of PostgreSQL that the tests run against, and those between."""
+
+_SETTINGS = """
+select name, setting from pg_catalog.pg_settings where name = any(%s)
+"""
+_NAMES = [
+    "wal_level",
+    "max_replication_slots",
+    "max_wal_senders",
+    "max_slot_wal_keep_size",
+    "idle_replication_slot_timeout",
+    "wal_sender_timeout",
+    "synchronous_commit",
+]
+_USED = """
+select (select count(*) from pg_catalog.pg_replication_slots),
+       (select count(*) from pg_catalog.pg_stat_replication)
+"""
+_ROLE = """
+select current_user, r.rolreplication or r.rolsuper or exists (
+           select from pg_catalog.pg_roles m  -- how Amazon RDS grants replication
+           where m.rolname = 'rds_replication' and pg_catalog.pg_has_role(m.oid, 'member')),
+       pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'),
+       n.oid is not null,
+       coalesce(pg_catalog.has_schema_privilege(n.oid, 'CREATE')
+                and pg_catalog.has_schema_privilege(n.oid, 'USAGE'), false),
+       pg_catalog.pg_is_in_recovery()
+from pg_catalog.pg_roles r
+left join pg_catalog.pg_namespace n on n.nspname = 'headwater'
+where r.rolname = current_user
+"""
+_READABLE = """
+select pg_catalog.has_schema_privilege(c.relnamespace, 'USAGE')
+       and pg_catalog.has_table_privilege(c.oid, 'SELECT'),
+       pg_catalog.row_security_active(c.oid)
+from pg_catalog.pg_class c where c.oid = %s::oid
+"""
+_OWNED = """
+select pg_catalog.pg_has_role(c.relowner, 'USAGE') from pg_catalog.pg_class c where c.oid = %s::oid
+"""
+_MAY_PUBLISH = """
+select coalesce(
+    (select pg_catalog.pg_has_role(p.pubowner, 'USAGE')
+     from pg_catalog.pg_publication p where p.pubname = %s),
+    pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'))
+"""
+
+
+@dataclass(slots=True)
+class Source:
+    """What the checks of the source look at, and what the first of them find for the later ones.
+
+    ``known``: ``headwater init`` was here; ``initialised``: it has completed.
+    """
+
+    config: Config
+    conn: Connection
+    known: bool
+    initialised: bool
+    settings: dict[str, str] = field(default_factory=dict)
+    tables: list[Table] = field(default_factory=list)
+    wrong_keys: set[str] = field(default_factory=set)
+    outbox_tables: set[str] = field(default_factory=set)
+
+
+def server(source: Source) -> Iterator[Finding]:
+    """The server's version. First: it also reads the settings for the others."""
+    with translated("reading the server's settings"):
+        source.settings = dict(source.conn.execute(_SETTINGS, (_NAMES,)).fetchall())
+    version = source.conn.info.server_version // 10_000
+    if version < OLDEST:
+        yield Finding("error", "version", f"PostgreSQL {version}", f"{OLDEST} is the oldest")
+    elif version > NEWEST:
+        yield Finding("warning", "version", f"PostgreSQL {version} is newer than what was tested")
+    else:
+        yield Finding("ok", "version", f"PostgreSQL {version}")
+
+
+def wal_level(source: Source) -> Iterator[Finding]:
+    """Whether WAL carries what decoding needs."""
+    level = source.settings.get("wal_level", "unknown")
+    if level == "logical":
+        yield Finding("ok", "wal_level", level)
+    else:
+        sql = "ALTER SYSTEM SET wal_level = logical"
+        hint = f"{sql}, then restart PostgreSQL"
+        yield Finding("error", "wal_level", f"wal_level is {level}, not logical", hint, (sql,))
+
+
+def free_places(source: Source) -> Iterator[Finding]:
+    """Room for one more slot and one more WAL sender."""
+    with translated("counting slots and WAL senders"):
+        row = source.conn.execute(_USED).fetchone()
+    assert row is not None
+    state = slot_state(source.conn, source.config.source.slot_name)
+    for setting, used, enough in (
+        ("max_replication_slots", row[0], state is not None),
+        ("max_wal_senders", row[1], state is not None and state.active),
+    ):
+        limit = int(source.settings[setting])
+        said = f"{used} of {limit} in use"
+        if enough or used < limit:
+            yield Finding("ok", setting, said)
+        else:
+            hint = f"raise {setting} and restart, or drop what is not needed"
+            yield Finding("error", setting, f"{setting}: none is free, {said}", hint)
+
+
+def privileges(source: Source) -> Iterator[Finding]:
+    """What the role may do: replicate, and write its own schema."""
+    with translated("reading the role's privileges"):
+        row = source.conn.execute(_ROLE).fetchone()
+    assert row is not None
+    role, replicates, may_create, has_schema, owns_schema, standby = row
+    if standby:
+        hint = "name the primary in source.dsn"
+        yield Finding("error", "server", "the server is a standby", hint)
+    if replicates:
+        yield Finding("ok", "replication privilege", f"role {role} may replicate")
+    else:
+        sql = f"ALTER ROLE {identifier(role)} REPLICATION"
+        yield by_sql("error", "replication privilege", f"role {role} may not replicate", sql)
+    if owns_schema or (may_create and not has_schema):
+        yield Finding("ok", "schema headwater", "there" if has_schema else "init creates it")
+    else:
+        message = f"role {role} may not create the schema headwater"
+        sql = f"CREATE SCHEMA headwater AUTHORIZATION {identifier(role)}"
+        if has_schema:
+            message = f"role {role} may not write the schema headwater"
+            sql = f"GRANT ALL ON SCHEMA headwater TO {identifier(role)}"
+        yield by_sql("error", "schema headwater", message, sql)
+
+
+def tables(source: Source) -> Iterator[Finding]:
+    """The tables that the configuration chooses, and that the role can read them."""
+    try:
+        source.tables = captured_tables(source.conn, source.config.source)
+    except HeadwaterError as error:
+        for line in error.message.splitlines():
+            yield Finding("error", "tables", line)
+        return
+    labels = [table.label for table in source.tables]
+    shown = ", ".join(labels[:5]) + (f" and {len(labels) - 5} more" if len(labels) > 5 else "")
+    yield Finding("ok", "tables", f"{len(labels)}: {shown}")
+    yield from _readable(source)
+
+
+def _readable(source: Source) -> Iterator[Finding]:
+    """One finding for all tables that the role may not read, and one for those of which it may read
+    some rows only."""
+    denied, hidden = list[Table](), list[Table]()
+    for table in source.tables:
+        with translated(f"reading the privileges on {table.label}"):
+            row = source.conn.execute(_READABLE, (table.oid,)).fetchone()
+        if row is not None and not row[0]:
+            denied.append(table)
+        elif row is not None and row[1]:
+            hidden.append(table)
+    role = source.conn.info.user
+    if denied:
+        schemas = ", ".join(sorted({identifier(table.schema) for table in denied}))
+        names = ", ".join(f"{identifier(one.schema)}.{identifier(one.name)}" for one in denied)
+        usage = f"GRANT USAGE ON SCHEMA {schemas} TO {identifier(role)}"
+        select = f"GRANT SELECT ON {names} TO {identifier(role)}"
+        message = f"role {role} may not read {', '.join(table.label for table in denied)}"
+        yield by_sql("error", "select", message, usage, select)
+    if hidden:
+        labels = ", ".join(table.label for table in hidden)
+        message = f"row-level security hides rows of {labels} from role {role}"
+        yield by_sql("error", "select", message, f"ALTER ROLE {identifier(role)} BYPASSRLS")
+
+
+def keys(source: Source) -> Iterator[Finding]:
+    """Whether each entry of ``source.keys`` is of a captured table, and of columns that it has."""
+    if not source.tables:  # what is wrong with the tables has been said
+        return
+    for fault in key_faults(source.conn, source.config.source, source.tables):
+        level: Literal["error", "warning"] = "error" if fault.stops else "warning"
+        yield Finding(level, "keys", fault.message, fault.hint)
+        if fault.stops:
+            source.wrong_keys.add(fault.table)
+
+
+def publication(source: Source) -> Iterator[Finding]:
+    """Whether the publication fits the tables, or init can make it fit."""
+    name = source.config.source.publication_name
+    current = read_publication(source.conn, name)
+    if not source.tables:
+        return
+    statements = changes(name, current, source.tables)
+    if current is not None:
+        types = load_types(source.conn)
+        for table in source.tables:  # a key column that a column list leaves out
+            if table.label not in source.wrong_keys:
+                relation(source.conn, table.oid, types, name, source.config.source.keys)
+    if not statements:
+        yield Finding("ok", "publication", f"{name} publishes these tables")
+    elif source.initialised:
+        yield from _unfit(source, name, current, statements)
+    elif _may_change(source, name):
+        yield Finding("ok", "publication", f"init {'alters' if current else 'creates'} {name}")
+    else:
+        message = f"role {source.conn.info.user} may not change publication {name}"
+        yield Finding("error", "publication", message, denied_hint(statements), tuple(statements))
+
+
+def _unfit(
+    source: Source, name: str, current: Publication | None, statements: Sequence[str]
+) -> Iterator[Finding]:
+    """What a publication that ``init`` has made lacks since, or has too much."""
+    left_out = [table.label for table in unpublished(current, source.tables)]
+    chosen = {(table.schema, table.name) for table in source.tables}
+    surplus = sorted(".".join(table) for table in (current.tables if current else set()) - chosen)
+    if left_out:
+        message = f"source.tables chooses {', '.join(left_out)}, which {name} does not publish"
+        hint = f"headwater table add {' '.join(left_out)}"
+        yield Finding("error", "publication", message, hint)
+    if surplus:
+        message = f"{name} publishes {', '.join(surplus)}, which source.tables does not choose"
+        hint = f"captured still: headwater table remove {' '.join(surplus)}"
+        yield Finding("error", "publication", message, hint)
+    if not left_out and not surplus:
+        message = f"publication {name} is not as init made it"
+        hint = f"some changes since are not captured; to go back: {'; '.join(statements)}"
+        yield Finding("error", "publication", message, hint, tuple(statements))
+
+
+def _may_change(source: Source, name: str) -> bool:
+    """Whether the role may create the publication, or alter it, for these tables."""
+    with translated("reading the privileges on the publication"):
+        owned = all(
+            source.conn.execute(_OWNED, (table.oid,)).fetchone() == (True,)
+            for table in source.tables
+        )
+        row = source.conn.execute(_MAY_PUBLISH, (name,)).fetchone()
+    return owned and row == (True,)

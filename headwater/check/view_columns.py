@@ -1,0 +1,77 @@
+"""The columns of a view as its store will have them, asked of PostgreSQL, and what is wrong with
+them there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from cdc.errors import ViewError
+from cdc.source.postgres import Connection, identifier
+from cdc.source.types import load_types
+
+if TYPE_CHECKING:
+    from cdc.config import View
+    from jobs.state.views.view_names import ViewNames
+    from views.expressions.types import PgType
+
+    Column = tuple[str, PgType]
+
+
+def store_columns(
+    conn: Connection, view: View, tables: Sequence[str], select: str, names: ViewNames
+) -> list[Column]:
+    """Names and types of those of a SELECT that the source takes, over ``tables``
+    (``schema.table``)."""
+    from jobs.state.views.known_columns import known_columns
+    from jobs.state.views.view_columns import described
+
+    types = load_types(conn)
+    known = known_columns(conn, view.sql, view.key, tables, qualified, types, names)
+    return [(one.name, one.kind) for one in described(conn, select, types, known)]
+
+
+def check_columns(name: str, view: View, kind: str, columns: Sequence[Column]) -> None:
+    """Raise ``ViewError`` unless a store of that kind has such names, and what the view says of the
+    store is about columns that it has."""
+    from jobs.direct.columns import columns_named
+    from views.parse.store_names import paths_of, unfit
+
+    if found := unfit(kind, paths_of(columns)):
+        raise ViewError(f"view {name}: {found.reason}", found.hint)
+    names = [column for column, _ in columns]
+    for setting, named in (("mapping", view.mapping), ("index_by", view.index_by)):
+        if unknown := [one for one in named if one not in names]:
+            raise ViewError(
+                f"view {name}: its {setting} names {', '.join(unknown)}",
+                f"the view's columns are {', '.join(names)}",
+            )
+    _check_prepared(name, view, kind, columns_named(columns))
+    if fault := view.layout_fault({column: type_.spark for column, type_ in columns}):
+        raise ViewError(
+            f"view {name}: {fault}",
+            "name columns of the view that have an order; what is computed, the SQL names with AS",
+        )
+
+
+def _check_prepared(name: str, view: View, kind: str, columns: Any) -> None:
+    """Raise what the store's ``prepare`` would raise of these columns, a ``StructType``, and of the
+    view's settings."""
+    if kind == "opensearch":
+        from jobs.sinks.opensearch.mapping import index_body
+
+        index_body(name, columns, view.key, (), view)
+    elif kind == "redis":
+        from jobs.sinks.redis.layout import check, shape_of
+
+        check(name, shape_of(view), columns)
+    elif kind == "postgres":
+        from jobs.sinks.postgres.table import table_name
+
+        table_name(name, 1)
+
+
+def qualified(label: str) -> str:
+    """``schema.table`` as SQL."""
+    schema, _, table = label.partition(".")
+    return f"{identifier(schema)}.{identifier(table)}"

@@ -1,0 +1,78 @@
+"""``headwater apply``: keep views equal to the source, until stopped."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from headwater.cli.common.context import MasterOption, configured_for, reloading
+from headwater.cli.common.output import err, print_error
+
+_ENDED = "what was applied is committed; `headwater apply` goes on from there"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("apply")(apply)
+
+
+def apply(
+    ctx: typer.Context,
+    views: Annotated[
+        list[str] | None, typer.Argument(metavar="[VIEW]...", help="Views to apply; all if none.")
+    ] = None,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Apply what Kafka holds now, then end.")
+    ] = False,
+    json_logs: Annotated[
+        bool,
+        typer.Option("--json", help="Log as JSON, one event a line (the default off a terminal)."),
+    ] = False,
+    master: MasterOption = None,
+) -> None:
+    """Apply changes from Kafka to the views' stores, until stopped.
+
+    All views share one stream and one copy of their tables, in the state database; a view that is
+    declared meanwhile is built and kept, one that fails is tried again, alone. With apply.engine =
+    "delta", for a cluster or for more than one database holds, each view has its own stream and
+    copy. Kill it at any moment: what was applied and not yet noted is applied again and changes
+    nothing. SIGTERM or Ctrl-C ends after the batches that are being applied.
+
+    \b
+    Examples:
+      headwater apply
+      headwater apply flight_search --available-now
+      headwater apply --master spark://host:7077
+    """
+    from cdc.logs import configure
+    from cdc.shutdown_signals import told_to_stop
+    from jobs.direct.views import apply_views, chosen
+    from jobs.generations.last_error import forget, note
+    from jobs.generations.view_state import view_directory
+    from jobs.spark.jvm import light
+    from jobs.spark.session import spark_session
+
+    config = configured_for(ctx, master)
+    names = chosen(config, views or [])
+    json_lines = json_logs or not sys.stderr.isatty()
+    configure(json_lines)
+    forget(view_directory(config.apply.state, config.source.name, name) for name in names)
+    with spark_session(light(config)) as spark:
+        stopping = told_to_stop()  # after Spark, which takes SIGINT for itself
+        if config.apply.engine == "database":
+            from jobs.run.process import keep_views
+
+            reload = reloading(ctx, master)
+            failed = keep_views(spark, config, views or [], reload, stopping, available_now)
+            for name, error in failed.items():
+                note(view_directory(config.apply.state, config.source.name, name), name, error)
+        else:
+            failed = apply_views(spark, config, names, stopping, available_now)
+    for fault in dict.fromkeys(str(error) for error in failed.values()):
+        print_error(fault)  # once, though it ended several views
+    if not json_lines and len(failed) < len(names):
+        err().print(_ENDED, style="dim", soft_wrap=True)
+    if failed:
+        raise typer.Exit(1)

@@ -1,0 +1,110 @@
+"""``headwater capture``: the stream to Kafka, until it is stopped."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headwater.cli.common.context import config_path, configured
+
+if TYPE_CHECKING:
+    from cdc.capture.loop import Capture
+
+_REPORT_S = 10.0
+_STOP_S = 4.0
+"""A stop that takes longer waits for a server that answers nothing."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("capture")(capture)
+
+
+def capture(
+    ctx: typer.Context,
+    json_logs: Annotated[
+        bool,
+        typer.Option("--json", help="Log as JSON, one event a line (the default off a terminal)."),
+    ] = False,
+) -> None:
+    """Publish every committed change to Kafka, in commit order, until stopped.
+
+    Run `headwater init` once before. One capture serves one source; a second one says so and
+    ends. SIGTERM or Ctrl-C stops it with everything published acknowledged and confirmed.
+
+    \b
+    Examples:
+      headwater capture
+      headwater --config shop.toml capture 2>> capture.log
+    """
+    import gc
+    from importlib.metadata import version
+
+    from cdc.capture.loop import Capture
+    from cdc.capture.memory import keep_freed_memory
+    from cdc.logs import configure
+    from cdc.shutdown_signals import told_to_stop
+    from headwater.cli.capture.signals import Listener
+
+    config = configured(ctx)
+    configure(json_lines=json_logs or not sys.stderr.isatty())
+    stopping = told_to_stop(_force)
+    keep_freed_memory()
+    run = Capture(config, version("headwater"))
+    listener = Listener(config, config_path(ctx)) if config.capture.signals else None
+    # What start-up made stays: the collector need not go over it, 20 ms each time, ever again.
+    gc.freeze()
+    done = threading.Event()
+    reporter = threading.Thread(target=_report, args=(run, done), daemon=True)
+    reporter.start()
+    if listener is not None:
+        listener.start()
+    try:
+        run.run(stopping.is_set)
+    finally:
+        done.set()
+        if listener is not None:
+            listener.close()
+        run.close()
+
+
+def _force() -> None:
+    forced = threading.Timer(_STOP_S, _end)
+    forced.daemon = True
+    forced.start()
+
+
+def _end() -> None:
+    """End at once. What was not confirmed comes again: this is no worse than a crash."""
+    from headwater.cli.common.output import print_error
+
+    print_error(
+        f"not stopped after {_STOP_S:g} s, ended by force: a server does not answer; nothing that "
+        "Kafka has not acknowledged was confirmed, the next start publishes it"
+    )
+    os._exit(1)
+
+
+def _report(run: Capture, done: threading.Event) -> None:
+    """Every few seconds one line of where capture stands, while something happens."""
+    import structlog
+
+    from cdc.lsn import format_lsn
+
+    log = structlog.get_logger("capture")
+    before = 0
+    while not done.wait(_REPORT_S):
+        now = run.counters
+        if now.records != before:
+            log.info(
+                "captured",
+                records=now.records,
+                per_s=round((now.records - before) / _REPORT_S),
+                confirmed_lsn=format_lsn(now.confirmed),
+                behind_bytes=max(0, now.received - now.confirmed),
+            )
+            before = now.records

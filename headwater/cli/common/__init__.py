@@ -1,0 +1,1 @@
+"""What verbs share: their context, how they print, how they ask."""

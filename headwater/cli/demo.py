@@ -1,0 +1,99 @@
+"""``headwater demo``: the story, shown and told."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from cdc.errors import HeadwaterError
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from demo.home import Home
+
+DEFAULT_HOME = Path(".headwater/demo")
+
+
+def register(app: typer.Typer) -> None:
+    app.command("demo")(demo)
+
+
+def demo(
+    home: Annotated[
+        Path, typer.Option("--home", metavar="DIR", help="Where the demo keeps all its files.")
+    ] = DEFAULT_HOME,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the servers running, to look around.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    flights: Annotated[
+        int, typer.Option("--flights", min=2000, metavar="N", help="How many flights to load.")
+    ] = 336_776,
+    rate: Annotated[
+        float, typer.Option("--rate", min=1, metavar="TPS", help="Live transactions a second.")
+    ] = 100.0,
+    seed: Annotated[int, typer.Option("--seed", help="Decides delays and gates.")] = 2013,
+) -> None:
+    """A story on real data: snapshot, live traffic, two kill -9, and every view verified.
+
+    All flights that left New York in 2013 are loaded into PostgreSQL and kept as a Delta table,
+    a search index and a cache, while one day of January goes by as live traffic. Needs nothing
+    that runs; starts its own servers and stops them. Exits with 1 when a view differs.
+    """
+    from demo.display import display_for
+    from demo.home import Home
+    from demo.report import document, show, succeeded
+    from demo.story import Script, Story, new_board
+    from headwater.cli.common.output import err, out, print_json
+    from jobs.spark.java import find_java
+
+    find_java()  # before anything is made
+    signal.signal(signal.SIGTERM, _interrupt)
+    board, place = new_board(), Home(home)
+    display = display_for(err(), board)
+    display.start()
+    story = Story(place, Script(flights, rate, seed), board, display)
+    try:
+        views, totals = story.run(keep)
+    except HeadwaterError as error:
+        display.stop()
+        _explain(error)
+        _look_around(place, keep)
+        raise typer.Exit(error.exit_code) from None
+    finally:
+        display.stop()
+    if as_json:
+        print_json(document(views, board.stages, totals))
+    else:
+        show(out(), views, board.stages, totals)
+    _look_around(place, keep)
+    if not succeeded(views):
+        sys.exit(1)
+
+
+def _explain(error: HeadwaterError) -> None:
+    """The fault in one line, and dimmed what a log says about it."""
+    from headwater.cli.common.output import err, print_error
+
+    fault, _, log = str(error).partition("\n")
+    print_error(fault)
+    if log:
+        err().print(log, style="dim", markup=False, soft_wrap=True)
+
+
+def _look_around(place: Home, keep: bool) -> None:
+    """Where the servers are that ``--keep`` left running."""
+    from demo.report import around
+    from headwater.cli.common.output import err
+
+    if keep and place.addresses:
+        err().print(around(place.addresses, place.path), markup=False, soft_wrap=True)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

@@ -1,0 +1,137 @@
+"""``headwater health``: whether capture and apply do their work, for people and for probes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cdc.errors import LogError, ViewError
+from headwater.cli.common.context import configured
+from headwater.cli.common.output import err, out, print_json
+
+if TYPE_CHECKING:
+    from cdc.capture.health import Health
+    from cdc.config import Config
+    from cdc.kafka.broker import Broker
+    from cdc.source.postgres import Connection
+
+_DEFAULT_AGE_S = 60.0
+_DEFAULT_LAG_S = 60.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(name="health")(health)
+
+
+def health(
+    ctx: typer.Context,
+    max_age: Annotated[
+        float, typer.Option("--max-age", metavar="SECONDS", help="How old a heartbeat may be.")
+    ] = _DEFAULT_AGE_S,
+    views: Annotated[
+        bool, typer.Option("--views", help="Judge the views of [views], too.")
+    ] = False,
+    max_lag: Annotated[
+        float,
+        typer.Option(
+            "--max-lag", metavar="SECONDS", help="With --views: how far one may be behind."
+        ),
+    ] = _DEFAULT_LAG_S,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Say whether capture is alive: exit code 0 if it is, 1 if not.
+
+    Judged by what arrived: a heartbeat written into the source came through the stream and is
+    durable in Kafka. Fit for a container's health probe. With --views it fails also for a view
+    that has stopped, that nobody applies, or that lacks a change for longer than --max-lag.
+
+    \b
+    Examples:
+      headwater health
+      headwater health --max-age 30 --json
+      headwater health --views --max-lag 60
+    """
+    from cdc.capture.health import measure
+    from cdc.kafka.broker import Broker
+    from cdc.source.postgres import connect
+
+    config = configured(ctx)
+    with (
+        connect(config.source.dsn, application_name="headwater health") as conn,
+        Broker(config.kafka.bootstrap_servers, config.kafka) as broker,
+    ):
+        found = measure(config, conn, broker, max_age, time.time())
+        of_views = view_problems(config, conn, broker, max_lag) if views else []
+    if as_json:
+        print_json(document(found, of_views))
+    else:
+        _show(found, of_views)
+    if of_views or not found.healthy:
+        raise typer.Exit(1)
+
+
+def view_problems(config: Config, conn: Connection, broker: Broker, max_lag_s: float) -> list[str]:
+    """What is wrong with views: they stopped, nobody applies them, or they are late."""
+    from cdc.lag import measure
+    from verification.view_facts import view_facts
+    from verification.view_faults import late, view_faults
+
+    facts, source = view_facts(config, broker), config.source
+    faults = view_faults(facts, config.views)
+    problems, named = [f"{one.message}: {one.hint}" for one in faults], {one.view for one in faults}
+    for view in [view for view in config.views if view not in named]:
+        try:
+            topics = {view: facts.topics(view)}
+            lag = measure(conn, broker, source.name, source.slot_name, topics, time.time())
+        except (LogError, ViewError) as error:  # of this view alone
+            problems.append(f"view {view}: {error}")
+        else:
+            problems += late(lag.views, max_lag_s)
+    return problems
+
+
+def document(found: Health, of_views: Sequence[str] = ()) -> dict[str, Any]:
+    """As JSON: ages in seconds, sizes in bytes."""
+    return {
+        "healthy": found.healthy and not of_views,
+        "problems": [*found.problems, *of_views],
+        "heartbeat_age_s": _rounded(found.heartbeat_age_s),
+        "progress_age_s": _rounded(found.progress_age_s),
+        "slot": found.slot,
+        "active_pid": found.active_pid,
+        "wal_status": found.wal_status,
+        "unconfirmed_bytes": found.unconfirmed_bytes,
+        "retained_bytes": found.retained_bytes,
+    }
+
+
+def _show(found: Health, of_views: Sequence[str]) -> None:
+    from headwater.cli.lag import size
+
+    read = f"read by process {found.active_pid}" if found.active_pid else "not read"
+    lines = {
+        "heartbeat": _ago(found.heartbeat_age_s),
+        "progress": _ago(found.progress_age_s),
+        "slot": f"{found.slot}, {read}, wal_status {found.wal_status or '-'}",
+        "unconfirmed": f"{size(found.unconfirmed_bytes)} of WAL",
+        "held back": f"{size(found.retained_bytes)} of WAL",
+    }
+    console = out()
+    well = found.healthy and not of_views
+    console.print("healthy" if well else "not healthy", style="bold")
+    for name, said in lines.items():
+        console.print(f"{name:<12} {said}", soft_wrap=True, markup=False)
+    for problem in (*found.problems, *of_views):
+        err().print(problem, style="red", soft_wrap=True, markup=False)
+
+
+def _ago(age_s: float | None) -> str:
+    return "none yet" if age_s is None else f"{age_s:.1f} s ago"
+
+
+def _rounded(age_s: float | None) -> float | None:
+    return None if age_s is None else round(age_s, 3)

@@ -1,0 +1,173 @@
+"""``headwater init``: publication, slot, topics and the initial snapshot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc.lsn import format_lsn
+from headwater.cli.common.context import configured
+from headwater.cli.common.output import err, out, print_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    from cdc.config import Config
+    from headwater.cli.init.steps import Outcome
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="init")(init)
+
+
+def init(
+    ctx: typer.Context,
+    no_snapshot: Annotated[
+        bool, typer.Option("--no-snapshot", help="Capture changes from now on, without the rows.")
+    ] = False,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Take a new snapshot, as after a lost slot. Stop capture first."
+        ),
+    ] = False,
+    ddl_events: Annotated[
+        bool | None,
+        typer.Option(
+            "--ddl-events/--no-ddl-events",
+            help="Install or remove the trigger that tells of DDL. Needs a superuser,"
+            " who does nothing else where the schema headwater is another role's.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The outcome as JSON on stdout.")] = False,
+) -> None:
+    """Make what capture needs, and read the tables as they are now.
+
+    Creates the schema headwater, the publication, the topics and the replication slot, and
+    publishes every row of the tables as of the slot's first LSN. Checks everything beforehand.
+    Run again after an interruption: it goes on where it was. When all stands it only
+    brings the schema headwater up to date.
+    """
+    from cdc.capture.memory import keep_freed_memory
+    from headwater.cli.init.steps import initialise
+
+    config = configured(ctx)
+    keep_freed_memory()
+    display = Display(err())
+    try:
+        if ddl_events is not None and runs_for_another(config):
+            tell_of_ddl(config, display, ddl_events)
+            return
+        outcome = initialise(config, display, with_rows=not no_snapshot, again=again)
+        if ddl_events is not None:
+            tell_of_ddl(config, display, ddl_events)
+    finally:
+        display.close()
+    if as_json:
+        print_json(describe(outcome))
+    else:
+        show(outcome, out())
+
+
+def runs_for_another(config: Config) -> bool:
+    """Whether source.dsn is a superuser's, and what capture needs is another role's affair."""
+    from cdc.source.postgres import connect
+    from cdc.source.schema_owner import lesser_owner
+
+    with connect(config.source.dsn, application_name="headwater init") as conn:
+        return bool(lesser_owner(conn))
+
+
+def tell_of_ddl(config: Config, observer: Display, wanted: bool) -> None:
+    """Install the trigger that tells of DDL, or remove it. Raises ``SourceError``."""
+    from cdc.source.postgres import connect
+    from migrations.ddl_events import set_ddl_events
+
+    with connect(config.source.dsn, application_name="headwater init") as conn:
+        set_ddl_events(conn, wanted)
+    observer.step(f"DDL events {'installed' if wanted else 'removed'}")
+
+
+def describe(outcome: Outcome) -> dict[str, object]:
+    """The outcome as a JSON object."""
+    return {
+        "created": outcome.created,
+        "slot": outcome.slot,
+        "publication": outcome.publication,
+        "consistent_point": format_lsn(outcome.consistent_point),
+        "topics": outcome.topics,
+        "rows": outcome.rows,
+        "dead_letters": outcome.dead_letters,
+    }
+
+
+def show(outcome: Outcome, console: Console) -> None:
+    """The outcome as a table."""
+    from rich.table import Table as Grid
+
+    grid = Grid(title="created" if outcome.created else "stands already")
+    grid.add_column("what")
+    grid.add_column("name", overflow="fold")
+    grid.add_column("rows", justify="right")
+    grid.add_row("slot", f"{outcome.slot} at {format_lsn(outcome.consistent_point)}", "")
+    grid.add_row("publication", outcome.publication, "")
+    for topic in outcome.topics:
+        grid.add_row("topic", topic, "")
+    for table, rows in outcome.rows.items():
+        grid.add_row("table", table, f"{rows:,}")
+    for table, rows in outcome.dead_letters.items():
+        grid.add_row("dead letters", table, f"{rows:,}")
+    console.print(grid)
+    if outcome.created:
+        console.print("next: headwater capture")
+
+
+class Display:
+    """Steps as lines, the snapshot as one progress bar a table, on a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
+
+    def step(self, what: str) -> None:
+        self._console.print(what, markup=False)
+
+    def tables(self, expected: dict[str, int]) -> None:
+        from rich import progress
+
+        self.close()  # a later round begins again
+        self._progress = progress.Progress(
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(),
+            progress.TextColumn("{task.completed:,} rows"),
+            progress.TextColumn("{task.fields[rate]}"),
+            progress.TimeRemainingColumn(),
+            console=self._console,
+        )
+        self._tasks = {
+            name: self._progress.add_task(name, total=rows or None, start=False, rate="")
+            for name, rows in expected.items()
+        }
+        self._progress.start()
+
+    def rows(self, label: str, count: int) -> None:
+        if self._progress is None:
+            return
+        task_id = self._tasks[label]
+        task = self._progress.tasks[task_id]
+        if not task.started:
+            self._progress.start_task(task_id)
+        rate = f"{task.speed:,.0f}/s" if task.speed else ""
+        self._progress.update(task_id, advance=count, rate=rate)
+
+    def table_read(self, label: str, rows: int) -> None:
+        if self._progress is not None:
+            self._progress.update(self._tasks[label], total=rows, completed=rows)
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        if self._progress is not None:
+            self._progress.stop()

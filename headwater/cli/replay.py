@@ -1,0 +1,103 @@
+"""``headwater replay``: a view's changes again, from an earlier place."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headwater.cli.common.context import configured, declared
+from headwater.cli.common.output import err, out, print_json
+from headwater.cli.view.request import command, kept_by_state, result
+
+if TYPE_CHECKING:
+    from jobs.replay.replay import Replayed
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="replay")(replay)
+
+
+def replay(
+    ctx: typer.Context,
+    view: Annotated[str, typer.Argument(metavar="VIEW")],
+    from_: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="PLACE", help="beginning, LSN, time, offset or TOPIC-PARTITION-OFFSET"
+        ),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Apply a view's changes again, from an earlier place of its topics to their end.
+
+    For a store that was set back by a backup, or has lost rows. What it holds already stays as it
+    is, by position; `verify --repair` is for rows that were changed by hand. A running `headwater
+    apply` lets go of the view and goes on from there; else the next one does. Until it has come
+    back to where it was, `lag` counts what is left and `wait` waits, and rows whose deletes the
+    store has forgotten may be seen again.
+
+    In a view with mirrors (of several tables, GROUP BY, nested objects) the rows that these changes
+    touch are made anew from them; `verify --repair` finds what no change reaches. Where the state
+    database keeps the mirrors all rows of the view are, and the command ends when they are written.
+
+    A time is when a change was committed, in UTC unless it names its offset. An offset is one of
+    every partition. Nothing before the snapshot that filled a view comes again.
+
+    \b
+    Examples:
+      headwater replay open_orders --from 2026-11-22T10:00Z
+      headwater replay open_orders --from 0/16B3748
+      headwater replay open_orders --from shop.public.orders-0-1234
+      headwater replay open_orders --from beginning
+    """
+    from cdc.kafka.broker import Broker
+    from jobs.replay.replay import replay as again
+    from jobs.replay.start_position import parse_place
+
+    place = parse_place(from_)
+    config = configured(ctx)
+    declared(config, view)
+    if kept_by_state(config, [view]):
+        _made_anew(ctx, view, as_json)
+        return
+    with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
+        done = again(config, broker, view, from_, place)
+    if as_json:
+        print_json(document(view, done))
+        return
+    out().print(said(view, done), soft_wrap=True, markup=False)
+    err().print(f"`headwater wait {view}` returns when it is done", style="dim")
+
+
+def _made_anew(ctx: typer.Context, view: str, as_json: bool) -> None:
+    """Of a view that the state database keeps: all of its rows, from the mirrors as they are."""
+    done = result(partial(configured, ctx), command("anew", view))
+    if as_json:
+        print_json({"view": view, **done})
+        return
+    generation, rows = done["generation"], done["rows"]
+    out().print(f"{view}: generation {generation}: {rows:,} rows were made anew and written again")
+
+
+def said(view: str, done: Replayed) -> str:
+    """One line a partition, what it amounts to first."""
+    lines = [f"{view}: generation {done.generation} applies {done.records:,} records again"]
+    for topic, starts in done.starts.items():
+        for partition, at in sorted(starts.items()):
+            end = done.until[topic][partition]
+            if at < end:
+                lines.append(f"  {topic}-{partition}: offsets {at:,} to {end - 1:,}")
+    return "\n".join(lines)
+
+
+def document(view: str, done: Replayed) -> dict[str, Any]:
+    """As JSON: ``until`` are the next offsets that were to be applied."""
+    return {
+        "view": view,
+        "generation": done.generation,
+        "records": done.records,
+        "from": done.starts,
+        "until": done.until,
+    }

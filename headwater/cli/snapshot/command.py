@@ -1,0 +1,251 @@
+"""``headwater snapshot``: tables read again at an exact LSN, while everything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headwater.cli.common.context import configured, declared
+from headwater.cli.common.output import err, out, print_json
+
+if TYPE_CHECKING:
+    from cdc.config import Config
+    from snapshots.status import Standing
+
+group = typer.Typer(
+    name="snapshot",
+    help="Read tables at an exact LSN into topics of their own, while everything runs.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+TablesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TABLE",
+        help="schema.table, or a pattern.",
+        show_default=False,
+    ),
+]
+ViewsOption = Annotated[
+    list[str] | None,
+    typer.Option("--view", metavar="V", help="The table that a view of [views] reads; repeatable."),
+]
+NewestArgument = Annotated[
+    int | None,
+    typer.Argument(metavar="ID", help="As `list` shows it; the newest if none."),
+]
+IdArgument = Annotated[int, typer.Argument(metavar="ID", help="As `list` shows it.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="As JSON on stdout.")]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", min=1, max=64, help="Processes that read. Default: snapshot.workers."
+    ),
+]
+RateOption = Annotated[
+    str | None,
+    typer.Option(
+        "--rate",
+        help='At most so much: "5000 rows/s", "20 MB/s" or "none". Default: snapshot.rate.',
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(group)
+
+
+@group.command()
+def start(
+    ctx: typer.Context,
+    tables: TablesArgument = None,
+    where: Annotated[
+        str, typer.Option("--where", metavar="SQL", help="Only rows for which it is true.")
+    ] = "",
+    key_range: Annotated[
+        str | None,
+        typer.Option(
+            "--key-range",
+            metavar="LO:HI",
+            help="Only rows whose first key column is from LO up to, not including, HI; either "
+            "may be left out.",
+        ),
+    ] = None,
+    views: ViewsOption = None,
+    workers: WorkersOption = None,
+    rate: RateOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Read tables into topics <source>.__snapshot.<id>.<schema>.<table>, until done.
+
+    Ctrl-C pauses it. After a crash of anything, `headwater snapshot resume ID` goes on.
+
+    \b
+    Examples:
+      headwater snapshot start public.orders public.customers
+      headwater snapshot start public.orders --where "status = 'open'" --rate "10 MB/s"
+      headwater snapshot start public.orders --key-range 1000:2000 --workers 2
+      headwater snapshot start --view open_orders
+    """
+    from snapshots.on_demand import Options, create, parse_rate
+
+    config = configured(ctx)
+    chosen = [*(tables or ()), *tables_of(config, views or ())]
+    if not chosen:
+        raise typer.BadParameter("name a table, or a view with --view", param_hint="TABLE")
+    if rate is not None:
+        parse_rate(rate)
+    options = Options(where, parse_range(key_range), workers, rate)
+    snapshot_id = create(config, chosen, options)
+    err().print(f"snapshot {snapshot_id}")
+    _run(config, snapshot_id, as_json)
+
+
+@group.command()
+def resume(ctx: typer.Context, snapshot_id: IdArgument, as_json: JsonOption = False) -> None:
+    """Go on with a snapshot that was paused, failed or was killed, where it was."""
+    _run(configured(ctx), snapshot_id, as_json)
+
+
+@group.command()
+def pause(ctx: typer.Context, snapshot_id: IdArgument) -> None:
+    """Let a snapshot finish the chunks it is reading, and end its process."""
+    _ask(configured(ctx), snapshot_id, "pause")
+
+
+@group.command()
+def cancel(ctx: typer.Context, snapshot_id: IdArgument) -> None:
+    """End a snapshot for good and delete its topics."""
+    _ask(configured(ctx), snapshot_id, "cancel")
+
+
+@group.command(name="list")
+def list_(ctx: typer.Context, as_json: JsonOption = False) -> None:
+    """Every snapshot of the source, the initial one first."""
+    from cdc.source.postgres import connect
+    from headwater.cli.snapshot.display import describe, overview
+    from snapshots.status import snapshots
+
+    source = configured(ctx).source
+    with connect(source.dsn, application_name="headwater snapshot") as conn:
+        found = snapshots(conn, source.name)
+    if as_json:
+        print_json([describe(one) for one in found])
+    else:
+        out().print(overview(found))
+
+
+@group.command()
+def status(
+    ctx: typer.Context, snapshot_id: NewestArgument = None, as_json: JsonOption = False
+) -> None:
+    """How far a snapshot is: rows, rate and time left, per table."""
+    from snapshots.on_demand import standing
+
+    _show(standing(configured(ctx), snapshot_id), as_json)
+
+
+@group.command()
+def drop(
+    ctx: typer.Context,
+    snapshot_ids: Annotated[list[int], typer.Argument(metavar="ID", help="As `list` shows them.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Delete snapshots that are over: their topics, and what the source remembers of them.
+
+    Rows of theirs that are dead letters stay in that topic.
+    """
+    from headwater.cli.snapshot.display import describe
+    from jobs.generations.record import awaited_snapshots
+    from snapshots.removal import drop
+
+    config = configured(ctx)
+    awaited = awaited_snapshots(config.apply.state, config.source.name)
+    dropped = drop(config, snapshot_ids, awaited)
+    if as_json:
+        print_json([{**describe(one.was), "topics": one.topics} for one in dropped])
+        return
+    for one in dropped:
+        topics = "topic" if len(one.topics) == 1 else "topics"
+        out().print(f"snapshot {one.was.id} dropped: {len(one.topics)} {topics}")
+
+
+def tables_of(config: Config, views: Sequence[str]) -> list[str]:
+    """The tables that views read, each as a pattern for it alone. Raises ``UsageError`` for a view
+    that is not declared, ``ViewError`` for SQL that is none of a view."""
+    from cdc.source.postgres import identifier
+    from verification.view_facts import is_kept_by_state
+    from views.parse.definition import parse_view
+    from views.parse.table_references import tables_read
+
+    found = []
+    for name in views:
+        view = declared(config, name)
+        if is_kept_by_state(config, name):  # which takes any SELECT
+            of_view = tables_read(name, view.sql)
+            found += [f"{identifier(one.schema)}.{identifier(one.table)}" for one in of_view]
+            continue
+        parsed = parse_view(name, view.store, view.key, view.sql, view.history)
+        found.append(f"{identifier(parsed.schema)}.{identifier(parsed.table)}")
+    return found
+
+
+def parse_range(text: str | None) -> tuple[str | None, str | None] | None:
+    """``LO:HI``. Raises ``UsageError``. A key that holds a colon is what --where is for."""
+    from cdc.errors import UsageError
+
+    if text is None:
+        return None
+    low, colon, high = text.partition(":")
+    if not colon or ":" in high or not (low or high):
+        raise UsageError(f"--key-range {text!r} is not LO:HI", "for other keys use --where")
+    return low or None, high or None
+
+
+def _run(config: Config, snapshot_id: int, as_json: bool) -> None:
+    from cdc.capture.memory import keep_freed_memory
+    from cdc.errors import HeadwaterError, SourceError
+    from headwater.cli.init.command import Display
+    from snapshots.job import StoppedError
+    from snapshots.on_demand import run
+
+    keep_freed_memory()
+    display = Display(err())
+    try:
+        found = run(config, snapshot_id, display)
+    except StoppedError as stopped:
+        err().print(stopped.message)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        err().print(f"paused: headwater snapshot resume {snapshot_id} goes on")
+        raise
+    except HeadwaterError as error:
+        if not isinstance(error, SourceError):  # what the source says no to, it says again
+            goes_on = f"headwater snapshot resume {snapshot_id} goes on"
+            error.hint = f"{error.hint}; {goes_on}".strip("; ")
+        raise
+    finally:
+        display.close()
+    _show(found, as_json)
+
+
+def _ask(config: Config, snapshot_id: int, what: str) -> None:
+    from snapshots.on_demand import ask
+
+    found = ask(config, snapshot_id, what)
+    if found.status == "running":
+        out().print(f"snapshot {snapshot_id}: {what} when the chunks it reads are done")
+    else:
+        out().print(f"snapshot {snapshot_id} is {found.status}")
+
+
+def _show(found: Standing, as_json: bool) -> None:
+    from headwater.cli.snapshot.display import describe, progress
+
+    if as_json:
+        print_json(describe(found))
+    else:
+        for line in progress(found):
+            out().print(line)

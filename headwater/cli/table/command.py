@@ -1,0 +1,99 @@
+"""``headwater table``: tables that join and leave while capture runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headwater.cli.common.confirmation import YesOption, confirm
+from headwater.cli.common.context import configured
+from headwater.cli.common.output import err, out, print_json
+from headwater.cli.snapshot.command import JsonOption, RateOption, WorkersOption
+
+group = typer.Typer(
+    name="table",
+    help="Take tables into the stream, or out of it, while capture runs.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(group)
+
+
+@group.callback()
+def table() -> None:
+    """A verb of its own for each thing that is done."""
+
+
+@group.command()
+def add(
+    ctx: typer.Context,
+    tables: Annotated[
+        list[str], typer.Argument(metavar="TABLE...", help="schema.table, or a pattern.")
+    ],
+    workers: WorkersOption = None,
+    rate: RateOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Capture more tables: their rows as of one LSN, and every change since.
+
+    First add them to source.tables. Capture may run or not; it is not stopped, and no other table
+    is read. Only for a table whose key is in source.keys it has to be stopped meanwhile. After an
+    interruption, run it again: it goes on where it was.
+    """
+    from headwater.cli.init.command import Display
+    from headwater.cli.snapshot.display import describe, progress
+    from snapshots.on_demand import Options, parse_rate
+    from snapshots.table_joining import join
+
+    config = configured(ctx)
+    if rate is not None:
+        parse_rate(rate)
+    display = Display(err())
+    try:
+        joined = join(config, tables, Options("", None, workers, rate, "table add"), display)
+    finally:
+        display.close()
+    if as_json:
+        print_json([describe(one) for one in joined])
+        return
+    for one in joined:
+        for line in progress(one):
+            out().print(line)
+
+
+@group.command()
+def remove(
+    ctx: typer.Context,
+    tables: Annotated[
+        list[str], typer.Argument(metavar="TABLE...", help="schema.table, or a pattern.")
+    ],
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Capture tables no longer: they leave the publication, no other table is touched.
+
+    First take them out of source.tables, or name them in source.exclude, and drop the views that
+    read them. Capture may run or not. Their topics stay, with what they hold. `table add` takes a
+    table back, with its rows as they are then.
+    """
+    from headwater.cli.table.removal import carry_out, planned
+
+    config = configured(ctx)
+    removal = planned(config, tables)
+    for label, topic in zip(removal.labels, removal.topics, strict=True):
+        err().print(
+            f"{label} leaves publication {removal.publication}; topic {topic} stays",
+            soft_wrap=True,
+            markup=False,
+        )
+    confirm("Capture these tables no longer?", yes)
+    carry_out(config, removal)
+    if as_json:
+        print_json({"removed": removal.labels, "topics": list(removal.topics)})
+        return
+    for label in removal.labels:
+        out().print(f"{label} is not captured any more", soft_wrap=True, markup=False)

@@ -1,0 +1,5 @@
+"""``headwater verify``: source and view compared row by row at one LSN."""
+
+from headwater.cli.verify.command import register
+
+__all__ = ["register"]

@@ -1,0 +1,236 @@
+"""``headwater verify``: source and view compared row by row at one LSN."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cdc.errors import ViewError
+from headwater.cli.common.context import configured, declared
+from headwater.cli.common.output import err, notice, out, print_json
+from headwater.cli.verify import state_views
+from headwater.cli.verify.display import document, show
+from headwater.cli.view.request import command, result
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from cdc.config import Config
+    from cdc.kafka.broker import Broker
+    from jobs.cluster.live_view import LiveMirrors
+    from jobs.sinks import Sink
+    from verification.repair.rows import Repair
+    from verification.verify import Report
+    from views.spark.view import View
+    from views.tables import TableVersion
+
+
+_LONG_S = 5.0
+"""What lasts longer is told to who reads no terminal, too."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="verify")(verify)
+
+
+def verify(
+    ctx: typer.Context,
+    view: Annotated[str, typer.Argument(metavar="VIEW")],
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="S", min=0, help="Longest wait for the view.")
+    ] = 60.0,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=0, help="Differences to show.")
+    ] = 20,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Set right what differs, and compare it again.")
+    ] = False,
+) -> None:
+    """Compare every row of VIEW with the source, exactly, while both go on changing.
+
+    The view's SQL runs in the source on a snapshot at an LSN; the view is read once it has applied
+    all that was committed below it. What changed since is looked at again. Needs a free
+    replication slot for a moment, and changes nothing without --repair. Exit code 1 when a row
+    differs.
+
+    With --repair the rows that differ are read from the source at that LSN and written to the
+    store, those it does not have are deleted, and all of them are compared again. In a view with
+    mirrors (of several tables, GROUP BY, nested objects) they are made anew from those. A
+    running `headwater apply` lets go of the view for that moment; where the state database keeps
+    the mirrors, it is what writes the rows. Exit code 0 when all are equal then.
+    """
+    config = configured(ctx)
+    if of_history := repair and _is_kept_history(config, view):
+        repair = False
+    report = _compared(config, view, timeout, limit, repair)
+    if of_history and not report.equal:
+        result(partial(configured, ctx), command("anew", view))
+        report = _compared(config, view, timeout, limit, repair)
+    if as_json:
+        print_json(document(report))
+    else:
+        show(report, out())
+    if not report.equal:
+        raise typer.Exit(1)
+
+
+def _is_kept_history(config: Config, view: str) -> bool:
+    """Whether it is a history that the state database keeps: what differs is read again from its
+    mirror by whoever writes it."""
+    from verification.view_facts import is_kept_by_state
+
+    return is_kept_by_state(config, view) and bool(config.views[view].history)
+
+
+def _compared(config: Config, view: str, timeout: float, limit: int, repair: bool) -> Report:
+    """The verification's report."""
+    from cdc.kafka.broker import Broker
+    from jobs.dead_letters.topic import waiting
+    from jobs.generations.record import read_generations
+    from jobs.generations.view_state import view_directory
+    from verification.late_views import watched
+    from verification.verify import Verification
+    from verification.view_facts import is_kept_by_state, view_facts
+
+    with ExitStack() as stack:
+        broker = stack.enter_context(Broker(config.kafka.bootstrap_servers, config.kafka))
+        if is_kept_by_state(config, view):
+            on_step = stack.enter_context(_steps(err()))
+            asked = state_views.Asked(view, timeout, limit, repair)
+            return state_views.compared(config, asked, broker, on_step)
+        directory = view_directory(config.apply.state, config.source.name, view)
+        number = read_generations(directory).live_number
+        resolved, versions = resolved_view(config, view, broker)
+        on_step = stack.enter_context(_steps(err()))
+
+        @cache
+        def session() -> Any:  # so is Spark
+            from jobs.spark.session import spark_session
+
+            return stack.enter_context(spark_session(config))
+
+        @cache
+        def sink() -> Sink:  # when the view is known to be there, not before
+            return stack.enter_context(stored_view(config, resolved, session))
+
+        def mending() -> Repair:
+            from jobs.replay.repair import LiveView
+            from verification.repair.from_mirrors import RepairFromMirrors
+            from verification.repair.rows import RepairFromSource
+            from views.spark.view import MaintainedView
+
+            if isinstance(resolved, MaintainedView):
+                return RepairFromMirrors(
+                    resolved, lambda: _mirrors(session(), config, view, number)
+                )
+            return RepairFromSource(
+                config.source,
+                resolved,
+                broker,
+                lambda: LiveView(session(), config, resolved, sink(), number),
+                versions,
+            )
+
+        return Verification(
+            config.source.dsn,
+            config.source.name,
+            config.source.publication_name,
+            resolved,
+            broker,
+            lambda: sink().scan(),
+            timeout_s=timeout,
+            limit=limit,
+            on_step=on_step,
+            repair=mending() if repair else None,
+            parked=lambda: waiting(config, broker, view),
+            versions=versions,
+            on_lacking=watched(view_facts(config, broker), view, notice),
+        ).run()
+
+
+def _mirrors(session: Any, config: Config, view: str, number: int) -> LiveMirrors:
+    from jobs.cluster.live_view import LiveMirrors
+
+    return LiveMirrors(session, config, view, number)
+
+
+def resolved_view(config: Config, name: str, broker: Broker) -> tuple[View, list[TableVersion]]:
+    """The view against the newest version of its table, as ``headwater apply`` has it; and all
+    versions of its first one.
+
+    What people read may have been built as it was declared before, and its columns may have other
+    names in the source by now.
+    """
+    from jobs.direct.column_names import Names, live_state
+    from jobs.direct.table_versions import NotDescribedError, described, newest
+    from jobs.generations.record import read_generations
+    from jobs.generations.view_state import declared as remembered
+    from jobs.generations.view_state import differing, view_directory
+    from views.parse.definition import parse_view
+    from views.spark.view import resolve_view
+
+    view = declared(config, name)
+    parsed = parse_view(name, view.store, view.key, view.sql, view.history)
+    directory = view_directory(config.apply.state, config.source.name, name)
+    live = read_generations(directory).live
+    if live is not None and differing(live.declared, remembered(parsed)):
+        parsed = live.declared.parsed(name)
+    try:
+        found = described(broker, config.source.name, parsed)
+    except NotDescribedError as error:
+        hint = "run `headwater init`, then `headwater capture`"
+        raise ViewError(error.message, hint) from None
+    versions = Names(broker, config.source.name, parsed, live_state(directory)).under(found)
+    return resolve_view(parsed, newest(versions)), list(versions[parsed.table_name].values())
+
+
+@contextmanager
+def stored_view(config: Config, view: View, session: Callable[[], Any]) -> Iterator[Sink]:
+    """The view in its store, ready to be read. Spark runs for a Delta view only."""
+    from jobs.direct.columns import columns_of
+    from jobs.generations.live_generation import refuse_lost
+    from jobs.sinks import open_sink
+
+    store = config.store(view.definition.store)
+    spark = session() if store.kind == "delta" else None
+    wanted, history = config.views.get(view.name), view.definition.history
+    refuse_lost(spark, config, view.definition)
+    sink = open_sink(
+        store, view.name, spark, config.apply.retry_s, declared=wanted, history=history
+    )
+    try:
+        sink.prepare(columns_of(view), view.key)
+        yield sink
+    finally:
+        sink.close()
+
+
+class Steps:
+    """Tells what is awaited once that lasts, and again while it does."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console, self._clock = console, clock
+        self._due = clock() + _LONG_S
+
+    def update(self, what: str) -> None:
+        """What is done now; called again and again while it lasts."""
+        if self._clock() < self._due:
+            return
+        self._due = self._clock() + _LONG_S
+        self._console.print(what, soft_wrap=True, markup=False)
+
+
+@contextmanager
+def _steps(console: Console) -> Iterator[Any]:
+    """A line that says what is being done; off a terminal one for each thing that takes long."""
+    if not console.is_terminal:
+        yield Steps(console).update
+        return
+    with console.status("") as status:
+        yield status.update

@@ -1,0 +1,211 @@
+"""``headwater verify`` of a view that is kept over mirrors in the state database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from cdc.errors import StateError, ViewError
+from headwater.cli.common.output import notice
+
+if TYPE_CHECKING:
+    from cdc.config import Config
+    from cdc.kafka.broker import Broker
+    from jobs.sinks import Sink
+    from jobs.state.server.connection import Connection
+    from jobs.state.views.view_names import TableNames
+    from jobs.state.views.view_record import ViewRecord
+    from verification.batch_end import BatchEnds
+    from verification.change_window import ChangeWindow, LogWindow
+    from verification.repair.from_state import RepairFromState
+    from verification.select_view import SelectView
+    from verification.source import SourceSnapshot
+    from verification.verify import Report
+    from views.tables import TableVersion
+
+
+class Asked(NamedTuple):
+    """What the command was given."""
+
+    view: str
+    timeout_s: float
+    limit: int
+    repair: bool
+
+
+class Described(NamedTuple):
+    """A view as the source describes it now, where it is stored, the history that is kept there,
+    and its tables."""
+
+    view: SelectView
+    store: str
+    history: str
+    tables: tuple[TableVersion, ...]
+
+
+class _Standing(NamedTuple):
+    """What the state database has to do with a verification."""
+
+    window: ChangeWindow | None = None
+    parked: Callable[[SourceSnapshot], set[bytes]] | None = None
+    repair: RepairFromState | None = None
+
+
+def compared(
+    config: Config, asked: Asked, broker: Broker, on_step: Callable[[str], None]
+) -> Report:
+    """The verification's report. Raises ``StateError`` for a repair while the state database does
+    not run, and what ``Verification.run`` does."""
+    from jobs.state.views.view_names import read_names
+    from jobs.state.views.view_status import state_session
+    from verification.batch_end import BatchEnds
+    from verification.late_views import watched
+    from verification.verify import Verification
+    from verification.view_facts import view_facts
+
+    with ExitStack() as stack:
+        conn = stack.enter_context(state_session(config))
+        record = None if conn is None else _live(conn, config, asked.view)
+        known = read_names(conn, record.id) if conn is not None and record is not None else {}
+        found = described(config, asked.view, record, known)
+        view, standing = found.view, _Standing()
+        if found.history:  # its rows have positions of their own, and no keys that are dirty
+            standing = _Standing(_log_window(found, broker, config))
+        elif conn is not None and record is not None:
+            ends = BatchEnds(broker, view, config.source)
+            standing = stack.enter_context(_standing(conn, record, asked, ends, on_step))
+        elif asked.repair:
+            raise StateError(
+                f"view {asked.view}: its rows are made of the state database, which does not run",
+                f"start `headwater apply {asked.view}`, which starts it, then repair",
+            )
+
+        @cache
+        def sink() -> Sink:  # when the view is known to be there, not before
+            return stack.enter_context(_stored(config, found))
+
+        report = Verification(
+            config.source.dsn,
+            config.source.name,
+            config.source.publication_name,
+            view,
+            broker,
+            lambda: sink().scan(),
+            timeout_s=asked.timeout_s,
+            limit=asked.limit,
+            on_step=on_step,
+            repair=standing.repair,
+            on_lacking=watched(view_facts(config, broker), asked.view, notice),
+            window=standing.window,
+            parked_keys=standing.parked,
+        ).run()
+    if standing.repair is not None:
+        report.awaiting = len(standing.repair.awaiting)
+        report.beyond_repair = max(0, report.beyond_repair - report.awaiting)
+    return report
+
+
+def described(
+    config: Config,
+    name: str,
+    record: ViewRecord | None,
+    known: Mapping[str, TableNames] = MappingProxyType({}),
+) -> Described:
+    """As it was built, if that is known here, else as it is declared. ``known`` is what it calls
+    its tables' columns."""
+    from bootstrap.kept_sql import KeptSql
+    from cdc.source.postgres import connect
+    from jobs.generations.record import read_generations
+    from jobs.generations.view_state import view_directory
+    from verification.scope import published_relations
+    from verification.select_view import described_view
+    from verification.view_facts import declared_view
+
+    wanted = declared_view(config, name)
+    sql, key, store = wanted.sql, wanted.key, wanted.store
+    history: str = wanted.history
+    directory = view_directory(config.apply.state, config.source.name, name)
+    if record is not None:
+        sql, key, store, history = record.sql, record.key, record.store, record.history
+    elif (live := read_generations(directory).live) is not None:
+        of = live.declared
+        sql, key, store, history = of.sql, of.key, of.store, of.history
+    with connect(config.source.dsn, application_name="headwater verify") as conn:
+        relations = published_relations(conn, config.source.publication_name)
+        kept = KeptSql(conn, config.source, name, sql, tuple(key))
+        over = kept.over_source(known)
+        view = described_view(conn, name, key, sql, relations, over.names, over.whole, over.row_key)
+        return Described(view, store, history, over.tables)
+
+
+def _log_window(found: Described, broker: Broker, config: Config) -> LogWindow:
+    """Of a history."""
+    from cdc.topics import table_topic
+    from verification.change_window import LogWindow
+
+    topics = [table_topic(config.source.name, *table) for table in found.view.tables]
+    return LogWindow(broker, found.view, topics, found.tables)
+
+
+def _live(conn: Connection, config: Config, view: str) -> ViewRecord:
+    from jobs.state.views.generation_keys import live_record
+    from jobs.state.views.view_record import unbuilt_errors
+
+    if (record := live_record(conn, config, view)) is None:
+        error = unbuilt_errors(conn).get(view, "")
+        raise ViewError(
+            f"view {view}: readers see no generation of it that the state database knows"
+            + (f": {error}" if error else ""),
+            "`headwater apply` builds it; `headwater view list` shows how far that is",
+        )
+    return record
+
+
+@contextmanager
+def _standing(
+    conn: Connection,
+    record: ViewRecord,
+    asked: Asked,
+    ends: BatchEnds,
+    on_step: Callable[[str], None],
+) -> Iterator[_Standing]:
+    from jobs.state.views.generation_keys import generation_keys
+    from jobs.state.views.key_watch import key_watch
+    from verification.change_window import WatchWindow
+    from verification.parked import parked_in_state
+    from verification.repair.from_state import RepairFromState
+
+    keys = generation_keys(conn, record)
+    repair = RepairFromState(conn, keys, asked.timeout_s, on_step) if asked.repair else None
+    with key_watch(conn, keys) as watch:
+        yield _Standing(WatchWindow(watch, ends), parked_in_state(conn, record.id), repair)
+
+
+@contextmanager
+def _stored(config: Config, found: Described) -> Iterator[Sink]:
+    """The view in its store, ready to be read. Spark runs for a Delta view only."""
+    from jobs.generations.view_state import lost_error
+    from jobs.sinks import open_sink
+    from jobs.sinks.generations import open_generations
+    from jobs.state.views.view_columns import spark_columns
+
+    view, history = found.view, found.history
+    settings, retry_s = config.store(found.store), config.apply.retry_s
+    with ExitStack() as stack:
+        spark = None
+        if settings.kind == "delta":
+            from jobs.spark.session import spark_session
+
+            spark = stack.enter_context(spark_session(config))
+        stored = open_generations(settings, view.name, spark, retry_s, None, history)
+        stack.callback(stored.close)
+        if stored.live() is None:
+            raise lost_error(view.name, found.store)
+        declared = config.views[view.name]
+        sink = open_sink(settings, view.name, spark, retry_s, declared=declared, history=history)
+        stack.callback(sink.close)
+        sink.prepare(spark_columns(view.columns), view.key)
+        yield sink

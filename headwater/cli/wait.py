@@ -1,0 +1,131 @@
+"""``headwater wait``: until views hold what was committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cdc.lsn import format_lsn
+from headwater.cli.common.context import configured
+from headwater.cli.common.output import err, out, print_error, print_json
+
+if TYPE_CHECKING:
+    from verification.late_views import Standing
+    from verification.waiting import Reached
+
+TIMED_OUT = 3
+"""The exit code when the time was over first."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="wait")(wait)
+
+
+def wait(
+    ctx: typer.Context,
+    views: Annotated[list[str], typer.Argument(metavar="VIEW...", help="Of [views].")],
+    lsn: Annotated[
+        str | None, typer.Option("--lsn", metavar="LSN", help="By default the source's own now.")
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="S", min=0, help="Longest wait, in seconds.")
+    ] = 60.0,
+    ahead: Annotated[
+        bool, typer.Option("--ahead", help="Wait also for an LSN the source has not reached.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Wait until each VIEW holds everything that was committed below an LSN.
+
+    Take the LSN after COMMIT, from the source's primary: select pg_current_wal_insert_lsn(). It
+    is exact, also for a view that had nothing of it to apply. Rows of parked keys (`headwater dlq
+    list`) are not in the view; a line says so. A view that a fault has ended is not waited for;
+    Kafka that does not answer is, and a line says so.
+
+    Exit codes: 0 they hold it, 3 the time was over first, 2 wrong usage, also for an LSN in the
+    source's future, 1 fault.
+
+    \b
+    Examples:
+      headwater wait open_orders
+      headwater wait open_orders customers --lsn 0/16B3748 --timeout 5
+    """
+    from verification.reach import NotReachedError, StoppedError
+    from verification.waiting import Views, parsed
+
+    def on_idle(said: str) -> None:
+        err().print(said, style="yellow", soft_wrap=True)
+
+    goal = None if lsn is None else parsed(lsn)
+    with Views(configured(ctx)) as waiting:
+        try:
+            reached = waiting.wait(
+                *views, lsn=goal, timeout_s=timeout, ahead=ahead, on_idle=on_idle
+            )
+        except (NotReachedError, StoppedError) as error:
+            if as_json:
+                print_json(late(views, error.message, waiting.standings(error.lacking)))
+            print_error(str(error))
+            code = TIMED_OUT if isinstance(error, NotReachedError) else error.exit_code
+            raise typer.Exit(code) from None
+    if as_json:
+        print_json(document(views, reached))
+        return
+    for view in dict.fromkeys(views):
+        out().print(line(view, reached), soft_wrap=True, markup=False)
+    for view, count in reached.parked.items():
+        err().print(
+            f"{view}: but for {count:,} parked key{'s' * (count != 1)}, whose events could not be "
+            f"applied: headwater dlq list {view}",
+            style="yellow",
+            soft_wrap=True,
+        )
+
+
+def line(view: str, reached: Reached) -> str:
+    """For people."""
+    lsn = format_lsn(reached.lsn)
+    seconds = reached.each.get(view, reached.seconds)
+    return f"{view}: holds what was committed below {lsn} ({seconds:.2f} s)"
+
+
+def document(views: Sequence[str], reached: Reached) -> dict[str, Any]:
+    """As JSON."""
+    found = [
+        {
+            "view": view,
+            "reached": True,
+            "waited_s": round(reached.each.get(view, reached.seconds), 3),
+            "parked_keys": reached.parked.get(view, 0),
+        }
+        for view in dict.fromkeys(views)
+    ]
+    seconds = round(reached.seconds, 3)
+    return {
+        "reached": True,
+        "lsn": format_lsn(reached.lsn),
+        "waited_s": seconds,
+        "views": found,
+    }
+
+
+def late(views: Sequence[str], reason: str, there: Sequence[Standing]) -> dict[str, Any]:
+    """As JSON, when the time was over first. Without ``lacking_records`` it is capture that has not
+    come so far."""
+    standings = {one.view: one for one in there}
+    found = [lacking(view, standings.get(view), bool(standings)) for view in dict.fromkeys(views)]
+    return {"reached": False, "reason": reason, "views": found}
+
+
+def lacking(view: str, one: Standing | None, published: bool) -> dict[str, Any]:
+    if one is None:
+        return {"view": view, "reached": published}
+    return {
+        "view": view,
+        "reached": False,
+        "lsn": None if one.below is None else format_lsn(one.below),
+        "lacking_records": one.lacks,
+        "parked_keys": one.parked,
+    }

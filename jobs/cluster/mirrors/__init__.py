@@ -1,0 +1,1 @@
+"""Mirrors of source tables in Delta, for ``state = "delta"``."""

@@ -1,0 +1,1 @@
+"""New generations of views, built from the mirrors."""

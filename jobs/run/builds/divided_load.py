@@ -1,0 +1,93 @@
+"""The rows of a large new view, made and written by Spark's tasks: each reads a range of its keys
+in the snapshot of whoever loads it, and writes them by a connection of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from jobs.run.builds.builder import Generation
+from jobs.run.parts import Parts
+from jobs.sinks.rows import Rows
+from jobs.sinks.write import DRIVER_ROWS, write_rows
+from jobs.state.batch.progress import read_progress
+from jobs.state.mirrors.load_task import LoadTask, key_ranges
+from jobs.state.server.connection import Connection, translated
+from jobs.state.views.rows_query import ROW
+
+LEAST_ROWS: Final = 100_000
+"""Fewer are written sooner than tasks have started."""
+
+
+@dataclass(slots=True)
+class Divided:
+    """The rows of a generation, for ``jobs.sinks.rows.write_each``. ``conn`` is in the transaction
+    that loads it; ``rows`` are all of them, made here."""
+
+    parts: Parts
+    conn: Connection
+    generation: Generation
+    rows: Iterable[Rows]
+    count: int
+
+    def __iter__(self) -> Iterator[Rows]:
+        yield from self.rows
+
+    def write(self, writer: Callable[[Any], None]) -> None:
+        spark = self.parts.spark
+        tasks = self._tasks(writer, spark.sparkContext.defaultParallelism)
+        numbers = spark.range(0, len(tasks), 1, len(tasks))
+        write_rows(numbers, DRIVER_ROWS + 1, _numbers, partial(_run, tasks))
+
+    def _tasks(self, writer: Callable[[Any], None], parts: int) -> list[LoadTask]:
+        kept, form = self.generation.kept, self.generation.form
+        whole = kept.plan.whole(kept.relation)
+        shown = ", ".join(form.expressions(ROW, ROW))
+        with translated(f"loading view {kept.name}"):
+            row = self.conn.execute(b"select pg_catalog.pg_export_snapshot()").fetchone()
+            assert row is not None, "a function has one row"
+            position = read_progress(self.conn).position
+            ranges = key_ranges(self.conn, f"({whole}) v", kept.plan.key[0], parts)
+        return [
+            LoadTask(
+                self.parts.server.dsn,
+                str(row[0]),
+                kept.name,
+                f"select {shown} from (select * from ({whole}) v where {some}) {ROW}",
+                form,
+                position,
+                writer,
+            )
+            for some in ranges
+        ]
+
+
+def divided(
+    parts: Parts, generation: Generation, conn: Connection, rows: Iterable[Rows]
+) -> Divided | None:
+    """The rows to be written by tasks; None where they are few, tasks cannot reach the state
+    database, or a store takes them all in one commit."""
+    store = parts.config.store(generation.record.store)
+    if store.kind == "delta" or not parts.reaches_tasks:
+        return None
+    kept = generation.kept
+    with translated(f"loading view {kept.name}"):
+        query = f"select count(*) from ({kept.plan.whole(kept.relation)}) v"
+        row = conn.execute(query.encode()).fetchone()
+    count = 0 if row is None else int(row[0])
+    return Divided(parts, conn, generation, rows, count) if count >= LEAST_ROWS else None
+
+
+def _numbers(batch: pa.RecordBatch) -> list[int]:
+    found: list[int] = batch.column(0).to_pylist()
+    return found
+
+
+def _run(tasks: list[LoadTask], numbers: list[int]) -> None:
+    for number in numbers:
+        tasks[number]()

@@ -1,0 +1,1 @@
+"""Commands on views that a running process carries out."""

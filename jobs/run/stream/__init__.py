@@ -1,0 +1,1 @@
+"""The stream of a process: micro-batches of all mirrored tables."""

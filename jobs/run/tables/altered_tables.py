@@ -1,0 +1,74 @@
+"""What DDL made of mirrored tables: with a batch, and looked for between batches.
+
+Mirrors follow, or are stale until they are filled anew; the views over them are opened again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+import structlog
+
+from cdc.errors import HeadwaterError
+from cdc.kafka.broker import Offsets
+from cdc.topics import schemas_topic
+from jobs.run.tables.mirrored_tables import MirroredTables
+from jobs.run.views.kept_generations import KeptGenerations
+from jobs.state.server.connection import Connection
+
+log = structlog.get_logger("apply")
+
+
+@dataclass(slots=True)
+class AlteredTables:
+    """``changing`` keeps batches out meanwhile; ``opened`` is called when views are to be opened
+    again."""
+
+    tables: MirroredTables
+    generations: KeptGenerations
+    changing: Callable[[], AbstractContextManager[Connection]]
+    opened: Callable[[], None]
+    _described: Offsets = field(default_factory=dict, init=False)
+
+    def follow(self, seen: Mapping[str, set[str]]) -> None:
+        """The versions that a batch has, by ``schema.table``."""
+        with self.changing() as conn:
+            before = self.tables.filled(conn)
+            if found := self.tables.follow(conn, seen):
+                self.generations.altered(conn, before, found)
+                self.opened()
+
+    def look_at_versions(self, conn: Connection) -> None:
+        """A column that took another's place, and a table that took another's, may have the same
+        version, of which no event tells: mirrors follow when tables were described again."""
+        topic = schemas_topic(self.tables.config.source.name)
+        ends = self.tables.broker.end_offsets([topic])
+        if ends == self._described:
+            return
+        if self._described:
+            held = self.tables.filled(conn)
+            # Capture may not have described what the catalog has told.
+            seen = {
+                label: set[str]() if one.table.read_lsn else {one.table.schema_id}
+                for label, one in held.items()
+            }
+            self.follow(seen)
+        self._described = ends
+
+    def look_at_names(self, conn: Connection) -> bool:
+        """A table that was renamed, or dropped, sends no event under the name that views read.
+        Whether the source could be asked: whoever needs it tells why not."""
+        try:
+            found = self.tables.moved(conn)
+        except HeadwaterError as error:
+            log.debug("source_not_asked", error=str(error))
+            return False
+        if found:
+            with self.changing() as state:
+                before = self.tables.filled(state)
+                self.tables.leave(state, found)
+                self.generations.altered(state, before, found)
+                self.opened()
+        return True

@@ -1,0 +1,230 @@
+"""The mirrors of a process: which tables are mirrored, and those that views want besides.
+
+A table is described by its mirror, if it has one, else by the source's catalog. Mirrors are filled
+while the stream goes on without them: where their topics end is noted first, then the snapshot is
+taken, and in the transaction that makes a mirror the stream gets its topic, from there on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from cdc.config import Config
+from cdc.errors import ViewError
+from cdc.kafka.broker import Broker
+from cdc.source import postgres as source_postgres
+from cdc.source.bounded_query import answered
+from cdc.source.types import load_types
+from cdc.topics import table_topic
+from jobs.run.tables.source_tables import gone, moved, table_oids
+from jobs.state.batch.progress import add_partitions, advance, remove_topics
+from jobs.state.batch.staging import Mirror
+from jobs.state.mirrors import table as state_tables
+from jobs.state.mirrors.catalog import MirrorCatalog
+from jobs.state.mirrors.catalog_versions import (
+    CatalogVersion,
+    SourceCatalog,
+    follow_ahead,
+    read_ahead,
+)
+from jobs.state.mirrors.fill import Filled, fill
+from jobs.state.mirrors.record import MirrorRecord, mark_stale, read_mirrors
+from jobs.state.mirrors.table_changes import Refill, SentVersion
+from jobs.state.mirrors.type_changes import RefreshedTypes, refresh_types
+from jobs.state.mirrors.types import MirrorTypes
+from jobs.state.mirrors.versions import batch_mirror, follow_versions, read_table_versions
+from jobs.state.server.connection import Connection
+from views.maintain.mirror import MirrorColumn, MirrorTable
+
+_APPLICATION: Final = "headwater apply"
+_ANSWER_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class MirroredTables:
+    """Reads and fills mirrors. ``told`` hears lines of a fill's progress."""
+
+    config: Config
+    broker: Broker
+    told: Callable[[str, int], None] = lambda _label, _rows: None
+
+    def topic(self, label: str) -> str:
+        """The topic of ``schema.table``."""
+        schema, _, name = label.partition(".")
+        return table_topic(self.config.source.name, schema, name)
+
+    def filled(self, conn: Connection) -> dict[str, MirrorRecord]:
+        """The mirrors that batches are applied to, by ``schema.table``."""
+        return {label: one for label, one in read_mirrors(conn).items() if one.is_filled}
+
+    def for_batches(self, conn: Connection) -> dict[str, Mirror]:
+        """The same as batches know them, with what events of each table version call the columns.
+
+        Raises ``LogError`` for a record of ``__schemas`` that is none.
+        """
+        versions = read_table_versions(self.broker, self.config.source.name)
+        return {label: batch_mirror(one, versions) for label, one in self.filled(conn).items()}
+
+    def follow(
+        self, conn: Connection, seen: Mapping[str, set[str]]
+    ) -> dict[str, state_tables.MirrorTable | Refill]:
+        """Give mirrors the columns of newer versions that a batch has; what became of those that
+        were behind. One that cannot follow is stale, and the stream goes on without its topic."""
+        versions = read_table_versions(self.broker, self.config.source.name)
+        found = follow_versions(conn, self._source, self.filled(conn), versions, seen)
+        self._forget_stale(conn, found)
+        return found
+
+    def read_types(self, conn: Connection) -> RefreshedTypes:
+        """Bring the source's own types up to date. A mirror whose type is another one now is stale,
+        and the stream goes on without its topic."""
+        records = self.filled(conn)
+        with self._source() as session:
+            found = refresh_types(conn, session, records.values())
+        remove_topics(conn, [self.topic(label) for label in found.stale])
+        return found
+
+    def ahead(self, conn: Connection, labels: Iterable[str]) -> list[CatalogVersion]:
+        """What mirrors of these tables have to follow to be as the source's catalog has them.
+
+        Raises ``ViewError`` for a table that was mirrored and is not captured any more, and
+        ``RetryableError`` while the source is away.
+        """
+        held = self.filled(conn)
+        records = [held[label] for label in sorted({*labels} & held.keys())]
+        if not records:
+            return []
+        oids = self._oids({one.table.label for one in records})
+        if missing := {one.table.label for one in records} - oids.keys():
+            self._refuse_gone(conn, missing)
+
+        def described(label: str) -> Mapping[str, SentVersion]:
+            return read_table_versions(self.broker, self.config.source.name).get(label, {})
+
+        with self._source() as session:
+            catalog = SourceCatalog(session, self.config.source, load_types(session))
+            found = [
+                read_ahead(catalog, one, oids[one.table.label], partial(described, one.table.label))
+                for one in records
+            ]
+        return [one for one in found if one is not None]
+
+    def follow_ahead(
+        self, conn: Connection, ahead: Iterable[CatalogVersion]
+    ) -> dict[str, state_tables.MirrorTable | Refill]:
+        """Give mirrors what ``ahead`` has found; what became of them. Those that a batch has
+        changed meanwhile are left out."""
+        held = self.filled(conn)
+        found: dict[str, state_tables.MirrorTable | Refill] = {}
+        with self._source() as session:
+            types = MirrorTypes(session, conn)
+            for one in ahead:
+                label = one.record.table.label
+                if label in held and held[label].table == one.record.table:
+                    found[label] = follow_ahead(conn, session, types, one)
+        self._forget_stale(conn, found)
+        return found
+
+    def moved(self, conn: Connection) -> dict[str, Refill]:
+        """Mirrored tables that are not what has their name in the source now. Whoever asks has
+        other work."""
+        with self._source() as session, answered(session, _ANSWER_S):
+            return moved(session, self.filled(conn).values())
+
+    def leave(self, conn: Connection, found: Mapping[str, Refill]) -> None:
+        """These mirrors are stale, and the stream goes on without their topics."""
+        for label, record in self.filled(conn).items():
+            if label in found:
+                mark_stale(conn, record.id, found[label].reason)
+        self._forget_stale(conn, found)
+
+    def described(self, conn: Connection, labels: Iterable[str]) -> dict[str, MirrorTable]:
+        """Tables as views are planned over them. Those that nobody captures are left out."""
+        held, wanted = self.filled(conn), set(labels)
+        found = {label: planned(held[label].table) for label in wanted & held.keys()}
+        if missing := wanted - held.keys():
+            found |= self._of_source(conn, missing)
+        return found
+
+    def fill(self, conn: Connection, labels: Iterable[str]) -> list[Filled]:
+        """Fill the mirrors of these tables, and give the stream their topics."""
+        wanted = set(labels)
+        oids = self._oids(wanted)
+        if missing := wanted - oids.keys():
+            self._refuse_gone(conn, missing)
+            raise ViewError(
+                f"{', '.join(sorted(missing))}: not captured",
+                "add it to source.tables, then `headwater table add`",
+            )
+        topics = {label: self.topic(label) for label in wanted}
+        there = self.broker.partitions(list(topics.values()))
+        if absent := sorted(set(topics.values()) - there.keys()):
+            raise ViewError(
+                f"topic {', '.join(absent)} does not exist",
+                "run `headwater init`, or `headwater table add` for a table that is new",
+            )
+        ids = self.broker.topic_ids(list(topics.values()))  # before the offsets, which are theirs
+        ends = self.broker.end_offsets(list(topics.values()))
+
+        def joined(state: Connection, done: Filled) -> None:
+            topic = topics[done.table.label]
+            add_partitions(state, {topic: ends[topic]}, ids)
+            advance(state, done.lsn)
+
+        return fill(
+            conn,
+            self.config.source,
+            list(oids.values()),
+            slot_timeout_s=self.config.snapshot.slot_timeout_s,
+            on_rows=self.told,
+            filled=joined,
+        )
+
+    def _of_source(self, conn: Connection, labels: set[str]) -> dict[str, MirrorTable]:
+        oids = self._oids(labels)
+        with self._source() as session:
+            catalog = self._catalog(session, conn)
+            return {label: planned(catalog.table(session, oid)) for label, oid in oids.items()}
+
+    def _oids(self, labels: set[str]) -> dict[str, int]:
+        with self._source() as session:
+            return table_oids(session, self.config.source, labels)
+
+    def _refuse_gone(self, conn: Connection, labels: Iterable[str]) -> None:
+        """Raise ``ViewError`` for one that was mirrored: what became of it is told."""
+        held = read_mirrors(conn)
+        with self._source() as session:
+            for label in sorted({*labels} & held.keys()):
+                raise gone(session, held[label])
+
+    def _source(self) -> source_postgres.Connection:
+        return source_postgres.connect(self.config.source.dsn, application_name=_APPLICATION)
+
+    def _catalog(self, session: source_postgres.Connection, conn: Connection) -> MirrorCatalog:
+        source = self.config.source
+        types = MirrorTypes(session, conn)
+        return MirrorCatalog(types, conn, source.publication_name, source.keys)
+
+    def _forget_stale(
+        self, conn: Connection, found: Mapping[str, state_tables.MirrorTable | Refill]
+    ) -> None:
+        if stale := [self.topic(label) for label, one in found.items() if isinstance(one, Refill)]:
+            remove_topics(conn, stale)
+
+
+def planned(table: state_tables.MirrorTable) -> MirrorTable:
+    """A mirror as the planner of views knows it."""
+    columns = tuple(
+        MirrorColumn(
+            one.name,
+            one.sql,
+            one.nullable,
+            one.one_text and not one.fault and not one.is_text,
+            one.fault or ("the state database does not have its type" if one.is_text else ""),
+        )
+        for one in table.columns
+    )
+    return MirrorTable(table.schema, table.name, columns, table.key)

@@ -1,0 +1,1 @@
+"""The views of a process: how each is kept in its store."""

@@ -1,0 +1,287 @@
+"""The generations that a process keeps: batches collect their dirty keys, lanes write their rows.
+
+Batches know a generation from ``begun`` or ``reopened`` to ``leave``. What they touched in between
+was collected; a generation that they have passed over is made up for before it is kept again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+
+import structlog
+
+from cdc.config import View
+from cdc.errors import HeadwaterError, RetryableError
+from jobs.run.builds.builder import Declared, Generation, opened
+from jobs.run.parts import Parts
+from jobs.run.stream.batches import Applied
+from jobs.run.tables.mirrored_tables import MirroredTables
+from jobs.run.views.lanes import Lanes
+from jobs.run.views.reach import Reach
+from jobs.run.views.turn_reports import Turns
+from jobs.run.views.view_plan import planned_again, relation_of, shows_more
+from jobs.state.groups.tables import fill_groups
+from jobs.state.histories.queue import History
+from jobs.state.mirrors import table as state_tables
+from jobs.state.mirrors.record import MirrorRecord
+from jobs.state.mirrors.table import has_only_more
+from jobs.state.mirrors.table_changes import Refill
+from jobs.state.server.connection import Connection
+from jobs.state.views.kept_view import KeptView
+from jobs.state.views.view_record import LEFT, ViewRecord, forget_view
+from views.maintain.mirror import MirrorTable
+
+log = structlog.get_logger("apply")
+
+
+@dataclass(frozen=True, slots=True)
+class _AsTheyAre:
+    """A ``jobs.run.views.view_plan.Mirrors`` that fills nothing."""
+
+    tables: MirroredTables
+
+    def mirrored(self, conn: Connection, labels: tuple[str, ...]) -> Mapping[str, MirrorTable]:
+        return self.tables.described(conn, labels)
+
+
+class KeptGenerations:
+    """Use from any thread. ``changing`` keeps batches out while generations change, ``joined`` is
+    called when the stream has to have more topics."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        tables: MirroredTables,
+        reach: Reach,
+        changing: Callable[[], AbstractContextManager[Connection]],
+        joined: Callable[[], None],
+    ) -> None:
+        self._parts, self._tables, self._reach = parts, tables, reach
+        self.changing, self._joined = changing, joined
+        self._generations: dict[int, Generation] = {}
+        self._turns = Turns(reach, self._name)
+        self.lanes = Lanes(parts, self._turns)
+        self._lock = threading.Lock()
+        self._filling = threading.Lock()
+
+    # -- what batches and the engine ask ----------------------------------------------------
+
+    def views(self) -> list[KeptView]:
+        """Those whose dirty keys are collected."""
+        return [one.kept for one in self._all()]
+
+    def histories(self) -> list[History]:
+        """Those whose changes are queued; they are among ``views``."""
+        return [one.history for one in self._all() if one.history is not None]
+
+    def batch(self, applied: Applied) -> None:
+        """A batch was applied: those that it touched have work, all others have reached it."""
+        self._turns.batch(applied)
+        self.lanes.wake(applied.views)
+        for one in self._all():
+            if one.record.id not in applied.views and self.lanes.is_idle(one):
+                self._reach.reached(one.record.id, applied.progress.batch)
+
+    def wake(self) -> None:
+        """The state database was changed otherwise than by the stream: each one looks."""
+        self.lanes.wake(one.record.id for one in self._all())
+
+    def caught_up(self, batch: int) -> None:
+        """Those without work have reached the last batch; what was written is told."""
+        self._turns.tell()
+        for one in self._all():
+            if self.lanes.is_idle(one):
+                self._reach.reached(one.record.id, batch)
+
+    def reached(self, generation: Generation) -> int:
+        """The last batch that its store holds whole, -1 where that is not known yet."""
+        return self._reach.of(generation.record.id)
+
+    def error(self, generation: Generation) -> HeadwaterError | None:
+        """Why it cannot be written now."""
+        return self._turns.error(generation.record.id)
+
+    def errors(self) -> dict[str, HeadwaterError]:
+        """Why views cannot be written now."""
+        return self._turns.errors()
+
+    # -- how they come and go ---------------------------------------------------------------
+
+    def mirrored(self, conn: Connection, labels: tuple[str, ...]) -> Mapping[str, MirrorTable]:
+        """These tables, mirrored from now on; fills what is missing."""
+        with self._filling:
+            missing = set(labels) - self._tables.filled(conn).keys()
+            if missing:
+                self._tables.described(conn, missing)  # what cannot be is refused before it is read
+                for done in self._tables.fill(conn, missing):
+                    log.info("mirror_filled", table=done.table.label, rows=done.rows,
+                             seconds=round(done.seconds, 3))  # fmt: skip
+                with self.changing():
+                    pass
+                self._joined()
+        return self._tables.described(conn, labels)
+
+    def follow_source(self, conn: Connection, labels: tuple[str, ...]) -> None:
+        """Give mirrors of these tables the columns that they have in the source at present, which
+        events may not have told yet. A source that is away is not waited for.
+
+        Raises ``ViewError`` for a table that the source has no more."""
+        try:
+            ahead = self._tables.ahead(conn, labels)
+        except RetryableError as error:
+            log.warning("source_not_asked", tables=labels, error=str(error))
+            return
+        if not ahead:
+            return
+        with self.changing() as state:
+            before = self._tables.filled(state)
+            self.altered(state, before, self._tables.follow_ahead(state, ahead))
+
+    def altered(
+        self,
+        conn: Connection,
+        before: Mapping[str, MirrorRecord],
+        found: Mapping[str, state_tables.MirrorTable | Refill],
+    ) -> None:
+        """Mirrors have other columns, or are stale: the views of their tables are opened again.
+        Within ``changing``."""
+        more = set()
+        for label, one in found.items():
+            stale = {"stale": one.reason} if isinstance(one, Refill) else {}
+            log.warning("table_altered", table=label, **stale)
+            if not isinstance(one, Refill) and has_only_more(before[label].table, one):
+                more.add(label)
+        passed = self.pass_over(found.keys() - more)
+        passed += self.with_more(conn, more)
+        self.follow(conn, passed)
+
+    def begun(self, generation: Generation) -> None:
+        """Its dirty keys are collected from now on; within ``changing``."""
+        with self._lock:
+            self._generations[generation.record.id] = generation
+        topics = [self._tables.topic(label) for label in generation.kept.plan.reads]
+        self._reach.add(generation.record.id, topics)
+
+    def reopened(self, conn: Connection, record: ViewRecord, declared: View) -> Generation:
+        """A generation whose store holds what it was filled with, as it was built; its dirty keys
+        are collected from now on."""
+        built = declared.model_copy(
+            update={
+                "sql": record.sql,
+                "key": record.key,
+                "store": record.store,
+                "history": record.history,
+            }
+        )
+        plan, names = planned_again(self, conn, record)
+        wanted = Declared(record.name, built, self._parts.config)
+        generation = opened(conn, record, wanted, plan, relation_of, names)
+        with self.changing():
+            self.begun(generation)
+        fill_groups(conn, generation.kept, again=record.state == LEFT)
+        return generation
+
+    def shown(self, generation: Generation) -> None:
+        """Readers see it from now on: it tells how far its view is."""
+        self._reach.show(generation.record.id, generation.record.name)
+
+    def leave(self, generation: Generation) -> None:
+        """Keep it no more, when a turn under way is over. Its tables stay."""
+        self.lanes.remove(generation)
+        with self._lock:
+            self._generations.pop(generation.record.id, None)
+        self._reach.remove(generation.record.id)
+        self._turns.forget(generation.record.id)
+        with self.changing():
+            pass
+
+    def pass_over(self, labels: Collection[str]) -> list[Generation]:
+        """Batches know the views of these tables no more, which are not what they were planned
+        over: who keeps them opens them again, and makes up for what was missed. Within
+        ``changing``."""
+        passed = []
+        with self._lock:
+            for id_, one in list(self._generations.items()):
+                if not one.kept.plan.reads.keys().isdisjoint(labels):
+                    passed.append(self._generations.pop(id_))
+        return passed
+
+    def follow(self, conn: Connection, passed: Iterable[Generation]) -> None:
+        """Histories of these tables, whose mirrors have other columns now, are opened again at
+        once, so that no batch passes over them. Within ``changing``."""
+        for one in passed:
+            if one.history is None:
+                continue
+            try:
+                again = self._opened_again(conn, one)
+            except HeadwaterError as error:  # whoever keeps it finds the same, and tells
+                log.warning("history_not_followed", view=one.record.name, error=str(error))
+                continue
+            with self._lock:
+                self._generations[one.record.id] = again
+
+    def _opened_again(self, conn: Connection, one: Generation) -> Generation:
+        record, config = one.record, self._parts.config
+        declared = config.views.get(record.name) or self._parts.reload().views[record.name]
+        plan, names = planned_again(_AsTheyAre(self._tables), conn, record)
+        return opened(conn, record, Declared(record.name, declared, config), plan, relation_of,
+                      names)  # fmt: skip
+
+    def current(self, generation: Generation) -> Generation | None:
+        """A generation as batches know it now, if they do."""
+        with self._lock:
+            return self._generations.get(generation.record.id)
+
+    def with_more(self, conn: Connection, labels: Collection[str]) -> list[Generation]:
+        """These tables have more columns, which are NULL in all rows. Views that do not read them
+        are what they were, one that shows them is opened again at once; all others, and histories,
+        are passed over. Within ``changing``."""
+        passed = []
+        for one in self._all():
+            if one.kept.plan.reads.keys().isdisjoint(labels):
+                continue
+            found = None if one.history is not None else self._with_more(conn, one)
+            if found is one:
+                continue
+            with self._lock:
+                if found is not None:
+                    self._generations[one.record.id] = found
+                else:
+                    passed.append(self._generations.pop(one.record.id))
+            if one.history is None:
+                self.lanes.remove(one)  # else it would write rows without the columns
+        return passed
+
+    def _with_more(self, conn: Connection, one: Generation) -> Generation | None:
+        """A generation over tables that have more columns; None if its rows may be others."""
+        try:
+            found = self._opened_again(conn, one)
+        except HeadwaterError:
+            return None
+        if found.kept.plan.reads == one.kept.plan.reads:
+            return one
+        return found if shows_more(one.record.sql, one.kept.plan, found.kept.plan) else None
+
+    def knows(self, generation: Generation) -> bool:
+        """Whether batches collect its dirty keys."""
+        with self._lock:
+            return self._generations.get(generation.record.id) is generation
+
+    def abandon(self, generation: Generation) -> None:
+        """It is not built after all: forget it."""
+        with suppress(HeadwaterError):  # the next start forgets it
+            self.leave(generation)
+            with self.changing() as conn:
+                forget_view(conn, generation.record.id)
+
+    def _all(self) -> list[Generation]:
+        with self._lock:
+            return list(self._generations.values())
+
+    def _name(self, id_: int) -> str:
+        with self._lock:
+            generation = self._generations.get(id_)
+        return generation.record.name if generation else ""

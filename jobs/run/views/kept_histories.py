@@ -1,0 +1,72 @@
+"""What histories need beyond other views: nothing brings back a change that nobody collected."""
+
+from __future__ import annotations
+
+import structlog
+
+from cdc.config import View
+from cdc.errors import HeadwaterError
+from jobs.generations.record import Generation as Noted
+from jobs.run.builds.builder import Declared, begin
+from jobs.run.builds.generation_files import GenerationFiles
+from jobs.run.parts import Parts
+from jobs.run.views.direct_views import is_direct
+from jobs.run.views.kept_generations import KeptGenerations
+from jobs.run.views.view_plan import planned, relation_of
+from jobs.state.server.connection import Connection
+from jobs.state.views.view_record import LEFT, LOADED, ViewRecord, note_left, view_records
+
+log = structlog.get_logger("apply")
+
+
+def adopted(
+    conn: Connection, parts: Parts, generations: KeptGenerations, name: str, view: View, live: Noted
+) -> ViewRecord:
+    """A history that readers see and the state database knows nothing of, which may be new, goes
+    on: what the store lacks is read again, and what happened meanwhile is known to nobody."""
+    of = live.declared
+    built = view.model_copy(
+        update={"sql": of.sql, "key": of.key, "store": of.store, "history": of.history}
+    )
+    plan = planned(generations, conn, name, built)
+    declared = Declared(name, built, parts.config)
+    with generations.changing() as state, state.transaction():
+        record = begin(state, declared, live.number, plan, relation_of)
+        note_left(state, record.id)
+    log.warning("history_goes_on", view=name, generation=live.number,
+                then="rows that differ are read again")  # fmt: skip
+    return record._replace(state=LEFT)
+
+
+class OtherHistories:
+    """Histories that a process was not told to keep: it queues their changes for the one that is,
+    for they pass but once. Use from the engine's thread."""
+
+    def __init__(self, parts: Parts, generations: KeptGenerations) -> None:
+        self._parts, self._generations = parts, generations
+        self._collected: set[str] = set()
+        self._told: dict[str, str] = {}
+
+    def follow(self, conn: Connection) -> None:
+        """Collect the changes of those that are live."""
+        if not self._parts.names:
+            return
+        config = self._parts.reload()
+        for name, view in config.views.items():
+            if name in self._parts.names or name in self._collected or not view.history:
+                continue
+            try:
+                if not is_direct(config, name):
+                    self._collect(conn, name, view)
+            except HeadwaterError as error:  # tried again: each change passes but once
+                if self._told.get(name) != str(error):
+                    log.warning("history_not_collected", view=name, error=str(error))
+                self._told[name] = str(error)
+                continue
+            self._collected.add(name)
+
+    def _collect(self, conn: Connection, name: str, view: View) -> None:
+        live = GenerationFiles(self._parts, name).read().live
+        for record in view_records(conn, name):
+            if live is not None and record.generation == live.number and record.state == LOADED:
+                self._generations.reopened(conn, record, view)

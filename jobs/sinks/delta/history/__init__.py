@@ -1,0 +1,1 @@
+"""Delta tables of views with ``history``."""

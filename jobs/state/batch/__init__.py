@@ -1,0 +1,1 @@
+"""A micro-batch applied to the state database, in one transaction."""

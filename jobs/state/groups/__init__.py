@@ -1,0 +1,1 @@
+"""Groups of views that are kept by the change."""

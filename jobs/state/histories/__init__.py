@@ -1,0 +1,1 @@
+"""Changes queued for views with ``history``."""

@@ -1,0 +1,82 @@
+"""A part of a load, as a process of its own runs it: a task of Spark's, or a child.
+
+Whoever loads a view holds one transaction and exports its snapshot (``pg_export_snapshot``), so
+that all parts see the mirrors at the same moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+from cdc.lsn import Position
+from jobs.sinks.postgres.table import ident, literal
+from jobs.sinks.rows import Rows, write_each
+from jobs.state.server.connection import Connection, connect, translated
+from jobs.state.views.store_rows import RowForm
+
+_FETCHED: Final = 20_000
+"""Rows at a time: a few megabytes, which are written while the next ones are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTask:
+    """Reads some rows of a view and writes them; can be sent to another process.
+
+    ``select`` gives the expressions of ``form`` and nothing else. ``writer`` makes a connection of
+    its own where it is called: ``RedisWriter``, ``OpenSearchWriter``, ``PostgresLoader.finished``.
+    """
+
+    dsn: str = field(repr=False)
+    snapshot: str
+    view: str
+    select: str
+    form: RowForm
+    position: Position
+    writer: Callable[[Any], None]
+
+    def __call__(self) -> int:
+        """How many rows were written. Raises what ``writer`` raises, a ``RowsError`` when all
+        others have been written, and ``RetryableError`` for a state database that is away."""
+        with closing(connect(self.dsn, autocommit=True)) as conn:
+            reading = _Reading(conn, self)
+            with translated(f"loading view {self.view}"), conn.transaction():
+                write_each(self.view, reading, self.writer)
+        return reading.count
+
+
+class _Reading:
+    """The rows of a task, once."""
+
+    def __init__(self, conn: Connection, task: LoadTask) -> None:
+        self._conn, self._task, self.count = conn, task, 0
+
+    def __iter__(self) -> Iterator[Rows]:
+        task = self._task
+        self._conn.execute(b"set transaction isolation level repeatable read, read only")
+        self._conn.execute(f"set transaction snapshot {literal(task.snapshot)}".encode())
+        with self._conn.cursor(name="headwater_part") as cursor:
+            cursor.execute(task.select.encode())
+            while found := cursor.fetchmany(_FETCHED):
+                yield task.form.rows(found, task.position)
+                self.count += len(found)
+
+
+def key_ranges(conn: Connection, relation: str, column: str, parts: int) -> list[str]:
+    """Conditions that divide the rows of a relation, by a column without NULL, into about as many
+    parts of about the same size: at most ``parts``, all of them together once each row."""
+    name = ident(column)
+    fractions = [number / parts for number in range(1, parts)]
+    query = (
+        "select distinct bound::text as written, bound from (select unnest(percentile_disc("
+        f"%s::float8[]) within group (order by {name})) as bound from {relation}) bounds"
+        " where bound is not null order by bound"
+    )
+    bounds = [literal(text) for text, _ in conn.execute(query.encode(), [fractions])]
+    if not bounds:
+        return ["true"]
+    between = [f"{name} >= {a} and {name} < {b}" for a, b in pairwise(bounds)]
+    return [f"{name} < {bounds[0]}", *between, f"{name} >= {bounds[-1]}"]

@@ -1,0 +1,1 @@
+"""The PostgreSQL that holds the state: embedded or given, its migrations, locks, sessions."""

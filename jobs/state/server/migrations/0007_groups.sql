@@ -1,0 +1,2 @@
+-- Counts and sums of the groups of views that are kept by the change (jobs.state.groups.tables).
+create schema groups;

@@ -1,0 +1,1 @@
+"""SQL that writes values in the form that events and stores have. Pure."""

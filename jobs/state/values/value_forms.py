@@ -1,0 +1,99 @@
+"""How SQL reads a column out of an event's row image. Pure.
+
+An image is read once for each row, by ``json_to_record``, which gives most types their values as it
+is: it calls the type's own input function with the text that the event carries. The others are read
+as text and converted by an expression, or rewritten before by Python (``value_texts``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from cdc.events.values import TEXT_KINDS
+from cdc.protocol.relation import TypeInfo
+from jobs.state.values.value_texts import Reader, reader
+
+# What begins so is a year that PostgreSQL writes otherwise: 44 BC is -0043, 1 BC is 0000.
+_YEARS: Final = (
+    "case when left({v}, 1) not in ('+', '-', '0') then {v} "
+    "when left({v}, 1) = '+' then substr({v}, 2) "
+    r"when {v} ~ '^(-\d|0000-)' then "
+    r"lpad((1 - substring({v} from '^(-?\d+)-')::int)::text, 4, '0') "
+    r"|| substring({v} from '^-?\d+(-.*)$') || ' BC' "
+    "else {v} end"
+)
+_NUMERIC: Final = (
+    "case {v} when 'POSITIVE_INFINITY' then 'Infinity' "
+    "when 'NEGATIVE_INFINITY' then '-Infinity' else {v} end"
+)
+_TEXTS: Final = {
+    "numeric": _NUMERIC,
+    "date": _YEARS,
+    "timestamp": _YEARS,
+    "timestamptz": _YEARS,
+    "json": "{v}",
+    "jsonb": "{v}",
+    "vector": "{v}",
+    "halfvec": "{v}",
+}
+"""Expressions for a text that the type reads."""
+_LISTS: Final = ("vector", "halfvec")
+"""The JSON is the text already, but not where its numbers were made texts."""
+_REWRITTEN: Final = frozenset(
+    ("point", "line", "lseg", "box", "path", "polygon", "circle", "hstore", "sparsevec")
+)
+_COMMON_DIGITS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """``read_as`` is the column's type in ``json_to_record``; ``expression`` gives the value from
+    what that read, ``{v}``. ``rewrite`` is for images that Python rewrites, which it does to all
+    where ``required``."""
+
+    read_as: str
+    expression: str = "{v}"
+    rewrite: Reader | None = None
+    required: bool = False
+
+    def value(self, read: str) -> str:
+        """The SQL of the value; ``read`` is the column of ``json_to_record``."""
+        return self.expression.replace("{v}", read)
+
+
+def form(type: TypeInfo, typmod: int, column: str) -> Form:
+    """The form of the values of a column that the source has as ``type`` and the mirror as
+    ``column`` (SQL). ``typmod`` is the column's, or its domain's."""
+    if type.kind in TEXT_KINDS:
+        return Form(column)
+    if type.element is not None:
+        return Form(column) if _is_read(type.element) else _rewritten(type, typmod, column)
+    base = type.base
+    if base in _REWRITTEN or (base == "bit" and typmod > 1):
+        return _rewritten(type, typmod, column)
+    if base == "money" and typmod not in (-1, _COMMON_DIGITS):
+        return _rewritten(type, typmod, column)
+    if base == "bytea":
+        return Form("text", f"decode({{v}}, 'base64')::{column}")
+    if base == "bit" and typmod == 1:
+        return Form("boolean", f"case when {{v}} then '1' when not {{v}} then '0' end::{column}")
+    if base == "numeric" and typmod != -1:  # which holds nothing infinite
+        return Form(column)
+    if base in _TEXTS:
+        rewrite = reader(type, typmod) if base in _LISTS else None
+        return Form("text", f"({_TEXTS[base]})::{column}", rewrite)
+    return Form(column)
+
+
+def _rewritten(type: TypeInfo, typmod: int, column: str) -> Form:
+    return Form(column, rewrite=reader(type, typmod), required=True)
+
+
+def _is_read(element: TypeInfo) -> bool:
+    """Whether ``json_to_record`` reads an array of such elements."""
+    if element.kind in TEXT_KINDS:
+        return True
+    special = element.base in _TEXTS or element.base in _REWRITTEN
+    others = ("bytea", "bit", "money")
+    return not special and element.element is None and element.base not in others

@@ -1,0 +1,1 @@
+"""What the state database keeps of views: dirty keys, generations, rows to be written."""

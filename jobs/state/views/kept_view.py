@@ -1,0 +1,142 @@
+"""One generation of a view as the state database keeps it: its plan, and two tables of its own.
+
+``dirty.v<id>`` holds the keys whose rows have to be made anew, with the batch that dirtied each
+last (``seq``) and first (``first_seq``) since it was clean. ``shown.v<id>`` holds a digest of what
+the store was given for each key: what has not changed is not written again, and a key whose row
+is gone is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import psycopg
+
+from cdc.errors import ViewError
+from jobs.state.groups.sums import GroupSums
+from jobs.state.server.connection import Connection
+from jobs.state.views.own_columns import own_columns
+from jobs.state.views.view_names import ViewNames
+from views.maintain.plan import ViewPlan
+
+Relation = Callable[[str], str]
+"""From ``schema.table`` to the relation of its mirror, as SQL."""
+
+DIRTY_SCHEMA, SHOWN_SCHEMA = "dirty", "shown"
+
+
+def quoted(name: str) -> str:
+    """An identifier of PostgreSQL, whatever it holds."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A column of a view's key. ``type`` is what ``format_type`` calls it in the state database."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptView:
+    """``id`` numbers the generation among those of all views of the state database.
+
+    ``relation`` gives mirrors with the columns that the plan knows, ``names`` does so of images.
+    ``groups`` are those that batches keep by the change (``jobs.state.groups.tables``).
+    """
+
+    id: int
+    name: str
+    generation: int
+    plan: ViewPlan
+    key: tuple[KeyColumn, ...]
+    relation: Relation
+    names: ViewNames = field(default_factory=ViewNames)
+    groups: GroupSums | None = None
+    first_columns: tuple[str, ...] = ()
+    """What it had when its store was filled; () where that is not known."""
+
+    @property
+    def dirty(self) -> str:
+        return f"{DIRTY_SCHEMA}.v{self.id}"
+
+    @property
+    def shown(self) -> str:
+        return f"{SHOWN_SCHEMA}.v{self.id}"
+
+    def rows(self, keys: str) -> str:
+        """SELECT: the view's rows whose key is in the relation ``keys``."""
+        if self.groups is None:
+            return self.plan.rows(self.relation, keys)
+        return self.groups.plan.rows(self.relation, self.groups.shown(keys), keys)
+
+    @property
+    def key_names(self) -> str:
+        """The key's columns, quoted, with commas."""
+        return ", ".join(quoted(column.name) for column in self.key)
+
+
+def make_tables(conn: Connection, view_id: int, plan: ViewPlan, relation: Relation) -> None:
+    """Make the tables of a generation; their columns have the types that the view's SQL gives."""
+    names = ", ".join(map(quoted, plan.key))
+    alters = [f"alter {quoted(name)} set not null" for name in plan.key]
+    beside = own_columns([KeyColumn(name, "") for name in plan.key])
+    for schema in (DIRTY_SCHEMA, SHOWN_SCHEMA):
+        table = f"{schema}.v{view_id}"
+        own = (
+            [
+                f"add {beside.seq} bigint not null",
+                f"add {beside.first_seq} bigint not null",
+                "set (fillfactor = 70)",  # a key is dirtied again and again: room in each page
+            ]
+            if schema == DIRTY_SCHEMA
+            else [f"add {beside.digest} uuid not null"]
+        )
+        made = f"select {names} from ({plan.whole(relation)}) w"
+        conn.execute(f"create table {table} as {made} with no data".encode())
+        actions = ", ".join([*alters, *own, f"add primary key ({names})"])
+        conn.execute(f"alter table {table} {actions}".encode())
+    conn.execute(f"create index on {DIRTY_SCHEMA}.v{view_id} ({beside.first_seq})".encode())
+
+
+def follow_key_types(conn: Connection, view_id: int, plan: ViewPlan, relation: Relation) -> None:
+    """Give the tables of a generation the types that its key has now, where DDL has changed them:
+    what they hold is read as the same values. Raises ``ViewError`` where it cannot be."""
+    held = {column.name: column.type for column in read_key(conn, view_id, plan)}
+    names = ", ".join(map(quoted, plan.key))
+    made = f"select {names} from ({plan.whole(relation)}) w"
+    cursor = conn.execute(f"select * from ({made}) k limit 0".encode(), prepare=False)
+    result = cursor.pgresult
+    assert result is not None, "a SELECT has a result"
+    query = b"select pg_catalog.format_type(%s::oid, %s)"
+    actions = []
+    for number, name in enumerate(plan.key):
+        row = conn.execute(query, (result.ftype(number), result.fmod(number))).fetchone()
+        if row is not None and row[0] != held[name]:
+            column = quoted(name)
+            actions.append(f"alter {column} type {row[0]} using {column}::text::{row[0]}")
+    if not actions:
+        return
+    try:
+        with conn.transaction():
+            for schema in (DIRTY_SCHEMA, SHOWN_SCHEMA):
+                conn.execute(f"alter table {schema}.v{view_id} {', '.join(actions)}".encode())
+    except psycopg.DataError as error:
+        raise ViewError(
+            f"view {plan.name}: its key ({', '.join(plan.key)}) has another type, which does not "
+            "hold the keys that it had",
+            f"`headwater view rebuild {plan.name}`",
+        ) from error
+
+
+def read_key(conn: Connection, view_id: int, plan: ViewPlan) -> tuple[KeyColumn, ...]:
+    """The columns of the key, as the tables of a generation have them."""
+    query = (
+        b"select attname, pg_catalog.format_type(atttypid, atttypmod) from pg_catalog.pg_attribute "
+        b"where attrelid = %s::regclass and attname = any(%s)"
+    )
+    rows = conn.execute(query, (f"{DIRTY_SCHEMA}.v{view_id}", list(plan.key)))
+    types = dict(rows.fetchall())
+    return tuple(KeyColumn(name, types[name]) for name in plan.key)

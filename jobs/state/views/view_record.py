@@ -1,0 +1,120 @@
+"""The generations of views whose dirty keys are collected: ``headwater.views``.
+
+Which generation readers see, and which is being built, is told by ``generations.json`` beside the
+view's state (``jobs.generations.record``), which other commands read too. Here is what batches and
+keepers need of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from jobs.state.groups.sums import GROUP_SCHEMA
+from jobs.state.server.connection import Connection
+from jobs.state.views.kept_view import DIRTY_SCHEMA, SHOWN_SCHEMA
+
+_COLUMNS: Final = "id, name, generation, sql, key, store, state, coalesce(error, ''), history"
+QUEUE_SCHEMA: Final = "queue"
+BUILDING: Final = "building"
+LOADED: Final = "loaded"
+LEFT: Final = "left"
+
+
+class ViewRecord(NamedTuple):
+    """One generation. ``state``: ``building`` until its store holds the load, then ``loaded``, and
+    ``left`` when batches do not collect its keys (``jobs.state.views.missed_changes``). ``error``
+    says why it cannot be kept now, "" where it can. ``history``: as what its store keeps what rows
+    were, "" where it does not."""
+
+    id: int
+    name: str
+    generation: int
+    sql: str
+    key: tuple[str, ...]
+    store: str
+    state: str
+    error: str = ""
+    history: str = ""
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether its store holds what it was filled with."""
+        return self.state in (LOADED, LEFT)
+
+
+def view_records(conn: Connection, name: str = "") -> list[ViewRecord]:
+    """All generations, of one view or of all, in the order of their numbers."""
+    query = (
+        f"select {_COLUMNS} from headwater.views where %(name)s in ('', name) "
+        "order by name, generation"
+    )
+    return [_record(row) for row in conn.execute(query.encode(), {"name": name})]
+
+
+def add_view(
+    conn: Connection,
+    name: str,
+    generation: int,
+    sql: str,
+    key: Sequence[str],
+    store: str,
+    history: str = "",
+) -> ViewRecord:
+    """A generation begins to be built; in the caller's transaction, with its tables."""
+    query = (
+        "insert into headwater.views (name, generation, sql, key, store, history, state) "
+        f"values (%s, %s, %s, %s, %s, %s, '{BUILDING}') returning {_COLUMNS}"
+    )
+    values = (name, generation, sql, list(key), store, history)
+    row = conn.execute(query.encode(), values).fetchone()
+    assert row is not None, "what is inserted is returned"
+    return _record(row)
+
+
+def note_loaded(conn: Connection, view_id: int) -> None:
+    """The store holds the load; in the transaction that remembers what it was given."""
+    query = b"update headwater.views set state = %s where id = %s"
+    conn.execute(query, (LOADED, view_id))
+
+
+def note_left(conn: Connection, view_id: int) -> None:
+    """Batches have passed over the generation."""
+    query = b"update headwater.views set state = %s where id = %s"
+    conn.execute(query, (LEFT, view_id))
+
+
+def note_error(conn: Connection, view_id: int, error: str) -> None:
+    """Write why a generation cannot be kept now; "" that it can."""
+    query = b"update headwater.views set error = nullif(%s, '') where id = %s"
+    conn.execute(query, (error, view_id))
+
+
+def note_unbuilt(conn: Connection, name: str, error: str) -> None:
+    """Write why a view that readers see nothing of cannot be built; "" that it can, or is."""
+    if error:
+        conn.execute(
+            b"insert into headwater.unbuilt_views (name, error) values (%s, %s) "
+            b"on conflict (name) do update set error = excluded.error",
+            (name, error),
+        )
+    else:
+        conn.execute(b"delete from headwater.unbuilt_views where name = %s", (name,))
+
+
+def unbuilt_errors(conn: Connection) -> dict[str, str]:
+    """Why views cannot be built, by their names."""
+    return dict(conn.execute(b"select name, error from headwater.unbuilt_views").fetchall())
+
+
+def forget_view(conn: Connection, view_id: int) -> None:
+    """Remove a generation's tables and its record."""
+    with conn.transaction():
+        for schema in (DIRTY_SCHEMA, SHOWN_SCHEMA, QUEUE_SCHEMA, GROUP_SCHEMA):
+            conn.execute(f"drop table if exists {schema}.v{view_id}".encode())
+        conn.execute(b"delete from headwater.views where id = %s", (view_id,))
+
+
+def _record(row: Sequence[Any]) -> ViewRecord:
+    id_, name, generation, sql, key, store, state, error, history = row
+    return ViewRecord(id_, name, generation, sql, tuple(key), store, state, error, history)

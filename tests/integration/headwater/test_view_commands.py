@@ -1,0 +1,528 @@
+"""Commands on views that a running ``headwater apply`` carries out, and what it does unasked."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import redis
+
+from tests.support.commands.deployment import Deployment
+from tests.support.servers.forked_command import Child
+from tests.support.servers.lent_jvm import Lender
+from tests.support.servers.postgres import fresh_database
+from tests.support.waiting import wait_until
+
+ROWS = 200
+TABLES = (
+    "create table kind (id int primary key, name text not null)",
+    "insert into kind select i, 'kind ' || i from generate_series(1, 5) i",
+    "create table item (id int primary key, kind_id int not null, name text not null, n int)",
+    f"insert into item select i, 1 + i % 5, 'item ' || i, i from generate_series(1, {ROWS}) i",
+    "create table spare (id int primary key, word text)",
+    "insert into spare select i, 'word ' || i from generate_series(1, 10) i",
+)
+ITEMS = "select i.id, i.name, k.name as kind from item i join kind k on k.id = i.kind_id"
+LOUD = ITEMS.replace("i.name,", "upper(i.name) as name,")
+KINDS = "select k.id, k.name, count(i.id) as items from kind k " \
+    "left join item i on i.kind_id = k.id group by k.id, k.name"  # fmt: skip
+SPARE = "select id, word from spare"
+
+
+@dataclass(slots=True)
+class Shop:
+    """A deployment whose capture runs; views by their short names."""
+
+    deployment: Deployment
+    redis_url: str
+    store_dsn: str
+    views: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def name(self, view: str) -> str:
+        return f"{self.deployment.name}_{view}"
+
+    def declare(self, view: str, sql: str, store: str = "cache") -> str:
+        self.views[view] = store, sql
+        self.write()
+        return self.name(view)
+
+    def forget(self, *views: str) -> None:
+        for view in views:
+            self.views.pop(view, None)
+        self.write()
+
+    def write(self) -> None:
+        declared = "\n".join(
+            f'[views.{self.name(view)}]\nstore = "{store}"\nkey = ["id"]\nsql = """{sql}"""'
+            for view, (store, sql) in self.views.items()
+        )
+        self.deployment.extra = (
+            f'[stores.cache]\nkind = "redis"\nurl = "{self.redis_url}"\n'
+            f'[stores.tables]\nkind = "postgres"\ndsn = "{self.store_dsn}"\n'
+            f'[apply]\nengine = "database"\nstate = "{self.deployment.home / "state"}"\n'
+            f"retry_s = 5\nwhole_rows = 149\n{declared}\n"
+        )
+        self.deployment.write()
+
+    def done(self, *arguments: str) -> str:
+        ended = self.deployment.run(*arguments)
+        assert ended.returncode == 0, f"{arguments}: {ended.stderr}\n{self.log()}"
+        return ended.stdout
+
+    def refused(self, *arguments: str, code: int = 1) -> str:
+        ended = self.deployment.run(*arguments)
+        assert ended.returncode == code, f"{arguments}: {ended.stdout}{ended.stderr}"
+        return ended.stderr
+
+    def log(self) -> str:
+        return self.deployment.log("apply")[-6000:]
+
+    def shown(self, view: str) -> dict[int, dict[str, Any]]:
+        """What readers of Redis see, by id."""
+        client: Any = redis.Redis.from_url(self.redis_url, decode_responses=True)
+        rows = client.get(f"{self.name(view)}@live")
+        assert rows, "nothing is live"
+        keys = [f"{rows}:{i}" for i in range(1, 2 * ROWS)]
+        pipeline = client.pipeline(transaction=False)
+        for key in keys:
+            pipeline.hget(key, "doc")
+        found = [json.loads(doc) for doc in pipeline.execute() if doc is not None]
+        return {one["id"]: one for one in found}
+
+    def expected(self, sql: str) -> dict[int, dict[str, Any]]:
+        with psycopg.connect(self.deployment.dsn) as conn:
+            rows = conn.execute(f"select to_jsonb(v) from ({sql}) v".encode()).fetchall()
+        return {row["id"]: row for (row,) in rows}
+
+    def equal(self, view: str, sql: str) -> None:
+        """Readers see what the SQL gives, in the end."""
+        wait_until(
+            lambda: self.shown(view) == self.expected(sql),
+            f"{view} to be equal to {sql}",
+        )
+
+    def live(self, view: str) -> Any:
+        (found,) = [
+            one
+            for one in json.loads(self.done("view", "list", "--json"))
+            if one["view"] == self.name(view)
+        ]
+        return found["live"]
+
+    @contextmanager
+    def applied(self, *arguments: str) -> Iterator[Child]:
+        with self.deployment.running("apply", "--json", *arguments) as process:
+            yield process
+
+
+@pytest.fixture(scope="module")
+def shop(
+    tmp_path_factory: pytest.TempPathFactory,
+    postgres: str,
+    kafka: str,
+    redis_server: str,
+    lender: Lender,
+) -> Iterator[Shop]:
+    home: Path = tmp_path_factory.mktemp("commands")
+    with ExitStack() as stack:
+        source = stack.enter_context(fresh_database(postgres))
+        store = stack.enter_context(fresh_database(postgres))
+        name = f"t{os.urandom(5).hex()}"
+        deployment = Deployment(home, name, source, kafka, jvm=lender)
+        deployment.execute(*TABLES)
+        made = Shop(deployment, redis_server, store)
+        made.declare("items", ITEMS)
+        deployment.init()
+        capture = stack.enter_context(deployment.running("capture"))
+        deployment.captured(capture)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def running(shop: Shop) -> Iterator[Child]:
+    with shop.applied() as process:
+        wait_until(lambda: shop.live("items"), "apply to build what is declared", 120)
+        yield process
+
+
+def test_a_view_is_created_while_apply_runs(shop: Shop, running: Child) -> None:
+    name = shop.declare("kinds", KINDS, "tables")
+    (built,) = json.loads(shop.done("view", "create", name, "--json"))
+    assert (built["view"], built["live"], built["rows"]) == (name, True, 5)
+    shop.deployment.execute("update item set kind_id = 1 where id = 2")
+
+    def rows() -> list[Any]:
+        with psycopg.connect(shop.store_dsn) as conn:
+            return conn.execute(f"select id, name, items from {name} order by id").fetchall()
+
+    wanted = [(one["id"], one["name"], one["items"]) for one in shop.expected(KINDS).values()]
+    wait_until(lambda: sorted(rows()) == sorted(wanted), "the view to follow")
+    assert running.poll() is None
+
+
+def test_a_rebuild_is_switched_at_one_moment_and_can_be_gone_back_from(
+    shop: Shop, running: Child
+) -> None:
+    name, over, seen = shop.name("items"), threading.Event(), list[Counter[bool]]()
+
+    def read() -> None:
+        while not over.is_set():
+            rows = shop.shown("items").values()
+            seen.append(Counter(one["name"].isupper() for one in rows))
+
+    def write() -> None:
+        number = 0
+        while not over.is_set():
+            number += 1
+            shop.deployment.execute(f"update item set name = 'item {number}' where id % 7 = 1")
+
+    threads = [threading.Thread(target=read), threading.Thread(target=write)]
+    for thread in threads:
+        thread.start()
+    shop.declare("items", LOUD)
+    try:
+        (built,) = json.loads(shop.done("view", "rebuild", name, "--json"))
+        wait_until(lambda: True in seen[-1], "readers to see it")
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert built["live"]
+    assert {sum(one.values()) for one in seen} == {ROWS}, "readers saw something half"
+    assert {len(one) for one in seen} == {1}, "readers saw rows of two generations"
+    shop.equal("items", LOUD)
+    shop.deployment.execute("delete from item where id = 9", "update kind set name = 'other'")
+    said = shop.deployment.run("view", "rollback", name)
+    assert said.returncode == 0, said.stderr
+    assert f"is live again, instead of {built['generation']}" in said.stdout
+    assert "is not what is declared" in said.stderr
+    shop.equal("items", ITEMS)
+    assert "has no generation 77" in shop.refused("view", "rollback", name, "--to", "77", code=2)
+    shop.declare("items", ITEMS)
+    shop.deployment.execute("update kind set name = 'kind ' || id")
+    shop.equal("items", ITEMS)
+    assert running.poll() is None
+
+
+def test_a_held_generation_is_shown_by_the_next_rebuild(shop: Shop, running: Child) -> None:
+    name, live = shop.name("items"), shop.live("items")
+    with shop.deployment.running("view", "rebuild", name, "--hold") as held:
+        wait_until(lambda: "held beside what is live" in shop.deployment.log("view"), "the hold")
+        assert shop.live("items") == live
+        assert "another command is at view" in shop.refused("view", "rebuild", name, code=2)
+        held.send_signal(signal.SIGINT)
+        assert held.wait(120) == 0
+    assert shop.live("items") == live
+    shop.deployment.execute("update item set name = 'while it was left' where id = 3")
+    wait_until(lambda: "rebuild" not in str(of_state(shop)["commands"]), "apply to let go of it")
+    said = shop.deployment.run("view", "rebuild", name)
+    assert said.returncode == 0, said.stderr
+    assert "is gone on with" in said.stderr
+    assert shop.live("items") != live
+    shop.equal("items", ITEMS)
+    assert running.poll() is None
+
+
+def test_a_dropped_view_takes_its_mirror_along(shop: Shop, running: Child) -> None:
+    name = shop.declare("spare", SPARE)
+    shop.done("view", "create", name)
+    assert len(shop.shown("spare")) == 10
+    assert "public.spare" in [one["table"] for one in of_state(shop)["mirrors"]]
+    assert "generation 1 dropped" in shop.done("view", "drop", name)
+    shop.forget("spare")
+    with pytest.raises(AssertionError, match="nothing is live"):
+        shop.shown("spare")
+    mirrors = {"public.item", "public.kind"}
+    wait_until(lambda: {o["table"] for o in of_state(shop)["mirrors"]} == mirrors, "its mirror")
+    shop.deployment.execute("update item set name = 'goes on' where id = 4")
+    shop.equal("items", ITEMS)
+    assert running.poll() is None
+
+
+def test_a_view_that_is_not_declared_any_more_is_listed_and_dropped(
+    shop: Shop, running: Child
+) -> None:
+    name = shop.declare("spare", SPARE)
+    shop.done("view", "create", name)
+    before = shop.deployment.log("apply").count("view_let_go")
+    shop.forget("spare")
+    wait_until(lambda: shop.deployment.log("apply").count("view_let_go") > before, "the letting go")
+    assert len(shop.shown("spare")) == 10
+    listed = {one["view"]: one for one in json.loads(shop.done("view", "list", "--json"))}
+    assert (listed[name]["declared"], listed[shop.name("items")]["declared"]) == (False, True)
+    assert "not declared" in shop.done("view", "list")
+    _, found = shop.deployment.check()
+    (warned,) = [one for one in found["warning"] if one["check"] == f"view {name}"]
+    assert warned["hint"] == f"headwater view drop {name}, or declare it again"
+    assert "generation 1 dropped" in shop.done("view", "drop", name)
+    with pytest.raises(AssertionError, match="nothing is live"):
+        shop.shown("spare")
+    assert name not in shop.done("view", "list", "--json")
+    assert f"no view '{name}'" in shop.refused("view", "drop", name, code=2)
+    mirrors = {"public.item", "public.kind"}
+    wait_until(lambda: {o["table"] for o in of_state(shop)["mirrors"]} == mirrors, "its mirror")
+    assert running.poll() is None
+
+
+def test_rows_that_a_store_lost_are_written_again(shop: Shop, running: Child) -> None:
+    client: Any = redis.Redis.from_url(shop.redis_url, decode_responses=True)
+    rows = client.get(f"{shop.name('items')}@live")
+    client.delete(*(f"{rows}:{i}" for i in range(20, 40)))
+    done = json.loads(shop.done("replay", shop.name("items"), "--from", "beginning", "--json"))
+    assert done["rows"] == len(shop.expected(ITEMS))
+    assert shop.shown("items") == shop.expected(ITEMS)
+    assert "tomorrow" in shop.refused("replay", shop.name("items"), "--from", "tomorrow", code=2)
+    assert running.poll() is None
+
+
+def test_a_row_that_the_store_refuses_waits_until_it_is_retried(shop: Shop, running: Child) -> None:
+    name = shop.name("kinds")
+    with psycopg.connect(shop.store_dsn, autocommit=True) as conn:
+        conn.execute(f'alter table "{name}@1" add constraint short check (length(name) < 20)')
+        long = "a name that is too long"
+        shop.deployment.execute(f"update kind set name = '{long}' where id = 2")
+
+        def parked() -> Any:
+            (found,) = json.loads(shop.done("dlq", "list", name, "--json"))
+            return found["parked"]
+
+        wait_until(parked, "its key to be parked")
+        (one,) = parked()
+        assert (one["of"], json.loads(one["key"])) == (name, {"id": "2"})
+        assert "short" in one["cause"]
+        assert "1 key parked" in shop.done("view", "list")
+        event = one["events"][0]["event"]
+        assert json.loads(shop.done("dlq", "show", name, event)) == {"id": "2"}
+        left = shop.deployment.run("dlq", "retry", name, "--key", "id=2")
+        assert left.returncode == 1
+        assert "id=2 stays parked" in left.stdout
+        conn.execute(f'alter table "{name}@1" drop constraint short')
+        assert "1 of 1 keys applied" in shop.done("dlq", "retry", name)
+        assert not parked()
+        found = conn.execute(f"select name from {name} where id = 2").fetchone()
+        assert found == (long,)
+    assert running.poll() is None
+
+
+def test_a_view_that_is_mended_is_taken_back(shop: Shop, running: Child) -> None:
+    name = shop.declare("spare", "select id, wort from spare")
+    (fault,) = wait_until(
+        lambda: [
+            one["error"]
+            for one in json.loads(shop.done("view", "list", "--json"))
+            if one["view"] == name and one["error"]
+        ],
+        "the fault to be told",
+    )
+    assert "wort" in fault
+    assert "wort" in shop.refused("view", "create", name)
+    shop.declare("spare", SPARE)
+    wait_until(lambda: shop.live("spare"), "it to be built")
+    shop.forget("spare")
+    assert running.poll() is None
+
+
+def test_a_view_is_shown_with_its_plan(shop: Shop, running: Child) -> None:
+    found = json.loads(shop.done("view", "show", shop.name("items"), "--plan", "--json"))
+    assert (found["mode"], found["problems"]) == ("incremental", [])
+    assert [one["mirror"]["state"] for one in found["tables"]] == ["filled", "filled"]
+    assert {one["table"] for one in found["plan"]["changes"]} == {"public.item", "public.kind"}
+    told = shop.done("view", "show", shop.name("items"), "--plan")
+    assert "touched_keys" in told
+    assert "mirror:" in told
+    assert "public.item" in shop.done("state")
+    assert running.poll() is None
+
+
+def test_a_column_that_is_added_makes_no_row_anew(shop: Shop, running: Child) -> None:
+    """A view that shows it goes on with it, one that does not is not touched."""
+    shop.deployment.execute(
+        "create table wide (id int primary key, word text)",
+        "insert into wide select i, 'word ' || i from generate_series(1, 150) i",
+    )
+    shop.done("table", "add", "public.wide")
+    shop.declare("narrow", "select id, word from wide")
+    shows = [shop.declare("every", "select * from wide", store) for store in ("cache",)]
+    shows.append(shop.declare("each", "select w.*, 1 as one from wide w", "tables"))
+    wait_until(lambda: all(map(shop.live, ("narrow", "every", "each"))), "them to be built")
+    before = len(shop.deployment.log("apply"))
+    shop.deployment.execute(
+        "alter table wide add late int",
+        "update wide set late = id where id < 4",
+        "update wide set word = 'other' where id = 9",
+    )
+    for name in (*shows, shop.name("narrow")):
+        assert "equal at LSN" in shop.done("verify", name, "--timeout", "120")
+    lines = shop.deployment.log("apply")[before:].splitlines()
+    told = [json.loads(line) for line in lines if line.startswith("{")]
+    rows = Counter[str]()
+    for one in told:
+        if one["event"] == "rows_applied":
+            rows[one["view"]] += one["rows"]
+    assert max(rows.values()) < 20, rows
+    started = {one["view"] for one in told if one["event"] == "view_started"}
+    assert started == set(shows)
+    assert shop.shown("every")[2]["late"] == 2
+    with psycopg.connect(shop.store_dsn) as conn:
+        found = conn.execute(f"select late from {shows[1]} where id in (3, 9)".encode()).fetchall()
+    assert sorted(found, key=str) == [(3,), (None,)]
+    shop.forget("narrow", "every", "each")
+    assert running.poll() is None
+
+
+def test_what_was_altered_is_built_from_at_once(shop: Shop, running: Child) -> None:
+    """Before any change of the table, which alone tells apply."""
+    shop.deployment.execute(
+        "create table fresh (id int primary key, word varchar(20), n int)",
+        "insert into fresh select i, 'word ' || i, i from generate_series(1, 150) i",
+    )
+    shop.done("table", "add", "public.fresh")
+    steps = {
+        "select id, word, n from fresh": [],
+        "select id, word, late from fresh": ["alter table fresh add late int default 7"],
+        "select * from fresh where n > 5": ["alter table fresh rename word to text"],
+        "select id, upper(text) as text, late from fresh": ["alter table fresh drop n"],
+        "select id, text, trunc(late)::int as late from fresh": [
+            "alter table fresh alter late type numeric using late + 0.5"
+        ],
+    }
+    for sql, altered in steps.items():
+        shop.deployment.execute(*altered)
+        name = shop.declare("fresh", sql)
+        shop.done("view", "rebuild" if altered else "create", name)
+        assert shop.shown("fresh") == shop.expected(sql)
+    shop.deployment.execute("update fresh set late = id, text = 'other' where id < 9")
+    assert "equal at LSN" in shop.done("verify", name, "--timeout", "120")
+    assert running.poll() is None
+
+
+def test_a_refused_rebuild_is_no_fault_of_what_is_live(shop: Shop, running: Child) -> None:
+    name = shop.declare("fresh", "select id, missing from fresh")
+    assert "missing" in shop.refused("view", "rebuild", name)
+
+    def shown() -> Any:
+        return json.loads(shop.done("view", "show", name, "--json"))
+
+    found = wait_until(lambda: (one := shown())["build_error"] and one, "the build's fault")
+    assert "missing" in found["build_error"]
+    assert found["error"] is None
+    assert "refused" in shop.done("view", "list")
+    shop.done("wait", name, "--timeout", "30")
+    shop.done("lag", name)
+    shop.declare("fresh", "select id, ntile(2) over (order by id) as half from fresh")
+    assert "has more than 149 rows and is computed whole" in shop.refused("view", "rebuild", name)
+    assert json.loads(shop.done("view", "show", name, "--json"))["building"] is None
+    shop.declare("fresh", "select id, text from fresh")
+    shop.done("view", "rebuild", name)
+    wait_until(lambda: shown()["build_error"] is None, "it to be forgotten")
+    shop.forget("fresh")
+    assert running.poll() is None
+
+
+def test_a_table_that_has_another_name_is_told_and_comes_back(shop: Shop, running: Child) -> None:
+    """Events of the old name end, and nothing else tells."""
+    execute = shop.deployment.execute
+    execute(
+        "create schema elsewhere",
+        "create table moved (id int primary key, word text)",
+        "insert into moved select i, 'word ' || i from generate_series(1, 20) i",
+    )
+    shop.done("table", "add", "public.moved")
+    sql = "select id, word from moved"
+    name = shop.declare("moved", sql)
+    wait_until(lambda: shop.live("moved"), "it to be built", 60)
+
+    def told(words: str) -> None:
+        def error() -> bool:
+            return words in str(json.loads(shop.done("view", "show", name, "--json"))["error"])
+
+        wait_until(error, f"{words!r} to be told", 60)
+        assert shop.deployment.run("lag", name).returncode == 1
+
+    before = shop.shown("moved")
+    execute("alter table moved rename to other", "update other set word = 'as other'")
+    told("public.moved is called public.other in the source now")
+    assert shop.shown("moved") == before
+    assert "is called public.other" in shop.refused("view", "rebuild", name)
+    execute("alter table other rename to moved")
+    shop.equal("moved", sql)
+    execute(
+        "create table later (id int primary key, word text, n int)",
+        "insert into later values (7, 'later', 1)",
+        "begin; alter table moved rename to sooner; alter table later rename to moved; commit",
+    )
+    told("public.moved: not in publication")
+    shop.done("table", "add", "public.moved")
+    shop.equal("moved", sql)
+    execute("insert into moved values (8, 'behind', 2)")
+    shop.equal("moved", sql)
+    execute("alter table moved set schema elsewhere")
+    told("public.moved is called elsewhere.moved in the source now")
+    execute("drop table elsewhere.moved; drop table sooner")
+    shop.forget("moved")
+    assert running.poll() is None
+
+
+def test_a_second_apply_is_refused(shop: Shop, running: Child) -> None:
+    said = shop.refused("apply")
+    assert "is in use by" in said
+    assert f"pid {running.pid}" in said
+
+
+def test_an_apply_that_dies_is_told_and_the_next_one_goes_on(shop: Shop, running: Child) -> None:
+    name, live = shop.name("items"), shop.live("items")
+    before = shop.deployment.log("view").count("held beside")
+    with shop.deployment.running("view", "rebuild", name, "--hold") as held:
+        wait_until(lambda: shop.deployment.log("view").count("held beside") > before, "the hold")
+        running.kill()
+        assert held.wait(60) == 1
+    assert "the `headwater apply` that was asked has ended" in shop.deployment.log("view")
+    shop.deployment.execute("update item set name = 'while nobody ran' where id = 5")
+    with shop.applied():
+        shop.equal("items", ITEMS)
+        assert shop.live("items") == live
+        assert "is live" in shop.done("view", "rebuild", name)
+        shop.equal("items", ITEMS)
+
+
+def test_commands_without_an_apply_and_views_that_it_had_left_out(shop: Shop) -> None:
+    name = shop.name("items")
+    with shop.applied(name):
+        shop.deployment.execute("update item set kind_id = 3 where id = 6")
+        shop.equal("items", ITEMS)
+        left_out = shop.name("kinds")
+        assert "does not keep view" in shop.refused("view", "rebuild", left_out, code=2)
+        nobody = f"view {left_out}: nobody applies it now"
+        shop.done("lag", name)
+        for command in (["lag"], ["health", "--views", "--max-lag", "60"], ["check", "--json"]):
+            ended = shop.deployment.run(*command)
+            assert ended.returncode == 1, command
+            assert nobody in " ".join((ended.stdout + ended.stderr).split()), command
+        assert "not applied" in shop.done("view", "list")
+        assert json.loads(shop.done("view", "show", left_out, "--json"))["applied"] is False
+    (built,) = json.loads(shop.done("view", "rebuild", name, "--json"))
+    assert built["live"]
+    assert not built["applied"]
+    shop.equal("items", ITEMS)
+    with shop.applied(), psycopg.connect(shop.store_dsn, autocommit=True) as conn:
+        query = f"select id, name, items from {shop.name('kinds')}"
+        wanted = {(o["id"], o["name"], o["items"]) for o in shop.expected(KINDS).values()}
+        wait_until(lambda: set(conn.execute(query).fetchall()) == wanted, "kinds to be made up for")
+        wait_until(lambda: not shop.deployment.run("health", "--views").returncode, "all is well")
+        shop.done("lag")
+        assert shop.deployment.check()[0] == 0
+    assert "nobody applies it now" in shop.refused("health", "--views")
+
+
+def of_state(shop: Shop) -> Any:
+    return json.loads(shop.done("state", "--json"))

@@ -1,0 +1,301 @@
+"""Views kept by a standalone cluster, ``engine = "delta"``: by ``headwater apply --master`` and by
+plain ``spark-submit``. The home of what is promised of that engine: a view in each store, a join,
+groups and a history are equal to their SQL, also when executors are killed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from jobs.spark.jars import jars
+from stack.guardian import Guardian
+from stack.process import descendants, kill, send
+from stack.servers import Endpoints
+from tests.support.commands.deployment import Deployment
+from tests.support.commands.executor_work import Kept, Work, every_store
+from tests.support.servers.proxy import Proxy, proxied
+from tests.support.servers.spark_cluster import HOME, LOCAL, ROOT, Cluster, standalone
+from tests.support.waiting import wait_until
+
+ROWS = 21_000
+"""Of a batch: executors write its rows, from Python."""
+SECRET = "confidential"
+"""In the bodies of later batches. No log may have it."""
+ATTEMPTS = 5
+"""A kill may come when the last task has just ended."""
+LIMIT_S = 900.0
+STORES = ("redis", "opensearch", "postgres", "delta")
+KILLED = ("redis", "delta")
+"""One that takes rows and one that takes commits: of whose writers all are killed. How each store
+stands a writer that is killed is tested by ``test_kills``."""
+_HEADWATER = (sys.executable, "-c", "from headwater.cli.app import main; main()")
+_SUBMIT = str(HOME / "bin" / "spark-submit")
+_SCRIPT = str(ROOT / "headwater" / "submit.py")
+_CONFIG = """
+[stores.redis]
+kind = "redis"
+url = "{redis}"
+[stores.opensearch]
+kind = "opensearch"
+url = "{opensearch}"
+[stores.postgres]
+kind = "postgres"
+dsn = "{postgres}"
+[stores.delta]
+kind = "delta"
+path = "./lake"
+[apply]
+engine = "delta"
+state = "./state"
+[apply.spark]
+"spark.cores.max" = "2"
+"spark.scheduler.minRegisteredResourcesRatio" = "1.0"    # else the first one may do all
+"spark.scheduler.maxRegisteredResourcesWaitingTime" = "600s"
+"spark.locality.wait" = "0s"
+"spark.executor.memory" = "512m"
+"spark.executor.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"spark.authenticate.secret" = "of-the-cluster"
+"spark.sql.shuffle.partitions" = "2"
+"spark.sql.adaptive.enabled" = "false"
+"spark.sql.execution.arrow.maxRecordsPerBatch" = "500"   # many writes of each executor
+"spark.databricks.delta.snapshotPartitions" = "2"
+"spark.eventLog.enabled" = "true"
+"spark.eventLog.rolling.enabled" = "false"
+"spark.eventLog.compress" = "false"
+"spark.eventLog.dir" = "{events}"
+"""
+_VIEW = """
+[views.{source}_{name}]
+store = "{store}"
+key = ["id"]
+sql = '''{sql}'''
+{more}
+"""
+_SHOP = (
+    "create table customers (id int primary key, name text not null)",
+    "insert into customers select i, 'c' || i from generate_series(1, 40) i",
+    "create table orders (id int primary key, customer int, total numeric(8,2))",
+    "insert into orders select i, 1 + i % 50, i from generate_series(1, 400) i",
+)
+_MEANWHILE = (
+    "update customers set name = name || '.' where id % 7 = 1",
+    "update orders set customer = 1 + (customer + 3) % 50, total = total + 1 where id % 3 = 0",
+    "delete from orders where id = (select max(id) from orders)",
+)
+"""Of each batch that is killed."""
+_JOINED = "select o.id, o.total, c.name from orders o left join customers c on c.id = o.customer"
+_GROUPED = """
+    select customer as id, count(*) as n, sum(total) as total from orders
+    where customer is not null group by customer
+"""
+_SHOP_VIEWS = {
+    "joined": ("opensearch", _JOINED, ""),
+    "grouped": ("redis", _GROUPED, ""),
+    "history": ("delta", "select id, name from customers", 'history = "scd2"'),
+}
+
+
+def _config(source: str, **settings: str) -> str:
+    single = {store: (store, f"select id, body from of_{store}", "") for store in STORES}
+    views = [
+        _VIEW.format(source=source, name=name, store=store, sql=sql, more=more)
+        for name, (store, sql, more) in {**single, **_SHOP_VIEWS}.items()
+    ]
+    return _CONFIG.format(**settings) + "".join(views)
+
+
+@contextmanager
+def _slowed(direct: Mapping[str, str]) -> Iterator[tuple[dict[str, str], list[Proxy]]]:
+    """The addresses of servers behind proxies, which can be slowed."""
+    with ExitStack() as opened:
+        behind = {name: opened.enter_context(proxied(at)) for name, at in direct.items()}
+        addresses = {name: address for name, (address, _) in behind.items()}
+        yield addresses, [proxy for _, proxy in behind.values()]
+
+
+@pytest.mark.timeout(2 * LIMIT_S)
+def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are_killed(
+    tmp_path: Path,
+    servers: Endpoints,
+    deployment: Deployment,
+    store_database: str,
+    guardian: Guardian,
+) -> None:
+    """Every store by both. Of some, all executors are killed when part of what they write of a
+    batch is there."""
+    source, events = deployment.name, tmp_path / "events"
+    events.mkdir()
+    arguments = ["--config", str(deployment.config), "apply"]
+    direct = {
+        "redis": servers.redis_url,
+        "opensearch": servers.opensearch_url,
+        "postgres": store_database,
+    }
+    stores = every_store(source, direct, tmp_path / "lake")
+    deployment.execute(*_SHOP)
+    for store in stores.values():
+        deployment.execute(
+            f"create table {store.table} (id int primary key, body text)",
+            f"insert into {store.table} select i, 'first' from generate_series(0, {ROWS - 1}) i",
+        )
+    deployment.init()
+
+    with (
+        standalone(tmp_path, guardian) as cluster,
+        _slowed(direct) as (addresses, proxies),
+        deployment.running("capture"),
+    ):
+        deployment.extra = _config(source, events=events.as_uri(), **addresses)
+        deployment.write()
+        once = ("--available-now", "--master", cluster.url)
+        with _running(tmp_path, *_HEADWATER, *arguments, *once):
+            pass
+        expected = dict.fromkeys(range(ROWS), "first")
+        for name, store in stores.items():
+            assert store.rows() == expected, name
+        work = Work.read(events)
+        assert work.ended.keys() == work.python.keys() == {"0", "1"}, work
+        assert not work.failed.total(), work
+
+        given = ("--master", cluster.url, "--jars", ",".join(map(str, jars("spark"))))
+        with _running(tmp_path, _SUBMIT, *given, _SCRIPT, *arguments) as process:
+            changed = dict.fromkeys(range(ROWS), "changed")
+            for name in stores.keys() - KILLED:
+                deployment.execute(f"update {stores[name].table} set body = 'changed'")
+            for name in stores.keys() - KILLED:
+                wait_until(partial(stores[name].has, changed), f"{name} to be right", LIMIT_S)
+            for name in KILLED:
+                view, store = f"{source}_{name}", stores[name]
+                _until_tasks_failed(process, cluster, deployment, store, proxies, events, view)
+            for view in _SHOP_VIEWS:
+                done = deployment.run("verify", f"{source}_{view}", "--timeout", "300")
+                assert done.returncode == 0, done.stdout + done.stderr
+                assert "equal at LSN" in done.stdout
+            for driver in descendants(process.pid):  # Java is the one that was started
+                send(driver, signal.SIGTERM)
+        work = Work.read(events)
+        assert work.ended.keys() >= {"0", "1"}, work
+        assert work.python.total(), work
+        assert work.removed >= len(cluster.workers) * len(KILLED), work
+
+
+def test_a_master_that_is_none_or_is_not_ours_to_choose_is_a_line(tmp_path: Path) -> None:
+    addresses = {
+        "redis": "redis://localhost",
+        "opensearch": "http://localhost",
+        "postgres": "dbname=unused",
+    }
+    extra = _config("s", events="-", **addresses)
+    deployment = Deployment(tmp_path, "s", "dbname=unused", "127.0.0.1:9", extra=extra)
+    deployment.write()
+    arguments = ["--config", str(deployment.config), "apply"]
+    said = _refused(1, *_HEADWATER, *arguments, "--master", "nowhere")
+    assert said.startswith("Spark does not start with the master nowhere: ")
+    said = _refused(1, *_HEADWATER, *arguments, "--master", "spark://127.0.0.1:1")
+    assert said.startswith("no Spark master answers at 127.0.0.1:1: Connection refused: start it")
+    said = _refused(2, _SUBMIT, _SCRIPT, *arguments, "--master", "local[1]")
+    assert said.startswith("--master is chosen by spark-submit")
+
+
+def _environ() -> dict[str, str]:
+    return {**LOCAL, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+
+
+def _refused(code: int, *command: str) -> str:
+    """The one line that a command says."""
+    done = subprocess.run(
+        command, env=_environ(), capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == code, said
+    assert "Traceback" not in said
+    [line] = [line for line in said.splitlines() if line.startswith("error: ")]
+    return line.removeprefix("error: ")
+
+
+@contextmanager
+def _running(home: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A command beside the block, and then to its end, which has to be a good one."""
+    log = home / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, env=_environ(), stdout=out, stderr=out)
+    try:
+        yield process
+        code = process.wait(LIMIT_S)
+    finally:
+        process.kill()
+        process.wait()
+    said = log.read_text()
+    assert code == 0, said
+    assert SECRET not in said, said
+
+
+def _until_tasks_failed(
+    process: subprocess.Popen[bytes],
+    cluster: Cluster,
+    deployment: Deployment,
+    store: Kept,
+    proxies: Sequence[Proxy],
+    events: Path,
+    view: str,
+) -> None:
+    """Batches whose executors are all killed while they write, until it was in the middle of their
+    tasks, and of what readers see. The view is right behind each of them."""
+    for number in range(2, 2 + ATTEMPTS):
+        for proxy in proxies:
+            proxy.slow(0.2)
+        body = f"{SECRET} {number}"
+        _kill_while_they_write(process, cluster, deployment, store, body)
+        seen = Counter(store.rows().values())[body]
+        for proxy in proxies:
+            proxy.release()
+        expected = {0: "first"} | dict.fromkeys(range(1, ROWS), body)
+        wait_until(partial(store.has, expected), "the view to be right", LIMIT_S)
+        if Work.read(events).failed[view] and seen < ROWS - 1:
+            return
+    raise AssertionError(f"{view} had all its rows, or no task failed: {Work.read(events)}")
+
+
+def _kill_while_they_write(
+    process: subprocess.Popen[bytes],
+    cluster: Cluster,
+    deployment: Deployment,
+    store: Kept,
+    body: str,
+) -> None:
+    """``kill -9`` of all executors, when part of what they write is there."""
+    workers = range(len(cluster.workers))
+    wait_until(lambda: all(map(cluster.executors, workers)), "an executor of each worker", LIMIT_S)
+    before = store.progress(body)
+    with _held(process):
+        update = f"update {store.table} set body = '{body}' where id > 0"
+        deployment.execute(update, *_MEANWHILE)
+        deployment.captured()
+
+    def more() -> bool:
+        if process.poll() is not None:
+            raise RuntimeError("it has ended")
+        return store.progress(body) > before
+
+    wait_until(more, "what an executor has written", LIMIT_S)
+    for executor in chain.from_iterable(map(cluster.executors, workers)):
+        kill(executor)
+
+
+@contextmanager
+def _held(driver: subprocess.Popen[bytes]) -> Iterator[None]:
+    """A driver that does not see what is written until all of it is there: one batch."""
+    driver.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        driver.send_signal(signal.SIGCONT)

@@ -1,0 +1,202 @@
+"""Generations of a view in each store: filled apart, shown at once, left and come back to."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cdc.errors import SinkError, ViewError
+from jobs.sinks import open_sink
+from jobs.sinks.generations import Generations, open_generations
+from tests.support.events.batches import Feed, batch_rows, delete, upsert
+from tests.support.servers.stores import KINDS, LSN, Store, items
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ITEMS = items()
+KEY = ("id",)
+ROWS = 200
+
+
+class View:
+    """The test's view in one store."""
+
+    def __init__(self, spark: SparkSession, store: Store, name: str) -> None:
+        self.spark, self.store, self.name = spark, store, name
+        self.generations: Generations = open_generations(store, name, spark)
+        self.read = KINDS[store.kind].reader(spark, store, name)
+
+    def load(self, number: int, name: str, rows: int = ROWS) -> None:
+        changes = (upsert(LSN, 0, id=i, name=name) for i in range(rows))
+        frame = batch_rows(self.spark, ITEMS, changes)
+        self.generations.load(number, frame, ITEMS, KEY)
+
+    def feed(self, number: int | None = None) -> Feed:
+        sink = open_sink(self.store, self.name, self.spark, 60.0, number)
+        sink.prepare(ITEMS, KEY)
+        feed = Feed(self.spark, sink, ITEMS, self.name)
+        feed.generation = uuid.uuid4().hex
+        return feed
+
+    def leave(self, to: int, mark: str = "") -> str:
+        """Switch; the mark of the generation that was live."""
+        live = self.generations.live()
+        self.generations.switch(to, mark)
+        return live.mark if live else ""
+
+
+@pytest.fixture
+def view(spark: SparkSession, store: Store, source_name: str) -> Iterator[View]:
+    made = View(spark, store, source_name)
+    yield made
+    made.generations.close()
+
+
+def test_a_generation_is_unseen_until_it_is_switched_to(view: View) -> None:
+    assert view.generations.live() is None
+    view.load(1, "first")
+    assert view.generations.live() is None
+    view.generations.switch(1)
+    assert view.read() == {"first": ROWS}
+    view.load(2, "second")
+    view.feed(2).apply(upsert(LSN + 8, id=7, name="streamed"))
+    assert view.read() == {"first": ROWS}
+    view.generations.switch(2)
+    assert view.read() == {"second": ROWS - 1, "streamed": 1}
+
+
+def test_streamed_changes_win_over_loaded_rows_and_older_ones_lose(view: View) -> None:
+    view.load(1, "loaded")
+    feed = view.feed(1)
+    feed.apply(upsert(LSN, 1, id=1, name="newer"), upsert(LSN - 8, id=2, name="older"))
+    feed.apply(delete(LSN + 8, id=3), delete(LSN - 8, id=4))
+    view.generations.switch(1)
+    assert view.read() == {"loaded": ROWS - 2, "newer": 1}
+
+
+def test_a_live_generation_goes_on_and_can_be_left_and_come_back_to(view: View) -> None:
+    view.load(1, "first")
+    view.leave(1)
+    view.feed(1).apply(upsert(LSN + 8, id=1, name="changed"))
+    view.load(2, "second")
+    mark = view.leave(2)
+    view.feed(2).apply(upsert(LSN + 16, id=2, name="later"))
+    back = view.leave(1, mark)
+    assert view.read() == {"first": ROWS - 1, "changed": 1}
+    view.feed(1).apply(upsert(LSN + 24, id=5, name="on"))
+    assert view.read() == {"first": ROWS - 2, "changed": 1, "on": 1}
+    view.leave(2, back)
+    assert view.read() == {"second": ROWS - 1, "later": 1}
+
+
+def test_switching_and_loading_again_change_nothing(view: View) -> None:
+    view.load(1, "abandoned")
+    view.load(1, "first", ROWS - 10)
+    view.generations.switch(1)
+    view.generations.switch(1)
+    assert view.read() == {"first": ROWS - 10}
+
+
+def test_what_is_read_without_a_number_is_the_live_generation(view: View) -> None:
+    view.load(1, "first")
+    view.leave(1)
+    view.load(2, "second")
+    assert set(view.feed().values("name").values()) == {"first"}
+    view.leave(2)
+    assert set(view.feed().values("name").values()) == {"second"}
+
+
+def test_a_view_that_apply_made_is_the_first_generation(view: View) -> None:
+    view.feed().apply(*(upsert(LSN, i, id=i, name="first") for i in range(ROWS)))
+    live = view.generations.live()
+    assert live is not None
+    assert live.number == 1
+    view.load(2, "second")
+    view.generations.switch(2)
+    assert view.read() == {"second": ROWS}
+
+
+@pytest.mark.parametrize("change", [str.upper, "{}-1".format], ids=["letters", "number"])
+def test_a_view_of_a_like_name_takes_nothing_of_it(
+    view: View, change: Callable[[str], str]
+) -> None:
+    """OpenSearch has small letters only, and calls the first index of ``a`` as view ``a-1``."""
+    view.load(1, "first")
+    view.leave(1)
+    other = View(view.spark, view.store, change(view.name))
+    tries: list[Callable[[], object]] = [
+        lambda: other.load(1, "other"),
+        lambda: other.generations.switch(1),
+        lambda: other.feed(1).apply(upsert(LSN + 8, id=1, name="other")),
+        lambda: other.feed().apply(upsert(LSN + 8, id=1, name="other")),
+        lambda: other.generations.drop(1),
+    ]
+    for attempt in tries:
+        with suppress(ViewError, SinkError):
+            attempt()
+        assert view.read() == {"first": ROWS}
+    view.leave(1)
+    view.feed().apply(upsert(LSN + 8, id=1, name="streamed"))
+    assert view.read() == {"first": ROWS - 1, "streamed": 1}
+    other.generations.close()
+
+
+def test_dropped_generations_leave_nothing(view: View, tmp_path: Path) -> None:
+    view.load(1, "first")
+    view.leave(1)
+    view.load(2, "second")
+    view.generations.drop(2)
+    assert view.read() == {"first": ROWS}
+    view.load(2, "second")
+    view.leave(2)
+    view.generations.drop(1)
+    assert view.read() == {"second": ROWS}
+    view.generations.drop(2)
+    assert view.generations.live() is None
+    assert not KINDS[view.store.kind].left_over(view.store, view.name, tmp_path)
+
+
+def test_constant_readers_see_one_whole_generation_or_the_other(view: View) -> None:
+    view.load(1, "1")
+    view.leave(1)
+    seen: list[Counter[str]] = []
+    faults: list[Exception] = []
+    done = threading.Event()
+
+    def keep_reading() -> None:
+        try:
+            while not done.is_set():
+                seen.append(view.read())
+        except Exception as error:
+            faults.append(error)
+
+    def reached(name: str) -> bool:
+        return bool(faults) or name in seen[-1]
+
+    threads = [threading.Thread(target=keep_reading) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(2, 6):
+            view.load(number, str(number))
+            view.leave(number)
+            if number > 2:
+                view.generations.drop(number - 2)
+            wait_until(partial(reached, str(number)), f"readers of {number}")
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join(60)
+    assert not faults
+    assert all(len(counted) == 1 and counted.total() == ROWS for counted in seen), seen[-1]
+    assert {next(iter(counted)) for counted in seen} >= {"1", "5"}

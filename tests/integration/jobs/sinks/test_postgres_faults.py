@@ -1,0 +1,289 @@
+"""What a PostgreSQL store can refuse, and the one line that says so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from psycopg import conninfo
+from pyspark.sql import functions as F
+
+from cdc.config import Postgres
+from cdc.errors import RetryableError, SinkError, ViewError
+from cdc.lsn import Position
+from jobs.sinks import open_sink
+from jobs.sinks.documents import key_text
+from jobs.sinks.generations import open_generations
+from jobs.sinks.postgres.client import Database
+from jobs.sinks.row_errors import RowsRefusedError
+from tests.support.events.batches import Feed, batch_rows, upsert
+from tests.support.servers.proxy import proxied
+from tests.support.servers.stores import LSN, OpenFeed, items
+from tests.support.servers.tls import behind_tls
+
+if TYPE_CHECKING:
+    pass
+
+ITEMS = items()
+
+
+@pytest.fixture
+def base(store_database: str) -> Postgres:
+    return Postgres(kind="postgres", dsn=store_database)
+
+
+@pytest.fixture
+def conn(store_database: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(store_database, autocommit=True) as conn:
+        yield conn
+
+
+def constrained(feed: Feed, conn: psycopg.Connection[Any]) -> None:
+    """Let the store refuse some names, as an owner may."""
+    table = f'public."{feed.view}@1"'
+    conn.execute(f"alter table {table} add constraint named check (name not like 'bad%')".encode())
+
+
+def test_rows_that_are_refused_are_told_one_by_one_and_the_others_written(
+    base: Postgres, open_feed: OpenFeed, conn: psycopg.Connection[Any]
+) -> None:
+    feed = open_feed(base)
+    constrained(feed, conn)
+    changes = [upsert(LSN, i, id=i, name="bad" if i in (3, 40) else "good") for i in range(60)]
+    with pytest.raises(
+        RowsRefusedError, match=r"refused 2 row\(s\).* 16/B374D848/3.*23514.*named"
+    ) as error:
+        feed.apply(*changes)
+    refused = error.value.rows
+    assert [(one.id, one.position) for one in refused] == [
+        ("3", Position(LSN, 3)),
+        ("40", Position(LSN, 40)),
+    ]
+    assert "bad" not in str(error.value)
+    assert len(feed.rows()) == 58
+    rows = batch_rows(feed.spark, ITEMS, changes)
+    parked = rows.where(key_text(ITEMS, ("id",)).isin([one.id for one in refused]))
+    assert sorted(row.id for row in parked.collect()) == [3, 40]
+
+
+def test_rows_refused_in_executors_are_told_together(
+    base: Postgres, open_feed: OpenFeed, conn: psycopg.Connection[Any]
+) -> None:
+    feed = open_feed(base)
+    constrained(feed, conn)
+    rows = batch_rows(feed.spark, ITEMS, [upsert(LSN, 1, id=0, name="a")]).drop("id", "name")
+    rows = feed.spark.range(8_000, numPartitions=2).crossJoin(rows)
+    name = F.when(F.col("id").isin(7, 7_777), "bad").otherwise("good")
+    rows = rows.select("id", name.alias("name"), *rows.columns[1:])
+    with pytest.raises(RowsRefusedError, match="refused") as error:
+        feed.sink.apply(rows, feed.batch(1, 8_000))
+    assert sorted(str(one.id) for one in error.value.rows) == ["7", "7777"]
+    assert len(feed.rows()) == 7_998
+
+
+def test_when_every_row_is_refused_it_is_not_about_rows(
+    base: Postgres,
+    open_feed: OpenFeed,
+    conn: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("jobs.sinks.postgres.sink.MOST_REFUSED", 5)
+    feed = open_feed(base)
+    constrained(feed, conn)
+    with pytest.raises(SinkError, match="refused more than 5 rows") as error:
+        feed.apply(*(upsert(LSN, i, id=i, name="bad") for i in range(20)))
+    assert not isinstance(error.value, RowsRefusedError)
+
+
+@pytest.mark.parametrize("suffix", ["", "@1"])
+def test_a_table_of_somebody_else_is_left_alone(
+    base: Postgres, source_name: str, conn: psycopg.Connection[Any], suffix: str
+) -> None:
+    conn.execute(f'create table "{source_name}{suffix}" (id int)'.encode())
+    sink = open_sink(base, source_name, None)
+    with pytest.raises(ViewError, match=r"another table or view|not this view's"):
+        sink.prepare(ITEMS, ("id",))
+    generations = open_generations(base, source_name, None)
+    with pytest.raises(ViewError, match=r"another table or view|not this view's"):
+        generations.drop(1)
+    conn.execute(f'select * from "{source_name}{suffix}"'.encode())
+
+
+def test_a_name_too_long_for_postgresql_is_refused(base: Postgres) -> None:
+    with pytest.raises(ViewError, match="no names of 65 bytes: give it a shorter one"):
+        open_sink(base, "v" * 63, None)
+
+
+def test_a_role_without_rights_is_an_error_that_says_which(
+    base: Postgres, source_name: str, conn: psycopg.Connection[Any]
+) -> None:
+    role = f"poor_{source_name}"
+    conn.execute(f"create role {role} login password 'hunter2'".encode())
+    dsn = psycopg.conninfo.make_conninfo(base.dsn, user=role, password="hunter2")
+    try:
+        sink = open_sink(Postgres(kind="postgres", dsn=dsn), source_name, None, retry_s=1)
+        with pytest.raises(SinkError, match="permission denied for schema public: GRANT") as error:
+            sink.prepare(ITEMS, ("id",))
+        assert "hunter2" not in f"{error.value} {sink.__dict__} {base!r}"
+    finally:
+        conn.execute(f"drop role {role}".encode())
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"dbname": "not_there"}, "database does not exist: CREATE DATABASE"),
+        ({"user": "nobody_there"}, "role does not exist: CREATE ROLE"),
+        ({"sslmode": "require"}, "does not support SSL: check sslmode"),
+    ],
+)
+def test_a_dsn_that_leads_nowhere_is_an_error_at_once(
+    base: Postgres, change: dict[str, str], fault: str
+) -> None:
+    dsn = psycopg.conninfo.make_conninfo(base.dsn, **change)
+    sink = open_sink(Postgres(kind="postgres", dsn=dsn), "v", None, retry_s=60)
+    with pytest.raises(SinkError, match=fault):
+        sink.prepare(ITEMS, ("id",))
+
+
+def test_a_dsn_that_is_none_is_an_error_that_hides_it() -> None:
+    sink = open_sink(Postgres(kind="postgres", dsn="host=a password='hunter2"), "v", None)
+    with pytest.raises(SinkError, match="not a connection string") as error:
+        sink.prepare(ITEMS, ("id",))
+    assert "hunter2" not in str(error.value)
+
+
+def test_it_is_reached_by_tls(base: Postgres, open_feed: OpenFeed, tmp_path: Path) -> None:
+    with behind_tls(base.dsn, tmp_path) as dsn:
+        feed = open_feed(Postgres(kind="postgres", dsn=dsn))
+        feed.apply(upsert(LSN, id=1, name="a"))
+        assert feed.values("name") == {1: "a"}
+        feed.sink.close()
+        other = tmp_path / "other.pem"
+        other.write_bytes((tmp_path / "ca.pem").read_bytes().replace(b"A", b"B", 40))
+        wrong = Postgres(kind="postgres", dsn=dsn.replace("ca.pem", "other.pem"))
+        with pytest.raises(SinkError, match="certificate: check sslmode and sslrootcert"):
+            open_sink(wrong, "v", None).prepare(ITEMS, ("id",))
+
+
+def test_a_server_that_takes_no_writes_is_waited_for_and_named(
+    base: Postgres, open_feed: OpenFeed, conn: psycopg.Connection[Any]
+) -> None:
+    feed = open_feed(base, retry_s=1)
+    name = base.dsn.rsplit("/", 1)[1]
+    conn.execute(f"alter database {name} set default_transaction_read_only = on".encode())
+    feed.sink.close()
+    with pytest.raises(SinkError, match=r"takes no writes.*it is read-only"):
+        feed.apply(upsert(LSN, id=1, name="a"))
+    conn.execute("set default_transaction_read_only = off")
+    conn.execute(f"alter database {name} reset default_transaction_read_only".encode())
+    feed.apply(upsert(LSN, id=1, name="a"))
+    assert feed.values("name") == {1: "a"}
+
+
+def test_a_server_that_is_frozen_is_given_up_and_a_slow_one_is_not(
+    base: Postgres, open_feed: OpenFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its kernel goes on to acknowledge what is sent: no fault of TCP ends the wait."""
+    monkeypatch.setattr("jobs.sinks.postgres.client.SILENT_S", 0.3)
+    with proxied(base.dsn) as (dsn, proxy):
+        feed = open_feed(Postgres(kind="postgres", dsn=f"{dsn}?connect_timeout=2"), retry_s=1)
+        feed.apply(upsert(LSN, id=1, name="a"))
+        asleep = Database(f"{dsn}?connect_timeout=2", 1).call(
+            "t", lambda conn: conn.execute("select pg_sleep(1), 'woke'").fetchone()
+        )
+        assert asleep == ("", "woke")
+        proxy.stall()
+        began = time.monotonic()
+        changes = [upsert(LSN + 1, id=1, name="b"), upsert(LSN + 1, 2, id=2, name="c")]
+        with pytest.raises(RetryableError, match="does not answer: start it"):
+            feed.apply(*changes)
+        assert time.monotonic() - began < 30
+        proxy.release()
+        feed.replay(feed.number, *changes)
+        assert feed.values("name") == {1: "b", 2: "c"}
+
+
+def test_of_two_servers_the_one_that_is_frozen_is_left_for_the_other(
+    base: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.sinks.postgres.client.SILENT_S", 0.3)
+    with proxied(base.dsn) as (dsn, proxy):
+        servers = [conninfo.conninfo_to_dict(one) for one in (dsn, base.dsn)]
+        both = {name: ",".join(str(one[name]) for one in servers) for name in ("host", "port")}
+        dsn = conninfo.make_conninfo(dsn, **both, connect_timeout=2)
+        database = Database(dsn, 30)
+        assert database.call("t", lambda conn: conn.execute("select 1").fetchone()) == (1,)
+        proxy.stall()
+        assert database.call("t", lambda conn: conn.execute("select 2").fetchone()) == (2,)
+        proxy.release()
+
+
+def limit_files(conn: psycopg.Connection[Any], session: int) -> None:
+    """Let no file of a session's grow beyond those of the server's log, which have 16 MB."""
+    limit = f"prlimit --pid {session} --fsize={16 << 20}"
+    conn.execute(f"copy (select) to program '{limit}'".encode())
+
+
+def test_a_full_disk_is_named_and_waited_for(base: Postgres, conn: psycopg.Connection[Any]) -> None:
+    def session(conn: psycopg.Connection[Any]) -> int:
+        return conn.info.backend_pid
+
+    def fill(conn: psycopg.Connection[Any]) -> int:
+        conn.execute("create temporary table much on commit drop as select repeat('x', 2000) x")
+        conn.execute("insert into much select x from much, generate_series(1, 10000)")
+        return session(conn)
+
+    named, waiting = Database(base.dsn, 0), Database(base.dsn, 30)
+    limit_files(conn, named.call("t", session))
+    with pytest.raises(SinkError, match=r"takes no writes \(XX000\): its disk is full: make room"):
+        named.call("t", fill)
+    limited = waiting.call("t", session)
+    limit_files(conn, limited)
+    assert waiting.call("t", fill) != limited, "it was not tried again"
+
+
+def test_a_table_that_is_locked_is_waited_for_and_named(
+    base: Postgres,
+    open_feed: OpenFeed,
+    conn: psycopg.Connection[Any],
+) -> None:
+    feed = open_feed(base, retry_s=0.1)
+    with conn.transaction():
+        conn.execute(f'lock table "{feed.view}@1"'.encode())
+        with pytest.raises(SinkError, match="another session holds a lock"):
+            feed.apply(upsert(LSN, id=1, name="a"))
+    feed.apply(upsert(LSN, id=1, name="a"))
+    assert feed.values("name") == {1: "a"}
+
+
+def test_a_table_that_was_dropped_is_an_error_and_does_not_come_back(
+    base: Postgres, open_feed: OpenFeed, conn: psycopg.Connection[Any]
+) -> None:
+    feed = open_feed(base)
+    conn.execute(f'drop table "{feed.view}@1" cascade'.encode())
+    with pytest.raises(SinkError, match="does not exist: it was removed: `headwater view rebuild`"):
+        feed.apply(upsert(LSN, id=1, name="a"))
+
+
+def test_a_session_that_was_ended_is_replaced(
+    base: Postgres, open_feed: OpenFeed, conn: psycopg.Connection[Any]
+) -> None:
+    feed = open_feed(base)
+    feed.apply(upsert(LSN, id=1, name="a"))
+    conn.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where datname = current_database() and pid <> pg_backend_pid()"
+    )
+    feed.apply(upsert(LSN + 1, id=1, name="b"))
+    assert feed.values("name") == {1: "b"}
+    feed.sink.close()
+    away = Postgres(kind="postgres", dsn="host=127.0.0.1 port=1 dbname=x")
+    with pytest.raises(
+        RetryableError, match=r"PostgreSQL at 127\.0\.0\.1:1/x does not answer: start"
+    ):
+        open_sink(away, "v", None, retry_s=0.1).prepare(ITEMS, ("id",))

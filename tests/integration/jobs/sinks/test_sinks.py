@@ -1,0 +1,322 @@
+"""What every store must do with batches: one suite, run on each real server."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+)
+
+from cdc.errors import RetryableError, ViewError
+from cdc.lsn import Position
+from jobs.sinks import CONTROL_COLUMNS
+from stack import servers
+from tests.support.events.batches import Feed, delete, upsert, with_control
+from tests.support.servers.stores import LSN, OpenFeed, Store, items
+
+if TYPE_CHECKING:
+    pass
+
+ITEMS = items()
+BIG_LSN = (1 << 62) + 1  # not a double
+
+
+def test_rows_are_inserted_updated_and_deleted(feed: Feed) -> None:
+    feed.apply(upsert(LSN, id=1, name="a"), upsert(LSN, 2, id=2, name="b"))
+    feed.apply(upsert(LSN + 8, id=1, name="A"), delete(LSN + 8, 2, id=2))
+    assert feed.values("name") == {1: "A"}
+    assert feed.rows()[(1,)].position == Position(LSN + 8, 1)
+
+
+def test_deleting_what_is_not_there_is_fine(feed: Feed) -> None:
+    feed.apply(delete(LSN, id=7))
+    feed.apply(upsert(LSN + 1, id=1, name="a"), delete(LSN + 1, 2, id=8))
+    feed.apply(delete(LSN + 2, id=9))
+    assert feed.values("name") == {1: "a"}
+
+
+def test_a_deleted_row_can_come_back(feed: Feed) -> None:
+    feed.apply(upsert(LSN, id=1, name="a"))
+    feed.apply(delete(LSN + 1, id=1))
+    feed.apply(upsert(LSN + 2, id=1, name="again"))
+    assert feed.values("name") == {1: "again"}
+
+
+def test_the_same_batch_again_changes_nothing(feed: Feed) -> None:
+    feed.apply(upsert(LSN, id=1, name="a"), upsert(LSN, 2, id=2, name="b"))
+    changes = (upsert(LSN + 1, id=1, name="A"), delete(LSN + 1, 2, id=2))
+    number = feed.apply(*changes)
+    before = feed.rows()
+    feed.replay(number, *changes)
+    assert feed.rows() == before
+
+
+def test_older_changes_are_ignored_whatever_batch_brings_them(feed: Feed) -> None:
+    older = (upsert(LSN, id=1, name="old"), delete(LSN + 1, id=2))
+    feed.apply(upsert(LSN + 5, id=1, name="new"), upsert(LSN + 5, 2, id=2, name="kept"))
+    feed.apply(*older)
+    feed.restart()
+    feed.apply(*older)
+    assert feed.values("name") == {1: "new", 2: "kept"}
+
+
+def test_replaying_everything_from_the_start_gives_the_same_rows(feed: Feed) -> None:
+    batches = [
+        [upsert(LSN, i, id=i, name=f"first {i}") for i in range(1, 6)],
+        [upsert(LSN + 1, id=2, name="second"), delete(LSN + 2, id=3)],
+        [upsert(LSN + 3, id=3, name="back"), delete(LSN + 3, 2, id=4)],
+    ]
+    for changes in batches:
+        feed.apply(*changes)
+    before = feed.rows()
+    feed.restart()
+    for changes in batches:
+        feed.apply(*changes)
+    assert feed.rows() == before
+
+
+def test_ordinals_decide_between_changes_of_one_transaction(feed: Feed) -> None:
+    feed.apply(upsert(LSN, 1, id=1, name="first"), upsert(LSN, 3, id=2, name="third"))
+    feed.apply(upsert(LSN, 2, id=1, name="second"), upsert(LSN, 2, id=2, name="second"))
+    assert feed.values("name") == {1: "second", 2: "third"}
+
+
+def test_a_change_wins_over_a_snapshot_row_of_the_same_lsn(feed: Feed) -> None:
+    feed.apply(upsert(LSN, 1, id=1, name="changed"))
+    feed.apply(upsert(LSN, 0, id=1, name="snapshot"), upsert(LSN, 0, id=2, name="snapshot"))
+    feed.apply(upsert(LSN, 9, id=2, name="changed"))
+    assert feed.values("name") == {1: "changed", 2: "changed"}
+
+
+def test_lsns_that_are_no_doubles_keep_their_order(feed: Feed) -> None:
+    feed.apply(upsert(BIG_LSN + 1, id=1, name="later"))
+    feed.apply(upsert(BIG_LSN, id=1, name="earlier"))
+    assert feed.values("name") == {1: "later"}
+    assert feed.rows()[(1,)].position == Position(BIG_LSN + 1, 1)
+
+
+WIDE = (
+    StructType()
+    .add("id", LongType())
+    .add("text", StringType())
+    .add("data", BinaryType())
+    .add("tags", ArrayType(StringType()))
+    .add("price", DecimalType(38, 10))
+    .add("note", StringType())
+)
+
+
+def test_unchanged_columns_keep_the_stored_value(store: Store, open_feed: OpenFeed) -> None:
+    feed = open_feed(store, WIDE)
+    large: dict[str, Any] = {
+        "text": "gro\u00df \U0001f600 " * 500,
+        "data": bytes(range(256)),
+        "tags": ["a", None, 'q"'],
+        "price": Decimal("12345678901234567890.0123456789"),
+    }
+    feed.apply(upsert(LSN, id=1, note="before", **large), upsert(LSN, 2, id=2, text="t"))
+    kept = tuple(large)
+    feed.apply(
+        upsert(LSN + 1, id=1, note="after", unchanged=kept),
+        upsert(LSN + 1, 2, id=2, text="T", note="n", unchanged=("data", "tags", "price")),
+        upsert(LSN + 1, 3, id=3, text="new", note="n"),
+    )
+    rows = feed.rows()
+    assert rows[(1,)].values == {"id": 1, "note": "after", **large}
+    assert rows[(2,)].values["text"] == "T"
+    assert rows[(3,)].values["text"] == "new"
+
+
+def test_an_older_change_with_unchanged_columns_is_ignored(feed: Feed) -> None:
+    feed.apply(upsert(LSN + 5, id=1, name="new"))
+    feed.apply(upsert(LSN, id=1, unchanged=("name",)))
+    assert feed.values("name") == {1: "new"}
+
+
+def test_an_unchanged_value_that_no_store_holds_is_an_error(feed: Feed) -> None:
+    feed.apply(upsert(LSN, id=1, name="a"))
+    with pytest.raises(ViewError, match=r"1 changed row.*rebuild the view"):
+        feed.apply(upsert(LSN + 1, id=2, unchanged=("name",)), upsert(LSN + 1, id=3, name="c"))
+
+
+def test_columns_can_be_added_midway(store: Store, open_feed: OpenFeed) -> None:
+    open_feed(store).apply(upsert(LSN, id=1, name="a"))
+    wider = StructType(
+        [*ITEMS, StructField("paid", DecimalType(10, 2)), StructField("at", TimestampNTZType())]
+    )
+    feed = open_feed(store, wider)
+    feed.number = 1
+    at = datetime(2024, 2, 29, 12, 0, 0, 1)
+    feed.apply(upsert(LSN + 1, id=2, name="b", paid=Decimal("1.50"), at=at))
+    rows = feed.rows()
+    assert rows[(1,)].values == {"id": 1, "name": "a", "paid": None, "at": None}
+    assert rows[(2,)].values == {"id": 2, "name": "b", "paid": Decimal("1.50"), "at": at}
+
+
+def numbers(number: DataType, price: DataType) -> StructType:
+    """Of one type each: a column, the elements of an array, a field of the objects in one."""
+    line = StructType().add("n", number).add("price", price)
+    more = StructType().add("n", number).add("price", price).add("list", ArrayType(number))
+    return StructType([*ITEMS, *more.add("lines", ArrayType(line))])
+
+
+def test_a_wider_type_is_followed_also_in_arrays_and_objects(
+    store: Store, open_feed: OpenFeed
+) -> None:
+    def row(n: int, price: str) -> dict[str, Any]:
+        line = {"n": n, "price": Decimal(price)}
+        return {"name": "a", **line, "list": [n, None], "lines": [line]}
+
+    narrow, wide = row(1, "1.50"), row(1 << 40, "9999999999.75")
+    open_feed(store, numbers(IntegerType(), DecimalType(10, 2))).apply(upsert(LSN, id=1, **narrow))
+    for again in (1, 2):  # it stays so
+        feed = open_feed(store, numbers(LongType(), DecimalType(12, 2)))
+        feed.number = again
+        feed.apply(upsert(LSN + again, id=1 + again, **wide))
+    found = {key: row.values for (key,), row in feed.rows().items()}
+    for key, wanted in ((1, narrow), (2, wide), (3, wide)):
+        plain = ("n", "price", "list")
+        assert {name: found[key][name] for name in plain} == {name: wanted[name] for name in plain}
+        (line,) = cast("list[Any]", found[key]["lines"])
+        line = line if isinstance(line, dict) else dict(zip(("n", "price"), line, strict=True))
+        assert {name: str(value) for name, value in line.items()} == {
+            name: str(value) for name, value in wanted["lines"][0].items()
+        }
+    with pytest.raises(ViewError, match=r"lines\.element\.n bigint, now int; "):
+        open_feed(store, numbers(IntegerType(), DecimalType(10, 2)))
+
+
+def test_a_view_that_lost_a_column_goes_on(store: Store, open_feed: OpenFeed) -> None:
+    open_feed(store).apply(upsert(LSN, id=1, name="a"))
+    feed = open_feed(store, StructType().add("id", LongType()))
+    feed.number = 1
+    feed.apply(upsert(LSN + 1, id=2))
+    assert feed.rows().keys() == {(1,), (2,)}
+
+
+def test_a_changed_type_is_refused_with_what_differs(store: Store, open_feed: OpenFeed) -> None:
+    open_feed(store)
+    changed = StructType().add("id", LongType()).add("name", IntegerType())
+    with pytest.raises(ViewError) as refused:
+        open_feed(store, changed)
+    assert refused.value.message.endswith(": the store holds name string, now int")
+
+
+def test_a_changed_key_is_refused(store: Store, open_feed: OpenFeed) -> None:
+    open_feed(store)
+    with pytest.raises(ViewError, match=r"key is \(id\), the view's is \(id, name\)"):
+        open_feed(store, ITEMS, ("id", "name"))
+
+
+def test_a_row_comes_back_after_a_truncate_of_its_own_transaction(feed: Feed) -> None:
+    feed.apply(upsert(LSN - 8, id=2, name="before"), upsert(LSN, 1, id=1, name="first"))
+    feed.truncate(Position(LSN, 2))
+    assert not feed.rows()
+    feed.apply(upsert(LSN, 3, id=1, name="again"), upsert(LSN, 4, id=2, name="anew"))
+    assert feed.values("name") == {1: "again", 2: "anew"}
+
+
+def test_truncate_spares_rows_that_are_newer(feed: Feed) -> None:
+    feed.apply(
+        upsert(LSN, id=1, name="older"),
+        upsert(LSN + 5, 2, id=2, name="older, same commit"),
+        upsert(LSN + 5, 4, id=3, name="newer, same commit"),
+        upsert(LSN + 6, id=4, name="newer"),
+    )
+    feed.truncate(Position(LSN + 5, 3))
+    assert feed.rows().keys() == {(3,), (4,)}
+    feed.apply(upsert(LSN + 7, id=1, name="after"))
+    assert feed.values("name")[1] == "after"
+
+
+def test_late_changes_do_not_bring_back_what_was_deleted_or_truncated(
+    served: Store, open_feed: OpenFeed
+) -> None:
+    feed = open_feed(served)
+    feed.apply(upsert(LSN, id=1, name="a"), upsert(LSN, 2, id=2, name="b"))
+    feed.apply(delete(LSN + 5, id=1), delete(LSN + 5, 2, id=3))
+    feed.truncate(Position(LSN + 6, 1))
+    feed.restart()
+    feed.apply(*(upsert(LSN + 1, i, id=i, name="late") for i in (1, 2, 3)))
+    assert feed.rows() == {}
+
+
+def test_an_empty_batch_is_fine(feed: Feed) -> None:
+    feed.apply()
+    feed.apply(upsert(LSN, id=1, name="a"))
+    feed.apply()
+    assert feed.values("name") == {1: "a"}
+
+
+def test_a_null_key_is_refused(feed: Feed) -> None:
+    feed.apply(upsert(LSN, id=1, name="a"))
+    with pytest.raises(ViewError, match="a row's key is null"):
+        feed.apply(upsert(LSN + 1, name="b"))
+
+
+def test_large_batches_are_written_by_the_executors(feed: Feed) -> None:
+    feed.apply(upsert(LSN, id=1, name="first"), upsert(LSN + 9, id=2, name="newer"))
+    _apply_many(feed, 20_000, LSN + 1)
+    names = feed.values("name")
+    assert len(names) == 20_000
+    assert (names[1], names[2], names[19_999]) == ("name 1", "newer", "name 19999")
+
+
+def test_a_fault_in_an_executor_keeps_its_class_and_text(feed: Feed) -> None:
+    feed.apply(upsert(LSN, id=1, name="first"))
+    with pytest.raises(ViewError, match="rebuild the view"):
+        _apply_many(feed, 20_000, LSN + 1, unchanged="'name'")
+
+
+def _apply_many(feed: Feed, count: int, lsn: int, unchanged: str = "") -> None:
+    rows = feed.spark.range(count, numPartitions=2).select(
+        "id",
+        F.expr("concat('name ', id)").alias("name"),
+        F.lit(False).alias(CONTROL_COLUMNS[0]),
+        F.lit(lsn).cast("bigint").alias(CONTROL_COLUMNS[1]),
+        F.expr("id + 1").alias(CONTROL_COLUMNS[2]),
+        F.expr(f"cast(array({unchanged}) as array<string>)").alias(CONTROL_COLUMNS[3]),
+        F.current_timestamp().alias(CONTROL_COLUMNS[4]),
+    )
+    assert rows.columns == with_control(ITEMS).names
+    feed.number += 1
+    feed.sink.apply(rows, feed.batch(feed.number, count))
+
+
+def test_a_store_that_is_down_is_named_and_waited_for(
+    served: Store, open_feed: OpenFeed, stack_home: Path
+) -> None:
+    feed, impatient = open_feed(served), open_feed(served, retry_s=0.5)
+    feed.apply(upsert(LSN, id=1, name="a"), upsert(LSN, 2, id=2, name="b"))
+    servers.kill(stack_home, served.kind)
+    try:
+        with pytest.raises(RetryableError, match=r"at 127\.0\.0\.1:\S+ does not answer"):
+            impatient.apply(upsert(LSN, id=1, name="a"))
+        applying = threading.Thread(
+            target=feed.apply, args=(upsert(LSN + 1, id=1, name="A"), delete(LSN + 1, 2, id=2))
+        )
+        applying.start()
+    finally:
+        servers.start(stack_home, [served.kind])
+    applying.join(300)
+    assert not applying.is_alive()
+    assert feed.values("name") == {1: "A"}
+    feed.restart()
+    feed.apply(upsert(LSN, id=2, name="b"))
+    assert feed.values("name") == {1: "A"}, "a delete was forgotten over the restart"

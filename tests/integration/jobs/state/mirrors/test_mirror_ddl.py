@@ -1,0 +1,133 @@
+"""DDL in the middle of the stream: a mirror follows it exactly, or is filled anew and says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.views.mirror_tables import MirrorSetting
+
+LABEL = "public.t"
+
+
+@pytest.fixture
+def setting(database: str, store_database: str) -> Iterator[MirrorSetting]:
+    made = MirrorSetting(database, store_database)
+    made.execute(
+        "create table t (id int primary key, a text, b numeric(10,2), c varchar(10))",
+        "insert into t select i, 'a' || i, i, 'c' || i from generate_series(1, 20) i",
+    )
+    made.stream()
+    made.fill(LABEL)
+    yield made
+    made.close()
+
+
+FOLLOWED = {
+    "add": ["alter table t add d int", "update t set d = id where id < 5"],
+    "add with a default": ["alter table t add d int default 7", "insert into t values (21)"],
+    "add with a text that is quoted": ["alter table t add d text default 'it''s, \"{}\\'"],
+    "add with an array": ["alter table t add d int[] default '{1,NULL}'"],
+    "add a default that is dropped": [
+        "alter table t add d text default 'x y'",
+        "alter table t alter d drop default",
+    ],
+    "add an enum": [
+        "create type mood as enum ('sad', 'ok')",
+        "alter table t add d mood default 'ok'",
+    ],
+    "drop": ["alter table t drop a"],
+    "rename": ["alter table t rename a to z"],
+    "exchange names": [
+        "begin",
+        "alter table t rename a to x",
+        "alter table t rename c to a",
+        "alter table t rename x to c",
+        "commit",
+    ],
+    "rename the key": ["alter table t rename id to number"],
+    "drop, and add with the same name": ["alter table t drop a", "alter table t add a int"],
+    "a longer varchar": ["alter table t alter c type varchar(20)"],
+    "a varchar to text": ["alter table t alter c type text"],
+    "a wider numeric": ["alter table t alter b type numeric(14,2)"],
+    "not null": ["alter table t alter a set not null"],
+    "several": [
+        "alter table t add d int default 1, drop b",
+        "alter table t rename a to q",
+        "alter table t add b text default 'new'",
+    ],
+}
+REFILLED = {
+    "another type": (["alter table t alter b type text using 'x' || b"], "another type"),
+    "a using that keeps the type's family": (
+        ["alter table t alter c type varchar(20) using upper(c)"],
+        "another type",
+    ),
+    "a volatile default": (["alter table t add d uuid default gen_random_uuid()"], "not told"),
+    "a serial": (["alter table t add d serial"], "not told"),
+    "rewritten after the default": (
+        [
+            "alter table t add d int default 3",
+            "alter table t alter d drop default",
+            "vacuum full t",
+        ],
+        "not told",
+    ),
+    "another key": (
+        ["alter table t drop constraint t_pkey", "alter table t add primary key (a)"],
+        "another key",
+    ),
+    "made again": (
+        ["drop table t", "create table t (id int primary key, a text, b numeric(10,2), n int)"],
+        "made again",
+    ),
+    "dropped, and added with the same name and type": (
+        ["alter table t drop c", "alter table t add c varchar(10) default 'new'"],
+        "events do not tell",
+    ),
+}
+
+
+def streamed(setting: MirrorSetting) -> None:
+    """An event of the newest version, and one of each kind."""
+    columns = [row[0] for row in setting.source.execute(
+        "select attname from pg_attribute where attrelid = 'public.t'::regclass and attnum > 0"
+        " and not attisdropped order by attnum")]  # fmt: skip
+    key = next(name for name in columns if name in ("id", "number"))
+    rest = [name for name in columns if name in ("a", "c")] or columns[1:2]
+    setting.execute(
+        f"insert into t ({key}, a) values (100, '5'), (101, '6')"
+        if "a" in columns
+        else f"insert into t ({key}) values (100), (101)",
+        f"update t set {rest[0]} = '9' where {key} = 3",
+        f"delete from t where {key} = 4",
+    )
+
+
+@pytest.mark.parametrize("statements", FOLLOWED.values(), ids=FOLLOWED)
+def test_a_mirror_follows(setting: MirrorSetting, statements: list[str]) -> None:
+    setting.execute("update t set a = 'before' where id = 1", *statements)
+    streamed(setting)
+    setting.catch_up()
+    setting.assert_equal(LABEL)
+    assert not setting.refilled
+    setting.execute("truncate t")
+    streamed(setting)
+    setting.catch_up()
+    setting.assert_equal(LABEL)
+
+
+@pytest.mark.parametrize(("statements", "reason"), REFILLED.values(), ids=REFILLED)
+def test_a_mirror_that_cannot_follow_is_filled_anew(
+    setting: MirrorSetting, statements: list[str], reason: str
+) -> None:
+    setting.execute("update t set a = 'before' where id = 1", *statements)
+    streamed(setting)
+    setting.catch_up()
+    setting.assert_equal(LABEL)
+    assert reason in setting.refilled[0]
+    setting.execute("update t set b = null")
+    setting.catch_up()
+    setting.assert_equal(LABEL)
+    assert len(setting.refilled) == 1

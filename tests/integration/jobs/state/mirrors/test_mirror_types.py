@@ -1,0 +1,275 @@
+"""The source's own types in the state database: made again, followed, or kept as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from cdc.config import Config
+from cdc.errors import ViewError
+from headwater.check.state_mirrors import StateMirrors
+from jobs.state.mirrors import collations
+from jobs.state.mirrors.collations import Collation, read_collations
+from jobs.state.mirrors.record import read_mirrors
+from jobs.state.mirrors.type_changes import may_be_types, refresh_types
+from jobs.state.server.connection import Connection
+from tests.support.views.mirror_tables import MirrorSetting
+from views.maintain import plan_view
+
+LABEL = "public.t"
+INTERNAL = "immutable strict language internal"
+
+
+@pytest.fixture
+def setting(database: str, store_database: str) -> Iterator[MirrorSetting]:
+    made = MirrorSetting(database, store_database)
+    yield made
+    made.close()
+
+
+def labels(setting: MirrorSetting) -> list[str]:
+    query = 'select unnest(enum_range(null::types."public.mood"))::text'
+    return [label for (label,) in setting.state.execute(query)]
+
+
+def caught_up(setting: MirrorSetting) -> None:
+    """As apply does: types are asked about when values do not fit."""
+    changes = setting.changes()
+    setting.follow(changes)
+    tables = {label: mirror.table for label, mirror in setting.mirrors.items()}
+    made = setting.apply(changes)
+    faults = [fault for one in made for fault in one.faults]
+    assert may_be_types(faults, tables)
+    found = refresh_types(setting.state, setting.source, read_mirrors(setting.state).values())
+    assert found.changed
+    for label in found.stale:
+        setting.fill(label)
+    made = setting.apply(changes)
+    assert not [fault for one in made for fault in one.faults]
+
+
+def test_an_enum_follows_the_source_s_labels_in_their_order(setting: MirrorSetting) -> None:
+    setting.execute(
+        "create type mood as enum ('sad', 'ok', 'happy')",
+        "create table t (id int primary key, m mood, list mood[])",
+        "insert into t values (1, 'sad', '{ok}'), (2, 'happy', null)",
+    )
+    setting.stream()
+    setting.fill(LABEL)
+    setting.execute(
+        "alter type mood add value 'it''s so-so' before 'ok'",
+        "alter type mood add value 'best'",
+        "alter type mood rename value 'happy' to 'glad'",
+        "alter type mood rename value 'ok' to 'x'",
+        "alter type mood rename value 'sad' to 'ok'",
+        "alter type mood rename value 'x' to 'sad'",
+        "insert into t values (3, 'it''s so-so', '{best,glad}'), (4, 'glad', '{}')",
+    )
+    caught_up(setting)
+    assert labels(setting) == ["ok", "it's so-so", "sad", "glad", "best"]
+    setting.assert_equal(LABEL)
+    ordered = "select id from {} order by m desc, id".format
+    assert (
+        setting.state.execute(ordered('mirror."public.t"')).fetchall()
+        == setting.source.execute(ordered("public.t")).fetchall()
+    )
+
+
+def test_a_renamed_label_is_renamed_alone(setting: MirrorSetting) -> None:
+    setting.execute(
+        "create type mood as enum ('sad', 'ok')",
+        "create table t (id int primary key, m mood)",
+        "insert into t values (1, 'sad'), (2, 'ok')",
+    )
+    setting.stream()
+    setting.fill(LABEL)
+    setting.execute(
+        "alter type mood rename value 'sad' to 'blue'", "insert into t values (3, 'blue')"
+    )
+    caught_up(setting)
+    assert labels(setting) == ["blue", "ok"]
+    setting.assert_equal(LABEL)
+
+
+def test_a_composite_with_another_field_is_filled_anew(setting: MirrorSetting) -> None:
+    setting.execute(
+        "create type pair as (a int, b text)",
+        "create table t (id int primary key, p pair, list pair[])",
+        "create table other (id int primary key)",
+        "insert into t values (1, '(1,x)', array[row(2,'y')::pair])",
+    )
+    setting.stream()
+    setting.fill(LABEL, "public.other")
+    setting.execute(
+        "alter type pair add attribute c date",
+        "insert into t values (2, '(1,x,2020-01-01)', null)",
+    )
+    caught_up(setting)
+    setting.assert_equal(LABEL)
+    setting.execute("insert into t values (3, '(1,x,2020-01-01)', null)")
+    setting.catch_up()
+    setting.assert_equal(LABEL)
+
+
+def test_types_in_several_schemas_that_are_made_of_each_other(setting: MirrorSetting) -> None:
+    setting.execute(
+        "create schema a", 'create schema "b.c"',
+        "create type a.mood as enum ('x', 'y')", "create type \"b.c\".mood as enum ('y', 'z')",
+        "create domain a.age as int check (value > 0)",
+        'create type a.both as (m a.mood, n "b.c".mood, age a.age, list a.mood[])',
+        "create type a.span as range (subtype = text)",
+        'create table t (id int primary key, m a.mood, n "b.c".mood, both_ a.both, s a.span,'
+        " many a.both[], ages a.age[])",
+        "insert into t values (1, 'x', 'z', row('y', 'z', 5, '{x,y}'), '[a,b)',"
+        " array[row('y', 'z', 5, '{x,y}')::a.both], '{3,NULL}')",
+    )  # fmt: skip
+    setting.stream()
+    (filled,) = setting.fill(LABEL)
+    assert not [column for column in filled.table.columns if column.is_text]
+    setting.execute("insert into t select 2, m, n, both_, s, many, ages from t")
+    setting.catch_up()
+    setting.assert_equal(LABEL)
+    held = setting.state.execute(
+        b"select (m > 'x')::text, (both_).age::text, ages[1]::text, (s @> 'aa'::text)::text"
+        b' from mirror."public.t" where id = 2'
+    )
+    assert held.fetchone() == ("false", "5", "3", "true")
+
+
+def test_a_domain_whose_check_cannot_be_made_again(setting: MirrorSetting) -> None:
+    setting.execute(
+        "create function fine(int) returns bool immutable language sql as 'select $1 > 0'",
+        "create domain checked as int check (fine(value))",
+        "create table t (id int primary key, c checked)",
+        "insert into t values (1, 5)",
+    )
+    setting.stream()
+    setting.fill(LABEL)
+    setting.execute("insert into t values (2, 6)")
+    setting.catch_up()
+    setting.assert_equal(LABEL)
+
+
+def test_an_extension_s_types_are_themselves(setting: MirrorSetting) -> None:
+    setting.execute(
+        "create schema ext",
+        "create extension vector schema ext",
+        "create table t (id int primary key, v ext.vector(3), list ext.vector[])",
+        "insert into t values (1, '[1,2.5,-3]', '{\"[1,2]\"}')",
+    )
+    setting.stream()
+    (filled,) = setting.fill(LABEL)
+    assert [column.sql for column in filled.table.columns][1:] == ["ext.vector(3)", "ext.vector[]"]
+    setting.execute("insert into t values (2, '[0,1e-7,3]', null)", "update t set list = null")
+    setting.catch_up()
+    setting.assert_equal(LABEL)
+
+
+def test_what_the_state_database_does_not_know_is_text(setting: MirrorSetting) -> None:
+    setting.execute(
+        "create type odd",
+        f"create function odd_in(cstring) returns odd {INTERNAL} as 'textin'",
+        f"create function odd_out(odd) returns cstring {INTERNAL} as 'textout'",
+        "create type odd (input = odd_in, output = odd_out)",
+        "create table t (id int primary key, o odd, list odd[], c regclass)",
+        "insert into t values (1, 'x \"y', '{a,\"b c\",NULL}', 't')",
+    )
+    setting.stream()
+    (filled,) = setting.fill(LABEL)
+    found = {column.name: (column.sql, column.is_text) for column in filled.table.columns}
+    assert found == {
+        "id": ("integer", False), "o": ("text", True), "list": ("text[]", True), "c": ("text", True)
+    }  # fmt: skip
+    setting.execute("insert into t select 2, o, list, c from t")
+    setting.catch_up()
+    setting.assert_equal(LABEL)
+
+
+def test_generated_columns_are_computed_or_told(setting: MirrorSetting) -> None:
+    setting.execute(
+        "create function f(int) returns int immutable language sql as 'select $1 + 1'",
+        "create table t (id int primary key, a text,"
+        " stored int generated always as (id * 2) stored,"
+        " virtual text generated always as (upper(a)) virtual,"
+        " own int generated always as (f(id)) stored)",
+        "insert into t values (1, 'x')",
+    )
+    setting.stream()
+    (filled,) = setting.fill(LABEL)
+    assert [column.name for column in filled.table.columns] == ["id", "a", "stored", "virtual"]
+    assert [name for name, _ in filled.table.left_out] == ["own"]
+    setting.execute("insert into t values (2, 'y')", "update t set a = 'z', id = 3 where id = 1")
+    setting.catch_up()
+    setting.assert_equal(LABEL)
+    assert ("3", "z", "6", "Z") in setting.mirrored(filled.table)
+
+
+def test_generated_columns_that_are_published_come_with_events(setting: MirrorSetting) -> None:
+    setting.execute(
+        "create function f(int) returns int immutable language sql as 'select $1 + 1'",
+        "create table t (id int primary key, own int generated always as (f(id)) stored)",
+        "insert into t values (1)",
+    )
+    setting.stream("for all tables with (publish_generated_columns = stored)")
+    (filled,) = setting.fill(LABEL)
+    assert not [column for column in filled.table.columns if column.generated]
+    setting.execute("insert into t values (2)")
+    setting.catch_up()
+    assert sorted(setting.mirrored(filled.table)) == [("1", "2"), ("2", "3")]
+
+
+@pytest.mark.parametrize("lacking", ["version", "collation"])
+def test_a_collation_that_is_another_one_is_told_before_a_view_is_built(
+    setting: MirrorSetting, monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    """As `headwater check` asks; a view may show its values, and not compare them."""
+    setting.execute(
+        "create collation german (provider = builtin, locale = 'C.UTF-8')",
+        "create table t (id int primary key, g text collate german)",
+    )
+    setting.stream()
+    known = read_collations
+
+    def read(conn: Connection) -> Mapping[int, Collation]:
+        found = known(conn)
+        if conn is not setting.state:
+            return found
+        if lacking == "collation":
+            return {oid: one for oid, one in found.items() if one.locale.provider != "b"}
+        return {
+            oid: one._replace(version="1.1") if one.locale.provider == "b" else one
+            for oid, one in found.items()
+        }
+
+    monkeypatch.setattr(collations, "read_collations", read)
+    config = cast("Config", SimpleNamespace(source=setting.config))
+    table = StateMirrors(config, setting.source, setting.state).table(setting.oid("public.t"))
+    assert table is not None
+    plan_view("v", "select id, g from t", ["id"], {LABEL: table})
+    said = {
+        "version": "the state database has the collation C.UTF-8 in version 1.1, the source in",
+        "collation": "the state database does not have the collation C.UTF-8",
+    }
+    with pytest.raises(ViewError, match=said[lacking]):
+        plan_view("v", "select id from t where g < 'm'", ["id"], {LABEL: table})
+    query = b"select count(*) from pg_collation where collnamespace = 'types'::regnamespace"
+    assert setting.state.execute(query).fetchone() == (0,), "asking has made something"
+
+
+def test_collations_are_kept_or_told(setting: MirrorSetting) -> None:
+    setting.execute(
+        "create collation german (provider = builtin, locale = 'C.UTF-8')",
+        'create table t (id int primary key, plain text, c text collate "C", g text collate german,'
+        ' list text[] collate "C")',
+        "insert into t values (1, 'a', 'b', 'c', '{d}')",
+    )
+    setting.stream()
+    (filled,) = setting.fill(LABEL)
+    found = {column.name: column.collation for column in filled.table.columns}
+    assert found["c"] == found["list"] == '"pg_catalog"."C"'
+    assert found["plain"] == ""
+    assert not [column.fault for column in filled.table.columns if column.fault]
+    setting.assert_equal(LABEL)

@@ -1,0 +1,291 @@
+"""Views of several rows, as docs/sql.md declares them: the same documents on both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import psycopg
+import pytest
+from pyspark.sql import functions as F
+
+from cdc.errors import ViewError
+from cdc.lsn import Position
+from cdc.source.postgres import Connection
+from cdc.source.types import load_types
+from jobs.direct.columns import columns_of
+from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, UNCHANGED, Batch, open_sink
+from jobs.sinks import ORDINAL as ORDINAL_COLUMN
+from jobs.sinks.documents import Document, Documents, document_list
+from jobs.sinks.redis.layout import Shape
+from jobs.sinks.rows import Rows, RowSink
+from jobs.state.values.document_sql import DocumentSql
+from jobs.state.views.known_columns import known_columns
+from jobs.state.views.store_rows import DocumentForm, RowForm, form_of_store
+from jobs.state.views.view_columns import ViewColumn, described, spark_columns
+from tests.support.events.both_ways import LSN, ORDINAL, Both, both_ways
+from tests.support.servers.stores import Store
+from tests.support.views.held_rows import held
+from views.expressions.types import PgType
+from views.parse.definition import parse_view
+from views.spark.plan import whole
+from views.spark.resolve import resolve
+from views.spark.view import MaintainedView, resolve_maintained
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TABLES = """
+create table customers (id int primary key, name text not null, city text, referred_by int);
+create table products (sku text primary key, name text not null, price numeric(8,2) not null);
+create table orders (id int primary key, customer_id int not null, total numeric(10,2) not null,
+                     placed timestamptz not null, shipped boolean not null, note text, tags text[],
+                     extra jsonb, weight double precision, made date, took interval, rate real,
+                     exact numeric, raw bytea, at timestamp);
+create table lines (order_id int, no int, sku text not null, quantity int not null,
+                    primary key (order_id, no));
+insert into customers values (1, 'A "q"', 'Ulm', null), (2, 'B', null, 1), (3, 'none', 'X', 1);
+insert into products values ('a', 'Apple', 1.50), ('b', 'Bü\\x', 0.10);
+insert into orders values
+  (1, 1, 10.00, '2024-02-29 12:00:00.12Z', true, 'n', '{x,NULL,"a,b"}', '{"a": 1.0, "b": [1]}',
+   3, '2024-02-29', '1 day', 0.1, 'NaN', '\\x00ff', '2024-02-29 12:00:00.5'),
+  (2, 1, 0.50, '2024-03-01Z', false, null, '{}', '[]', 'NaN', '0044-03-15 BC', null, '-0', 1.50,
+   '\\x', '12345-01-01'),
+  (3, 2, 7.25, '1969-12-31 23:59:59.999999Z', true, '', null, null, -0.0, null, '-1.5 sec', null,
+   null, null, null);
+insert into lines values (1, 1, 'a', 2), (1, 2, 'b', 1), (2, 1, 'zz', 3), (2, 2, 'a', 1);
+"""
+ORDER_FIELDS = (
+    "'id', o.id, 'total', o.total, 'placed', o.placed, 'shipped', o.shipped, 'note', o.note,"
+    " 'tags', o.tags, 'extra', o.extra, 'weight', o.weight, 'made', o.made, 'took', o.took,"
+    " 'rate', o.rate, 'exact', o.exact, 'raw', o.raw, 'at', o.at"
+)
+VIEWS: dict[str, tuple[tuple[str, ...], str]] = {
+    "order_documents": (
+        ("id",),
+        """select o.id, o.placed, json_build_object('id', c.id, 'name', c.name) as customer,
+       coalesce(json_agg(json_build_object('sku', l.sku, 'name', p.name, 'quantity', l.quantity)
+                         order by l.no) filter (where l.no is not null), '[]') as lines
+from orders o
+join customers c on c.id = o.customer_id
+left join lines l on l.order_id = o.id
+left join products p on p.sku = l.sku
+group by o.id, c.id""",
+    ),
+    "customers_with_orders": (
+        ("id",),
+        """select c.id, c.name, json_agg(json_build_object('id', o.id, 'total', o.total,
+  'placed', o.placed) order by o.id) as orders,
+       array_agg(o.total order by o.total desc) filter (where o.shipped) as shipped_totals
+from customers c left join orders o on o.customer_id = c.id
+group by c.id""",
+    ),
+    "parcel_documents": (
+        ("id",),
+        "select id, json_build_object('weight', weight, 'tags', tags) as parcel, note"
+        " from orders where shipped",
+    ),
+    "every_type": (("id",), f"select o.id, json_build_object({ORDER_FIELDS}) as o from orders o"),
+    "every_type_jsonb": (
+        ("id",),
+        f"select o.id, jsonb_build_object({ORDER_FIELDS}) as o from orders o",
+    ),
+    "lists_of_every_type": (
+        ("id",),
+        f"select c.id, json_agg(json_build_object({ORDER_FIELDS}, 'of', json_build_object('n',"
+        " c.name, 't', o.total)) order by o.id) as all from customers c"
+        " left join orders o on o.customer_id = c.id group by c.id".replace(" as all", ' as "all"'),
+    ),
+    "agg_of_objects_and_values": (
+        ("id",),
+        "select c.id, array_agg(json_build_object('t', o.total) order by o.id) as a,"
+        " json_agg(o.total order by o.id) as b, jsonb_agg(o.note order by o.id) as d,"
+        " json_agg(o.placed order by o.id) as e"
+        " from customers c join orders o on o.customer_id = c.id group by c.id",
+    ),
+    "sales": (
+        ("city",),
+        """select coalesce(c.city, 'unknown') as city, count(*) as orders, sum(o.total) as total,
+       round(avg(o.total), 2) as mean, avg(o.total) as exact, max(o.total) as largest,
+       min(c.name collate "C") as first_name, bool_and(o.shipped) as all_shipped, sum(o.id) as ids
+from orders o left join customers c on c.id = o.customer_id group by 1""",
+    ),
+}
+NAMES = ("customers", "products", "orders", "lines")
+KEYS = {"lines": ("order_id", "no"), "products": ("sku",)}
+
+
+@pytest.fixture
+def both(database: str) -> Iterator[Both]:
+    with both_ways(database, TABLES) as both:
+        yield both
+
+
+@pytest.fixture
+def conn(database: str) -> Iterator[Connection]:
+    """A session as the state database has them."""
+    options = "-c TimeZone=UTC"
+    with psycopg.connect(
+        database, autocommit=True, prepare_threshold=None, options=options
+    ) as conn:
+        yield conn
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_documents_are_those_of_spark(
+    both: Both, conn: Connection, quickly: SparkSession, name: str
+) -> None:
+    key, select = VIEWS[name]
+    columns, view = columns_known(conn, key, select), maintained(both, key, select)
+    assert spark_columns(columns) == columns_of(view)
+    found = made(conn, DocumentForm(DocumentSql(columns, key, Shape())), select)
+    assert not found.unfit
+    documents = sorted(map(comparable, found.written))
+    assert documents == sorted(map(comparable, by_spark(both, quickly, view)))
+    assert documents
+
+
+@pytest.mark.parametrize("name", ["lists_of_every_type", "agg_of_objects_and_values"])
+def test_stores_hold_the_same(
+    both: Both,
+    conn: Connection,
+    quickly: SparkSession,
+    store: Store,
+    source_name: str,
+    name: str,
+) -> None:
+    key, select = VIEWS[name]
+    columns, view = columns_known(conn, key, select), maintained(both, key, select)
+    form = form_of_store(store, columns, key, None)
+    one, other = f"{source_name}_s", f"{source_name}_r"
+    by_rows, by_frame = (open_sink(store, v, quickly) for v in (other, one))
+    for sink in (by_rows, by_frame):
+        sink.prepare(spark_columns(columns), key)
+    by_frame.apply(rows_of(both, quickly, view), Batch(one, "g", 1, 100))
+    assert isinstance(by_rows, RowSink)
+    by_rows.write_rows(made(conn, form, select), Batch(other, "g", 1, 100))
+    assert held(store, one) == held(store, other)
+    by_rows.close()
+    by_frame.close()
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_objects_are_known_where_the_sql_is_of_another_kind(
+    both: Both, conn: Connection, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, select = VIEWS[name]
+    wanted = json_kinds(columns_known(conn, key, select))
+
+    def refused(*_: Any) -> None:
+        raise ViewError("it is no view of that kind")
+
+    monkeypatch.setattr("jobs.state.views.known_columns.resolve_view", refused)
+    assert json_kinds(columns_known(conn, key, select)) == wanted
+    assert both
+
+
+def json_kinds(columns: tuple[ViewColumn, ...]) -> dict[str, PgType]:
+    bases = {c.name: c.type.element.base if c.type.element else c.type.base for c in columns}
+    return {c.name: c.kind for c in columns if bases[c.name] in ("json", "jsonb")}
+
+
+ANY = {
+    "a scalar subquery": (
+        "select o.id, (select jsonb_agg(jsonb_build_object('sku', l.sku, 'amount',"
+        " l.quantity * p.price, 'price', p.price) order by l.no) from lines l join products p"
+        " using (sku) where l.order_id = o.id) as lines from orders o where o.id = 1",
+        {
+            "id": 1,
+            "lines": [
+                {"sku": "a", "amount": "3.00", "price": "1.50"},
+                {"sku": "b", "amount": "0.10", "price": "0.10"},
+            ],
+        },
+    ),
+    "a lateral one": (
+        "select o.id, coalesce(x.lines, '[]'::jsonb) as lines from orders o left join lateral"
+        " (select jsonb_agg(jsonb_build_object('no', l.no, 'placed', o.placed)) as lines"
+        " from lines l where l.order_id = o.id and l.no = 1) x on true where o.id = 1",
+        {"id": 1, "lines": [{"no": 1, "placed": "2024-02-29T12:00:00.120000Z"}]},
+    ),
+    "groups that a WITH makes": (
+        "with x as (select order_id, count(*) as n, json_agg(json_build_object('s', sku, 'of',"
+        " json_build_object('no', no)) order by no) as ls from lines group by order_id)"
+        " select o.id, json_build_object('n', x.n, 'total', o.total, 'ls', x.ls) as w"
+        " from orders o join x on x.order_id = o.id where o.id = 2",
+        {
+            "id": 2,
+            "w": {
+                "n": 2,
+                "total": "0.50",
+                "ls": [{"s": "zz", "of": {"no": 1}}, {"s": "a", "of": {"no": 2}}],
+            },
+        },
+    ),
+    "JSON that is a column's": (
+        "select o.id, o.extra -> 'b' as b, json_build_object('extra', o.extra) as o"
+        " from orders o where o.id = 1",
+        {"id": 1, "b": "[1]", "o": {"extra": '{"a": 1.0, "b": [1]}'}},
+    ),
+    "names that are no literals": (
+        "select o.id, json_build_object(o.note, o.total) as o from orders o where o.id = 1",
+        {"id": 1, "o": '{"n" : 10.00}'},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANY)
+def test_objects_of_any_select(both: Both, conn: Connection, name: str) -> None:
+    select, document = ANY[name]
+    columns = columns_known(conn, ("id",), select)
+    form = DocumentForm(DocumentSql(columns, ("id",), Shape()))
+    [one] = made(conn, form, select).written
+    assert orjson.loads(one.body) == document
+    assert both
+
+
+def columns_known(conn: Connection, key: tuple[str, ...], select: str) -> tuple[ViewColumn, ...]:
+    types = load_types(conn)
+    tables = [f"public.{table}" for table in NAMES]
+    known = known_columns(conn, select, key, tables, lambda table: table, types)
+    return described(conn, select, types, known)
+
+
+def maintained(both: Both, key: tuple[str, ...], select: str) -> MaintainedView:
+    versions = {f"public.{table}": both.version(table, KEYS.get(table, ("id",))) for table in NAMES}
+    return resolve_maintained(parse_view("v", "s", list(key), select), versions)
+
+
+def made(conn: Connection, form: RowForm, select: str) -> Rows:
+    expressions = ", ".join(form.expressions("m", "m"))
+    rows = conn.execute(f"select {expressions} from ({select}) m".encode()).fetchall()
+    return form.rows(rows, Position(LSN, ORDINAL))
+
+
+def rows_of(both: Both, spark: SparkSession, view: MaintainedView) -> DataFrame:
+    """The view's own Spark SQL over typed tables, as mirrors have them."""
+    relations = {}
+    for alias, table in view.tables.items():
+        select = f"select * from {table.name}"
+        typed = resolve(parse_view("v", "s", list(table.key), select), table)
+        both.rows(spark, typed).createOrReplaceTempView(f"nested_{table.table}")
+        relations[alias] = f"nested_{table.table}"
+    return spark.sql(whole(view, relations)).select(
+        "*",
+        F.lit(False).alias(DELETED),
+        F.lit(LSN).cast("bigint").alias(COMMIT_LSN),
+        F.lit(ORDINAL).cast("bigint").alias(ORDINAL_COLUMN),
+        F.expr("cast(array() as array<string>)").alias(UNCHANGED),
+        F.lit(None).cast("timestamp").alias(COMMITTED_AT),
+    )
+
+
+def by_spark(both: Both, spark: SparkSession, view: MaintainedView) -> list[Document]:
+    rows = rows_of(both, spark, view)
+    return document_list(Documents(columns_of(view), view.key)(rows).toArrow())
+
+
+def comparable(document: Document) -> Any:
+    body = orjson.loads(document.body or "")
+    return document.id, repr([(name, type(value), value) for name, value in body.items()])

@@ -1,0 +1,1 @@
+"""Headwater as a user runs it, and its processes killed."""

@@ -1,0 +1,1 @@
+"""Events, batches and logs for tests."""

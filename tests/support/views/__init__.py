@@ -1,0 +1,1 @@
+"""Views, stores and state databases for tests."""

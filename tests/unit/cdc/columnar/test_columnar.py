@@ -1,0 +1,192 @@
+"""Frames by column give what frames one by one give: the same records, the same place after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import pack
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from cdc.columnar import feed as columnar
+from cdc.columnar.feed import ColumnarFeed
+from cdc.columnar.partitions import partitions_for
+from cdc.columnar.tuples import Column as Cells
+from cdc.columnar.values import column_to_json
+from cdc.errors import ProtocolError
+from cdc.events.change import Transcriber
+from cdc.events.envelope import SourceContext
+from cdc.events.records import Batch
+from cdc.events.values import encoder
+from cdc.protocol.messages import RelationMessage, Values
+from cdc.protocol.relation import Relation
+from cdc.protocol.wire import Arrived
+from cdc.topics import partition_for
+from tests.support.events.random_frames import TYPES, Story, relation, streams
+
+PARTITIONS = 3
+CONTEXT = SourceContext("1", "s", "db")
+NOW_US = 1_700_000_000_000_000
+
+
+def transcriber(types: Sequence[str], row_now: Values | None = None) -> Transcriber:
+    def resolve(message: RelationMessage, _xid: int, _lsn: int) -> Relation:
+        return relation(message.oid, types)
+
+    made = Transcriber(CONTEXT, resolve, lambda _r, _k, _x: row_now, lambda _topic: PARTITIONS, 50)
+    made.clock(NOW_US)
+    return made
+
+
+def written(batch: Batch) -> dict[str, list[tuple[Any, ...]]]:
+    """Every record by topic, whichever way it was formed."""
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    for topic, records in batch.records.items():
+        rows = found.setdefault(topic, [])
+        for record in records:
+            if isinstance(record, dict):
+                partition = record.get("partition", partition_for(record["key"], PARTITIONS))
+                headers = record.get("headers")
+                rows.append((record["key"], record["value"], partition, headers))
+            else:
+                rows += zip(
+                    record.keys,
+                    record.values,
+                    record.partitions,
+                    [None] * len(record.keys),
+                    strict=True,
+                )
+                assert_closing(record.partitions, record.closing)
+    return found
+
+
+def assert_closing(partitions: list[int], closing: dict[int, int]) -> None:
+    last = {partition: i for i, partition in enumerate(partitions)}
+    assert {i: partitions.count(partition) for partition, i in last.items()} == closing
+
+
+@settings(max_examples=300, deadline=None)
+@given(streams())
+def test_a_stream_by_column_is_the_stream_frame_by_frame(
+    stream: tuple[tuple[str, ...], list[list[bytes]]],
+) -> None:
+    types, reads = stream
+    one, many = transcriber(types), transcriber(types)
+    feed = ColumnarFeed(many, CONTEXT, lambda _topic: PARTITIONS)
+    least, columnar.LEAST_FRAMES = columnar.LEAST_FRAMES, 1  # type: ignore[misc]
+    try:
+        for read in reads:
+            for frame in read:
+                one.feed(frame)
+            feed.feed(Arrived.of(read), NOW_US)
+            singly, together = one.take(), many.take()
+            assert written(together) == written(singly)
+            assert together.count == singly.count
+            assert together.awaited <= singly.awaited
+            assert many.standing == one.standing
+            assert (many.position, many.committed_lsn) == (one.position, one.committed_lsn)
+    finally:
+        columnar.LEAST_FRAMES = least  # type: ignore[misc]
+
+
+def plain_stream(rows: int) -> list[bytes]:
+    """One transaction of many inserts."""
+    story = Story(None, ())
+    story.describe(1)
+    story.begin()
+    for i in range(rows):
+        value = b"%d" % i
+        cells = pack(">H", 1) + b"t" + pack(">I", len(value)) + value
+        story.frame(b"I" + pack(">I", 1) + b"N" + cells)
+    story.end()
+    return story.frames
+
+
+def test_a_long_stretch_goes_by_column_and_is_awaited_once_a_partition() -> None:
+    made = transcriber(())
+    ColumnarFeed(made, CONTEXT, lambda _topic: PARTITIONS).feed(
+        Arrived.of(plain_stream(1000)), NOW_US
+    )
+    batch = made.take()
+    assert batch.count == 1001
+    assert batch.awaited == 1 + PARTITIONS
+    assert made.position == (batch.count - 1 and made.standing.commit_lsn, 1000)
+
+
+@pytest.mark.parametrize(
+    ("at", "payload"),
+    [
+        (500, b"I" + pack(">I", 1) + b"N" + pack(">H", 2) + b"nn"),
+        (500, b"I" + pack(">I", 1) + b"N" + pack(">H", 1) + b"t" + pack(">I", 9) + b"short"),
+        (500, b"I" + pack(">I", 1) + b"N" + pack(">H", 1) + b"x"),
+        (500, b"I" + pack(">I", 99) + b"N" + pack(">H", 1) + b"n"),
+        (500, b"B" + pack(">QqI", 1, 1, 1)),
+        (999, b"C" + pack(">BQQq", 0, 1, 2, 3)),
+        (1, b"C" + pack(">BQQq", 0, 1, 2, 3)),
+        (500, b"I"),
+    ],
+)
+def test_what_is_malformed_is_refused_as_ever_and_nothing_before_it_is_lost(
+    at: int, payload: bytes
+) -> None:
+    frames = plain_stream(1000)
+    frames[at] = b"w" + pack(">QQq", 1, 1, 0) + payload
+    one, many = transcriber(()), transcriber(())
+
+    def refused(feed: Any, frames: Any) -> str:
+        with pytest.raises(ProtocolError) as caught:
+            feed(frames)
+        return str(caught.value)
+
+    def singly(frames: list[bytes]) -> None:
+        for frame in frames:
+            one.feed(frame)
+
+    feed = ColumnarFeed(many, CONTEXT, lambda _topic: PARTITIONS)
+    by_column = refused(lambda frames: feed.feed(Arrived.of(frames), NOW_US), frames)
+    assert by_column == refused(singly, frames)
+    assert written(many.take()) == written(one.take())
+
+
+@pytest.mark.parametrize("kind", sorted(TYPES))
+@settings(max_examples=50, deadline=None)
+@given(data=st.data())
+def test_a_column_is_encoded_value_by_value(kind: str, data: st.DataObject) -> None:
+    type, typmod, known = TYPES[kind]
+    values = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=20))
+    each = encoder(type, typmod)
+    json = column_to_json(type, typmod)(Cells(pa.array(values, pa.binary()), None, None))
+    cells = [json.lead + cell.as_py() + json.trail for cell in json.cells]
+    assert cells == [value if each is None else each(value) for value in values]
+
+
+@pytest.mark.parametrize("kind", sorted(set(TYPES) - {"int4", "int8"}))
+@settings(max_examples=100, deadline=None)
+@given(values=st.lists(st.binary(max_size=30), min_size=1, max_size=4))
+@example(values=[b"\xc3", b"\xa9"])
+@example(values=[b"1-2", b"1"])
+def test_any_bytes_are_encoded_or_refused_alike(kind: str, values: list[bytes]) -> None:
+    type, typmod, _ = TYPES[kind]
+    each = encoder(type, typmod)
+    assert each is not None
+    column = Cells(pa.array(values, pa.binary()), None, None)
+    expected: list[bytes] | None
+    try:
+        expected = [each(value) for value in values]
+    except ProtocolError:
+        expected = None
+    try:
+        json = column_to_json(type, typmod)(column)
+        found = [json.lead + cell.as_py() + json.trail for cell in json.cells]
+    except ProtocolError:
+        found = None
+    assert found == expected
+
+
+@given(st.lists(st.binary(max_size=40), min_size=1, max_size=20), st.integers(1, 12))
+def test_partitions_are_those_of_the_java_client(keys: list[bytes], partitions: int) -> None:
+    found = partitions_for(pa.array(keys, pa.binary()), partitions).tolist()
+    assert found == [partition_for(key, partitions) for key in keys]

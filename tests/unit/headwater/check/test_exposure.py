@@ -1,0 +1,100 @@
+"""What ``headwater check`` says of secrets that others can read, and of unchecked certificates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc.config import parse_config
+from headwater.check.exposure import open_connections, readable_secrets
+
+FILE = """
+[source]
+name = "shop"
+dsn = "{dsn}"
+tables = ["public.*"]
+[kafka]
+bootstrap_servers = "localhost:9092"
+{more}
+"""
+
+
+@pytest.mark.parametrize(
+    ("dsn", "more", "held"),
+    [
+        ("postgresql://cdc:pw@db/shop", "", "source.dsn"),
+        ("host=db password=pw", "", "source.dsn"),
+        ("postgresql://db/shop", 'sasl_password = "pw"', "kafka.sasl_password"),
+        (
+            "postgresql://cdc:${PW}@db/shop",
+            '[apply.spark]\n"spark.hadoop.fs.s3a.secret.key" = "pw"',
+            'apply.spark."spark.hadoop.fs.s3a.secret.key"',
+        ),
+        ("host=db password=${PW}", '[stores.c]\nurl = "redis://:pw@c/0"', "stores.c.url"),
+    ],
+)
+def test_a_file_with_a_secret_that_everybody_can_read_is_remarked(
+    tmp_path: Path, dsn: str, more: str, held: str
+) -> None:
+    path = tmp_path / "headwater.toml"
+    path.write_text(FILE.format(dsn=dsn, more=more), encoding="utf-8")
+    path.chmod(0o644)
+    (found,) = readable_secrets(path)
+    assert found.level == "warning"
+    assert found.message.endswith(f"(mode 0644), which holds {held}")
+    assert "pw" not in found.message
+    path.chmod(0o640)
+    assert list(readable_secrets(path)) == []
+
+
+def test_a_file_without_a_secret_may_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "headwater.toml"
+    more = 'sasl_password = "${PW}"\n[stores.c]\nurl = "redis://:${PW}@c/0"'
+    path.write_text(FILE.format(dsn="postgresql://db/shop", more=more), encoding="utf-8")
+    path.chmod(0o644)
+    assert list(readable_secrets(path)) == []
+
+
+def _warned(source: str, more: dict[str, Any], kafka: dict[str, Any] | None = None) -> list[str]:
+    raw: dict[str, Any] = {
+        "source": {"name": "shop", "dsn": source, "tables": ["public.*"]},
+        "kafka": {"bootstrap_servers": "localhost:9092", **(kafka or {})},
+        **more,
+    }
+    findings = list(open_connections(parse_config(raw, {}, Path("/"))))
+    assert all(one.level == "warning" and one.hint for one in findings)
+    return [one.message.partition(": whoever is between")[0] for one in findings]
+
+
+@pytest.mark.parametrize(
+    ("dsn", "mode"),
+    [
+        ("postgresql://db/shop", "prefer"),
+        ("host=db sslmode=require", "require"),
+        ("postgresql://127.0.0.1,db/shop", "prefer"),
+        ("host=localhost", ""),
+        ("postgresql:///shop?host=/run/postgresql", ""),
+        ("host=db sslmode=verify-full sslrootcert=system", ""),
+    ],
+)
+def test_a_database_elsewhere_is_to_prove_who_it_is(dsn: str, mode: str) -> None:
+    said = f"source.dsn: sslmode is {mode}, which checks no certificate"
+    assert _warned(dsn, {}) == ([said] if mode else [])
+
+
+def test_what_switches_the_check_off_is_told() -> None:
+    stores = {
+        "search": {"kind": "opensearch", "url": "https://s:9200", "verify_certs": False},
+        "cache": {"kind": "redis", "url": "rediss://c:6379/0?ssl_cert_reqs=none"},
+        "other": {"kind": "postgres", "dsn": "host=db sslmode=disable"},
+        "fine": {"kind": "redis", "url": "rediss://c:6379/0"},
+    }
+    unchecked = {"security_protocol": "SSL", "ssl_check_hostname": False}
+    assert _warned("host=localhost", {"stores": stores}, unchecked) == [
+        "kafka.ssl_check_hostname = false",
+        "stores.search.verify_certs = false",
+        "stores.cache.url has ssl_cert_reqs=none",
+        "stores.other.dsn: sslmode is disable, which checks no certificate",
+    ]

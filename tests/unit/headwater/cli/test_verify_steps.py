@@ -1,0 +1,57 @@
+"""What `verify` tells of its waiting to who reads no terminal."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from headwater.cli.verify.command import Steps
+from verification.late_views import watched
+from verification.reach import Lacking, StoppedError
+
+
+class Facts:
+    def __init__(self, applied: bool | None, fault: str = "") -> None:
+        self._applied, self._fault = applied, fault
+
+    def applied(self, view: str) -> bool | None:
+        assert view == "v"
+        return self._applied
+
+    def refuse_stopped(self, view: str, lacking: Lacking) -> None:
+        if self._fault:
+            raise StoppedError(f"view {view}: {self._fault}", "mend it", lacking)
+
+
+def test_what_lasts_is_told_each_five_seconds() -> None:
+    now, stream = [0.0], StringIO()
+    steps = Steps(Console(file=stream, width=200), lambda: now[0])
+    for at, what in ((0.1, "a"), (4.9, "b"), (5.0, "waiting for view v"), (9.9, "c"), (10.0, "d")):
+        now[0] = at
+        steps.update(what)
+    assert stream.getvalue().splitlines() == ["waiting for view v", "d"]
+
+
+@pytest.mark.parametrize(
+    ("applied", "told"),
+    [
+        (True, []),
+        (False, ["view v is applied by nobody now; waiting for `headwater apply v`"]),
+        (None, ["view v has not been applied on this machine; waiting for `headwater apply v`"]),
+    ],
+)
+def test_a_view_that_nobody_applies_is_told_at_once_and_once(
+    applied: bool | None, told: list[str]
+) -> None:
+    found = list[str]()
+    on_lacking = watched(Facts(applied), "v", found.append)
+    for _ in range(3):
+        on_lacking({})
+    assert found == told
+
+
+def test_one_that_has_stopped_is_not_waited_for() -> None:
+    with pytest.raises(StoppedError, match="full"):
+        watched(Facts(False, "full"), "v", print)({})

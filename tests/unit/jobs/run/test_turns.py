@@ -1,0 +1,41 @@
+"""The line about a view's rows: short, whatever number of changes it tells of."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+from structlog.testing import capture_logs
+
+from jobs.batch.sample import LOGGED, spread
+from jobs.run.views.turn_reports import Turns
+
+NOW_S = 1_000.0
+
+
+class Reach:
+    def reached(self, view: int, batch: int) -> None:
+        assert (view, batch) == (1, 7)
+
+
+def test_a_line_has_a_twentieth_of_each_and_not_a_number_for_each_row() -> None:
+    turns = Turns(cast("Any", Reach()), lambda _: "v", lambda: 10.0, lambda: NOW_S)
+    commits = [round((NOW_S - at / 1000) * 1_000_000) for at in range(5_000)]
+    applied = SimpleNamespace(committed_us=commits, views=[1], progress=SimpleNamespace(batch=7))
+    turn = SimpleNamespace(reached=7, written=5_000, parked=0, seconds=0.5, cause="")
+    with capture_logs() as lines:
+        turns.batch(cast("Any", applied))
+        turns.kept(1, cast("Any", turn))
+    (line,) = lines
+    fresh = line["fresh_ms"]
+    assert (len(fresh), fresh[0], fresh[-1]) == (LOGGED, 0, 4_999)
+    assert fresh == sorted(fresh)
+    assert all(isinstance(one, int) for one in fresh)
+    assert len(json.dumps(line)) < 300
+
+
+def test_few_values_are_all_there_in_their_order() -> None:
+    assert spread([3, 1, 2], 3) == [1, 2, 3]
+    assert spread([], 20) == []
+    assert spread(range(1_000), 3) == [0, 499, 999]

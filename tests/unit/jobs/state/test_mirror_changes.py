@@ -1,0 +1,249 @@
+"""What DDL made of a table: two versions compared, and what events of each call the columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from cdc.errors import LogError
+from cdc.protocol.relation import TypeInfo
+from jobs.state.batch.staging import Mirror
+from jobs.state.mirrors.table import (
+    NOWHERE,
+    MirrorColumn,
+    MirrorTable,
+    has_one_text,
+    one_identifier,
+    table_json,
+    with_columns,
+)
+from jobs.state.mirrors.table_changes import (
+    Changes,
+    Refill,
+    SentVersion,
+    changes,
+    older,
+    parse_version,
+    shape,
+    shapes,
+    to_follow,
+)
+from jobs.state.mirrors.types import label_statements
+from jobs.state.mirrors.versions import seen_versions, unread
+
+INT = TypeInfo(23, "pg_catalog", "int4", "base", "int4")
+TEXT = TypeInfo(25, "pg_catalog", "text", "base", "text")
+Named = tuple[str, int | None, TypeInfo]
+
+
+def mirror(*columns: Named, key: tuple[str, ...] = ("id",), oid: int = 7) -> MirrorTable:
+    held = tuple(
+        MirrorColumn(name, attnum, kind, -1, kind.name, name not in key)
+        for name, attnum, kind in columns
+    )
+    names = tuple((name, attnum or 0) for name, attnum, _ in columns)
+    highest = max(attnum or 0 for _, attnum, _ in columns)
+    return MirrorTable(
+        "public", "t", oid, "own", held, key, highest=highest, versions=(("own", names),)
+    )
+
+
+def version(
+    id: str, *columns: Named, key: tuple[str, ...] = ("id",), oid: int = 7, lsn: int = 1
+) -> SentVersion:
+    described: list[dict[str, Any]] = [
+        {"name": name, "attnum": attnum, "oid": kind.oid, "type_schema": kind.schema}
+        | {"type": kind.name, "typmod": -1, "element": None}
+        for name, attnum, kind in columns
+    ]
+    record = {"schema_id": id, "table_oid": oid, "columns": described, "key": list(key), "lsn": lsn}
+    return parse_version(record)
+
+
+ID, A, B = ("id", 1, INT), ("a", 2, TEXT), ("b", 3, TEXT)
+TABLE = mirror(ID, A, B)
+
+
+def found(*columns: Named, **other: Any) -> Changes | Refill:
+    return changes(TABLE, version("v", *columns, **other))
+
+
+def test_the_same_columns_need_nothing() -> None:
+    same = found(ID, A, B)
+    assert isinstance(same, Changes)
+    assert same.none
+
+
+def test_drops_renames_and_additions() -> None:
+    told = found(ID, ("x", 3, TEXT), ("a", 4, INT))
+    assert isinstance(told, Changes)
+    assert [column.name for column in told.dropped] == ["a"]
+    assert [(column.name, name) for column, name in told.renamed] == [("b", "x")]
+    assert [(column.name, column.attnum) for column in told.added] == [("a", 4)]
+    assert not told.none
+
+
+def test_another_type_is_told() -> None:
+    told = found(ID, ("a", 2, INT), B)
+    assert isinstance(told, Changes)
+    assert [(column.name, sent.type_name) for column, sent in told.retyped] == [("a", "int4")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "other", "reason"),
+    [
+        ((ID, A, B), {"oid": 8}, "made again"),
+        ((ID, A, B), {"key": ("a",)}, "another key"),
+        ((("id", None, INT), ("x", None, TEXT)), {}, "not certain"),
+        ((ID, A), {"key": ("id", "a")}, "another key"),
+    ],
+)
+def test_what_needs_a_fill(columns: tuple[Named, ...], other: dict[str, Any], reason: str) -> None:
+    told = found(*columns, **other)
+    assert isinstance(told, Refill)
+    assert reason in told.reason
+
+
+def test_a_column_that_was_there_but_not_published_needs_a_fill() -> None:
+    table = replace(TABLE, highest=5)
+    told = changes(table, version("v", ID, A, B, ("late", 4, INT)))
+    assert isinstance(told, Refill)
+    assert "late" in told.reason
+    kept_out = replace(table, left_out=(("late", "ragged"),))
+    told = changes(kept_out, version("v", ID, A, B, ("late", 4, INT)))
+    assert isinstance(told, Changes)
+    assert told.none
+
+
+def test_a_version_without_numbers_is_known_by_its_names() -> None:
+    unnumbered = version("v", ("id", None, INT), ("a", None, TEXT), ("b", None, TEXT))
+    same = changes(TABLE, unnumbered)
+    assert isinstance(same, Changes)
+    assert same.none
+    assert shape(TABLE, unnumbered) == ("id", "a", "b")
+
+
+def test_what_events_call_the_columns() -> None:
+    versions = [
+        version("own", ("id", None, INT), ("a", None, TEXT)),  # capture could not tell: we know
+        version("before", ID, ("old", 2, TEXT)),
+        version("other table", ID, A, oid=9),
+        version("uncertain", ("id", None, INT), ("z", None, TEXT)),
+    ]
+    assert shapes(TABLE, versions) == {"own": ("id", "a", "b"), "before": ("id", "old", None)}
+
+
+def test_the_version_to_follow_is_the_newest_that_was_seen() -> None:
+    own = version("own", ID, A, B, lsn=10)
+    two, three = version("two", ID, A, lsn=20), version("three", ID, lsn=30)
+    versions = {one.schema_id: one for one in (own, version("old", ID, lsn=5), two, three)}
+    assert to_follow(TABLE, versions, {"own", "old"}) is None
+    assert to_follow(TABLE, versions, {"own", "two", "three"}) is three
+    assert to_follow(TABLE, versions, {"two"}) is two
+    assert to_follow(TABLE, {"two": two}, {"two"}) is two
+    assert to_follow(TABLE, {}, {"not described yet"}) is None
+
+
+def test_the_versions_of_a_batch_s_events() -> None:
+    rows = [
+        ("s.public.t", "own", 100),
+        ("s.public.t", "below the fill", 99),
+        ("s.public.t", "new", 98),
+        ("s.public.t", "new", 101),
+        ("s.public.t", None, None),
+        ("s.public.other", "x", 200),
+    ]
+    columns = {
+        name: [row[i] for row in rows]
+        for i, name in enumerate(("topic", "schema_id", "commit_lsn"))
+    }
+    mirrors = {"public.t": Mirror(1, TABLE, 100, NOWHERE, {"own": ("id", "a", "b")})}
+    seen = seen_versions(pa.table(columns), {"s.public.t": "public.t"}, mirrors)
+    assert seen == {"public.t": {"own", "new"}}
+    assert unread(mirrors, seen)
+    assert not unread(mirrors, {"public.t": {"own"}})
+    of_catalog = {"public.t": Mirror(1, TABLE, 100, NOWHERE, {})}
+    assert unread(of_catalog, {"public.t": {"own"}}), "capture had not described it"
+
+
+def test_what_the_catalog_told_is_newer_than_what_was_described_by_then() -> None:
+    table = replace(mirror(ID, A, B), schema_id="read", versions=(), read_lsn=50)
+    before = {"before": version("before", ID, A, lsn=40)}
+    late = {"late": version("late", ID, lsn=60)}
+    assert older(table, before | late) == {"before"}
+    assert to_follow(table, before | late, {"before"}) is None
+    assert to_follow(table, before | late, {"before", "late"}) is late["late"]
+    stale = {"read": version("read", ID, A, ("b", 9, TEXT), lsn=30)}
+    assert to_follow(table, before | stale, {"before", "read"}) is None
+    told = {"read": version("read", ID, A, B, lsn=55)}
+    assert to_follow(table, before | told, {"read"}) is told["read"], "from now on it is its own"
+    unsure = version("unsure", ("id", None, INT), ("a", None, TEXT), ("b", None, TEXT), lsn=40)
+    assert shape(table, unsure) is None
+    assert shape(table, unsure._replace(lsn=60)) == ("id", "a", "b")
+
+
+def test_a_version_that_is_described_otherwise_is_followed() -> None:
+    swapped = version("own", ID, ("a", 4, TEXT), B)
+    assert to_follow(TABLE, {"own": swapped}, set()) is swapped
+    told = changes(TABLE, swapped)
+    assert isinstance(told, Refill)
+    assert "do not tell" in told.reason
+
+
+def test_a_record_that_is_no_version() -> None:
+    with pytest.raises(LogError, match="lacks 'columns'"):
+        parse_version({"schema_id": "x"})
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "statements"),
+    [
+        ({1: "a"}, {1: "a"}, []),
+        ({1: "a"}, {1: "b"}, ["rename value 'a' to 'b'"]),
+        ({1: "a", 2: "c"}, {1: "a", 3: "b", 2: "c"}, ["add value 'b' before 'c'"]),
+        ({1: "a"}, {1: "a", 2: "b", 3: "c"}, ["add value 'b'", "add value 'c'"]),
+        (
+            {1: "a"},
+            {2: "x", 3: "y", 1: "a"},
+            ["add value 'x' before 'a'", "add value 'y' before 'a'"],
+        ),
+        (
+            {1: "a", 2: "b"},
+            {1: "b", 2: "a"},
+            ["'a' to '~0'", "'b' to '~1'", "'~0' to 'b'", "'~1' to 'a'"],
+        ),
+        ({1: "a", 2: "gone"}, {1: "a"}, []),
+        ({1: "a"}, {1: "it's"}, ["rename value 'a' to 'it''s'"]),
+    ],
+)
+def test_labels(held: dict[int, str], wanted: dict[int, str], statements: list[str]) -> None:
+    found = label_statements("types.m", held, wanted)
+    assert len(found) == len(statements)
+    assert all(one.endswith(end) for one, end in zip(found, statements, strict=True))
+
+
+def test_a_long_name_ends_in_a_digest() -> None:
+    assert one_identifier("public", "orders") == "public.orders"
+    long, other = one_identifier("public", "ü" * 40), one_identifier("public", "ü" * 41)
+    assert len(long.encode()) <= 63
+    assert len(other.encode()) <= 63
+    assert long != other
+
+
+def test_a_mirror_is_recorded_whole() -> None:
+    of_array = TypeInfo(1, "pg_catalog", "_text", "array", "array", -1, TEXT)
+    column = MirrorColumn("list", 4, of_array, -1, "text[]", missing="{}", collation='"C"')
+    table = replace(TABLE, columns=(*TABLE.columns, column), files="1,2")
+    empty = replace(table, columns=(), highest=0, files="", versions=())
+    assert with_columns(empty, table_json(table)) == table
+
+
+def test_types_whose_keys_have_one_text() -> None:
+    assert has_one_text(INT, -1)
+    assert has_one_text(INT._replace(base="numeric"), 655366)
+    assert not has_one_text(INT._replace(base="numeric"), -1)
+    assert not has_one_text(INT._replace(base="citext"), -1)
+    assert not has_one_text(INT._replace(kind="composite"), -1)

@@ -1,0 +1,1 @@
+"""Rows that differ from the source, set right."""

@@ -1,0 +1,1 @@
+"""Values of source and stores in one form. Pure."""

@@ -1,0 +1,1 @@
+"""Expressions of views, from PostgreSQL to Spark. Pure."""

@@ -1,0 +1,1 @@
+"""Groups that are kept by the change. Pure."""

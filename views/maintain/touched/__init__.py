@@ -1,0 +1,1 @@
+"""Which keys of a view a change touches. Pure."""

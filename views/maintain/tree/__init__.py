@@ -1,0 +1,1 @@
+"""A SELECT as a tree of query blocks with all names resolved. Pure."""

@@ -1,0 +1,33 @@
+"""How a view's SQL is refused: the place, what stands there, why, and what to write. Pure."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from sqlglot import exp
+
+from cdc.errors import ViewError
+from views.maintain.tree.parser import text
+
+
+def refuse(view: str, node: exp.Expr | None, reason: str, hint: str = "") -> NoReturn:
+    """Raise ``ViewError`` that names the view and the place in its SQL."""
+    if node is None:
+        raise ViewError(f"views.{view}.sql: {reason}", hint)
+    raise ViewError(f"views.{view}.sql{place(node)}: {excerpt(node)}: {reason}", hint)
+
+
+def place(node: exp.Expr) -> str:
+    """``, line 1, column 8``: where the node begins, as far as the parser kept it."""
+    found = [part.meta for part in node.walk() if "line" in part.meta]
+    if not found:
+        return ""
+    first = min(found, key=lambda meta: meta["start"])
+    width = first["end"] - first["start"]
+    return f", line {first['line']}, column {max(first['col'] - width, 1)}"
+
+
+def excerpt(node: exp.Expr) -> str:
+    """The node's SQL, cut to one short line."""
+    said = " ".join(text(node).split())
+    return said if len(said) <= 60 else said[:57] + "..."
