@@ -18,9 +18,10 @@ def defined(file: str) -> set[str]:
 
 
 def rows(heading: str) -> list[str]:
-    """The rows of the table below a heading."""
+    """The rows of the tables below a heading."""
     section = DOCUMENT.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    return [line for line in section.splitlines() if line.startswith("|")][2:]
+    tables = re.findall(r"(?:^\|.*\n?)+", section, re.MULTILINE)
+    return [row for table in tables for row in table.splitlines()[2:]]
 
 
 def test_every_test_it_names_exists() -> None:
