@@ -110,7 +110,7 @@ def document(found: Health, of_views: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _show(found: Health, of_views: Sequence[str]) -> None:
-    from headwater.cli.lag import size
+    from headwater.cli.common.format import size
 
     read = f"read by process {found.active_pid}" if found.active_pid else "not read"
     lines = {

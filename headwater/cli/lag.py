@@ -13,6 +13,7 @@ import typer
 from cdc.errors import HeadwaterError, UsageError
 from cdc.lsn import format_lsn
 from headwater.cli.common.context import configured
+from headwater.cli.common.format import size
 from headwater.cli.common.output import out, print_json
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ Faults = Mapping[str, Mapping[str, str]]
 """Views that a fault has ended, or that nobody applies: ``kind``, when it ended, if that is known,
 ``fault`` and the way out."""
 _EVERY_S = 1.0
-_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def register(app: typer.Typer) -> None:
@@ -252,13 +252,3 @@ def _styled(item: PartitionLag, parked: int, fault: Mapping[str, str] | None) ->
     if parked:
         text.append(f", {parked:,} key{'s' * (parked > 1)} parked: headwater dlq list", "red")
     return text
-
-
-def size(size: int | None) -> str:
-    """``12.3 MB``; a dash for what is not known."""
-    if size is None:
-        return "-"
-    value, unit = float(size), 0
-    while value >= 1000 and unit < len(_UNITS) - 1:
-        value, unit = value / 1000, unit + 1
-    return f"{value:.1f} {_UNITS[unit]}" if unit else f"{size} B"

@@ -9,8 +9,8 @@ import typer
 from cdc.errors import UsageError
 from cdc.lsn import format_lsn
 from headwater.cli.common.context import configured
+from headwater.cli.common.format import size
 from headwater.cli.common.output import out, print_json
-from headwater.cli.lag import size
 from headwater.cli.view.state_views import AWAY, known_state
 
 if TYPE_CHECKING:

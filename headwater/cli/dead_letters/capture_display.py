@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from headwater.cli.common.format import size
 from headwater.cli.common.records import key_text, labelled, plain, with_value
-from headwater.cli.lag import size
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from cdc.errors import LogError, UsageError
+from headwater.cli.common.format import age
 from headwater.cli.common.output import err, out, print_json
 from headwater.cli.common.records import key_text, labelled, plain, show, with_value
-from headwater.cli.dead_letters.views_display import age
 from headwater.cli.view.request import command, result
 
 if TYPE_CHECKING:

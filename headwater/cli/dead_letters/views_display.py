@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from cdc.events.parked import BEHIND
+from headwater.cli.common.format import age, size
 from headwater.cli.common.records import key_text, labelled, plain, with_value
-from headwater.cli.lag import size
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -134,14 +134,6 @@ def way_back(config: Config, view: str) -> str:
     if kept(config, view).maintained:
         return f"headwater view rebuild {view}"
     return f"headwater verify {view} --repair"
-
-
-def age(seconds: float) -> str:
-    """``42 s``, ``7 min``, ``3 h``, ``2 d``."""
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds // length:.0f} {unit}"
-    return f"{max(seconds, 0):.0f} s"
 
 
 def _by_key(letters: Letters) -> list[list[Letter]]:

@@ -32,7 +32,7 @@ def uninstall(
     apply have to be stopped. Tables of the source are not touched, nor are rows that views have in
     stores: `headwater view drop VIEW` before deletes those. After an interruption, run it again.
     """
-    from headwater.cli.lag import size
+    from headwater.cli.common.format import size
     from headwater.cli.uninstall.plan import planned
     from headwater.cli.uninstall.steps import carry_out
 

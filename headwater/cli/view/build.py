@@ -55,7 +55,7 @@ def said(built: dict[str, Any], applied: bool) -> str:
 
 def told_of_rollback(reload: Callable[[], Config], view: str, to: int | None) -> None:
     """Show a kept generation again, and say which."""
-    from headwater.cli.dead_letters.views_display import age
+    from headwater.cli.common.format import age
     from headwater.cli.view.display import utc
 
     done = result(reload, command("rollback", view, to=to))

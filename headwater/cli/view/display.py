@@ -135,7 +135,7 @@ def generations(found: dict[str, Any]) -> Table:
 
 def gone_back(view: str, done: RolledBack, now_s: float) -> str:
     """What a rollback has shown again, how old that is, and what becomes of it."""
-    from headwater.cli.dead_letters.views_display import age
+    from headwater.cli.common.format import age
 
     number = f"generation {done.number} is live again"
     instead = f", instead of {done.instead_of}" if done.instead_of else ""

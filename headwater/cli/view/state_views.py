@@ -151,7 +151,7 @@ def gathered(config: Config, name: str, found: Document) -> Document:
     is not known, and why."""
     from cdc.kafka.broker import Broker
     from cdc.topics import table_topic
-    from headwater.cli.view.show import standing
+    from headwater.cli.view.position import reached
     from jobs.generations.record import read_generations
     from jobs.generations.view_state import view_directory
     from views.parse.table_references import tables_read
@@ -188,7 +188,7 @@ def gathered(config: Config, name: str, found: Document) -> Document:
             problems.append(str(error))
     try:
         with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
-            found |= standing(config, name, topics, broker)
+            found |= reached(config, name, topics, broker)
     except HeadwaterError as error:
         problems.append(str(error))
     return found
