@@ -61,8 +61,8 @@ VISIBLE: Final = (
     *_of_visible("opensearch", "OpenSearch, by a search", 250, 600),
     *_of_visible("delta", "Delta", None, 3_000),
     *_of_visible("join", "a join of two tables, in OpenSearch", None, 4_000),
-    Figure("visible_rate_per_s", "commits while that was measured, lowest", "/s", 1),
-    Figure("visible_look_ms", "from one look at a store to the next, mean, slowest", "ms", 1),
+    Figure("visible_rate_per_s", "commits meanwhile, lowest", "/s", 1),
+    Figure("visible_look_ms", "time between two reads of a store, slowest mean", "ms", 1),
     Figure("plain_merge_visible_p50_ms", "a plain MERGE into Delta, commit to reader, p50", "ms"),
     Figure("plain_merge_visible_p99_ms", "the same, p99", "ms"),
     Figure(
@@ -94,15 +94,15 @@ APPLY: Final = (
     ),
     Figure(
         "apply_opensearch_vs_bulk",
-        "changes/s of that / documents/s of opensearch-py's own bulk",
+        "changes/s: OpenSearch / documents/s of opensearch-py's bulk",
         "",
         2,
         at_least(0.6),
     ),
-    Figure("apply_opensearch_documents_per_s", "documents that it has written", "/s"),
-    Figure("bulk_opensearch_documents_per_s", "opensearch-py's own bulk, its fastest helper", "/s"),
+    Figure("apply_opensearch_documents_per_s", "documents written to OpenSearch", "/s"),
+    Figure("bulk_opensearch_documents_per_s", "opensearch-py's bulk, the faster helper", "/s"),
     Figure("apply_vs_plain_merge", "changes/s: Delta / a plain MERGE", "", 2, at_least(2)),
-    Figure("plain_merge_changes_per_s", "what people build today: a plain MERGE", "changes/s"),
+    Figure("plain_merge_changes_per_s", "a plain MERGE", "changes/s"),
 )
 JOINED: Final = (
     Figure(
@@ -146,7 +146,7 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
         *(figure for figures in RACE_FIGURES.values() for figure in figures),
     ),
     "memory": (
-        Figure("capture_rss_mb", "capture's peak memory, the worse of", "MB", 1, below(150)),
+        Figure("capture_rss_mb", "capture's peak memory, the larger of", "MB", 1, below(150)),
         Figure("capture_large_transaction_rss_mb", "one transaction of 5,000,000 rows", "MB", 1),
         Figure("capture_kafka_down_rss_mb", "Kafka down for a minute", "MB", 1),
     ),
@@ -156,15 +156,15 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
     "latency": (
         Figure(
             "commit_to_kafka_p50_ms",
-            "from COMMIT returned to read by a consumer",
+            "COMMIT returned until a consumer has the record, p50",
             "ms",
             2,
             below(3),
         ),
-        Figure("commit_to_kafka_p99_ms", "the same, slowest of a hundred", "ms", 2, below(12)),
-        Figure("commit_rate_per_s", "commits while that was measured", "/s", 1),
-        Figure("debezium_commit_to_kafka_p50_ms", "Debezium, tuned for latency", "ms", 2),
-        Figure("debezium_commit_to_kafka_p99_ms", "the same, slowest of a hundred", "ms", 2),
+        Figure("commit_to_kafka_p99_ms", "the same, p99", "ms", 2, below(12)),
+        Figure("commit_rate_per_s", "commits meanwhile", "/s", 1),
+        Figure("debezium_commit_to_kafka_p50_ms", "Debezium, tuned for latency, p50", "ms", 2),
+        Figure("debezium_commit_to_kafka_p99_ms", "the same, p99", "ms", 2),
     ),
     "snapshot": (
         Figure(
@@ -188,16 +188,16 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
     "beside": (
         Figure(
             "stream_p99_during_snapshot_ratio",
-            "commit to consumer, p99: beside snapshots at the default rate / alone",
+            "commit to consumer, p99: during snapshots at the default rate / alone",
             "",
             2,
             below(2),
         ),
         Figure("stream_p99_alone_ms", "the stream alone, p99", "ms", 2),
-        Figure("stream_p99_during_snapshot_ms", "the stream beside snapshots, p99", "ms", 2),
+        Figure("stream_p99_during_snapshot_ms", "the stream during snapshots, p99", "ms", 2),
         Figure(
             "snapshot_resume_reread_share",
-            "rows read twice when a snapshot is killed at 90 %, of all",
+            "share of rows read twice when a snapshot is killed at 90 %",
             "",
             3,
             below(0.15),
@@ -206,22 +206,22 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
     "bootstrap": (
         Figure(
             "bootstrap_delta_rows_per_s",
-            "a view built from a snapshot, to the switch: Delta",
+            "build of a view, until the switch: Delta",
             "rows/s",
             target=at_least(120_000),
         ),
-        Figure("bootstrap_redis_rows_per_s", "Redis", "rows/s", target=at_least(80_000)),
-        Figure("bootstrap_opensearch_rows_per_s", "OpenSearch", "rows/s"),
+        Figure("bootstrap_redis_rows_per_s", "the same: Redis", "rows/s", target=at_least(80_000)),
+        Figure("bootstrap_opensearch_rows_per_s", "the same: OpenSearch", "rows/s"),
         Figure(
             "bootstrap_opensearch_vs_bulk",
-            "rows/s of that / documents/s of opensearch-py's own bulk",
+            "rows/s: OpenSearch / documents/s of opensearch-py's bulk",
             "",
             2,
             at_least(0.8),
         ),
         Figure(
             "bootstrap_join_s",
-            "a join of 1,000,000 rows, of tables that are mirrored: Delta",
+            "build of a join of 1,000,000 rows, over existing mirrors: Delta",
             "s",
             1,
             below(10),
@@ -232,19 +232,19 @@ MEASUREMENTS: Final[Mapping[str, tuple[Figure, ...]]] = {
     "joined": JOINED,
     "growth": GROWTH,
     "many": MANY,
-    "demo": (Figure("demo_s", "headwater demo, dependencies there", "s", 1, below(240)),),
+    "demo": (Figure("demo_s", "headwater demo, dependencies installed", "s", 1, below(240)),),
     "chaos": (
         Figure("chaos_seeds", "seeds of the fault test", "", target=at_least(200)),
-        Figure("chaos_failures", "of which something was wrong in", "", target=below(1)),
+        Figure("chaos_failures", "seeds that failed", "", target=below(1)),
     ),
     "snapshot-seeds": (
         Figure("snapshot_seeds", "seeds of killed snapshots", "", target=at_least(50)),
-        Figure("snapshot_failures", "of which something was wrong in", "", target=below(1)),
+        Figure("snapshot_failures", "seeds that failed", "", target=below(1)),
     ),
     "view-seeds": (
-        Figure("view_seeds", "seeds of views that are maintained", "", target=at_least(200)),
-        Figure("view_spark_seeds", "of them with Spark and kills", ""),
-        Figure("view_failures", "of which something was wrong in", "", target=below(1)),
+        Figure("view_seeds", "seeds of maintained views", "", target=at_least(200)),
+        Figure("view_spark_seeds", "seeds with Spark and kills", ""),
+        Figure("view_failures", "seeds that failed", "", target=below(1)),
     ),
 }
 """In the order in which they run."""
