@@ -33,7 +33,7 @@ from jobs.sinks.rows import Rows
 from jobs.sinks.schema import check_names
 from jobs.spark.faults import trace, translate
 from jobs.state.batch.progress import read_progress
-from jobs.state.server.connection import Connection
+from jobs.state.server.connection import Connection, translated
 from jobs.state.views.view_columns import spark_columns
 from jobs.state.views.view_record import LEFT, view_records
 from jobs.state.views.whole_views import is_always_whole, too_large
@@ -98,7 +98,8 @@ class ViewBuild:
         try:
             while True:
                 try:
-                    self._build()
+                    with translated(f"building view {self.name}"):
+                        self._build()
                     break
                 except RetryableError as error:
                     self.error = error

@@ -21,7 +21,7 @@ from jobs.run.commands.work import WORK, Help, Work
 from jobs.run.parts import Parts
 from jobs.run.views.kept_views import KeptViews
 from jobs.spark.faults import trace, translate
-from jobs.state.server.connection import Connection
+from jobs.state.server.connection import Connection, translated
 from jobs.state.views.commands import (
     Command,
     end_left,
@@ -67,7 +67,7 @@ class _Order:
     def _run(self) -> None:
         view = self.work.command.view
         try:
-            with closing(self.work):
+            with translated(f"a command on view {view}"), closing(self.work):
                 self.result = self.run(self.work)
         except Exception as error:
             self.error = translate(error, view)

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from cdc.errors import HeadwaterError, RetryableError
 from jobs.run.views.view_keeper import Turn
 from jobs.spark.faults import translate
-from jobs.state.server.connection import Connection
+from jobs.state.server.connection import Connection, translated
 
 _AGAIN_S: Final = 1.0
 """Between two tries of what passes."""
@@ -134,12 +134,13 @@ class Lane:
         while (found := self._next()) is not None:
             view, keeper = found
             try:
-                if conn is None or conn.closed:
-                    conn, planned = self._connect(), self._clock()
-                if self._clock() - planned > _PLANS_S:
-                    conn.execute(b"discard plans")
-                    planned = self._clock()
-                turn = keeper.turn(conn)
+                with translated(f"keeping view {keeper.name}"):
+                    if conn is None or conn.closed:
+                        conn, planned = self._connect(), self._clock()
+                    if self._clock() - planned > _PLANS_S:
+                        conn.execute(b"discard plans")
+                        planned = self._clock()
+                    turn = keeper.turn(conn)
             except Exception as error:
                 if conn is not None and conn.broken:
                     conn.close()

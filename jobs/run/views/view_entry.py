@@ -13,6 +13,7 @@ from cdc.errors import HeadwaterError, RetryableError
 from jobs.run.builds.builder import Generation
 from jobs.run.builds.view_build import ViewBuild
 from jobs.spark.faults import trace, translate
+from jobs.state.server.connection import ours
 
 _AGAIN_S: Final = 1.0
 """Between two tries of what passes."""
@@ -56,7 +57,7 @@ class ViewEntry:
 
     def failed(self, error: Exception, now: float) -> None:
         """It cannot be kept now, and is tried again later."""
-        fault = translate(error, self.name)
+        fault = translate(ours(error, f"keeping view {self.name}"), self.name)
         wait_s = _AGAIN_S
         if not isinstance(fault, RetryableError):
             wait_s = min(_MENDED_S * 2**self.tries, _LONGEST_S)

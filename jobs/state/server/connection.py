@@ -46,13 +46,18 @@ def translated(doing: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        if room := _no_room(error):
-            raise RetryableError(f"{doing}: the state database's disk: {room}", _ROOM) from error
-        if (error.sqlstate or "").startswith(_ROLLED_BACK):
-            raise RetryableError(
-                f"{doing}: another transaction was in the way", "it is tried again"
-            ) from error
-        raise _of_state(translate(error, doing)) from error
+        raise ours(error, doing) from error
+
+
+def ours(error: Exception, doing: str) -> Exception:
+    """An error of psycopg's in a session with the state database as one of ours; else as it is."""
+    if not isinstance(error, psycopg.Error):
+        return error
+    if room := _no_room(error):
+        return RetryableError(f"{doing}: the state database's disk: {room}", _ROOM)
+    if (error.sqlstate or "").startswith(_ROLLED_BACK):
+        return RetryableError(f"{doing}: another transaction was in the way", "it is tried again")
+    return _of_state(translate(error, doing))
 
 
 def numbered(conn: Connection) -> psycopg.RawCursor[Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
+from psycopg.errors import AdminShutdown
 
 from cdc.errors import HeadwaterError, RetryableError, ViewError
 from jobs.run.views.lane import Lane
@@ -18,9 +19,13 @@ class Session:
     """The state database's, as far as a lane knows it."""
 
     closed = broken = False
+    error: Exception | None = None
+    """What its next statement ends with."""
 
     def execute(self, statement: bytes) -> None:
         assert statement == b"discard plans"
+        if self.error is not None:
+            raise self.error
 
     def close(self) -> None:
         self.closed = True
@@ -141,6 +146,25 @@ def test_a_fault_that_is_no_error_of_ours_is_told_too(lane: Lane, watcher: Watch
     lane.add(3, Keeper(ZeroDivisionError()))
     wait_until(lambda: len(watcher.errors) == 1, "the fault")
     assert watcher.errors[0][0] == 3
+
+
+def test_a_state_database_that_goes_away_stops_no_view(watcher: Watcher, clock: Clock) -> None:
+    sessions = [Session(), Session()]
+    lane = Lane("cache", lambda: cast(Any, sessions.pop()), 0.0, watcher, clock)
+    used = sessions[-1]
+    lane.start()
+    lane.add(1, Keeper(Turn(7), AdminShutdown("in its turn")))
+    wait_until(lambda: len(watcher.turns) == 1, "the first turn")
+    lane.wake({1})
+    wait_until(lambda: len(watcher.errors) == 1, "the first fault")
+    used.error, used.broken, clock.now = AdminShutdown("as statements are planned anew"), True, 20.0
+    lane.wake({1})
+    wait_until(lambda: len(watcher.errors) == 2, "the other fault")
+    clock.now += 1.0
+    lane.wake({1})
+    wait_until(lambda: len(watcher.turns) == 2, "the next try, in another session")
+    lane.end()
+    assert all(isinstance(error, RetryableError) for _, error in watcher.errors), watcher.errors
 
 
 def test_a_view_is_released_when_its_turn_is_over(lane: Lane) -> None:
