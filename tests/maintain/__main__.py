@@ -12,7 +12,7 @@ from collections import Counter
 
 import psycopg
 
-from tests.maintain.seeds import run_seed
+from tests.maintain.seeds import KINDS, run_seed
 
 
 def main() -> int:
@@ -22,7 +22,12 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--dsn", required=True)
     parser.add_argument("--refused", action="store_true", help="print why views were refused")
-    parser.add_argument("--groups", action="store_true", help="views whose groups are kept")
+    parser.add_argument(
+        "--kind",
+        choices=KINDS,
+        default="any",
+        help="any view, one whose groups are kept, or one that joins a relation twice",
+    )
     options = parser.parse_args()
     counts: Counter[str] = Counter()
     failed = []
@@ -30,7 +35,7 @@ def main() -> int:
     with psycopg.connect(options.dsn, autocommit=True) as connection:
         for seed in range(options.first, options.first + options.seeds):
             try:
-                done = run_seed(connection, seed, options.groups)
+                done = run_seed(connection, seed, options.kind)
             except (AssertionError, psycopg.Error) as error:
                 failed.append(seed)
                 print(f"seed {seed}: {type(error).__name__}: {str(error)[:600]}", flush=True)

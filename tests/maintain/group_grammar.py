@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from random import Random
 
-from tests.maintain.grammar import KEYS, TABLES
+from tests.maintain.relations import KEYS, TABLES
 
 SCHEMA = """
 create table e (

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
+from typing import Final
 
 import psycopg
 
 from cdc.errors import ViewError
+from tests.maintain import grammar
 from tests.maintain.changes import batch, first_rows
-from tests.maintain.grammar import SCHEMA, Grammar
 from tests.maintain.group_grammar import SCHEMA as GROUP_SCHEMA
 from tests.maintain.group_grammar import GroupGrammar
 from tests.maintain.kept import KeptView
 from tests.maintain.mirrors import Connection, fill, tables_of
+from tests.maintain.relations import SCHEMA
 from views.maintain import plan_view
 
 BATCHES = 8
+KINDS: Final[dict[str, Callable[[Random], grammar.View]]] = {
+    "any": grammar.view,
+    "groups": lambda random: GroupGrammar(random).view(),
+    "twice": grammar.view_twice,
+}
+"""Any view; one whose groups follow the change; one that joins a relation under two aliases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +43,13 @@ class Outcome:
     groups: str = ""
 
 
-def run_seed(connection: Connection, seed: int, groups: bool = False) -> Outcome:
+def run_seed(connection: Connection, seed: int, kind: str = "any") -> Outcome:
     """Raises AssertionError where the kept view is not the view. Leaves nothing behind.
 
-    ``groups`` draws from the grammar of views whose groups follow the change.
+    ``kind``: what is drawn from, one of ``KINDS``.
     """
-    random = Random(seed)
-    sql, key = (GroupGrammar(random) if groups else Grammar(random)).view()
+    random, groups = Random(seed), kind == "groups"
+    sql, key = KINDS[kind](random)
     connection.execute("begin")
     try:
         connection.execute(SCHEMA + GROUP_SCHEMA if groups else SCHEMA)
