@@ -1,4 +1,4 @@
-# make demo | test | chaos | bench | lint | clean: each sets up what it needs the first time.
+# make demo | check | test | chaos | bench | lint | clean: each sets up what it needs the first time.
 # Needs Python >= 3.11 and Java 17 or 21; PYTHON=... chooses another Python.
 
 VENV := .venv
@@ -8,11 +8,12 @@ FIRST := 1
 CHAOS :=
 READY := $(VENV)/.ready
 
-.PHONY: help demo test chaos bench lint clean
+.PHONY: help demo check test chaos bench lint clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    a story on real data, from snapshot to verify, on servers it starts"
+	@echo "make check   lint, types and the tests that need no JVM and no server, in minutes"
 	@echo "make test    lint, types and every test, on real servers"
 	@echo "make chaos   kill, cut and stall all from source to stores, under load: SEEDS=200 runs"
 	@echo "make bench   measure into benchmarks/results.json"
@@ -36,6 +37,10 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# For the inner loop. What is pure: tests/support/pure.py.
+check: lint
+	$(BIN)/pytest --pure --numprocesses 2 --quiet tests/unit tests/simulation
 
 # Two lanes of whole files: what took longest goes first (tests/durations.json).
 test: lint

@@ -22,6 +22,7 @@ from tests.support.servers.postgres import fresh_database
 
 pytest_plugins = [
     "tests.support.durations",
+    "tests.support.pure",
     "tests.support.servers.spark",
     "tests.support.servers.stores",
 ]

@@ -71,6 +71,7 @@ session.stop()
 """
 
 
+@pytest.mark.server
 def test_spark_does_not_log_the_values_it_fails_on(tmp_path: Path) -> None:
     """Its own lines about a failed task quote them, and nobody asked for those. And in a locale
     without letters it finds files by their names all the same, and tells faults in English. Nor do

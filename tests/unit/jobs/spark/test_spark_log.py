@@ -26,6 +26,7 @@ public class Says {
 """
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("form", ["json", ""])
 def test_spark_logs_json_where_headwater_does(tmp_path: Path, form: str) -> None:
     program = tmp_path / "Says.java"
