@@ -172,7 +172,7 @@ class SourceSnapshot:
         except SourceError as error:
             if not sqlstate(error).startswith(_DATA_EXCEPTION):
                 raise
-            letters = f"`headwater dlq list {self._view}`"
+            letters = f"`headwater dead-letters list {self._view}`"
             way = f"{letters} may name the keys of such rows: correct these in the source"
             hint = f"{error.hint}; {way}" if error.hint else way
             raise SourceError(error.message, hint) from error.__cause__

@@ -70,7 +70,7 @@ On your own servers:
   headwater replay VIEW --from P  its changes again, from an earlier place
   headwater health                whether capture is alive, for a probe
   headwater lag                   how far behind each view is
-  headwater dlq list              events that views could not apply
+  headwater dead-letters list     records too large for Kafka, events views could not apply
   headwater verify VIEW           source and view, row by row
   headwater table remove TABLE    one table less
   headwater uninstall             slot, publication, schema and topics, gone again

@@ -250,5 +250,6 @@ def _styled(item: PartitionLag, parked: int, fault: Mapping[str, str] | None) ->
     text = Text(f"{fault['kind']}, " if fault else "", style="red")
     text.append(said, _STYLES.get(state, ""))
     if parked:
-        text.append(f", {parked:,} key{'s' * (parked > 1)} parked: headwater dlq list", "red")
+        keys = f"{parked:,} key{'s' * (parked > 1)}"
+        text.append(f", {keys} parked: headwater dead-letters list", "red")
     return text

@@ -40,9 +40,9 @@ def wait(
     """Wait until each VIEW holds everything that was committed below an LSN.
 
     Take the LSN after COMMIT, from the source's primary: select pg_current_wal_insert_lsn(). It
-    is exact, also for a view that had nothing of it to apply. Rows of parked keys (`headwater dlq
-    list`) are not in the view; a line says so. A view that a fault has ended is not waited for;
-    Kafka that does not answer is, and a line says so.
+    is exact, also for a view that had nothing of it to apply. Rows of parked keys
+    (`headwater dead-letters list`) are not in the view; a line says so. A view that a fault has
+    ended is not waited for; Kafka that does not answer is, and a line says so.
 
     Exit codes: 0 they hold it, 3 the time was over first, 2 wrong usage, also for an LSN in the
     source's future, 1 fault.
@@ -78,7 +78,7 @@ def wait(
     for view, count in reached.parked.items():
         err().print(
             f"{view}: but for {count:,} parked key{'s' * (count != 1)}, whose events could not be "
-            f"applied: headwater dlq list {view}",
+            f"applied: headwater dead-letters list {view}",
             style="yellow",
             soft_wrap=True,
         )

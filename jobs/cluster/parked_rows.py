@@ -48,8 +48,8 @@ class ParkedRows:
             raise ViewError(
                 f"view {self._view}: more than {self.limit:,} keys would wait in its dead letters"
                 f" (apply.dlq_limit): {next(iter(causes.values()))}",
-                f"mend the cause; `headwater dlq list {self._view}` names what is parked, to be"
-                " retried or discarded; or raise the limit",
+                f"correct the cause, see `headwater dead-letters list {self._view}`, and retry or"
+                " discard what is parked; or raise the limit",
             )
         now_ms = time.time_ns() // 1_000_000
         made = [row_letter(self._view, key, at, now_ms, now_ms, why) for key, why in causes.items()]

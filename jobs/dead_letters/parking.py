@@ -284,8 +284,8 @@ class Parking:
         return ViewError(
             f"view {self._view}: more than {most:,} {what} would wait in its dead letters "
             f"(apply.dlq_limit = {self._limit}; {self.parked} keys are parked): {cause}",
-            f"mend the cause; `headwater dlq list {self._view}` names what is parked, to be retried"
-            " or discarded; or raise the limit",
+            f"correct the cause, see `headwater dead-letters list {self._view}`, and retry or"
+            " discard what is parked; or raise the limit",
         )
 
 

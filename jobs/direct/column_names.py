@@ -130,7 +130,7 @@ class Names:
                 raise ViewError(
                     f"view {name}: a key column of {topic} was renamed while keys of it are"
                     " parked: their later events would not be known as theirs",
-                    f"`headwater dlq retry {name}` or `headwater dlq discard {name}`, then go on",
+                    f"run `headwater dead-letters retry {name}`, or `discard` instead of `retry`",
                 )
 
 

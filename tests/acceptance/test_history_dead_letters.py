@@ -66,8 +66,8 @@ class Shop:
 
     def parked(self) -> dict[str, str]:
         """The causes by key, as the first history has them."""
-        (found,) = json.loads(self.done("dlq", "list", self.views[0], "--json"))
-        return {one["key"]: one["cause"] for one in found["parked"]}
+        found = json.loads(self.done("dead-letters", "list", self.views[0], "--json"))
+        return {one["key"]: one["cause"] for one in found}
 
     def below(self, kind: str, lsn: int) -> dict[int, tuple[Any, ...]]:
         path = self.deployment.home / "lake" / f"{self.deployment.name}_{kind}"
@@ -103,14 +103,16 @@ def test_a_change_that_waits_takes_its_place_or_is_given_up(
             assert shop.below(kind, after)[1] == (8, 12.5, "NUMBER 1")
         assert shop.done("verify", shop.views[0], "--timeout", "120")
 
-        assert "stays parked: division by zero" in shop.done("dlq", "retry", shop.views[0], code=1)
+        assert "stays parked: division by zero" in shop.done(
+            "dead-letters", "retry", shop.views[0], code=1
+        )
         assert len(shop.parked()) == 2
-        shop.done("dlq", "discard", shop.views[0], "--key", '{"id":2}')
+        shop.done("dead-letters", "discard", shop.views[0], "--key", '{"id":2}')
         assert list(shop.parked()) == ['{"id":1}']
 
         shop.declare(MENDED)
         shop.done("view", "rebuild", *shop.views, "--new-history")
-        shop.done("dlq", "retry", shop.views[0])
+        shop.done("dead-letters", "retry", shop.views[0])
         shop.caught_up()
         assert shop.parked() == {}
         for kind in KINDS:

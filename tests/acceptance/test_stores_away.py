@@ -106,7 +106,7 @@ def test_views_go_on_when_their_stores_were_away_for_more_than_a_minute(
         assert capture.poll() is None
         assert "view_stopped" not in shop.log("apply")
         assert commits > 50
-        assert "no dead letters" in shop.run("dlq", "list").stderr
+        assert "no dead letters" in shop.run("dead-letters", "list").stderr
         lag = json.loads(done(shop, "lag", "--json"))
         assert {one["parked_keys"] for one in lag["views"]} == {0}
 

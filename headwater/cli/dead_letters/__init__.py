@@ -2,9 +2,8 @@
 
 import typer
 
-from headwater.cli.dead_letters import capture_records, views
+from headwater.cli.dead_letters import command
 
 
 def register(app: typer.Typer) -> None:
-    capture_records.register(app)
-    views.register(app)
+    app.add_typer(command.group)

@@ -80,13 +80,13 @@ def show(report: Report, console: Console) -> None:
     if report.parked:
         console.print(
             f"{report.parked:,} rows are parked: events that could not be applied wait in the "
-            f"view's dead letters: headwater dlq list {report.view}",
+            f"view's dead letters: headwater dead-letters list {report.view}",
             style="yellow",
         )
     if report.waiting:
         console.print(
             f"{report.waiting:,} keys of its tables are parked: rows that differ may be made of"
-            f" their last good versions: headwater dlq list {report.view}",
+            f" their last good versions: headwater dead-letters list {report.view}",
             style="yellow",
         )
     if report.beyond_repair:

@@ -175,7 +175,7 @@ def _facts(found: Document) -> Iterator[tuple[str, str]]:
     parked = found.get("parked_keys", sum(one["parked_keys"] for one in of_live))
     if parked:
         keys = f"{parked:,} key{'s' * (parked > 1)}"
-        yield "parked", f"{keys}, and not in it: headwater dlq list {found['view']}"
+        yield "parked", f"{keys}, and not in it: headwater dead-letters list {found['view']}"
 
 
 def _mirror(held: Document | None) -> str:

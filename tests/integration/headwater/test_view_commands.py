@@ -293,21 +293,19 @@ def test_a_row_that_the_store_refuses_waits_until_it_is_retried(shop: Shop, runn
         shop.deployment.execute(f"update kind set name = '{long}' where id = 2")
 
         def parked() -> Any:
-            (found,) = json.loads(shop.done("dlq", "list", name, "--json"))
-            return found["parked"]
+            return json.loads(shop.done("dead-letters", "list", name, "--json"))
 
         wait_until(parked, "its key to be parked")
         (one,) = parked()
         assert (one["of"], json.loads(one["key"])) == (name, {"id": "2"})
         assert "short" in one["cause"]
         assert "1 key parked" in shop.done("view", "list")
-        event = one["events"][0]["event"]
-        assert json.loads(shop.done("dlq", "show", name, event)) == {"id": "2"}
-        left = shop.deployment.run("dlq", "retry", name, "--key", "id=2")
+        assert json.loads(shop.done("dead-letters", "show", one["id"])) == {"id": "2"}
+        left = shop.deployment.run("dead-letters", "retry", name, "--key", "id=2")
         assert left.returncode == 1
         assert "id=2 stays parked" in left.stdout
         conn.execute(f'alter table "{name}@1" drop constraint short')
-        assert "1 of 1 keys applied" in shop.done("dlq", "retry", name)
+        assert "1 events of 1 keys applied" in shop.done("dead-letters", "retry", name)
         assert not parked()
         found = conn.execute(f"select name from {name} where id = 2").fetchone()
         assert found == (long,)

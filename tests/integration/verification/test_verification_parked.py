@@ -71,4 +71,4 @@ def test_a_value_that_the_sql_cannot_take_leads_to_the_letters(dsn: str) -> None
         pytest.raises(SourceError, match="data error 22P02") as raised,
     ):
         list(source.rows())
-    assert "`headwater dlq list v` may name the keys" in raised.value.hint
+    assert "`headwater dead-letters list v` may name the keys" in raised.value.hint

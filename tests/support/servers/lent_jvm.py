@@ -23,7 +23,7 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BORROWING: Final = frozenset({"apply", "verify", "view", "replay", "dlq"})
+BORROWING: Final = frozenset({"apply", "verify", "view", "replay", "dead-letters"})
 """The verbs that may open Spark."""
 _VARIABLE: Final = "HEADWATER_TESTS_JVM"
 TAG: Final = "headwater.tests.loan"

@@ -188,10 +188,10 @@ def test_messages_that_emit_did_not_write_do_not_stop_capture(shop: Deployment) 
     for said in ("headwater.emit did not write it", "none of capture.emit_topics"):
         assert said in shop.log("capture")
     letters = json.loads(shop.run("dead-letters", "list", "--json").stdout)
-    assert [letter["topic"].removeprefix(shop.name) for letter in letters] == [
+    assert [letter["of"].removeprefix(shop.name) for letter in letters] == [
         ".message", ".message", ".outbox.orders",
     ]  # fmt: skip
-    (whole,) = [letter for letter in letters if letter["topic"].endswith("orders")]
+    (whole,) = [letter for letter in letters if letter["of"].endswith("orders")]
     assert whole["key"] == "k" * 1_100_000
     assert [record.value for record in emitted(shop, "orders")] == [b"v"]
     assert len(shop.events("taken", "outbox")) == 1

@@ -56,14 +56,14 @@ def test_a_dead_letter_is_whole_and_later_events_of_its_key_flow(shop: Deploymen
     assert_exactly_once_in_order(shop.events("item"))
     listed = json.loads(shop.run("dead-letters", "list", "--json").stdout)
     item, orders = listed
-    assert (item["topic"], item["key"]) == (table_topic(shop.name, "public", "item"), '{"id":1}')
-    shown = shop.run("dead-letters", "show", item["position"])
+    assert (item["of"], item["key"]) == (table_topic(shop.name, "public", "item"), '{"id":1}')
+    shown = shop.run("dead-letters", "show", item["id"])
     assert json.loads(shown.stdout)["after"] == {"id": 1, "name": BIG}
-    assert "key       id=1" in shown.stderr
-    as_json = json.loads(shop.run("dead-letters", "show", item["position"], "--json").stdout)
+    assert "key        id=1" in shown.stderr
+    as_json = json.loads(shop.run("dead-letters", "show", item["id"], "--json").stdout)
     assert as_json["value"]["after"] == {"id": 1, "name": BIG}
-    assert shop.run("dead-letters", "show", orders["position"]).stdout == BIG
-    assert item["position"] in shop.run("dead-letters", "list").stdout
+    assert shop.run("dead-letters", "show", orders["id"]).stdout == BIG
+    assert item["id"] in shop.run("dead-letters", "list").stdout
     assert shop.run("dead-letters", "show", "0" * 24).returncode == 1
 
 

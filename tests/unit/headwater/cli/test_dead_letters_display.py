@@ -1,20 +1,26 @@
-"""Dead letters as people and machines get to see them."""
+"""Dead letters of capture and of views as people and machines get to see them."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from io import StringIO
 
 import pytest
 from rich.console import Console, RenderableType
 
+from cdc.errors import UsageError
 from cdc.events.dead_letters import DeadLetter
+from cdc.events.parked import BEHIND, Letter, row_letter
 from cdc.lsn import Position
+from headwater.cli.common.format import age
 from headwater.cli.common.records import pretty
-from headwater.cli.dead_letters.capture_display import described, document, fields, overview
+from headwater.cli.dead_letters import capture, topic_views
+from headwater.cli.dead_letters.display import described, document, fields, table
+from headwater.cli.dead_letters.entry import Entry, chosen
 
 EVENT = b'{"after": {"id": 12345678901234567890123, "f": 1e+20, "name": "%s"}}' % (b"x" * 3_000)
-LETTER = DeadLetter(
+LARGE = DeadLetter(
     "shop.public.item",
     b'{"id":1,"at":"b"}',
     EVENT,
@@ -24,40 +30,73 @@ LETTER = DeadLetter(
     "3100 bytes, above the limit of 2000",
 )
 POSITION = "000000000231E2A800000001"
+POISON = Letter(
+    "shop.public.t", 1, 17, b'{"id":1}', b"secret", 6, Position(7, 2), 1_000, 2_000, "too much"
+)
+BEHIND_IT = POISON._replace(offset=18, position=Position(8, 1), cause="")
+FOREIGN = POISON._replace(partition=0, key=None, value=b"\xff", size=1, position=None)
+ROW = row_letter("v", b'{"id":"7"}', Position(9, 4), 1_000, 2_000, "refused")
+OTHER = POISON._replace(topic="shop.public.u", offset=3)
+OF_VIEW = [topic_views.told("v", one) for one in (POISON, BEHIND_IT, FOREIGN, ROW)]
+OF_DATABASE = Entry(
+    "w-row-0123456789abcdef", "w", "w", '{"id": "7"}', "22012", datetime(2026, 1, 1, tzinfo=UTC),
+    value=b'{"id": "7"}', values=("7",),
+)  # fmt: skip
 
 
-def rendered(what: RenderableType, width: int = 140) -> str:
+def rendered(what: RenderableType, width: int = 200) -> str:
     stream = StringIO()
     Console(file=stream, width=width).print(what)
     return stream.getvalue()
 
 
-def test_the_list_says_what_and_why_on_one_line() -> None:
-    line = rendered(overview([LETTER], "shop")).splitlines()[3]
-    cells = [cell.strip() for cell in line.strip("│").split("│")]
-    assert cells == [
-        POSITION, "public.item", "id=1, at=b", "3.1 kB", "2026-11-21 05:05:10",
-        "3100 bytes, above the limit of 2000",
-    ]  # fmt: skip
+def cells(found: list[Entry], every: bool = False) -> list[list[str]]:
+    lines = rendered(table(found, "shop", every)).splitlines()
+    return [[c.strip() for c in line.strip("│").split("│")] for line in lines if line[0] == "│"]
+
+
+def test_one_table_has_what_capture_and_views_of_either_engine_left() -> None:
+    lines = cells([*OF_VIEW, OF_DATABASE, capture.told(LARGE)])
+    assert [[*line[:6], line[7]] for line in lines] == [
+        ["shop.public.t-1-17", "v", "public.t", "id=1", "2", "6 B", "too much"],
+        ["shop.public.t-0-17", "v", "public.t", "-", "1", "1 B", "too much"],
+        [ROW.id, "v", "the view", "id=7", "1", "10 B", "refused"],
+        [OF_DATABASE.id, "w", "the view", "id=7", "1", "-", "22012"],
+        [POSITION, "- (capture)", "public.item", "id=1, at=b", "1", "3.1 kB", LARGE.cause],
+    ]
+
+
+def test_every_event_has_a_line_if_asked_for() -> None:
+    lines = cells(OF_VIEW, every=True)
+    assert [line[0] for line in lines] == [one.id for one in OF_VIEW]
+    assert lines[1][-1] == BEHIND
+
+
+def test_rows_of_a_snapshot_share_a_position_and_are_lines_apart() -> None:
+    found = [capture.told(LARGE, number) for number in (1, 2)]
+    assert [line[0] for line in cells(found)] == [POSITION, f"{POSITION}-2"]
+    assert all(capture.ID.fullmatch(one.id) for one in found)
+    assert not any(capture.ID.fullmatch(one.id) for one in (*OF_VIEW, OF_DATABASE))
 
 
 def test_a_position_is_whole_on_a_narrow_terminal() -> None:
-    assert POSITION in rendered(overview([LETTER], "shop"), 80)
+    assert POSITION in rendered(table([capture.told(LARGE)], "shop", False), 80)
 
 
-def test_missing_pieces_and_a_record_without_a_key_are_told() -> None:
-    letter = LETTER._replace(topic="shop.outbox.orders", key=None, missing=2)
-    shown = rendered(overview([letter], "shop"))
-    assert "outbox.orders" in shown
-    assert "; 2 pieces missing" in shown
+def test_missing_pieces_are_told() -> None:
+    entry = capture.told(LARGE._replace(topic="shop.outbox.orders", key=None, missing=2))
+    (line,) = cells([entry])
+    assert (line[2], line[3]) == ("outbox.orders", "-")
+    assert line[-1].endswith("; 2 pieces missing")
 
 
 def test_fields_have_a_label_each() -> None:
-    lines = rendered(fields(LETTER, "shop")).splitlines()
+    lines = rendered(fields(capture.told(LARGE))).splitlines()
     assert [line.split("  ")[0] for line in lines] == [
-        "position", "table", "topic", "key", "time", "size", "cause", "header __debezium.newkey",
+        "id", "view", "of", "key", "since", "cause", "position", "missing", "size",
+        "header __debezium.newkey",
     ]  # fmt: skip
-    assert lines[5].split(None, 1)[1].rstrip() == f"3.1 kB ({len(EVENT):,} bytes)"
+    assert lines[8].split(None, 1)[1].rstrip() == f"3.1 kB ({len(EVENT):,} bytes)"
 
 
 def test_a_terminal_gets_the_event_laid_out_and_long_texts_cut() -> None:
@@ -72,9 +111,9 @@ def test_a_terminal_gets_the_event_laid_out_and_long_texts_cut() -> None:
 
 @pytest.mark.parametrize("value", [b"\x1b[2Jgone", b'{"a": "\\u001b[2Jgone"}'])
 def test_nothing_that_a_terminal_would_obey_gets_there(value: bytes) -> None:
-    letter = LETTER._replace(key=value, cause="\x1b[2J", value=value)
-    shown = pretty(value)[0] + rendered(overview([letter], "shop"))
-    assert "\x1b" not in shown + rendered(fields(letter, "shop"))
+    one = capture.told(LARGE._replace(key=value, cause="\x1b[2J", value=value))
+    shown = pretty(value)[0] + rendered(table([one], "shop", False))
+    assert "\x1b" not in shown + rendered(fields(one))
     assert "gone" in shown
 
 
@@ -91,23 +130,42 @@ def test_nothing_that_a_terminal_would_obey_gets_there(value: bytes) -> None:
 def test_the_json_of_a_record_holds_its_value_as_it_was_written(
     value: bytes, encoding: str, read: object
 ) -> None:
-    letter = LETTER._replace(value=value)
-    text = document(letter, "shop")
+    one = capture.told(LARGE._replace(value=value))
+    text = document(one)
     parsed = json.loads(text)
     assert (parsed["encoding"], parsed["value"]) == (encoding, read)
-    assert parsed["headers"] == {"__debezium.newkey": '{"id":2}'}
-    assert {name: parsed[name] for name in described(letter, "shop")} == described(letter, "shop")
+    assert {name: parsed[name] for name in described(one)} == described(one)
     assert encoding != "json" or value.decode() in text
 
 
 def test_what_a_machine_gets_of_the_list() -> None:
-    assert described(LETTER, "shop") == {
-        "position": POSITION,
-        "table": "public.item",
-        "topic": "shop.public.item",
+    assert described(capture.told(LARGE)) == {
+        "id": POSITION,
+        "view": None,
+        "of": "shop.public.item",
         "key": '{"id":1,"at":"b"}',
+        "since": "2026-11-21T05:05:10.651+00:00",
+        "cause": "3100 bytes, above the limit of 2000",
+        "position": POSITION,
         "bytes": len(EVENT),
         "missing": 0,
-        "cause": "3100 bytes, above the limit of 2000",
-        "time": "2026-11-21T05:05:10.651+00:00",
+        "headers": {"__debezium.newkey": '{"id":2}'},
     }
+    assert described(OF_VIEW[2])["position"] is None
+    assert "secret" not in str([described(one) for one in OF_VIEW])
+
+
+def test_a_key_that_tables_share_is_to_be_told_with_its_topic() -> None:
+    found = [*OF_VIEW, topic_views.told("v", OTHER)]
+    assert chosen("v", found, ["shop.public.u:id=1"]) == found[-1:]
+    assert chosen("v", found, ['v:{"id":"7"}', "id=7"]) == [OF_VIEW[3]]
+    assert chosen("v", OF_VIEW, ["id=1"]) == OF_VIEW[:2]
+    assert chosen("v", found, [FOREIGN.id]) == [OF_VIEW[2]]
+    with pytest.raises(UsageError, match="parked of several tables"):
+        chosen("v", found, ["id=1"])
+    with pytest.raises(UsageError, match="id=8 is not parked"):
+        chosen("v", found, ["id=8"])
+
+
+def test_ages_are_short() -> None:
+    assert [age(s) for s in (-1, 59, 60, 7200, 200_000)] == ["0 s", "59 s", "1 min", "2 h", "2 d"]

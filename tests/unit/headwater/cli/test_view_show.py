@@ -57,9 +57,9 @@ def document(sql: str, found: Plan, **more: Any) -> dict[str, Any]:
     generation = {
         "generation": 2, "phase": "live", "store": "search", "rows": 100_000, "dead_letters": 2,
         "parked_keys": 0, "lsn": "12/16B37480", "live_at": "2026-11-22T08:30:11+00:00",
-        "left_at": None, "sql": sql, "key": ["id"],
+        "retired_at": None, "sql": sql, "key": ["id"],
     }  # fmt: skip
-    kept = {**generation, "generation": 1, "phase": "kept", "left_at": generation["live_at"]}
+    kept = {**generation, "generation": 1, "phase": "retired", "retired_at": generation["live_at"]}
     return {
         "view": "open_orders", "store": "search", "store_kind": "opensearch", "live": 2,
         "settings": {"settings": {"number_of_shards": 3}}, "sql": sql, "key": ["id"],
@@ -114,7 +114,7 @@ def test_what_is_not_as_it_was_declared_is_said() -> None:
     found["generations"][1]["parked_keys"] = 3
     text = text_of(found | {"replay": {"from": "0/1", "left_records": 1_234}})
     assert "sql changed since: headwater view rebuild open_orders" in text
-    assert "3 keys, and not in it: headwater dlq list open_orders" in text
+    assert "3 keys, and not in it: headwater dead-letters list open_orders" in text
     assert "from 0/1: 1,234 records left" in text
     assert "nothing yet" in text
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from io import StringIO
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console, RenderableType
 
-from cdc.errors import HeadwaterError, LogError, UsageError, ViewError
+from cdc.errors import HeadwaterError, LogError, ViewError
 from cdc.events.parked import (
-    BEHIND,
     Fate,
     Letter,
-    Letters,
     by_generation,
     fate,
     letter_record,
@@ -27,19 +23,8 @@ from cdc.events.parked import (
 from cdc.events.records import Record as Sent
 from cdc.kafka.broker import Record
 from cdc.lsn import Position
-from headwater.cli.dead_letters import views as dlq
-from headwater.cli.dead_letters.views_display import (
-    age,
-    described,
-    document,
-    fields,
-    of_events,
-    of_keys,
-    outcome,
-)
 from headwater.cli.lag import waiting_keys
 from jobs.dead_letters.bisect import failing
-from jobs.dead_letters.retry import Outcome, qualified
 
 if TYPE_CHECKING:
     from cdc.lag import PartitionLag
@@ -120,60 +105,6 @@ def test_the_search_finds_what_fails_and_nothing_else(
     assert len(asked) <= 1 + 2 * (at_most + 1) * (bits + 1)
 
 
-LETTERS = Letters({one.id: one for one in (POISON, BEHIND_IT, FOREIGN)})
-
-
-def rendered(what: RenderableType) -> str:
-    stream = StringIO()
-    Console(file=stream, width=200).print(what)
-    return stream.getvalue()
-
-
-def test_the_list_has_a_line_for_each_key_and_no_values() -> None:
-    shown = rendered(of_keys({"v": LETTERS}))
-    lines = [line for line in shown.splitlines() if "│ v" in line]
-    assert len(lines) == 2
-    assert "id=1" in lines[0]
-    assert "too much" in lines[0]
-    assert POISON.position is not None
-    assert POISON.position.hex() in lines[0]
-    assert "shop.public.t-0-17" in lines[1]
-    assert "secret" not in shown
-
-
-def test_every_event_has_a_line_if_asked_for() -> None:
-    shown = rendered(of_events({"v": LETTERS}))
-    assert shown.index("t-1-17") < shown.index("t-1-18") < shown.index("t-0-17")
-    assert BEHIND in shown
-
-
-def test_a_letter_is_told_whole_with_its_value() -> None:
-    told = rendered(fields("v", POISON))
-    assert [line.split()[0] for line in told.splitlines()] == [
-        "view", "event", "position", "key", "time", "parked", "size", "cause",
-    ]  # fmt: skip
-    assert '"value": {"op":"u"' in document("v", POISON)
-
-
-def test_as_json_keys_have_their_events_and_no_values() -> None:
-    found = described("v", LETTERS)
-    assert (found["view"], found["keys"], found["events"]) == ("v", 2, 3)
-    first, foreign = found["parked"]
-    assert (first["key"], first["cause"]) == ('{"id":1}', "too much")
-    assert [event["event"] for event in first["events"]] == [POISON.id, BEHIND_IT.id]
-    assert (foreign["key"], foreign["first"]) == (None, None)
-    assert "secret" not in str(found)
-
-
-def test_what_became_of_letters_is_a_line_each() -> None:
-    lines = outcome("v", "applied", Outcome([POISON, BEHIND_IT], {'{"id":2}': "still too much"}))
-    assert lines == ["v: 2 events of 1 keys applied", "v: id=2 stays parked: still too much"]
-
-
-def test_ages_are_short() -> None:
-    assert [age(s) for s in (-1, 59, 60, 7200, 200_000)] == ["0 s", "59 s", "1 min", "2 h", "2 d"]
-
-
 ROW = row_letter("v", b'{"id":"7"}', Position(9, 4), 1_000, 2_000, "refused")
 OTHER = POISON._replace(topic="shop.public.u", offset=3)
 
@@ -184,26 +115,8 @@ def test_a_row_of_the_view_has_a_letter_of_its_own_and_tables_share_no_key() -> 
     assert found.keys == {POISON.owner: [POISON], OTHER.owner: [OTHER]}
     assert found.rows == {b'{"id":"7"}': ROW._replace(cause="again")}
     assert (found.parked, found.keyless) == (3, [])
-    shown = rendered(of_keys({"v": found}))
-    lines = [line for line in shown.splitlines() if "│ v" in line]
-    assert ["shop.public.t" in lines[0], "shop.public.u" in lines[1]] == [True, True]
-    assert "the view" in lines[2]
-    assert "id=7" in lines[2]
     (settled,) = by_generation(kept(*sent[2:], settled_record("g", ROW.id))).values()
     assert settled.parked == 0
-
-
-def test_a_key_that_tables_share_is_to_be_told_with_its_topic(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    open_ = {one.id: one for one in (POISON, OTHER, ROW)}
-    monkeypatch.setattr(dlq, "letters", lambda *_: Letters(open_))
-    config: Any = None
-    assert dlq._wanted(config, "v", ["shop.public.u:id=1"]) == ['shop.public.u:{"id":1}']
-    assert dlq._wanted(config, "v", ["id=7"]) == ['v:{"id":"7"}']
-    with pytest.raises(UsageError, match="parked of several tables"):
-        dlq._wanted(config, "v", ["id=1"])
-    assert qualified(OTHER) == 'shop.public.u:{"id":1}'
 
 
 def test_lag_counts_keys_where_they_wait_and_rows_of_a_view_once() -> None:

@@ -187,7 +187,7 @@ def test_more_poison_than_the_limit_stops_the_view_and_parks_nothing(view: Parke
     with pytest.raises(ViewError, match=r"more than 10 keys.*dlq_limit = 10; 7 keys") as stopped:
         view.apply(*(bad(10 + i, 10 + i) for i in range(30)), put(90, 90, "z"))
     assert "ARITHMETIC_OVERFLOW" in str(stopped.value)
-    assert "headwater dlq list v" in str(stopped.value)
+    assert "headwater dead-letters list v" in str(stopped.value)
     assert view.parking.parked == 7
     assert view.rows() == {}
 

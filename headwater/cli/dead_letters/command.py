@@ -1,0 +1,201 @@
+"""``headwater dead-letters``: what could not be published or applied, and what waits behind it."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cdc.errors import LogError, UsageError
+from headwater.cli.common.context import configured
+from headwater.cli.common.output import err, notice, out, print_json
+from headwater.cli.common.records import key_text, plain
+from headwater.cli.dead_letters import capture, database_views, topic_views
+from headwater.cli.dead_letters.entry import Entry, Settled, chosen, views_entries
+from headwater.cli.view.request import kept_by_state
+
+if TYPE_CHECKING:
+    from cdc.config import Config
+
+group = typer.Typer(
+    name="dead-letters",
+    help="Records too large for Kafka, and events that views could not apply.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+ViewArgument = Annotated[str, typer.Argument(metavar="VIEW")]
+JsonOption = Annotated[bool, typer.Option("--json", help="As JSON on stdout.")]
+KeysOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--key", metavar="KEY", help="As `list` shows it, or TOPIC:KEY; may be given several times."
+    ),
+]
+
+
+@group.command(name="list")
+def list_(
+    ctx: typer.Context,
+    views: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[VIEW]...", help="By default all views, and capture."),
+    ] = None,
+    events: Annotated[
+        bool, typer.Option("--events", help="A line for every event, not for every key.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List dead letters of views, capture and snapshots.
+
+    Of a view: the parked keys, with the number of events that wait. Of capture and snapshots:
+    records that were too large for Kafka (capture.oversized). --json has every event. No values
+    but those of keys are shown.
+    """
+    from headwater.cli.dead_letters.display import described, table
+
+    config = configured(ctx)
+    found = views_entries(config, list(views or config.views))
+    if not views:
+        found += capture.entries(config)
+    if as_json:
+        print_json([described(one) for one in found])
+    elif found:
+        out().print(table(found, config.source.name, events))
+    else:
+        err().print("no dead letters")
+
+
+@group.command()
+def show(
+    ctx: typer.Context,
+    id_: Annotated[str, typer.Argument(metavar="ID", help="As `list` or `list --events` has it.")],
+    view: Annotated[
+        str, typer.Option("--view", metavar="VIEW", help="If the event waits in several views.")
+    ] = "",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object, the value in it as it was written.")
+    ] = False,
+) -> None:
+    """Show one dead letter: what it is, its cause and its value.
+
+    On a terminal the value is laid out, and long texts in it are cut. Elsewhere it is written to
+    stdout byte for byte, and what it is to stderr.
+
+    \b
+    Examples:
+      headwater dead-letters show 000000000231E2A800000001 > event.json
+      headwater dead-letters show shop.public.orders-0-17 --json | jq .value.after
+    """
+    from headwater.cli.common.records import show as shown
+    from headwater.cli.dead_letters.display import document, fields
+
+    config = configured(ctx)
+    one = capture.entry(config, id_) if capture.ID.fullmatch(id_) else _of_view(config, id_, view)
+    if as_json:
+        sys.stdout.write(document(one))
+    else:
+        shown(fields(one), one.value)
+
+
+def _of_view(config: Config, wanted: str, view: str) -> Entry:
+    """With its value. Raises ``LogError`` for none, ``UsageError`` if several views have it."""
+    views = [view] if view else list(config.views)
+    found = [one for one in views_entries(config, views) if one.id == wanted]
+    if not found:
+        where = f" of view {view}" if view else ""
+        raise LogError(
+            f"there is no dead letter {wanted}{where}", "see headwater dead-letters list --events"
+        )
+    if len(found) > 1:
+        raise UsageError(
+            f"{wanted} waits in views {', '.join(one.view for one in found)}",
+            f"add --view {found[0].view}",
+        )
+    (one,) = found
+    if kept_by_state(config, [one.view]):
+        return one if one.is_row else database_views.with_record(config, one)
+    letters = topic_views.entries(config, one.view, values=True)
+    return next((letter for letter in letters if letter.id == one.id), one)
+
+
+@group.command()
+def retry(
+    ctx: typer.Context, view: ViewArgument, key: KeysOption = None, as_json: JsonOption = False
+) -> None:
+    """Apply the parked events of a view, in order.
+
+    Correct first what refused them: the store, its mapping, the schema, the row in the source.
+    A key of which an event is refused again stays parked with all of its events; the exit code is
+    then 1. All keys by default.
+    """
+    _settle(ctx, "retry", view, key, as_json)
+
+
+@group.command()
+def discard(
+    ctx: typer.Context,
+    view: ViewArgument,
+    key: KeysOption = None,
+    everything: Annotated[bool, typer.Option("--all", help="Of every parked key.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Drop the parked events of a view.
+
+    Each row then stays as it is until its next event. The command that corrects the rows at once
+    is printed.
+    """
+    if bool(key) == everything:
+        raise UsageError(
+            "discard takes --key KEY or --all", "`headwater dead-letters list` shows the keys"
+        )
+    _settle(ctx, "discard", view, key, as_json)
+
+
+def _settle(
+    ctx: typer.Context, kind: str, view: str, given: list[str] | None, as_json: bool
+) -> None:
+    """Those of the keys that are ``given``, all if None. Exits with 1 where some are left."""
+    config, done = configured(ctx), Settled()
+    found = views_entries(config, [view])
+    wanted = chosen(view, found, given) if given and found else None
+    if found and kept_by_state(config, [view]):
+        done = database_views.settle(partial(configured, ctx), kind, view, wanted)
+    elif found:
+        done = topic_views.settle(config, kind, view, wanted)
+    if as_json:
+        told: dict[str, Any] = {"view": view, **done._asdict()}
+        print_json(told)
+    elif found:
+        _tell(config, kind, view, done)
+    else:
+        err().print(f"{view}: no dead letters")
+    if done.left:
+        raise typer.Exit(1)
+
+
+def _tell(config: Config, kind: str, view: str, done: Settled) -> None:
+    verb = "applied" if kind == "retry" else "discarded"
+    out().print(f"{view}: {done.events:,} events of {done.keys:,} keys {verb}")
+    for left in done.left:
+        out().print(
+            f"{view}: {plain(key_text(left['key'].encode()))} stays parked: {left['cause']}",
+            soft_wrap=True,
+            markup=False,
+        )
+    if kind == "discard" and done.events:
+        notice(
+            f"{view}: these rows stay as they are until they change again; "
+            f"`{_way_back(config, view)}` corrects them now"
+        )
+
+
+def _way_back(config: Config, view: str) -> str:
+    """The command that gives a view what discarded events held. Mirrors in Delta have the rows of
+    their tables as they were before, and so has whatever is made from them."""
+    from verification.waiting import kept
+
+    if not kept_by_state(config, [view]) and kept(config, view).maintained:
+        return f"headwater view rebuild {view}"
+    return f"headwater verify {view} --repair"
