@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from benchmarks.setting import Watch
 from cdc.errors import FatalError, UsageError
-from demo.processes import tail
+from stack.child_process import tail
 
 
 class Seeds(NamedTuple):

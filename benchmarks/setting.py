@@ -20,9 +20,9 @@ from benchmarks.report.metrics import ROWS
 from cdc.errors import FatalError
 from cdc.lsn import parse_lsn
 from cdc.source.postgres import Connection, connect, translated
-from demo.processes import run, tail
 from jobs.spark.jars import locked
 from stack import servers
+from stack.child_process import run, tail
 from stack.guardian import Guardian
 from stack.postgres import client_binaries
 

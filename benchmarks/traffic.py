@@ -12,7 +12,7 @@ from typing import Final
 from benchmarks.capture.shapes import USUAL
 from benchmarks.setting import Setting
 from cdc.errors import FatalError
-from demo.processes import tail
+from stack.child_process import tail
 
 _END_S: Final = 60.0
 

@@ -34,7 +34,7 @@ from jobs.direct.snapshot_rows import loaded_rows, read_topics
 from jobs.direct.table_versions import NotDescribedError, described, newest, no_topic
 from jobs.direct.versions import Versions
 from jobs.generations.locks import BUSY_S, is_kept, taken_over, turn
-from jobs.generations.record import Generation
+from jobs.generations.record import Generation, Phase
 from jobs.generations.view_state import (
     Declaration,
     ViewState,
@@ -42,7 +42,7 @@ from jobs.generations.view_state import (
     open_state,
     state_directory,
 )
-from jobs.sinks.generations import Live
+from jobs.sinks.contract import Live
 from jobs.sinks.schema import check_names
 from views.parse.definition import ViewDefinition
 from views.spark.generation_names import called_now, seen
@@ -79,9 +79,9 @@ def build(kit: Kit, hold: bool = False) -> Built:
         built = Built(kit.name, one.number, one.rows, False)
         began = time.monotonic()
         for phase, name, do in (
-            ("noted", "snapshot", _start),
-            ("reading", "snapshot", _finish),
-            ("read", "load", _load),
+            ("planned", "snapshot", _start),
+            ("snapshotting", "snapshot", _finish),
+            ("snapshotted", "load", _load),
         ):
             if one.phase == phase:
                 _go_on(kit)
@@ -117,12 +117,12 @@ def _begun(kit: Kit) -> Generation:
     # Where none is known, whoever applies the view may be about to make the first one.
     alone = nullcontext() if found.of else taken_over(kit.directory, kit.config.apply.retry_s)
     with alone:
-        begun = _noted(kit, declared(definition), offsets, ids)
+        begun = _planned(kit, declared(definition), offsets, ids)
     kit.step(f"generation {begun.number} begun")
     return begun
 
 
-def _noted(
+def _planned(
     kit: Kit, wanted: Declaration, offsets: Offsets, topic_ids: Mapping[str, str]
 ) -> Generation:
     """A new generation, written down: above those that are known and what the store shows."""
@@ -132,8 +132,8 @@ def _noted(
     if shown.number and shown.number not in found.of:
         number = shown.number
         kit.step(f"what people read, generation {number}, is not known here: it stays as it is")
-    noted = found.noted(wanted, offsets, kit.now_s(), shown.number, topic_ids)
-    begun = kit.write(noted).building
+    planned = found.planned(wanted, offsets, kit.now_s(), shown.number, topic_ids)
+    begun = kit.write(planned).building
     assert begun is not None
     return begun
 
@@ -158,7 +158,7 @@ def refuse_to_forget(
 def _shown(kit: Kit, wanted: Declaration) -> Live:
     """What the store shows people. It may not be known here: the state was lost, or is another
     host's. It must not be touched all the same."""
-    stored = kit.stored(Generation(0, "noted", wanted))
+    stored = kit.stored(Generation(0, "planned", wanted))
     try:
         live = stored.live()
     finally:
@@ -168,7 +168,7 @@ def _shown(kit: Kit, wanted: Declaration) -> Live:
 
 def _start(kit: Kit, one: Generation) -> Generation:
     snapshot = kit.snapshots.start(one.declared.parsed(kit.name))
-    return _finish(kit, _recorded(kit, one, phase="reading", snapshot=snapshot))
+    return _finish(kit, _moved(kit, one, "snapshotting", snapshot=snapshot))
 
 
 def _finish(kit: Kit, one: Generation) -> Generation:
@@ -179,10 +179,10 @@ def _finish(kit: Kit, one: Generation) -> Generation:
     tables = ", ".join(one.declared.parsed(kit.name).table_names)
     kit.step(f"snapshot {one.snapshot} of {tables}")
     taken = kit.snapshots.finish(one.snapshot)
-    return _recorded(
+    return _moved(
         kit,
         one,
-        phase="read",
+        "snapshotted",
         points=taken.points,
         clean=taken.clean,
         rows=taken.rows,
@@ -204,7 +204,7 @@ def _load(kit: Kit, one: Generation) -> Generation:
             stored.load(one.number, rows, columns, definition.key)
     finally:
         stored.close()
-    return _recorded(kit, one, phase="loaded")
+    return _moved(kit, one, "loaded")
 
 
 def _follow(kit: Kit, one: Generation, built: Built, hold: bool) -> None:
@@ -285,8 +285,8 @@ def _versions(kit: Kit, definition: ViewDefinition) -> dict[str, Versions]:
         raise ViewError(error.message, "run `headwater init`, then `headwater capture`") from None
 
 
-def _recorded(kit: Kit, one: Generation, **fields: object) -> Generation:
-    return kit.write(kit.read().changed(one.number, **fields)).of[one.number]
+def _moved(kit: Kit, one: Generation, phase: Phase, **fields: object) -> Generation:
+    return kit.write(kit.read().moved(one.number, phase, **fields)).of[one.number]
 
 
 def _go_on(kit: Kit) -> None:

@@ -10,11 +10,11 @@ from bootstrap.source_tables import version_now
 from cdc.config import Source
 from cdc.errors import HeadwaterError, ViewError
 from cdc.source.postgres import Connection
+from cdc.source.table_lookup import table_of
 from cdc.source.types import load_types
-from headwater.check.any_select import mirror_of, names_of
-from jobs.state.views.view_names import TableNames, ViewNames
-from verification.scope import table_of
+from jobs.state.views.view_names import TableNames, ViewNames, names_of
 from views.maintain import plan_view
+from views.maintain.mirror import mirror_of
 from views.parse.table_references import tables_read
 from views.tables import TableVersion
 

@@ -15,8 +15,8 @@ from cdc.kafka.broker import Broker
 from cdc.topics import table_topic
 from jobs.generations.record import Generation, Generations, read_generations, write_generations
 from jobs.generations.view_state import declared, differing, view_directory
-from jobs.sinks.generations import Generations as StoredGenerations
-from jobs.sinks.generations import open_generations
+from jobs.sinks.contract import Generations as StoredGenerations
+from jobs.sinks.stores import open_generations
 from views.parse.definition import ViewDefinition, parse_view
 from views.tables import TableVersion
 

@@ -11,8 +11,8 @@ from cdc.config import Source
 from cdc.protocol.relation import TypeInfo
 from cdc.source.catalog import enum_labels, relation
 from cdc.source.postgres import Connection, connect
+from cdc.source.table_lookup import table_of
 from cdc.source.types import load_types
-from verification.scope import table_of
 from views.expressions.enum_labels import labelled
 from views.tables import TableVersion, parse_version
 

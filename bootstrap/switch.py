@@ -27,7 +27,7 @@ from jobs.generations.live_generation import settle
 from jobs.generations.locks import taken_over
 from jobs.generations.record import Generation
 from jobs.generations.view_state import open_state, state_directory
-from jobs.sinks import open_sink
+from jobs.sinks.stores import open_sink
 
 _POLL_S: Final = 0.05
 CLOSE_S: Final = 2.0

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from demo.freshness import Window
-from demo.processes import Process
 from demo.watch import Goal, Watch
+from stack.child_process import Process
 
 DOWN_S = 2.0
 _LOOK_S = 0.25

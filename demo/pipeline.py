@@ -8,8 +8,8 @@ from typing import Any
 
 from cdc.errors import FatalError
 from demo.home import Home
-from demo.processes import Process, run, tail
 from demo.stopped import StoppedViews
+from stack.child_process import Process, run, tail
 
 
 class Pipeline:

@@ -10,10 +10,11 @@ from cdc.config import Source
 from cdc.errors import LogError, SourceError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.source.catalog import relation
+from cdc.source.table_lookup import table_of
 from cdc.source.types import load_types
 from cdc.topics import table_topic
 from verification.log_changes import TableChanges, UntellableError
-from verification.scope import published_relations, table_of
+from verification.scope import published_relations
 from verification.select_view import SelectView
 from verification.source import SourceSnapshot
 from verification.values.canonical import digest

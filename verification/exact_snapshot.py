@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from cdc.errors import RetryableError
-from cdc.source.catalog import table_files
 from cdc.source.postgres import Connection, connect, literal, translated
 from cdc.source.slot import create_slot
-from verification.scope import table_of, tables_read
+from cdc.source.table_lookup import table_files, table_of
+from verification.scope import tables_read
 from verification.select_view import SEARCH_PATH, SelectView
 from verification.source import SourceSnapshot
 from views.spark.view import View

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from cdc.events.codes import DELETE, TRUNCATE
 from cdc.kafka.broker import Record
 from cdc.lsn import Position
 from cdc.protocol.relation import Relation
@@ -62,13 +63,13 @@ class TableChanges:
         if position.commit_lsn < lsn:
             return
         names = [column.name for column in self.table.columns]
-        if op == "t" or set(key) != set(self.table.key):
+        if op == TRUNCATE or set(key) != set(self.table.key):
             raise UntellableError
         name = json.dumps([key[part] for part in self.table.key])
         held = self.rows.get(name)
         if held is not None and held.position > position:
             return
-        if op == "d":
+        if op == DELETE:
             self.rows[name] = _Row(position, key, None)
             return
         after = event["after"]

@@ -9,23 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from cdc.errors import SourceError
 from cdc.protocol.relation import Relation
 from cdc.source.catalog import published, relation, select_rows
 from cdc.source.postgres import Connection, identifier, translated
+from cdc.source.table_lookup import table_of
 from cdc.source.types import load_types
 from verification.select_view import SelectView
 from views.parse.table_references import RelationOf
 from views.spark.resolve import ResolvedView
 from views.spark.view import View
 from views.tables import TableVersion
-
-_TABLE = """
-select c.oid::bigint, c.relkind from pg_catalog.pg_class c
-join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-where n.nspname = %s and c.relname = %s
-"""
-
 
 _COLUMNS = """
 select count(*) from pg_catalog.pg_attribute a
@@ -102,12 +95,3 @@ def names_now(conn: Connection, table: TableVersion, publication: str) -> dict[s
     if names is None:
         return {column.name: column.name for column in table.columns}
     return {own: sent for sent, own in names.items()}
-
-
-def table_of(conn: Connection, schema: str, table: str) -> tuple[int, str]:
-    """A table's OID and ``relkind``. Raises ``SourceError`` if it is gone."""
-    with translated(f"looking for table {schema}.{table}"):
-        row = conn.execute(_TABLE, (schema, table)).fetchone()
-    if row is None:
-        raise SourceError(f"table {schema}.{table} is gone", "run headwater check")
-    return row[0], row[1]

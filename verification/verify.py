@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from cdc.events.parked import Letters
 from cdc.kafka.broker import Broker
 from cdc.topics import table_topic
-from jobs.sinks import ViewRow
+from jobs.sinks.contract import ViewRow
 from verification.change_window import ChangeWindow, LogWindow, QuietWindow
 from verification.compare import Outcome, Row, StoredRow, compare, differing_columns, expected_rows
 from verification.exact_snapshot import source_at_new_lsn

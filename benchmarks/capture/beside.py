@@ -24,8 +24,8 @@ from benchmarks.setting import (
 from cdc.errors import FatalError
 from cdc.kafka.broker import Broker
 from cdc.source.postgres import Connection
-from demo.processes import Process, tail
 from snapshots.status import Standing, snapshots
+from stack.child_process import Process, tail
 
 _ALONE, _BESIDE, _READ = _TABLES = "orders_alone", "orders_beside", "orders_read"
 _TIMEOUT_S: Final = 300.0

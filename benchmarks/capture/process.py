@@ -19,7 +19,7 @@ from benchmarks.capture.consumer import Log
 from benchmarks.setting import Setting
 from cdc.errors import FatalError
 from cdc.topics import slot_name, table_topic
-from demo.processes import Process, tail
+from stack.child_process import Process, tail
 
 _START_S: Final = 60.0
 _POLL_S: Final = 0.02

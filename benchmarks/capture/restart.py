@@ -14,7 +14,7 @@ from benchmarks.setting import Setting, create_table, init_source
 from benchmarks.traffic import Traffic, inserts, traffic
 from cdc.errors import FatalError
 from cdc.source.postgres import Connection, translated
-from demo.processes import Process, tail
+from stack.child_process import Process, tail
 
 KILLS: Final = 5
 RATE_PER_S: Final = 200

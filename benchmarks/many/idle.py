@@ -13,7 +13,7 @@ from benchmarks.many.usage import using
 from benchmarks.many.views import View, store_lines, view_lines
 from benchmarks.setting import headwater
 from cdc.errors import FatalError
-from demo.processes import Process, tail
+from stack.child_process import Process, tail
 
 VIEWS: Final = 50
 _SETTLE_S: Final = 30.0

@@ -11,7 +11,7 @@ from typing import Final
 
 from benchmarks.many.shop import Sizes
 from cdc.errors import FatalError
-from demo.processes import tail
+from stack.child_process import tail
 
 FIRST_NUMBER: Final = 2_000_000
 """Of new rows at a rate of 0; those of each rate have a million numbers of their own."""

@@ -25,7 +25,7 @@ from benchmarks.many.views import BUILT, VIEWS, View, view_lines
 from benchmarks.report.metrics import ROWS
 from benchmarks.setting import Setting, headwater
 from cdc.errors import FatalError
-from demo.processes import Process, tail
+from stack.child_process import Process, tail
 
 SECONDS: Final = 120
 WARM_UP_S: Final = 60

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from benchmarks.setting import Setting
 from benchmarks.views.process import at_of, events, lake
 from cdc.errors import FatalError
-from demo.processes import Process, tail
+from stack.child_process import Process, tail
 
 _TIMEOUT_S: Final = 600.0
 _POLL_S: Final = 0.1

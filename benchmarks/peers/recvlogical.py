@@ -14,7 +14,7 @@ from benchmarks.report.medians import Run
 from benchmarks.setting import Setting
 from cdc.errors import FatalError
 from cdc.lsn import format_lsn
-from demo.processes import tail
+from stack.child_process import tail
 from stack.postgres import client_binaries
 
 _TIMEOUT_S: Final = 300.0

@@ -29,7 +29,7 @@ from benchmarks.views.process import (
     records_in,
 )
 from cdc.source.postgres import Connection, translated
-from demo.processes import Process
+from stack.child_process import Process
 from stack.servers import Endpoints
 
 CHANGES: Final = 100

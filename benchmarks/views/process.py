@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple
 from benchmarks.capture.consumer import opened
 from benchmarks.setting import Setting, servers_home
 from cdc.errors import FatalError
-from demo.processes import Process, tail
 from jobs.spark import jars
 from stack import servers
+from stack.child_process import Process, tail
 from stack.servers import Endpoints
 
 _CAUGHT_UP_S: Final = 600.0

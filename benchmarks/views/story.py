@@ -9,9 +9,9 @@ from typing import Final
 
 from benchmarks.setting import Watch
 from cdc.errors import FatalError
-from demo.processes import headwater, tail
 from jobs.spark import jars
 from jobs.spark.java import find_java
+from stack.child_process import headwater, tail
 
 _TIMEOUT_S: Final = 900.0
 _USUAL_S: Final = 200.0

@@ -28,7 +28,7 @@ from benchmarks.views.process import (
     records_in,
 )
 from cdc.errors import FatalError
-from demo.processes import Process, tail
+from stack.child_process import Process, tail
 from stack.servers import Endpoints
 
 RATE_PER_S: Final = 200

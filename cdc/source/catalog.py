@@ -94,14 +94,6 @@ group by type.attnum
 """
 
 # In a snapshot pg_class is as it was then; the function looks at the present.
-_FILES = """
-select coalesce(string_agg(c.relfilenode::text, ',' order by c.oid), ''),
-       coalesce(string_agg(pg_catalog.pg_relation_filenode(c.oid)::text, ',' order by c.oid), '')
-from pg_catalog.pg_class c
-where c.relkind <> 'p' and c.oid in (
-    select %(oid)s::oid
-    union all select t.relid from pg_catalog.pg_partition_tree(%(oid)s::oid) t)
-"""
 
 
 class TableFacts(NamedTuple):
@@ -265,15 +257,6 @@ def relation(
             "correct source.keys, or the column list of the publication",
         )
     return Relation(oid, schema, table, identity, tuple(columns), key)
-
-
-def table_files(conn: Connection, oid: int) -> tuple[str, str]:
-    """The ``relfilenode`` of a table, of all partitions if it is a root: as the snapshot that
-    ``conn`` is in has it, and at present. They differ when it was rewritten between."""
-    with translated(f"looking for the files of table {oid}"):
-        row = conn.execute(_FILES, {"oid": oid}).fetchone()
-    assert row is not None
-    return row[0], row[1]
 
 
 def select_rows(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from cdc.errors import ViewError
 from cdc.source.postgres import Connection, identifier, plan_fault, planned_rows
@@ -13,15 +13,9 @@ from headwater.check.view_columns import check_columns, store_columns
 if TYPE_CHECKING:
     from cdc.config import View
     from jobs.state.views.view_names import TableNames, ViewNames
-    from views.expressions.types import PgType
     from views.maintain import MirrorTable
     from views.maintain.plan import ViewPlan
-    from views.tables import TableColumn, TableVersion
-
-_ONE_TEXT: Final = frozenset(
-    ("int2", "int4", "int8", "oid", "bool", "uuid", "enum", "date", "time", "timestamp", "bytea")
-) | {"timestamptz", "text", "varchar", "name", "inet", "cidr", "macaddr", "macaddr8", "pg_lsn"}
-"""Types of which equal values have one text."""
+    from views.tables import TableVersion
 
 
 def described(
@@ -42,6 +36,7 @@ def described(
     ``mirror`` as it will be planned over; ``known`` is what the view calls their columns, if it was
     built so.
     """
+    from jobs.state.views.view_names import names_of
     from views.histories import history_key
     from views.maintain import plan_view
     from views.parse.table_references import reading, tables_read
@@ -95,38 +90,6 @@ def _large(conn: Connection, plan: ViewPlan, sql: str, at_most: int) -> str:
 
 def _granted(plan: ViewPlan) -> str:
     return f"; taken for granted: {'; '.join(plan.assumes)}" if plan.assumes else ""
-
-
-def names_of(known: Mapping[str, TableNames], tables: Mapping[str, TableVersion]) -> ViewNames:
-    """What a view calls the columns of tables as they are now."""
-    from jobs.state.views.view_names import Present, view_names
-
-    now = {
-        label: Present(one.oid, [(c.attnum, c.name, str(c.type)) for c in one.columns])
-        for label, one in tables.items()
-    }
-    return view_names(known, now)
-
-
-def mirror_of(version: TableVersion, embedded: bool = False) -> MirrorTable:
-    """A table as its mirror will be planned over; ``embedded``: in the database that apply starts,
-    which has no ICU, and so no collation that takes different texts for equal."""
-    from views.expressions.types import collated
-    from views.maintain import MirrorColumn, MirrorTable
-
-    def column(one: TableColumn) -> MirrorColumn:
-        kind, collation = collated(one.type)
-        one_text = _has_one_text(kind) and not collation
-        fault = f"the state database does not have the collation {collation}"
-        fault = fault if collation and embedded else ""
-        return MirrorColumn(one.name, str(kind), one.nullable, one_text, fault)
-
-    columns = tuple(column(one) for one in version.columns)
-    return MirrorTable(version.schema, version.table, columns, version.key)
-
-
-def _has_one_text(kind: PgType) -> bool:
-    return kind.name in _ONE_TEXT or (kind.name == "numeric" and kind.precision >= 0)
 
 
 def _seen(names: ViewNames, label: str) -> str:

@@ -162,7 +162,7 @@ class _Tables:
 
     def planned(self, table: str) -> MirrorTable:
         """The same as a view is planned over it."""
-        from headwater.check.any_select import mirror_of
+        from views.maintain.mirror import mirror_of
 
         embedded = not self._source.config.apply.state_dsn
         return self._mirrors.table(self.oids[table]) or mirror_of(self.mirror(table), embedded)

@@ -23,7 +23,7 @@ from jobs.direct.checkpoint import is_few
 from jobs.direct.evaluate import Model
 from jobs.direct.snapshot_rows import read_topics
 from jobs.generations.view_state import ViewState
-from jobs.sinks import COMMIT_LSN, DELETED
+from jobs.sinks.contract import COMMIT_LSN, DELETED
 from jobs.spark.interpreted import interpreted
 
 

@@ -45,7 +45,7 @@ from jobs.direct.incompatible_schema import no_longer
 from jobs.direct.table_versions import Descriptions, newest
 from jobs.generations.view_state import ViewState
 from jobs.replay.repair import writable
-from jobs.sinks import Batch, Sink
+from jobs.sinks.contract import Batch, Sink
 from jobs.spark.faults import POISON, translate
 from jobs.spark.session import session_beside
 from views.parse.definition import ViewDefinition

@@ -19,7 +19,7 @@ from jobs.cluster.mirrors.mirror import Mirror
 from jobs.cluster.queries import Maintenance
 from jobs.dead_letters.bisect import Poison, failing
 from jobs.direct.fold import EVENT
-from jobs.sinks import DELETED
+from jobs.sinks.contract import DELETED
 from jobs.spark.faults import POISON, translate
 
 

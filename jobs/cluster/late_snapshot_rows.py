@@ -14,10 +14,11 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc.events.codes import SNAPSHOT
 from cdc.lsn import Position
 from jobs.cluster.mirrors.changes import at, keyed, positions
 from jobs.cluster.mirrors.mirror import Mirror
-from jobs.direct.fold import EVENT, SNAPSHOT
+from jobs.direct.fold import EVENT
 
 
 def without_returned(

@@ -24,7 +24,7 @@ from jobs.cluster.keeper import MirroredKeeper
 from jobs.generations.live_generation import Standing, standing
 from jobs.generations.live_lock import live_held
 from jobs.generations.view_state import view_directory
-from jobs.sinks import open_sink
+from jobs.sinks.stores import open_sink
 
 
 class LiveMirrors:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from cdc.events.codes import TRUNCATE
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
 from jobs.cluster.key_faults import culprits
@@ -22,9 +23,9 @@ from jobs.cluster.store import Store
 from jobs.cluster.touched_keys import TouchedKeys, together
 from jobs.dead_letters.bisect import Poison
 from jobs.direct.evaluate import NOWHERE
-from jobs.direct.fold import EVENT, TRUNCATE
+from jobs.direct.fold import EVENT
 from jobs.direct.upkeep import Upkeep
-from jobs.sinks import COMMIT_LSN, Batch, Sink
+from jobs.sinks.contract import COMMIT_LSN, Batch, Sink
 from views.spark.view import MaintainedView
 
 UPKEEP_BATCHES = 20

@@ -15,7 +15,7 @@ from cdc.lsn import Position
 from jobs.dead_letters.bisect import Poison, last_events, unreadable_or_unfit
 from jobs.direct.evaluate import Model
 from jobs.direct.fold import EVENT
-from jobs.sinks import COMMIT_LSN, ORDINAL
+from jobs.sinks.contract import COMMIT_LSN, ORDINAL
 from jobs.sinks.row_errors import Refused, RowsUnfitError
 from jobs.sinks.schema import quoted
 from jobs.spark.faults import POISON

@@ -29,6 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from cdc.errors import HeadwaterError
+from cdc.events.codes import TRUNCATE
 from jobs.cluster.driver_rows import of_event
 from jobs.cluster.key_faults import fault_of_keys
 from jobs.cluster.mirrors.changes import Changed
@@ -38,7 +39,6 @@ from jobs.cluster.touched_keys import together
 from jobs.dead_letters.bisect import failing, unreadable_or_unfit
 from jobs.dead_letters.parked_keys import without
 from jobs.direct.evaluate import Model
-from jobs.direct.fold import TRUNCATE
 from jobs.spark.faults import POISON, translate
 from views.spark.plan import key_queries
 from views.spark.view import MaintainedView

@@ -15,7 +15,7 @@ from jobs.cluster.parked_rows import NamedKeys, ParkedRows
 from jobs.cluster.queries import Maintenance
 from jobs.cluster.touched_rows import made_anew, made_whole
 from jobs.dead_letters.bisect import failing
-from jobs.sinks import Batch, Sink
+from jobs.sinks.contract import Batch, Sink
 from jobs.sinks.row_errors import RowsRefusedError, RowsUnfitError
 from jobs.sinks.schema import quoted
 from jobs.spark.faults import UnfitValueError, translate

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from cdc.lsn import Position
 from jobs.cluster.driver_rows import at_hand, brought, is_flat
 from jobs.cluster.queries import Maintenance
-from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
+from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.schema import quoted
 from jobs.sinks.write import DRIVER_ROWS
 from jobs.spark.interpreted import interpreted, of_one_part

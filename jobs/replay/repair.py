@@ -38,15 +38,7 @@ from jobs.direct.fold import EVENT
 from jobs.direct.schema import widens
 from jobs.generations.live_lock import live_held
 from jobs.generations.view_state import state_directory, view_directory
-from jobs.sinks import (
-    COMMIT_LSN,
-    COMMITTED_AT,
-    DELETED,
-    ORDINAL,
-    UNCHANGED,
-    Batch,
-    Sink,
-)
+from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED, Batch, Sink
 from views.spark.resolve import ResolvedView
 from views.spark.view import View
 from views.tables import TableVersion

@@ -50,7 +50,7 @@ def drop_all(conn: Connection, files: GenerationFiles) -> list[int]:
 def forget_unknown(conn: Connection, files: GenerationFiles) -> None:
     """Remove the tables of generations that were never loaded, or that nobody knows any more; also
     of one that was killed between its load and the note of that, whose number the next one has."""
-    known = {number for number, one in files.read().of.items() if one.phase != "noted"}
+    known = {number for number, one in files.read().of.items() if one.phase != "planned"}
     for record in view_records(conn, files.name):
         if record.generation not in known or not record.is_loaded:
             forget_view(conn, record.id)

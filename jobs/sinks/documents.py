@@ -40,7 +40,7 @@ from pyspark.sql.types import (
 
 from cdc import lsn
 from cdc.lsn import Position
-from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED, ViewRow
+from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED, ViewRow
 from jobs.sinks.row_errors import RowsError, unknown_values
 from jobs.sinks.schema import quoted
 

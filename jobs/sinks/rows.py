@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
-from jobs.sinks import Batch, Sink
+from jobs.sinks.contract import Batch, Sink
 from jobs.sinks.row_errors import (
     TOLD,
     Refused,

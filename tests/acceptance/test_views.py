@@ -111,7 +111,7 @@ def test_a_view_is_created_rebuilt_through_kills_and_rolled_back(deployment: Dep
             assert f"{view}: holds " in done(deployment, "wait", view, "--timeout", "240")
             assert "equal at LSN" in done(deployment, "verify", view, "--timeout", "240")
         found = listed(deployment)
-        assert (found["live"], found["kept"], found["building"]) == (1, [number], None)
+        assert (found["live"], found["retired"], found["building"]) == (1, [number], None)
         assert SQL.split(" from")[0].lower() in found["generations"][0]["sql"].lower()
         assert "generation 1 dropped" in done(deployment, "view", "drop", view)
         assert listed(deployment)["generations"] == []

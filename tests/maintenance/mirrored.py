@@ -25,7 +25,7 @@ from jobs.cluster.parked_rows import keys_at_hand
 from jobs.cluster.replay_reach import Reach
 from jobs.direct.columns import columns_of, spark_type
 from jobs.direct.fold import EVENT
-from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
+from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
 from tests.maintenance import declared, schemas
 from tests.maintenance.dying import KilledError, dying
 from tests.maintenance.histories import History

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdc.lsn import Position
 from jobs.direct.evaluate import Model, evaluate, news_of, released
-from jobs.sinks import Batch
+from jobs.sinks.contract import Batch
 from tests.maintenance import declared, schemas
 from tests.maintenance.dying import KilledError, dying
 from tests.maintenance.histories import History

@@ -14,7 +14,7 @@ from cdc.kafka.broker import Broker
 from cdc.lsn import Position
 from cdc.topics import table_topic, view_group
 from jobs.direct.versions import read_versions
-from jobs.sinks import ViewRow
+from jobs.sinks.contract import ViewRow
 from tests.support.commands.deployment import Deployment
 from verification.repair.rows import RepairFromSource, Writable
 from verification.verify import Report, Verification

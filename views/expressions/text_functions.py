@@ -13,14 +13,13 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from cdc.events.codes import PLACEHOLDER
 from views.expressions.json_text import Step, UnfitJsonError, kind, length, part, part_as_text
 
 FUNCTION = "headwater_text"
 REFUSED = "\0"
 """The answer for a value that PostgreSQL refuses, or that is nested too deep to be looked at: in no
 text of PostgreSQL."""
-PLACEHOLDER = "__debezium_unavailable_value"
-"""Of a row that was gone before its values could be asked for; an event behind it deletes it."""
 
 
 def asking(question: str, steps: Sequence[Step] = (), binary: bool = False, of: Any = None) -> str:

@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from views.expressions.types import PgType, collated
+from views.tables import TableColumn, TableVersion
+
 _TOLD_BY_TEXT: Final = ("smallint", "integer", "bigint", "uuid", "text", "boolean", "date")
 _OF_ANY_LENGTH: Final = ("character varying", "numeric")
+_ONE_TEXT: Final = frozenset(
+    ("int2", "int4", "int8", "oid", "bool", "uuid", "enum", "date", "time", "timestamp", "bytea")
+) | {"timestamptz", "text", "varchar", "name", "inet", "cidr", "macaddr", "macaddr8", "pg_lsn"}
+"""Types of which equal values have one text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +60,22 @@ class MirrorTable:
         """Whether the column has a value in every row."""
         found = self.column(name)
         return found is not None and (not found.nullable or name in self.key)
+
+
+def mirror_of(version: TableVersion, embedded: bool = False) -> MirrorTable:
+    """A table as its mirror will be planned over; ``embedded``: in the database that apply starts,
+    which has no ICU, and so no collation that takes different texts for equal."""
+
+    def column(one: TableColumn) -> MirrorColumn:
+        kind, collation = collated(one.type)
+        one_text = _has_one_text(kind) and not collation
+        fault = f"the state database does not have the collation {collation}"
+        fault = fault if collation and embedded else ""
+        return MirrorColumn(one.name, str(kind), one.nullable, one_text, fault)
+
+    columns = tuple(column(one) for one in version.columns)
+    return MirrorTable(version.schema, version.table, columns, version.key)
+
+
+def _has_one_text(kind: PgType) -> bool:
+    return kind.name in _ONE_TEXT or (kind.name == "numeric" and kind.precision >= 0)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cdc.config import Config
     from cdc.kafka.broker import Broker
     from jobs.cluster.live_view import LiveMirrors
-    from jobs.sinks import Sink
+    from jobs.sinks.contract import Sink
     from verification.repair.rows import Repair
     from verification.verify import Report
     from views.spark.view import View
@@ -195,7 +195,7 @@ def stored_view(config: Config, view: View, session: Callable[[], Any]) -> Itera
     """The view in its store, ready to be read. Spark runs for a Delta view only."""
     from jobs.direct.columns import columns_of
     from jobs.generations.live_generation import refuse_lost
-    from jobs.sinks import open_sink
+    from jobs.sinks.stores import open_sink
 
     store = config.store(view.definition.store)
     spark = session() if store.kind == "delta" else None

@@ -14,7 +14,7 @@ from headwater.cli.common.output import notice
 if TYPE_CHECKING:
     from cdc.config import Config
     from cdc.kafka.broker import Broker
-    from jobs.sinks import Sink
+    from jobs.sinks.contract import Sink
     from jobs.state.server.connection import Connection
     from jobs.state.views.view_names import TableNames
     from jobs.state.views.view_record import ViewRecord
@@ -188,8 +188,7 @@ def _standing(
 def _stored(config: Config, found: Described) -> Iterator[Sink]:
     """The view in its store, ready to be read. Spark runs for a Delta view only."""
     from jobs.generations.view_state import lost_error
-    from jobs.sinks import open_sink
-    from jobs.sinks.generations import open_generations
+    from jobs.sinks.stores import open_generations, open_sink
     from jobs.state.views.view_columns import spark_columns
 
     view, history = found.view, found.history

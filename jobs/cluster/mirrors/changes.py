@@ -9,12 +9,13 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc.events.codes import TRUNCATE
 from cdc.lsn import Position
 from jobs.cluster.mirrors.attempts import Attempts
 from jobs.cluster.mirrors.mirror import Mirror
-from jobs.direct.fold import EVENT, TRUNCATE
-from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
+from jobs.direct.fold import EVENT
 from jobs.sinks.arrow import python_values
+from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.row_errors import unkeyed, unknown_values
 
 Key = tuple[Any, ...]

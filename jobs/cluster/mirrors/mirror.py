@@ -27,7 +27,7 @@ from cdc.lsn import Position
 from jobs.cluster.mirrors import sql
 from jobs.cluster.mirrors.parquet_files import GROUP_ROWS, read_files
 from jobs.cluster.mirrors.sql import ATTEMPT
-from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
+from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
 from jobs.sinks.schema import quoted
 from jobs.spark.faults import fault
 from jobs.spark.interpreted import of_one_part

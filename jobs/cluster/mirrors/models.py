@@ -13,13 +13,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from cdc.errors import ViewError
+from cdc.events.codes import SNAPSHOT, TRUNCATE
 from jobs.cluster.driver_rows import commits_us, of_event, spread
 from jobs.cluster.mirrors.mirror import Mirror
 from jobs.direct.batch_counts import Account
 from jobs.direct.evaluate import Model
-from jobs.direct.fold import EVENT, SNAPSHOT, TRUNCATE
+from jobs.direct.fold import EVENT
 from jobs.direct.versions import Versions
-from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
+from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
 from jobs.sinks.schema import quoted
 from views.parse.definition import parse_view
 from views.spark.resolve import resolve

@@ -17,7 +17,7 @@ from jobs.cluster.mirrors.attempts import is_begun, read_attempts
 from jobs.direct.checkpoint import committed_batch
 from jobs.direct.snapshot_rows import ahead, below
 from jobs.generations.view_state import ViewState
-from jobs.sinks import Sink
+from jobs.sinks.contract import Sink
 from views.parse.definition import ViewDefinition
 
 

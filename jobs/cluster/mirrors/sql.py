@@ -11,7 +11,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
+from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
 
 ATTEMPT = "__attempt"
 

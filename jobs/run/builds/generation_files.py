@@ -18,8 +18,9 @@ from jobs.generations.live_generation import settle
 from jobs.generations.record import Generation, Generations, read_generations, write_generations
 from jobs.generations.view_state import Declaration, lost_error
 from jobs.run.parts import Parts
-from jobs.sinks.generations import Generations as StoredGenerations
-from jobs.sinks.generations import Live, open_generations
+from jobs.sinks.contract import Generations as StoredGenerations
+from jobs.sinks.contract import Live
+from jobs.sinks.stores import open_generations
 from jobs.state.views.view_record import ViewRecord
 
 _DAY_S = 86_400.0
@@ -45,7 +46,7 @@ class GenerationFiles:
         return settle(self.parts.spark, self.config, self.name, found)
 
     def begin(self, view: View, tables: tuple[str, ...], new_history: bool = False) -> int:
-        """Note a generation that is to be built; its number, above all that are known here and the
+        """Plan a generation that is to be built; its number, above all that are known here and the
         one that the store shows. Raises ``ViewError`` where a history would end, unless a
         ``new_history`` is to begin."""
         found = self.read()
@@ -56,17 +57,17 @@ class GenerationFiles:
             live = stored.live()
         if not new_history:
             self._refuse_to_forget(found, live)
-        begun = found.noted(wanted, {}, self.clock(), live.number if live else 0).building
-        assert begun is not None, "it was just noted"
-        self._write(found.noted(wanted, {}, self.clock(), live.number if live else 0))
+        planned = found.planned(wanted, {}, self.clock(), live.number if live else 0)
+        begun = self._write(planned).building
+        assert begun is not None, "it was just planned"
         return begun.number
 
     def loaded(self, number: int, rows: int) -> None:
         """The store holds its load."""
-        self._write(self.read().changed(number, phase="loaded", rows=rows))
+        self._write(self.read().moved(number, "loaded", rows=rows))
 
     def switch(self, number: int) -> Generations:
-        """Let readers see a generation from now on, new or kept."""
+        """Let readers see a generation from now on, new or retired."""
         found = self.read()
         target, live, mark = found.of[number], found.live, ""
         if live is not None:
@@ -88,7 +89,7 @@ class GenerationFiles:
 
     def drop(self, number: int) -> Generations:
         """Remove a generation from its store, and from what is known."""
-        found = self._write(self.read().changed(number, phase="leaving"))
+        found = self._write(self.read().moved(number, "dropping"))
         with closing(self.stored(found.of[number].declared.store)) as stored:
             stored.drop(number)
         return self._write(self.read().without(number))

@@ -35,7 +35,7 @@ from jobs.spark.faults import trace, translate
 from jobs.state.batch.progress import read_progress
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.view_columns import spark_columns
-from jobs.state.views.view_record import LEFT, view_records
+from jobs.state.views.view_record import PAUSED, view_records
 from jobs.state.views.whole_views import is_always_whole, too_large
 from views.maintain.plan import ViewPlan
 
@@ -158,7 +158,7 @@ class ViewBuild:
                     return None
                 generation = self.host.reopened(conn, record, self.view)
                 self.steps.step(f"generation {found.number} is gone on with")
-                if record.state == LEFT:
+                if record.state == PAUSED:
                     make_up(conn, generation)
                 return generation
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from cdc.errors import UsageError, ViewError
-from jobs.generations.record import Generation as Noted
+from jobs.generations.record import Generation as Recorded
 from jobs.run.builds.builder import Generation
 from jobs.run.builds.generation_files import GenerationFiles, is_built_from
 from jobs.run.builds.step_log import Steps
@@ -115,12 +115,12 @@ def rebuild(work: Work) -> dict[str, Any]:
 def roll_back(work: Work) -> dict[str, Any]:
     """A generation that readers saw before, again; what it has missed is made up for then."""
     to, found = work.command.arguments.get("to"), work.files.read()
-    kept = [one for one in found.kept if to in (None, one.number)]
-    if not kept:
-        known = ", ".join(str(one.number) for one in found.kept) or "none"
+    retired = [one for one in found.retired if to in (None, one.number)]
+    if not retired:
+        known = ", ".join(str(one.number) for one in found.retired) or "none"
         wanted = "earlier generation" if to is None else f"generation {to}"
-        raise UsageError(f"view {work.name} has no {wanted} to go back to", f"kept are: {known}")
-    number = kept[0].number
+        raise UsageError(f"view {work.name} has no {wanted} to go back to", f"retired are: {known}")
+    number = retired[0].number
     records = view_records(work.conn, work.name)
     record = next((one for one in records if one.generation == number and one.is_loaded), None)
     if record is None:
@@ -138,7 +138,7 @@ def roll_back(work: Work) -> dict[str, Any]:
     return {
         "generation": number,
         "instead_of": None if found.live is None else found.live.number,
-        "left_s": kept[0].left_s,
+        "retired_s": retired[0].retired_s,
         "as_declared": is_built_from(record, work.entry.declared),
     }
 
@@ -253,12 +253,12 @@ def _waited_for(work: Work, build: ViewBuild, own: bool) -> dict[str, Any]:
     return dict(build.result)
 
 
-def _built(name: str, noted: Noted) -> dict[str, Any]:
+def _built(name: str, recorded: Recorded) -> dict[str, Any]:
     return {
         "view": name,
-        "generation": noted.number,
+        "generation": recorded.number,
         "live": True,
-        "rows": noted.rows,
+        "rows": recorded.rows,
         "seconds": 0.0,
     }
 

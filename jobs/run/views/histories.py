@@ -17,15 +17,24 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from cdc.events.codes import SNAPSHOT
 from cdc.lsn import Position
 from jobs.run.views.view_keeper import Turn
-from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, OP, ORDINAL, UNCHANGED, Batch, ViewRow
 from jobs.sinks.arrow import python_values
+from jobs.sinks.contract import (
+    COMMIT_LSN,
+    COMMITTED_AT,
+    DELETED,
+    OP,
+    ORDINAL,
+    UNCHANGED,
+    Batch,
+    ViewRow,
+)
 from jobs.sinks.delta.history.columns import CURRENT, FROM
 from jobs.sinks.row_errors import Refused
 from jobs.sinks.rows import Rows, unfit_cause
 from jobs.state.batch.progress import read_progress
-from jobs.state.batch.staging import SNAPSHOT
 from jobs.state.histories.queue import (
     UNTOLD,
     History,

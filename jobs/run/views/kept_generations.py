@@ -31,7 +31,7 @@ from jobs.state.mirrors.table import has_only_more
 from jobs.state.mirrors.table_changes import Refill
 from jobs.state.server.connection import Connection
 from jobs.state.views.kept_view import KeptView
-from jobs.state.views.view_record import LEFT, ViewRecord, forget_view
+from jobs.state.views.view_record import PAUSED, ViewRecord, forget_view
 from views.maintain.mirror import MirrorTable
 
 log = structlog.get_logger("apply")
@@ -181,7 +181,7 @@ class KeptGenerations:
         generation = opened(conn, record, wanted, plan, relation_of, names)
         with self.changing():
             self.begun(generation)
-        fill_groups(conn, generation.kept, again=record.state == LEFT)
+        fill_groups(conn, generation.kept, again=record.state == PAUSED)
         return generation
 
     def shown(self, generation: Generation) -> None:

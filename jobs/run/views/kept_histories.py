@@ -6,7 +6,7 @@ import structlog
 
 from cdc.config import View
 from cdc.errors import HeadwaterError
-from jobs.generations.record import Generation as Noted
+from jobs.generations.record import Generation as Recorded
 from jobs.run.builds.builder import Declared, begin
 from jobs.run.builds.generation_files import GenerationFiles
 from jobs.run.parts import Parts
@@ -14,13 +14,18 @@ from jobs.run.views.direct_views import is_direct
 from jobs.run.views.kept_generations import KeptGenerations
 from jobs.run.views.view_plan import planned, relation_of
 from jobs.state.server.connection import Connection
-from jobs.state.views.view_record import LEFT, LOADED, ViewRecord, note_left, view_records
+from jobs.state.views.view_record import LOADED, PAUSED, ViewRecord, note_paused, view_records
 
 log = structlog.get_logger("apply")
 
 
 def adopted(
-    conn: Connection, parts: Parts, generations: KeptGenerations, name: str, view: View, live: Noted
+    conn: Connection,
+    parts: Parts,
+    generations: KeptGenerations,
+    name: str,
+    view: View,
+    live: Recorded,
 ) -> ViewRecord:
     """A history that readers see and the state database knows nothing of, which may be new, goes
     on: what the store lacks is read again, and what happened meanwhile is known to nobody."""
@@ -32,10 +37,10 @@ def adopted(
     declared = Declared(name, built, parts.config)
     with generations.changing() as state, state.transaction():
         record = begin(state, declared, live.number, plan, relation_of)
-        note_left(state, record.id)
+        note_paused(state, record.id)
     log.warning("history_goes_on", view=name, generation=live.number,
                 then="rows that differ are read again")  # fmt: skip
-    return record._replace(state=LEFT)
+    return record._replace(state=PAUSED)
 
 
 class OtherHistories:

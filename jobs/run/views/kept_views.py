@@ -26,7 +26,7 @@ from jobs.run.views.view_entry import ViewEntry
 from jobs.run.views.view_errors import note_errors, of_builds
 from jobs.state.server.connection import Connection
 from jobs.state.views.dirty_keys import NEVER
-from jobs.state.views.view_record import LEFT, ViewRecord, note_unbuilt, view_records
+from jobs.state.views.view_record import PAUSED, ViewRecord, note_unbuilt, view_records
 
 log = structlog.get_logger("apply")
 
@@ -229,7 +229,7 @@ class KeptViews:
                     "view_kept_as_it_was_built", view=one.name, generation=record.generation
                 )
             one.live = self.generations.reopened(conn, record, one.declared)
-            one.missed = record.state == LEFT
+            one.missed = record.state == PAUSED
             self.generations.shown(one.live)
         self._keep(conn, one)
         log.info("view_started", view=one.name, generation=one.live.record.generation)

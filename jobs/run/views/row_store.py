@@ -14,11 +14,12 @@ from jobs.run.builds.generation_files import GenerationFiles
 from jobs.run.parts import Parts
 from jobs.run.views.histories import HistoryKeeper
 from jobs.run.views.view_keeper import KEYS_A_COMMIT, KEYS_A_TURN, Change, ViewKeeper
-from jobs.sinks import Batch, open_sink
+from jobs.sinks.contract import Batch
 from jobs.sinks.delta.history.table import DeltaHistory
 from jobs.sinks.redis.layout import Shape
 from jobs.sinks.row_errors import RowsError
 from jobs.sinks.rows import RowSink
+from jobs.sinks.stores import open_sink
 from jobs.state.batch.progress import Progress
 from jobs.state.values.document_sql import DocumentSql
 from jobs.state.views.dirty_keys import NEVER

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from cdc.errors import SinkError
-from jobs.sinks import COMMIT_LSN, ORDINAL
+from jobs.sinks.contract import COMMIT_LSN, ORDINAL
 from jobs.sinks.delta.errors import full
 from jobs.sinks.delta.history.order import as_columns
 from jobs.sinks.delta.reads import first_line, is_plain, opened

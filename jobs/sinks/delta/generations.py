@@ -21,7 +21,7 @@ from pyspark.sql.types import StructField, StructType
 
 from cdc.config import Delta, View
 from cdc.errors import SinkError, ViewError
-from jobs.sinks import COMMIT_LSN, ORDINAL
+from jobs.sinks.contract import COMMIT_LSN, ORDINAL, Live
 from jobs.sinks.delta.errors import (
     HISTORY_PROPERTY,
     KEY_PROPERTY,
@@ -41,7 +41,6 @@ from jobs.sinks.delta.errors import (
 )
 from jobs.sinks.delta.fill import POSITION, fill
 from jobs.sinks.delta.history.columns import CONTROL, loaded
-from jobs.sinks.generations import Live
 from jobs.sinks.rows import Rows
 from jobs.sinks.schema import check_names, quoted
 from jobs.spark.faults import fault
@@ -52,7 +51,7 @@ _T = TypeVar("_T")
 
 
 class DeltaGenerations:
-    """``jobs.sinks.generations.Generations`` of one view below one path."""
+    """``jobs.sinks.contract.Generations`` of one view below one path."""
 
     def __init__(
         self,

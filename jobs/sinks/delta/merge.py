@@ -11,7 +11,7 @@ from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructType
 
-from jobs.sinks import COMMIT_LSN, ORDINAL, UNCHANGED
+from jobs.sinks.contract import COMMIT_LSN, ORDINAL, UNCHANGED
 from jobs.sinks.schema import quoted
 
 # Literals of exactly the column's type: with a cast around them Delta skips no file.

@@ -35,7 +35,15 @@ from pyspark.sql.types import (
 )
 
 from cdc.lsn import Position
-from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED, Batch, ViewRow
+from jobs.sinks.contract import (
+    COMMIT_LSN,
+    COMMITTED_AT,
+    DELETED,
+    ORDINAL,
+    UNCHANGED,
+    Batch,
+    ViewRow,
+)
 from jobs.sinks.delta.merge import bounds, match, newer, of, updated
 from jobs.sinks.delta.reads import is_plain, opened, stream
 from jobs.sinks.delta.small_batch import has_unchanged, lacks_rows, merge, null_keys, small_table
@@ -60,7 +68,7 @@ _BESIDE = (
 
 
 class DeltaSink:
-    """A ``jobs.sinks.Sink`` over one Delta table: what the rows are."""
+    """A ``jobs.sinks.contract.Sink`` over one Delta table: what the rows are."""
 
     def __init__(self, table: DeltaView) -> None:
         self._of, self._view, self._spark = table, table.view, table.spark

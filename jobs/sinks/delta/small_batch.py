@@ -23,8 +23,8 @@ from pyspark.sql.types import StructType
 
 from cdc.errors import RetryableError, SinkError
 from cdc.lsn import Position
-from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.arrow import python_values
+from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.delta.errors import full
 from jobs.sinks.delta.reads import bytes_of, first_line, read, writable
 from jobs.sinks.delta.transactions import Transaction

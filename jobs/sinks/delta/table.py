@@ -19,8 +19,8 @@ from cdc.config import Delta, View
 from cdc.errors import FatalError, SinkError, ViewError
 from cdc.lsn import Position
 from jobs.direct.upkeep import Upkeep
-from jobs.sinks import COMMIT_LSN, ORDINAL, Batch, ViewRow
 from jobs.sinks.arrow import stream_columns
+from jobs.sinks.contract import COMMIT_LSN, ORDINAL, Batch, ViewRow
 from jobs.sinks.delta.errors import (
     HISTORY_PROPERTY,
     KEY_PROPERTY,

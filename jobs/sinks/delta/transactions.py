@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrameWriter, SparkSession
 
-from jobs.sinks import Batch
+from jobs.sinks.contract import Batch
 from jobs.sinks.delta.errors import snapshot_of
 from jobs.sinks.delta.reads import opened
 

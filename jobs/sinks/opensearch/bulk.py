@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from cdc.lsn import Position
-from jobs.sinks import COMMIT_LSN, ORDINAL
+from jobs.sinks.contract import COMMIT_LSN, ORDINAL
 from jobs.sinks.documents import Document, Stored
 from jobs.sinks.opensearch.mapping import DELETED_AT
 from jobs.sinks.row_errors import Refused

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from cdc.config import OpenSearch, View
+from jobs.sinks.contract import Live
 from jobs.sinks.documents import Documents
-from jobs.sinks.generations import Live
 from jobs.sinks.opensearch.client import Action, BusyError, Client, server_of
 from jobs.sinks.opensearch.indexes import (
     alias_of,
@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 
 
 class OpenSearchGenerations:
-    """``jobs.sinks.generations.Generations`` of one view in one cluster."""
+    """``jobs.sinks.contract.Generations`` of one view in one cluster."""
 
     def __init__(
         self, config: OpenSearch, view: str, retry_s: float, declared: View | None = None

@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 from cdc.config import View
 from cdc.errors import ViewError
 from cdc.lsn import Position
-from jobs.sinks import COMMIT_LSN, ORDINAL
+from jobs.sinks.contract import COMMIT_LSN, ORDINAL
 from jobs.sinks.opensearch.overrides import check, merged, serving
 from jobs.sinks.schema import check_names, columns_json
 

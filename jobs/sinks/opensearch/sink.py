@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 from cdc.config import OpenSearch, View
 from cdc.errors import ViewError
 from cdc.lsn import Position
-from jobs.sinks import COMMIT_LSN, ORDINAL, Batch, ViewRow
+from jobs.sinks.contract import COMMIT_LSN, ORDINAL, Batch, ViewRow
 from jobs.sinks.documents import (
     Document,
     Documents,
@@ -74,7 +74,7 @@ log = structlog.get_logger("apply")
 
 
 class OpenSearchSink:
-    """A ``jobs.sinks.Sink`` over one cluster; ``generation`` None is what people read."""
+    """A ``jobs.sinks.contract.Sink`` over one cluster; ``generation`` None is what people read."""
 
     def __init__(
         self,

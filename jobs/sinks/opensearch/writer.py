@@ -8,7 +8,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
-from jobs.sinks import COMMIT_LSN, ORDINAL
+from jobs.sinks.contract import COMMIT_LSN, ORDINAL
 from jobs.sinks.documents import Document, Stored, filled
 from jobs.sinks.opensearch.bulk import document_id, stored
 from jobs.sinks.opensearch.client import Client, Refusal, Server

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 from cdc.lsn import Position
-from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
+from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.documents import json_text, key_text
 from jobs.sinks.schema import POSTGRES_TYPE, quoted
 

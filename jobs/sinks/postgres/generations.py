@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from cdc.config import Postgres
 from cdc.errors import ViewError
-from jobs.sinks.generations import Live
+from jobs.sinks.contract import Live
 from jobs.sinks.postgres.client import Action, Connection, Database, refusing_rows
 from jobs.sinks.postgres.copy_lines import LIVE, CopyRow, copy_list, copy_rows
 from jobs.sinks.postgres.relations import held, live_generation, make, make_schema, run, show
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 class PostgresGenerations:
-    """``jobs.sinks.generations.Generations`` of one view in one schema."""
+    """``jobs.sinks.contract.Generations`` of one view in one schema."""
 
     def __init__(self, config: Postgres, view: str, retry_s: float) -> None:
         self._schema, self._view = config.target_schema, view

@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from cdc.config import Postgres
 from cdc.errors import SinkError, ViewError
 from cdc.lsn import Position
-from jobs.sinks import Batch, ViewRow
+from jobs.sinks.contract import Batch, ViewRow
 from jobs.sinks.postgres.client import Action, Connection, Database, refusing_rows
 from jobs.sinks.postgres.copy_lines import CopyRow, CopyRows, copy_list, copy_rows, is_nested
 from jobs.sinks.postgres.errors import of_row
@@ -68,7 +68,7 @@ _T = TypeVar("_T")
 
 
 class PostgresSink:
-    """A ``jobs.sinks.Sink`` over one database; ``generation`` None is what people read."""
+    """A ``jobs.sinks.contract.Sink`` over one database; ``generation`` None is what people read."""
 
     def __init__(
         self, config: Postgres, view: str, retry_s: float, generation: int | None = None

@@ -34,7 +34,7 @@ from pyspark.sql.types import (
 
 from cdc.errors import ViewError
 from cdc.lsn import Position
-from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
+from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.postgres.copy_lines import is_nested
 from jobs.sinks.schema import POSTGRES_TYPE, columns_from_json, columns_json
 

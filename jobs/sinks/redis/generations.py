@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from cdc.config import Redis, View
-from jobs.sinks.generations import Live
+from jobs.sinks.contract import Live
 from jobs.sinks.redis.client import Keyspace
 from jobs.sinks.redis.layout import gone_key
 from jobs.sinks.redis.sink import (
@@ -26,7 +26,7 @@ from jobs.sinks.write import DRIVER_ROWS, write_documents
 
 
 class RedisGenerations:
-    """``jobs.sinks.generations.Generations`` of one view in one database."""
+    """``jobs.sinks.contract.Generations`` of one view in one database."""
 
     def __init__(
         self, config: Redis, view: str, retry_s: float, declared: View | None = None

@@ -29,7 +29,7 @@ from cdc.config import Redis, View
 from cdc.errors import SinkError, ViewError
 from cdc.lsn import Position
 from cdc.tls import certificates
-from jobs.sinks import Batch, ViewRow
+from jobs.sinks.contract import Batch, ViewRow
 from jobs.sinks.documents import Document, Documents, row_decoder
 from jobs.sinks.redis.client import Address, Client, Keyspace
 from jobs.sinks.redis.layout import (
@@ -81,7 +81,7 @@ def address_of(config: Redis, retry_s: float) -> Address:
 
 
 class RedisSink:
-    """A ``jobs.sinks.Sink`` over one Redis database; ``generation`` None is what people read."""
+    """A ``Sink`` over one Redis database; ``generation`` None is what people read."""
 
     def __init__(
         self,

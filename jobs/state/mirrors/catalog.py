@@ -10,8 +10,9 @@ import psycopg
 
 from cdc.errors import SourceError, StateError
 from cdc.protocol.relation import Column, Relation, TypeInfo
-from cdc.source.catalog import relation, table_facts, table_files
+from cdc.source.catalog import relation, table_facts
 from cdc.source.postgres import Connection, translated
+from cdc.source.table_lookup import table_files
 from cdc.source.types import load_types
 from jobs.state.mirrors.table import (
     RESERVED,

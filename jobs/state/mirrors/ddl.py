@@ -16,8 +16,8 @@ import psycopg
 
 from cdc.protocol.relation import Column
 from cdc.source import postgres as source_postgres
-from cdc.source.catalog import table_files
 from cdc.source.postgres import identifier, literal
+from cdc.source.table_lookup import table_files
 from cdc.source.types import load_types
 from jobs.state.mirrors.catalog import Attribute, describe_column
 from jobs.state.mirrors.record import MirrorRecord, mark_stale, save_table

@@ -21,10 +21,11 @@ from cdc.config import Source
 from cdc.errors import RetryableError, SourceError
 from cdc.protocol.relation import Relation, TypeInfo
 from cdc.source import postgres as source_postgres
-from cdc.source.catalog import select_rows, table_files
+from cdc.source.catalog import select_rows
 from cdc.source.copying import copy_out
 from cdc.source.postgres import identifier, literal
 from cdc.source.slot import create_slot
+from cdc.source.table_lookup import table_files
 from jobs.state.mirrors.catalog import MirrorCatalog
 from jobs.state.mirrors.record import save_filled
 from jobs.state.mirrors.swap import copy_target, finish

@@ -15,7 +15,7 @@ from jobs.state.server.connection import Connection, translated
 from jobs.state.views.dirty_keys import SURE, mark_all_sql
 from jobs.state.views.kept_view import KeptView, quoted
 from jobs.state.views.own_columns import own_columns
-from jobs.state.views.view_record import LEFT, LOADED, note_loaded
+from jobs.state.views.view_record import LOADED, PAUSED, note_loaded
 from jobs.state.views.whole_views import mark_whole
 
 _DOUBTFUL: Final = 1
@@ -25,7 +25,7 @@ _DOUBTFUL: Final = 1
 def leave_all_but(conn: Connection, kept: Collection[int]) -> None:
     """Note that batches collect no keys from now on but for these generations, by their ids."""
     query = b"update headwater.views set state = %s where state = %s and id <> all(%s)"
-    conn.execute(query, (LEFT, LOADED, list(kept)), prepare=True)
+    conn.execute(query, (PAUSED, LOADED, list(kept)), prepare=True)
 
 
 def make_up_for(conn: Connection, view: KeptView) -> int:

@@ -19,6 +19,7 @@ from jobs.state.mirrors import table as state_tables
 from jobs.state.server.connection import Connection
 from views.column_changes import column_changes
 from views.maintain.mirror import MirrorTable
+from views.tables import TableVersion
 
 _FIELD: Final = "tables"
 
@@ -153,3 +154,12 @@ def remember_names(conn: Connection, view_id: int, names: Mapping[str, TableName
         b"update headwater.views set plan = plan || %s where id = %s",
         (Jsonb({_FIELD: document}), view_id),
     )
+
+
+def names_of(known: Mapping[str, TableNames], tables: Mapping[str, TableVersion]) -> ViewNames:
+    """What a view calls the columns of tables as they are now."""
+    now = {
+        label: Present(one.oid, [(c.attnum, c.name, str(c.type)) for c in one.columns])
+        for label, one in tables.items()
+    }
+    return view_names(known, now)

@@ -17,7 +17,7 @@ from jobs.state.server.migration import pending
 from jobs.state.server.place import home_of
 from jobs.state.views.generation_keys import live_record
 from jobs.state.views.view_names import TableNames, read_names
-from jobs.state.views.view_record import LEFT, ViewRecord, unbuilt_errors
+from jobs.state.views.view_record import PAUSED, ViewRecord, unbuilt_errors
 
 _PARKED: Final = "select count(*) from headwater.parked where view_id = %s"
 
@@ -97,7 +97,7 @@ def _is_kept(config: Config, name: str, record: ViewRecord | None) -> bool | Non
     """Whether the process that keeps views keeps this one: it may have been told not to, or have
     let it go. Whoever builds a view, or tries to keep it again, holds its lock."""
     directory = view_directory(config.apply.state, config.source.name, name)
-    if record is not None and record.state != LEFT:
+    if record is not None and record.state != PAUSED:
         return True
     if config.apply.state_dsn and record is None and not directory.is_dir():
         return None

@@ -23,7 +23,7 @@ from jobs.direct.views import apply_views
 from jobs.generations.last_error import noted, stopped
 from jobs.generations.locks import turn
 from jobs.generations.record import Generations
-from jobs.sinks import open_sink
+from jobs.sinks.stores import open_sink
 from tests.support.events.written_topics import row
 from tests.support.servers.stores import FEW, KINDS, Store
 from tests.support.views.bootstraps import ALL, Setting
@@ -99,7 +99,7 @@ def test_a_rebuilt_view_is_another_and_the_old_one_can_come_back(cached: Setting
     cached.apply_now()
     assert cached.shown() == cached.expected()
     found = cached.kit().read()
-    assert [one.number for one in found.kept] == [2]
+    assert [one.number for one in found.retired] == [2]
 
 
 def test_the_oldest_generations_are_dropped_by_policy(cached: Setting) -> None:

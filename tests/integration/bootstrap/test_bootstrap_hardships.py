@@ -104,7 +104,7 @@ def test_a_generation_that_is_half_dropped_cannot_be_gone_back_to(
     with pytest.raises(KilledError):
         keep.remove(cached.kit(), 1)
     monkeypatch.undo()
-    assert cached.kit().read().kept == []
+    assert cached.kit().read().retired == []
     assert cached.shown() == cached.expected()
     build(cached.kit())
     assert sorted(cached.kit().read().of) == [2, 3]

@@ -19,7 +19,7 @@ from cdc.errors import HeadwaterError, RetryableError
 from jobs.direct.checkpoint import committed_batch
 from jobs.direct.views import apply_views
 from jobs.generations.view_state import view_directory
-from jobs.sinks import Batch
+from jobs.sinks.contract import Batch
 from tests.support.events.written_topics import V1, V2, Log, row, v1, v2
 from tests.support.views.parkings import lacking
 from tests.support.views.recording_sink import RecordingSink

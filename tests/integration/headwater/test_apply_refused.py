@@ -9,10 +9,10 @@ from structlog.testing import capture_logs
 
 from cdc.config import Config
 from cdc.errors import RetryableError, ViewError
-from jobs.direct.schema import PLACEHOLDER
+from cdc.events.codes import PLACEHOLDER
 from jobs.generations.last_error import stopped
 from jobs.generations.view_state import view_directory
-from jobs.sinks import Batch
+from jobs.sinks.contract import Batch
 from tests.support.events.written_topics import Log, row, v1
 from tests.support.views.recording_sink import RecordingSink, apply_now, configured
 

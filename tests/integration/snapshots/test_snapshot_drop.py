@@ -131,7 +131,7 @@ def test_one_that_took_a_table_in_stays_and_the_tables_topic_with_it(shop: Deplo
     assert len(shop.events("late")) == 1
 
 
-@pytest.mark.parametrize("phase", ["reading", "read"])
+@pytest.mark.parametrize("phase", ["snapshotting", "snapshotted"])
 def test_one_that_a_view_is_built_from_stays_until_the_view_has_it(
     shop: Deployment, tmp_path: Path, phase: Any
 ) -> None:
@@ -140,11 +140,11 @@ def test_one_that_a_view_is_built_from_stays_until_the_view_has_it(
     directory = view_directory(str(tmp_path / "state"), shop.name, "open_items")
     declared = Declaration("select * from item", ("id",), "search", "public.item")
     building = Generation(1, phase, declared, snapshot=str(snapshot_id))
-    write_generations(directory, Generations({1: building}))
+    write_generations(directory, Generations("open_items", {1: building}))
     said = refused(shop, snapshot_id)
     assert f"view open_items is being built from snapshot {snapshot_id}" in said
     assert "headwater view rebuild open_items goes on" in said
     assert len(topics(shop)) == 1
     loaded = Generation(1, "loaded", declared, snapshot=str(snapshot_id))
-    write_generations(directory, Generations({1: loaded}))
+    write_generations(directory, Generations("open_items", {1: loaded}))
     assert shop.run("snapshot", "drop", str(snapshot_id)).returncode == 0

@@ -21,7 +21,7 @@ from jobs.direct.versions import read_versions
 from jobs.generations.locks import is_free, turn
 from jobs.generations.view_state import view_directory
 from jobs.replay.repair import LiveView
-from jobs.sinks import open_sink
+from jobs.sinks.stores import open_sink
 from tests.support.commands.deployment import Deployment
 from tests.support.events.batches import Feed, delete, upsert
 from tests.support.servers.stores import FEW, KINDS, Store

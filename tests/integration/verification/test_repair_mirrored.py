@@ -20,7 +20,7 @@ from jobs.direct.views import apply_views
 from jobs.generations.view_state import view_directory
 from jobs.replay.replay import replay
 from jobs.replay.start_position import Beginning
-from jobs.sinks import open_sink
+from jobs.sinks.stores import open_sink
 from tests.support.commands.deployment import Deployment
 from tests.support.events.batches import Feed, delete, upsert
 from tests.support.servers.stores import Store

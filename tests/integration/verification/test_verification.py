@@ -11,7 +11,7 @@ import pytest
 
 from cdc.errors import RetryableError
 from cdc.kafka.broker import Broker
-from jobs.sinks import ViewRow
+from jobs.sinks.contract import ViewRow
 from tests.support.commands.deployment import Deployment
 from tests.support.things import ODD, ROWS, TABLE, TYPES, MemoryView, add_loud
 from tests.support.waiting import wait_until

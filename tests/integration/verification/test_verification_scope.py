@@ -12,7 +12,7 @@ import pytest
 from cdc.errors import SourceError
 from cdc.kafka.broker import Broker
 from jobs.direct.versions import read_versions
-from jobs.sinks import ViewRow
+from jobs.sinks.contract import ViewRow
 from tests.support.commands.deployment import Deployment
 from tests.support.things import MemoryView
 from views.parse.definition import parse_view

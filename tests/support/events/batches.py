@@ -17,7 +17,16 @@ from pyspark.sql.types import (
 )
 
 from cdc.lsn import Position
-from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED, Batch, Sink, ViewRow
+from jobs.sinks.contract import (
+    COMMIT_LSN,
+    COMMITTED_AT,
+    DELETED,
+    ORDINAL,
+    UNCHANGED,
+    Batch,
+    Sink,
+    ViewRow,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

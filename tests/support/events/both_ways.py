@@ -15,7 +15,7 @@ from cdc.lsn import Position
 from cdc.source.postgres import WIRE_OPTIONS, Connection
 from cdc.source.types import load_types
 from jobs.direct.project import loaded_rows_of
-from jobs.sinks import DELETED
+from jobs.sinks.contract import DELETED
 from jobs.sinks.redis.layout import Shape
 from jobs.sinks.rows import Rows
 from jobs.state.values.document_sql import DocumentSql

@@ -9,7 +9,6 @@ from typing import Any
 
 from cdc.kafka.partition_reader import FetchedRecord
 
-PLACEHOLDER = "__debezium_unavailable_value"
 Row = dict[str, Any]
 
 

@@ -6,8 +6,8 @@ import json
 from random import Random
 from typing import Any
 
+from cdc.events.codes import PLACEHOLDER
 from tests.support.events.events import Record
-from tests.support.events.fold_model import PLACEHOLDER
 
 _TEXTS = ("", "a  b", 'q"\\', "é\u2028", ',"source":{"', '},"after":', "null", "\t", "x" * 50)
 _NUMBERS = ("1e+20", "0", "-1.50", "9007199254740993", "1E5")

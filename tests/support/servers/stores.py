@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from jobs.sinks import Sink
+    from jobs.sinks.contract import Sink
     from tests.support.events.batches import Feed
 
 LSN = 0x16_B374_D848
@@ -163,7 +163,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 @pytest.fixture
 def open_feed(spark: SparkSession, source_name: str) -> Iterator[OpenFeed]:
     """Opens the test's view in a store, as a process that starts does."""
-    from jobs.sinks import open_sink
+    from jobs.sinks.stores import open_sink
     from tests.support.events.batches import Feed
 
     opened: list[Sink] = []

@@ -13,7 +13,7 @@ from cdc.kafka.broker import Broker
 from jobs.direct.columns import columns_of
 from jobs.direct.versions import read_versions
 from jobs.direct.views import apply_views
-from jobs.sinks import open_sink
+from jobs.sinks.stores import open_sink
 from tests.support.servers.stores import Store
 from tests.support.views.snapshot_log import Table, TableSnapshots
 from views.parse.definition import parse_view

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
 from cdc.config import Delta, View
-from jobs.sinks import Batch
+from jobs.sinks.contract import Batch
 from jobs.sinks.delta.history.small_batch import LARGEST_BATCH
 from jobs.sinks.delta.history.table import DeltaHistory
 from jobs.sinks.delta.table import DeltaView

@@ -6,9 +6,9 @@ import threading
 from typing import TYPE_CHECKING
 
 from cdc.errors import HeadwaterError
+from cdc.events.codes import PLACEHOLDER
 from cdc.events.parked import Letter
 from jobs.dead_letters.topic import waiting
-from jobs.direct.schema import PLACEHOLDER
 from jobs.direct.views import apply_views
 from tests.support.events.written_topics import row, v1
 

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 from cdc.config import Config
 from cdc.lsn import Position
 from jobs.direct.views import apply_views
-from jobs.sinks import COMMIT_LSN, CONTROL_COLUMNS, DELETED, ORDINAL, UNCHANGED, Batch, ViewRow
+from jobs.sinks.contract import (
+    COMMIT_LSN,
+    CONTROL_COLUMNS,
+    DELETED,
+    ORDINAL,
+    UNCHANGED,
+    Batch,
+    ViewRow,
+)
 from jobs.sinks.row_errors import RowsError, raise_together, unknown_values
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cdc.lsn import Position
-from jobs.sinks import COMMIT_LSN, ORDINAL, Batch
+from jobs.sinks.contract import COMMIT_LSN, ORDINAL, Batch
 from jobs.sinks.row_errors import Refused, refused_rows
 from tests.support.views.recording_sink import RecordingSink
 

@@ -10,9 +10,9 @@ from typing import Any
 from kafka import KafkaAdminClient, TopicPartition
 
 from bootstrap.parts import Taken
+from cdc.events.codes import PLACEHOLDER
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.topics import partition_for
-from jobs.direct.schema import PLACEHOLDER
 from tests.support.events.events import Record, event
 from tests.support.events.events import delete as deleted
 from tests.support.events.written_topics import PARTITIONS, V1, Log

@@ -17,10 +17,10 @@ from cdc.source.types import load_types
 from cdc.topics import table_topic
 from jobs.run.views.row_store import StoredRows
 from jobs.run.views.view_keeper import ViewKeeper
-from jobs.sinks import Sink, open_sink
-from jobs.sinks.generations import open_generations
+from jobs.sinks.contract import Sink
 from jobs.sinks.redis.layout import Shape
 from jobs.sinks.rows import RowSink
+from jobs.sinks.stores import open_generations, open_sink
 from jobs.state.batch.key_marker import KeyMarker
 from jobs.state.batch.progress import begin_batch, end_batch
 from jobs.state.server.connection import connect

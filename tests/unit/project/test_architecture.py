@@ -1,159 +1,180 @@
-"""The import rules of docs/architecture.md, read from the code itself."""
+"""The layout that docs/architecture.md describes, compared with the code."""
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[3]
-OURS = (
-    "headwater",
-    "cdc",
-    "snapshots",
-    "jobs",
-    "views",
-    "bootstrap",
-    "verification",
-    "migrations",
-    "stack",
-    "demo",
-)
+PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 KERNEL = (
     "cdc.errors", "cdc.lsn", "cdc.topics", "cdc.protocol", "cdc.events",
     "cdc.capture.progress", "cdc.capture.replay",
 )  # fmt: skip
+MOST_MODULES = 20
 
-# Which module may import a third-party client: the one place that knows it.
+
+def table(heading: str) -> Iterator[list[str]]:
+    """The rows of the page's first table below a heading, as cells."""
+    section = PAGE.partition(f"## {heading}\n")[2]
+    first = next(one for one in section.split("\n\n") if one.startswith("|"))
+    return ([cell.strip() for cell in row.strip("|").split("|")] for row in first.splitlines()[2:])
+
+
+def quoted(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+FLOORS = {room.strip("/"): int(floor) for floor, rooms, *_ in table("Floors")
+          for room in quoted(rooms)}  # fmt: skip
 CLIENTS = {
-    "confluent_kafka": (
-        "cdc.kafka.client",
-        "cdc.kafka.producer",
-        "cdc.kafka.partition_reader",
-        "cdc.kafka.range_reader",
-    ),
-    "kafka": ("cdc.kafka.broker",),
-    "psycopg": (
-        "cdc.source.postgres",
-        "cdc.source.replication",
-        "cdc.source.copy_both",
-        "cdc.source.copying",
-        "migrations",
-        "snapshots",
-        "jobs.sinks.postgres.client",
-        "jobs.sinks.postgres.errors",
-        "jobs.state",
-    ),
-    "pyspark": ("jobs", "bootstrap"),  # there the session is only handed on
-    "delta": ("jobs",),
-    "opensearchpy": ("jobs.sinks.opensearch.client",),
-    "redis": ("jobs.sinks", "stack.redis"),
-    "sqlglot": ("views",),
-    "numpy": ("cdc.columnar",),
-    "msgspec": ("jobs.batch",),
-    "pyarrow": (
-        "cdc.columnar",
-        "jobs.batch",
-        "jobs.run",
-        "jobs.sinks",
-        "jobs.cluster",
-        "jobs.state",
-        "jobs.spark.text_udf",
-    ),
-    "deltalake": ("jobs.cluster", "jobs.sinks"),
+    client: tuple(one.strip("/").removesuffix(".py").replace("/", ".") for one in quoted(places))
+    for clients, places, *_ in table("Third-party clients")
+    for client in quoted(clients)
 }
-# What each folder may import of ours besides itself.
-ALLOWED: dict[str, tuple[str, ...]] = {
-    "snapshots": (*KERNEL, "cdc.source.slot", "cdc.source.catalog", "cdc.source.selection",
-                  "cdc.source.publication", "cdc.source.copying", "cdc.source.types",
-                  "cdc.source.postgres", "cdc.source.schema_owner", "cdc.kafka.topology",
-                  "cdc.kafka.producer", "cdc.kafka.bulk", "cdc.kafka.broker", "cdc.config",
-                  "cdc.columnar", "cdc.capture.memory"),
-    "views": KERNEL,
-    # bulk: a view's dead letters are few, and durable before its batch goes on
-    "jobs": (*KERNEL, "cdc.config", "cdc.tls", "cdc.kafka.broker", "cdc.kafka.bulk",
-             "cdc.kafka.security", "cdc.kafka.range_reader", "cdc.kafka.partition_reader",
-             "cdc.source.slot", "cdc.source.catalog", "cdc.source.postgres",
-             "cdc.source.copying", "cdc.source.types", "cdc.source.selection",
-             "cdc.source.position", "cdc.source.publication", "cdc.source.bounded_query", "views",
-             "migrations.runner", "jobs.spark.jars", "jobs.spark.java"),
-    "migrations": ("cdc.errors", "cdc.source.postgres", "cdc.source.schema_owner"),
-    "stack": ("cdc.errors", "jobs.spark.jars", "jobs.spark.java"),
-}  # fmt: skip
 
 
-def modules() -> Iterator[tuple[str, Path]]:
-    for folder in OURS:
+@cache
+def modules() -> Mapping[str, ast.Module]:
+    found = {}
+    for folder in FLOORS:
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
-            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            found[name] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
 
 
-def imports(path: Path) -> set[str]:
-    """Full names of what a module imports; ``from a import b`` counts as ``a.b``."""
+def statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    """All that runs: not what stands below ``if TYPE_CHECKING``."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.stmt):
+            yield node
+        yield from statements(node)
+
+
+@cache
+def imports(name: str, typed: bool = True) -> frozenset[str]:
+    """Full names of what a module imports; ``from a import b`` counts as ``a.b``. ``typed``: for
+    types alone, too."""
+    tree = modules()[name]
+    nodes = ast.walk(tree) if typed else statements(tree)
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return found
+    return frozenset(found)
 
 
 def within(name: str, places: tuple[str, ...]) -> bool:
     return any(name == place or name.startswith(place + ".") for place in places)
 
 
-@pytest.mark.parametrize(("name", "path"), list(modules()), ids=lambda value: str(value)[-40:])
-def test_imports_follow_the_layout(name: str, path: Path) -> None:
+def test_no_import_runs_up_or_sideways() -> None:
     broken = []
-    for imported in sorted(imports(path)):
-        top = imported.split(".")[0]
-        if top in CLIENTS and not within(name, CLIENTS[top]):
-            broken.append(f"{imported}: only {', '.join(CLIENTS[top])} may import {top}")
-        if within(name, KERNEL):
-            stdlib = top in sys.stdlib_module_names or top == "__future__"
-            if not stdlib and not within(imported, KERNEL):
-                broken.append(f"{imported}: the kernel imports itself and the standard library")
-        folder = name.split(".")[0]
-        if folder in ALLOWED and top in OURS and top != folder:
-            may = ALLOWED[folder]
-            if not within(imported, may):
-                broken.append(f"{imported}: {folder}/ may import {', '.join(may)}")
-        outside = ("snapshots", "jobs", "bootstrap", "verification", "demo", "stack")
-        composes = within(name, ("headwater.cli", "headwater.check"))
-        if folder == "cdc" and not composes and top in outside:
-            broken.append(f"{imported}: only the command line composes the parts")
-    assert not broken, f"{name}\n" + "\n".join(broken)
+    for name in modules():
+        here = name.split(".")[0]
+        for imported in imports(name):
+            there = imported.split(".")[0]
+            if there in FLOORS and there != here and FLOORS[there] >= FLOORS[here]:
+                broken.append(f"{name} ({FLOORS[here]}) imports {imported} ({FLOORS[there]})")
+    assert broken == []
+
+
+def test_no_two_modules_import_each_other() -> None:
+    """Nor do any more of them in a circle."""
+    graph = {
+        name: {
+            module
+            for imported in imports(name, typed=False)
+            for module in (imported, imported.rpartition(".")[0])
+            if module in modules()
+            and module != name
+            # a package is imported with each of its modules, and is its own docstring mostly
+            and not name.startswith(module + ".")
+        }
+        for name in modules()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_clients_are_imported_where_the_page_says() -> None:
+    broken = [
+        f"{name} imports {imported}"
+        for name in modules()
+        for imported in imports(name)
+        if (client := imported.split(".")[0]) in CLIENTS
+        if not within(name, (*CLIENTS[client], "benchmarks"))
+    ]
+    assert broken == []
+
+
+def test_the_kernel_is_the_standard_library() -> None:
+    broken = [
+        f"{name} imports {imported}"
+        for name in modules()
+        if within(name, KERNEL)
+        for imported in imports(name)
+        if imported.split(".")[0] not in {*sys.stdlib_module_names, "__future__"}
+        and not within(imported, KERNEL)
+    ]
+    assert broken == []
 
 
 @pytest.mark.parametrize("module", ["socket", "time", "logging", "threading", "os", "random"])
 def test_the_kernel_does_no_io_and_asks_no_clock(module: str) -> None:
-    for name, path in modules():
+    for name in modules():
         if within(name, KERNEL):
-            assert not within(module, tuple(imports(path))), f"{name} imports {module}"
+            assert not within(module, tuple(imports(name))), f"{name} imports {module}"
 
 
-def test_files_and_functions_stay_small() -> None:
-    for name, path in modules():
-        text = path.read_text(encoding="utf-8")
-        assert text.count("\n") <= 320, f"{name} has {text.count(chr(10))} lines"
-        for node in ast.walk(ast.parse(text)):
+def test_folders_files_and_functions_stay_small() -> None:
+    for folder in (*FLOORS, "tests/unit", "tests/integration", "tests/support"):
+        for place in (ROOT / folder, *(ROOT / folder).rglob("*/")):
+            beside = [one for one in place.glob("*.py") if one.name != "__init__.py"]
+            assert len(beside) <= MOST_MODULES, f"{place.relative_to(ROOT)}: {len(beside)} modules"
+    for name, tree in modules().items():
+        lines = max((getattr(node, "end_lineno", 0) or 0 for node in tree.body), default=0)
+        assert lines <= 320, f"{name} has {lines} lines"
+        for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or 0) - node.lineno + 1
                 assert lines <= 70, f"{name}.{node.name} has {lines} lines"
 
 
+@pytest.mark.parametrize("kind", ["unit", "integration"])
+def test_tests_have_the_rooms_of_what_they_test(kind: str) -> None:
+    """But for those of the project as a whole, and of what tests share."""
+    rooms = {
+        file.parent.relative_to(ROOT / "tests" / kind)
+        for file in (ROOT / "tests" / kind).rglob("test_*.py")
+    }
+    own = {"project": ROOT / "docs", "support": ROOT / "tests/support"}
+    missing = [str(room) for room in rooms if not own.get(str(room), ROOT / room).is_dir()]
+    assert missing == []
+
+
 def test_a_protocol_has_at_most_five_methods() -> None:
     """``Sink`` among them: what a store has to do is told in one look."""
     found = {}
-    for name, path in modules():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for name, tree in modules().items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and "Protocol" in map(ast.unparse, node.bases):
                 methods = [one.name for one in node.body if isinstance(one, ast.FunctionDef)]
                 found[f"{name}.{node.name}"] = methods
-    assert found["jobs.sinks.Sink"] == ["prepare", "apply", "truncate", "scan", "close"]
+    assert found["jobs.sinks.contract.Sink"] == ["prepare", "apply", "truncate", "scan", "close"]
     assert not {name: methods for name, methods in found.items() if len(methods) > 5}

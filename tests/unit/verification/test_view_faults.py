@@ -14,7 +14,7 @@ from rich.console import Console
 from cdc.lag import CaptureLag, Lag, PartitionLag
 from headwater.cli.lag import document, table
 from jobs.state.views import view_status as status
-from jobs.state.views.view_record import LEFT, LOADED, ViewRecord
+from jobs.state.views.view_record import LOADED, PAUSED, ViewRecord
 from jobs.state.views.view_status import ViewStatus, view_status
 from tests.unit.verification.test_view_facts import Asked, config, record
 from verification.view_facts import FactsOfState
@@ -70,8 +70,8 @@ def test_a_process_that_keeps_other_views_does_not_apply_this_one(
     lock.parent.mkdir(parents=True)
     for seen, held, applied in (
         (LOADED, False, True),
-        (LEFT, False, False),
-        (LEFT, True, True),
+        (PAUSED, False, False),
+        (PAUSED, True, True),
         ("", False, False),
         ("", True, True),
     ):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc.events.codes import DELETE, SNAPSHOT, TRUNCATE
 from cdc.lsn import Position
-from jobs.direct.fold import DELETE, SNAPSHOT, TRUNCATE
-from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, OP, ORDINAL, UNCHANGED
+from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, OP, ORDINAL, UNCHANGED
 from jobs.sinks.delta.history.frames import HELD, LIVE
 from jobs.sinks.delta.history.order import BESIDE, Ordered, as_columns, in_order
 from jobs.sinks.delta.history.reads import Question

@@ -8,8 +8,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, TimestampType
 
-from jobs.direct.fold import SNAPSHOT
-from jobs.sinks import COMMIT_LSN, COMMITTED_AT, OP, ORDINAL
+from cdc.events.codes import SNAPSHOT
+from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, OP, ORDINAL
 
 TO_LSN, TO_ORDINAL, TO, CURRENT = "__to_lsn", "__to_ordinal", "__valid_to", "__current"
 FROM: Final = "__valid_from"

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from cdc.lsn import Position
-from jobs.sinks import COMMIT_LSN, ORDINAL
+from jobs.sinks.contract import COMMIT_LSN, ORDINAL
 from jobs.sinks.delta.deletion_vectors import vector_file
 from jobs.sinks.delta.files import rows_left
 from jobs.sinks.delta.history.order import Key, keys_of

@@ -17,8 +17,8 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from jobs.direct.fold import DELETE, SNAPSHOT, TRUNCATE
-from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, OP, ORDINAL, UNCHANGED
+from cdc.events.codes import DELETE, SNAPSHOT, TRUNCATE
+from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, OP, ORDINAL, UNCHANGED
 from jobs.sinks.schema import quoted
 
 LIVE: Final = "__live"

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from cdc.events.codes import DELETE, TRUNCATE
 from cdc.lsn import Position
-from jobs.direct.fold import DELETE, TRUNCATE
-from jobs.sinks import COMMIT_LSN, COMMITTED_AT, OP, ORDINAL, UNCHANGED
 from jobs.sinks.arrow import python_values
+from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, OP, ORDINAL, UNCHANGED
 from jobs.sinks.delta.history.frames import HELD, LIVE
 
 Key = tuple[Any, ...]

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from jobs.direct.fold import DELETE, SNAPSHOT, TRUNCATE
-from jobs.sinks import COMMIT_LSN, COMMITTED_AT, OP, ORDINAL
+from cdc.events.codes import DELETE, SNAPSHOT, TRUNCATE
 from jobs.sinks.arrow import python_values
+from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, OP, ORDINAL
 from jobs.sinks.delta.history.columns import FROM, TO, TO_LSN, TO_ORDINAL
 from jobs.sinks.delta.history.frames import HELD, LIVE
 from jobs.sinks.delta.history.order import BESIDE, as_columns

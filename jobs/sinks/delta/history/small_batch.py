@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from cdc.errors import RetryableError, SinkError
-from jobs.sinks import COMMIT_LSN, COMMITTED_AT, OP, ORDINAL
+from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, OP, ORDINAL
 from jobs.sinks.delta.errors import full
 from jobs.sinks.delta.history.changes import Changes
 from jobs.sinks.delta.history.columns import CONTROL, CURRENT, FROM, TO, TO_LSN, TO_ORDINAL

@@ -8,9 +8,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cdc.events.codes import DELETE, SNAPSHOT, TRUNCATE
 from cdc.lsn import Position
-from jobs.direct.fold import DELETE, SNAPSHOT, TRUNCATE
-from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, OP, ORDINAL, UNCHANGED
+from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, OP, ORDINAL, UNCHANGED
 from jobs.sinks.delta.history.columns import CONTROL, CURRENT, FROM, TO, TO_LSN, TO_ORDINAL
 from jobs.sinks.delta.history.frames import (
     HELD,

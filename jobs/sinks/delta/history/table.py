@@ -29,9 +29,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from cdc.events.codes import DELETE, TRUNCATE
 from cdc.lsn import Position
-from jobs.direct.fold import DELETE, TRUNCATE
-from jobs.sinks import (
+from jobs.sinks.contract import (
     COMMIT_LSN,
     COMMITTED_AT,
     DELETED,
@@ -56,7 +56,7 @@ _BESIDE: tuple[tuple[str, DataType], ...] = (
 
 
 class DeltaHistory:
-    """A ``jobs.sinks.Sink`` that is given every change."""
+    """A ``jobs.sinks.contract.Sink`` that is given every change."""
 
     def __init__(self, table: DeltaView) -> None:
         self._of, self._is_log = table, table.history == "log"

@@ -12,9 +12,9 @@ import pytest
 
 from cdc.config import Config
 from cdc.errors import HeadwaterError
+from cdc.events.codes import PLACEHOLDER
 from cdc.protocol.relation import Column, Relation
 from jobs.cluster.driver_rows import brought
-from jobs.direct.schema import PLACEHOLDER
 from jobs.direct.views import apply_views
 from jobs.generations.view_state import view_directory
 from jobs.spark.interpreted import of_one_part
@@ -26,7 +26,7 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from jobs.sinks import Batch
+    from jobs.sinks.contract import Batch
 
 WIDE = Relation(
     2, "public", "orders", "d",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from jobs.direct.schema import PLACEHOLDER
+from cdc.events.codes import PLACEHOLDER
 from tests.integration.jobs.cluster.test_apply_joins import Shop
 from tests.support.events.events import delete, event, truncate
 from tests.support.events.written_topics import CUSTOMERS, ORDERS

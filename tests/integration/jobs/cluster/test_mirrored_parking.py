@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdc.errors import ViewError
-from jobs.direct.schema import PLACEHOLDER
+from cdc.events.codes import PLACEHOLDER
 from tests.support.events.events import snapshot
 from tests.support.views.mirrored_view import CUSTOMERS, JOINED, ORDERS, MirroredView, version
 from tests.support.views.parked_view import KilledError

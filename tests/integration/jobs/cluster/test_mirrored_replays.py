@@ -9,10 +9,10 @@ from unittest.mock import Mock
 import pytest
 
 from cdc.errors import ViewError
+from cdc.events.codes import PLACEHOLDER
 from cdc.lsn import Position
 from jobs.cluster.mirrors.attempts import Attempts, read_attempts
 from jobs.cluster.mirrors.mirror import Mirror
-from jobs.direct.schema import PLACEHOLDER
 from tests.support.events.events import truncate
 from tests.support.views.mirrored_view import CUSTOMERS, JOINED, ORDERS, MirroredView, held, version
 from tests.support.views.parked_view import KilledError

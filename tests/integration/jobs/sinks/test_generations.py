@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdc.errors import SinkError, ViewError
-from jobs.sinks import open_sink
-from jobs.sinks.generations import Generations, open_generations
+from jobs.sinks.contract import Generations
+from jobs.sinks.stores import open_generations, open_sink
 from tests.support.events.batches import Feed, batch_rows, delete, upsert
 from tests.support.servers.stores import KINDS, LSN, Store, items
 from tests.support.waiting import wait_until

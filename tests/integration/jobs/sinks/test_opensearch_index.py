@@ -14,12 +14,11 @@ from structlog.testing import capture_logs
 from cdc.config import OpenSearch, View
 from cdc.errors import RetryableError, ViewError
 from cdc.lsn import Position
-from jobs.sinks import open_sink
 from jobs.sinks.documents import Document
-from jobs.sinks.generations import open_generations
 from jobs.sinks.opensearch.client import Server
 from jobs.sinks.opensearch.writer import OpenSearchWriter
 from jobs.sinks.row_errors import RowsRefusedError
+from jobs.sinks.stores import open_generations, open_sink
 from stack import servers
 from tests.support.events.batches import Feed, batch_rows, upsert
 from tests.support.servers.stores import LSN, items

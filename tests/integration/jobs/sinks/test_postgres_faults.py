@@ -15,11 +15,10 @@ from pyspark.sql import functions as F
 from cdc.config import Postgres
 from cdc.errors import RetryableError, SinkError, ViewError
 from cdc.lsn import Position
-from jobs.sinks import open_sink
 from jobs.sinks.documents import key_text
-from jobs.sinks.generations import open_generations
 from jobs.sinks.postgres.client import Database
 from jobs.sinks.row_errors import RowsRefusedError
+from jobs.sinks.stores import open_generations, open_sink
 from tests.support.events.batches import Feed, batch_rows, upsert
 from tests.support.servers.proxy import proxied
 from tests.support.servers.stores import LSN, OpenFeed, items

@@ -14,9 +14,9 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructField, Stru
 from cdc.config import Postgres
 from cdc.errors import SinkError, ViewError
 from jobs.direct.columns import columns_of
-from jobs.sinks.generations import open_generations
 from jobs.sinks.postgres.relations import make_schema
 from jobs.sinks.schema import POSTGRES_TYPE
+from jobs.sinks.stores import open_generations
 from tests.support.events.batches import batch_rows, delete, upsert
 from tests.support.servers.stores import LSN, OpenFeed, items
 from tests.support.waiting import wait_until

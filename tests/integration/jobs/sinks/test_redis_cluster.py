@@ -12,9 +12,8 @@ from redis.crc import key_slot
 from cdc.config import Redis, View
 from cdc.errors import SinkError
 from cdc.lsn import Position
-from jobs.sinks import open_sink
-from jobs.sinks.generations import open_generations
 from jobs.sinks.redis.client import Address, Keyspace
+from jobs.sinks.stores import open_generations, open_sink
 from stack import servers
 from tests.support.events.batches import Feed, batch_rows, delete, upsert
 from tests.support.servers.redis_cluster import SLOTS, Cluster, cluster_in

@@ -27,10 +27,9 @@ from structlog.testing import capture_logs
 from cdc.config import Redis, View
 from cdc.errors import RetryableError, SinkError, ViewError
 from cdc.lsn import Position
-from jobs.sinks import open_sink
-from jobs.sinks.generations import open_generations
 from jobs.sinks.redis.client import Keyspace
 from jobs.sinks.row_errors import RowsRefusedError
+from jobs.sinks.stores import open_generations, open_sink
 from tests.support.events.batches import Feed, batch_rows, delete, upsert
 from tests.support.servers.proxy import proxied
 from tests.support.servers.stores import LSN

@@ -17,7 +17,8 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from cdc.config import Delta, OpenSearch, Redis
 from cdc.errors import RetryableError, SinkError, ViewError
-from jobs.sinks import Sink, open_sink
+from jobs.sinks.contract import Sink
+from jobs.sinks.stores import open_sink
 from tests.support.events.batches import Feed, delete, upsert
 from tests.support.servers.proxy import proxied
 from tests.support.servers.stores import LSN, OpenFeed, Store

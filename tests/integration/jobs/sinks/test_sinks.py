@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 from cdc.errors import RetryableError, ViewError
 from cdc.lsn import Position
-from jobs.sinks import CONTROL_COLUMNS
+from jobs.sinks.contract import CONTROL_COLUMNS
 from stack import servers
 from tests.support.events.batches import Feed, delete, upsert, with_control
 from tests.support.servers.stores import LSN, OpenFeed, Store, items

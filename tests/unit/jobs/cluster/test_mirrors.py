@@ -28,7 +28,7 @@ from jobs.cluster.mirrors.mirror import Mirror
 from jobs.direct.columns import spark_type
 from jobs.direct.evaluate import NOWHERE
 from jobs.direct.fold import EVENT
-from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
+from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.row_errors import RowsUnfitError
 from views.expressions.types import PgType
 

@@ -28,7 +28,7 @@ from jobs.cluster.mirrors.mirror import Mirror
 from jobs.cluster.mirrors.sql import ATTEMPT
 from jobs.cluster.touched_keys import TouchedKeys
 from jobs.direct.fold import EVENT
-from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
+from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
 
 CUSTOMERS, ORDERS = "public.customers", "public.orders"
 SEEDS = 4

@@ -14,7 +14,7 @@ from jobs.cluster.late_snapshot_rows import without_returned
 from jobs.cluster.mirrors.attempts import Attempts, read_attempts, write_attempts
 from jobs.cluster.mirrors.table_record import check_kept, remember, remembered
 from jobs.cluster.touched_keys import TouchedKeys, together
-from jobs.sinks import COMMIT_LSN, ORDINAL
+from jobs.sinks.contract import COMMIT_LSN, ORDINAL
 from tests.unit.jobs.cluster.test_mirrors import change, mirror_in, rows
 from views.column_changes import column_changes
 from views.expressions.types import DATE, INT4, INT8, TEXT, PgType, numeric

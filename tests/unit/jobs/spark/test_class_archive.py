@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdc.errors import StackError
-from jobs.spark import class_archive
+from jobs.spark import class_archive, class_training
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,5 +92,5 @@ def test_a_session_maps_the_archive_that_was_built_with_the_environment(
 
 def test_what_is_loaded_for_it_works(spark: SparkSession) -> None:
     """An archive is made without what fails, of which nobody hears."""
-    class_archive.fold_by_tasks(spark)
-    class_archive.ask_kafka(spark)
+    class_training.fold_by_tasks(spark)
+    class_training.ask_kafka(spark)

@@ -6,9 +6,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from cdc.events.codes import PLACEHOLDER
 from jobs.spark.text_udf import answers
 from views.expressions.json_text import Step
-from views.expressions.text_functions import PLACEHOLDER, REFUSED, answering, asking
+from views.expressions.text_functions import REFUSED, answering, asking
 
 PRICE = asking("text", [Step("field", "price")], binary=False)
 

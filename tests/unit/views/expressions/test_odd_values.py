@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, DoubleType, TimestampNTZType, TimestampType
 
-from jobs.direct.schema import PLACEHOLDER
+from cdc.events.codes import PLACEHOLDER
 from tests.support.views.mirrored_view import MirroredView, version
 from tests.support.views.recording_sink import RecordingSink
 from views.expressions.types import DATE, INT4, TEXT, PgType
@@ -17,7 +17,7 @@ from views.expressions.types import DATE, INT4, TEXT, PgType
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from jobs.sinks import Batch
+    from jobs.sinks.contract import Batch
 
 TIMESTAMPTZ, FLOAT8 = PgType("timestamptz"), PgType("float8")
 ODD = (DateType, DoubleType, TimestampNTZType, TimestampType)

@@ -7,8 +7,8 @@ import pytest
 
 from cdc.errors import ViewError
 from cdc.protocol.relation import Column, Relation, TypeInfo
-from headwater.check.any_select import mirror_of
 from views.maintain import plan_view
+from views.maintain.mirror import mirror_of
 from views.parse.definition import parse_view
 from views.spark.view import resolve_view
 from views.tables import TableVersion, parse_version

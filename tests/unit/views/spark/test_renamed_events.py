@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from cdc.errors import ViewError
+from cdc.events.codes import PLACEHOLDER
 from jobs.direct.fold import Step
 from jobs.direct.project import each_row_of, filled_rows_of, loaded_rows_of, rows_of
-from jobs.direct.schema import PLACEHOLDER
-from jobs.sinks import DELETED, UNCHANGED
+from jobs.sinks.contract import DELETED, UNCHANGED
 from jobs.spark.faults import POISON, translate
 from tests.support.events.events import Record, delete, event, kafka_frame, snapshot
 from views.expressions.types import INT4, TEXT

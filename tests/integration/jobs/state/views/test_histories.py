@@ -24,9 +24,8 @@ from jobs.run.stream import batches
 from jobs.run.tables.mirrored_tables import planned
 from jobs.run.views import histories
 from jobs.run.views.histories import HistoryKeeper, LoadedHistory, opened_history
-from jobs.sinks import open_sink
 from jobs.sinks.delta.history.table import DeltaHistory
-from jobs.sinks.generations import open_generations
+from jobs.sinks.stores import open_generations, open_sink
 from jobs.state.batch.faulty_records import faulty_records
 from jobs.state.batch.staging import Record
 from jobs.state.histories.queue import History, added, make_queue, make_up_for_history, waiting

@@ -15,11 +15,12 @@ from cdc.lsn import Position
 from cdc.source.postgres import Connection
 from cdc.source.types import load_types
 from jobs.direct.columns import columns_of
-from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, UNCHANGED, Batch, open_sink
-from jobs.sinks import ORDINAL as ORDINAL_COLUMN
+from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, UNCHANGED, Batch
+from jobs.sinks.contract import ORDINAL as ORDINAL_COLUMN
 from jobs.sinks.documents import Document, Documents, document_list
 from jobs.sinks.redis.layout import Shape
 from jobs.sinks.rows import Rows, RowSink
+from jobs.sinks.stores import open_sink
 from jobs.state.values.document_sql import DocumentSql
 from jobs.state.views.known_columns import known_columns
 from jobs.state.views.store_rows import DocumentForm, RowForm, form_of_store

@@ -9,9 +9,9 @@ import pytest
 
 from cdc.config import View
 from jobs.direct.columns import columns_of
-from jobs.sinks import Batch, open_sink
-from jobs.sinks.generations import open_generations
+from jobs.sinks.contract import Batch
 from jobs.sinks.rows import RowSink
+from jobs.sinks.stores import open_generations, open_sink
 from jobs.state.views.store_rows import RowForm, form_of_store
 from jobs.state.views.view_columns import spark_columns
 from tests.support.events.both_ways import Both, both_ways

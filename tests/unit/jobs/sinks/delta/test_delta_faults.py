@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from cdc.config import Delta
 from cdc.errors import RetryableError, SinkError
-from jobs.sinks import open_sink
+from jobs.sinks.stores import open_sink
 from jobs.sinks.write import DRIVER_ROWS
 from tests.support.events.batches import Change, Feed, batch_rows, upsert
 

@@ -13,9 +13,10 @@ from pyspark.sql.types import StringType
 from cdc.config import Delta
 from cdc.errors import ViewError
 from cdc.lsn import Position
-from jobs.sinks import Batch, Sink, open_sink
+from jobs.sinks.contract import Batch, Sink
 from jobs.sinks.delta.history.small_batch import LARGEST_BATCH
 from jobs.sinks.row_errors import RowsUnfitError
+from jobs.sinks.stores import open_sink
 from tests.support.events.batches import with_control
 from tests.support.events.history_events import COLUMNS, Event, at, expected, naive
 

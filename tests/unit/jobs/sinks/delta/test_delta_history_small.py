@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from cdc.errors import RetryableError
-from jobs.sinks import Batch
+from jobs.sinks.contract import Batch
 from tests.support.events.history_events import Event, expected
 from tests.support.servers.spark import quick
 from tests.support.views.history_tables import Written, changes_of

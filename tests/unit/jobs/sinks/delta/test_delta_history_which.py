@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
-from jobs.sinks import Batch
+from jobs.sinks.contract import Batch
 from jobs.sinks.delta.history.small_batch import LARGEST_BATCH, LARGEST_ROWS
 from tests.support.events.batches import with_control
 from tests.support.events.history_events import COLUMNS, Event, at, expected

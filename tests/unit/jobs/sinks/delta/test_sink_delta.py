@@ -30,10 +30,9 @@ from structlog.testing import capture_logs
 
 from cdc.config import Delta, View
 from cdc.errors import ViewError
-from jobs.sinks import open_sink
 from jobs.sinks.delta.sink import DeltaSink
 from jobs.sinks.delta.table import DeltaView
-from jobs.sinks.generations import open_generations
+from jobs.sinks.stores import open_generations, open_sink
 from tests.support.events.batches import Feed, batch_rows, delete, upsert
 
 

@@ -1,4 +1,4 @@
-"""The demo's child processes: ``headwater`` commands in sessions of their own, with a log each.
+"""Child processes: ``headwater`` commands in sessions of their own, with a log each.
 
 A child is told apart only by the pid that started it, and signalled as a process group, so a
 Spark job dies with its JVM. What dies without being told to is an error that shows the tail of
