@@ -40,7 +40,7 @@ def remove(kit: Kit, number: int) -> None:
     Killed meanwhile, it is one that cannot be shown any more, and is dropped with the next.
     """
     discard(kit, number)
-    kit.write(kit.read().changed(number, phase="leaving"))
+    kit.write(kit.read().moved(number, "dropping"))
     stored = kit.stored(kit.read().of[number])
     try:
         stored.drop(number)

@@ -96,28 +96,28 @@ def build_views(
 
 
 class RolledBack(NamedTuple):
-    """What is live again. ``instead_of``: what was, if anything; ``left_s``: when its rows were
-    left, in seconds since 1970; ``differing``: what of its declaration is another now; ``applied``:
-    somebody has the stream."""
+    """What is live again. ``instead_of``: what was, if anything; ``retired_s``: when its rows
+    were left, in seconds since 1970; ``differing``: what of its declaration is another now;
+    ``applied``: somebody has the stream."""
 
     number: int
     instead_of: int | None
-    left_s: float
+    retired_s: float
     differing: str
     applied: bool
 
 
 def roll_back(config: Config, name: str, to: int | None, teller: Teller) -> RolledBack:
-    """Show a kept generation.
+    """Show a retired generation.
 
     Raises ``UsageError`` when there is none.
     """
     found = read_generations(view_directory(config.apply.state, config.source.name, name))
-    kept = [one for one in found.kept if to in (None, one.number)]
-    if not kept:
-        known = ", ".join(str(one.number) for one in found.kept) or "none"
+    retired = [one for one in found.retired if to in (None, one.number)]
+    if not retired:
+        known = ", ".join(str(one.number) for one in found.retired) or "none"
         wanted = "earlier generation" if to is None else f"generation {to}"
-        raise UsageError(f"view {name} has no {wanted} to go back to", f"kept are: {known}")
+        raise UsageError(f"view {name} has no {wanted} to go back to", f"retired are: {known}")
     stopping = threading.Event()
     with (
         _session_if_needed(config, found) as spark,
@@ -126,12 +126,12 @@ def roll_back(config: Config, name: str, to: int | None, teller: Teller) -> Roll
         with turn(kit.directory, "build", BUSY_S):
             settle_left(kit)
             left, applied = kit.read().live, is_kept(kit.directory)
-            switch(kit, kept[0].number)
+            switch(kit, retired[0].number)
         return RolledBack(
-            kept[0].number,
+            retired[0].number,
             left.number if left else None,
-            kept[0].left_s,
-            differing(kept[0].declared, declared(kit.definition)),
+            retired[0].retired_s,
+            differing(retired[0].declared, declared(kit.definition)),
             applied,
         )
 

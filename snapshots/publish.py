@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from cdc.columnar.snapshot import SnapshotEncoder
+from cdc.events.codes import TRUNCATE, quoted
 from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction, clock
 from cdc.events.records import schema_record
 from cdc.kafka.bulk import BulkProducer
@@ -98,7 +99,7 @@ class SnapshotPublisher:
         encoder = ChangeEncoder(relation, self._context)
         encoder.begin(Transaction(self._lsn - 1, now_us, None, None))
         value = encoder.value(
-            b"null", b"null", b'"t"', self._lsn - 1, _CLEARING_ORDINAL, clock(now_us)
+            b"null", b"null", quoted(TRUNCATE), self._lsn - 1, _CLEARING_ORDINAL, clock(now_us)
         )
         for partition in range(partitions):
             self._producer.send(topic, [None], [value], now_us // 1000, partition)

@@ -13,6 +13,7 @@ from cdc.columnar.arrays import Ints, Mask, binary, booleans, decimals, integers
 from cdc.columnar.objects import Piece, joined, json_object
 from cdc.columnar.tuples import Column
 from cdc.columnar.values import column_to_json
+from cdc.events.codes import CREATE, DELETE, UPDATE, quoted
 from cdc.events.envelope import (
     SourceContext,
     Transaction,
@@ -196,10 +197,10 @@ def _unsent(columns: Sequence[Column]) -> dict[int, Mask]:
 
 def _ops(rows: Rows) -> Piece:
     if rows.deletes:
-        return b'"d"'
+        return quoted(DELETE)
     if rows.updates.all():
-        return b'"u"'
+        return quoted(UPDATE)
     if not rows.updates.any():
-        return b'"c"'
-    create, update = (literal(op) for op in (b'"c"', b'"u"'))
+        return quoted(CREATE)
+    create, update = (literal(quoted(op)) for op in (CREATE, UPDATE))
     return pc.if_else(booleans(rows.updates), update, create)

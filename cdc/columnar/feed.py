@@ -23,10 +23,10 @@ from cdc.columnar.frames import (
 from cdc.columnar.tuples import read_columns
 from cdc.errors import ProtocolError
 from cdc.events.change import Transcriber
+from cdc.events.codes import PLACEHOLDER
 from cdc.events.envelope import SourceContext, Transaction, clock
 from cdc.events.records import Block
 from cdc.events.transcriber_state import Standing
-from cdc.events.values import UNAVAILABLE
 from cdc.protocol.relation import Relation
 from cdc.protocol.wire import Arrived
 
@@ -36,7 +36,7 @@ MOST_BYTES: Final = 256 << 20
 """Arrow's offsets have 31 bits, and events are larger than their frames."""
 
 
-_PLACEHOLDER: Final = UNAVAILABLE.strip(b'"')
+_PLACEHOLDER: Final = PLACEHOLDER.encode()
 
 
 class _Stretch(NamedTuple):

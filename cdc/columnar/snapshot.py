@@ -12,6 +12,7 @@ from cdc.columnar.arrays import texts_of
 from cdc.columnar.copied import copied_columns, copied_rows
 from cdc.columnar.objects import joined, json_object
 from cdc.columnar.values import column_to_json
+from cdc.events.codes import SNAPSHOT, quoted
 from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction, clock, text
 from cdc.protocol.relation import Relation
 
@@ -46,7 +47,7 @@ class SnapshotEncoder:
         self._rows = events.rows
         for marker in SNAPSHOT_MARKERS:
             events.begin(Transaction(lsn, read_us, None, None), marker)
-            event = events.value(b"null", _ROW, b'"r"', lsn, 0, clock(read_us))
+            event = events.value(b"null", _ROW, quoted(SNAPSHOT), lsn, 0, clock(read_us))
             self._head, _, self._tails[marker] = event.partition(_ROW)
 
     def encode(self, copied: bytes, rows: int) -> tuple[list[bytes] | list[None], list[bytes]]:

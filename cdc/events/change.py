@@ -24,6 +24,7 @@ from struct import Struct
 from typing import Final
 
 from cdc.errors import ProtocolError
+from cdc.events.codes import CREATE, DELETE, TRUNCATE, UPDATE, quoted
 from cdc.events.dead_letters import DeadLetters
 from cdc.events.envelope import NEW_KEY_HEADER, OLD_KEY_HEADER, SourceContext, Transaction, clock
 from cdc.events.heartbeat import HEARTBEAT, Heartbeat, heartbeat
@@ -44,7 +45,7 @@ from cdc.topics import schemas_topic
 
 _WAL_START: Final = Struct(">Q")
 _HEADER: Final = 25  # bytes of an XLogData frame: kind, WAL start, WAL end, clock
-_CREATE, _UPDATE, _DELETE, _TRUNCATE = b'"c"', b'"u"', b'"d"', b'"t"'
+_CREATE, _UPDATE, _DELETE, _TRUNCATE = map(quoted, (CREATE, UPDATE, DELETE, TRUNCATE))
 
 
 class Transcriber:

@@ -20,6 +20,7 @@ import orjson
 
 from cdc.capture.replay import Tail
 from cdc.errors import LogError
+from cdc.events.codes import DELETE
 from cdc.events.dead_letters import meant_for, of_snapshot, unfinished
 from cdc.events.records import POSITION_HEADER
 from cdc.kafka.broker import Offsets, Record, windows_back
@@ -140,7 +141,7 @@ def streamed(topic: str, record: Record) -> Streamed | None:
         raise _foreign(topic, record) from None
     if position.ordinal == 0:
         return None
-    return Streamed(position, owes_tombstone=op == "d" and record.key is not None)
+    return Streamed(position, owes_tombstone=op == DELETE and record.key is not None)
 
 
 def _parsed(topic: str, record: Record, position: bytes) -> Position:

@@ -16,9 +16,6 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-DELETE: Final = "d"
-SNAPSHOT: Final = "r"
-TRUNCATE: Final = "t"
 NO_EVENT: Final = "not an event of Headwater"
 """Why a record was folded into nothing."""
 

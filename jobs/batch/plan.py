@@ -11,7 +11,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.batch.folded import NO_EVENT, SCHEMA, SNAPSHOT, TRUNCATE
+from cdc.events.codes import SNAPSHOT, TRUNCATE
+from jobs.batch.folded import NO_EVENT, SCHEMA
 from jobs.direct.schema import JSON_OPTIONS
 
 RANK: Final = "rank"

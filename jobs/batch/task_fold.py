@@ -12,8 +12,9 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from cdc.events.codes import SNAPSHOT, TRUNCATE
 from cdc.kafka.range_reader import Raw
-from jobs.batch.folded import NO_EVENT, SCHEMA, SNAPSHOT, TRUNCATE
+from jobs.batch.folded import NO_EVENT, SCHEMA
 from jobs.batch.images import Image, filled, text
 from jobs.batch.parts import Part
 

@@ -17,13 +17,14 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from cdc.errors import HeadwaterError
 from cdc.lsn import Position
+from jobs.batch.folded import NO_EVENT
 from jobs.dead_letters.parked_keys import record_id
 from jobs.direct.checkpoint import FEW_RECORDS
 from jobs.direct.evaluate import Model, released
-from jobs.direct.fold import EVENT, NO_EVENT
+from jobs.direct.fold import EVENT
 from jobs.direct.project import project
 from jobs.direct.schema import JSON_OPTIONS
-from jobs.sinks import COMMIT_LSN, ORDINAL
+from jobs.sinks.contract import COMMIT_LSN, ORDINAL
 from jobs.sinks.documents import key_text
 from jobs.sinks.row_errors import RowsRefusedError, RowsUnfitError
 from jobs.spark.faults import POISON, translate

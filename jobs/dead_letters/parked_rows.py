@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from pyspark.sql import Row
 
+from cdc.events.codes import DELETE, TRUNCATE
 from cdc.events.parked import Owner, fate
 from cdc.lsn import Position
-from jobs.direct.fold import DELETE, TRUNCATE
 
 
 def id_of(row: Row) -> str:

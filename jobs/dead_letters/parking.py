@@ -22,6 +22,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from cdc.errors import ViewError
+from cdc.events.codes import DELETE, TRUNCATE
 from cdc.events.parked import Letter, Letters, fate
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
@@ -29,7 +30,6 @@ from jobs.dead_letters.bisect import Poison
 from jobs.dead_letters.parked_batch import ParkedBatch
 from jobs.dead_letters.parked_keys import is_of, record_id, without
 from jobs.dead_letters.parked_rows import by_owner, fate_of, id_of, owner_of
-from jobs.direct.fold import DELETE, TRUNCATE
 from jobs.sinks.row_errors import UNKNOWN
 
 LETTERS_PER_KEY = 100

@@ -37,7 +37,7 @@ from jobs.generations.live_generation import Standing, standing
 from jobs.generations.live_lock import live_held
 from jobs.generations.record import read_generations
 from jobs.generations.view_state import ViewState, view_directory
-from jobs.sinks import open_sink
+from jobs.sinks.stores import open_sink
 from views.spark.resolve import resolve
 
 _RECORD = (
@@ -115,7 +115,7 @@ def _chosen(letters: Letters, wanted: Collection[str] | None) -> list[Letter]:
     found = [one for one in letters.open.values() if {names(one), qualified(one)} & set(wanted)]
     if unknown := set(wanted) - {text for one in found for text in (names(one), qualified(one))}:
         raise ViewError(
-            f"{len(unknown)} of the keys are not parked", "see `headwater dlq list VIEW`"
+            f"{len(unknown)} of the keys are not parked", "see `headwater dead-letters list VIEW`"
         )
     return found
 

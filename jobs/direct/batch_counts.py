@@ -7,9 +7,10 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cdc.events.codes import SNAPSHOT, TRUNCATE
 from cdc.lsn import Position
-from jobs.direct.fold import EVENT, SNAPSHOT, TRUNCATE
-from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
+from jobs.direct.fold import EVENT
+from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
 
 SAMPLE = 200
 _OLDEST = "__oldest_us"

@@ -10,10 +10,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from cdc.events.codes import SNAPSHOT, TRUNCATE
 from cdc.lsn import Position
 from jobs.direct.batch_counts import Account, account
 from jobs.direct.columns import columns_of
-from jobs.direct.fold import EVENT, SNAPSHOT, TRUNCATE, Step
+from jobs.direct.fold import EVENT, Step
 from jobs.direct.late_snapshot_rows import Returning
 from jobs.direct.project import (
     each_event_of,
@@ -25,7 +26,7 @@ from jobs.direct.project import (
 )
 from jobs.direct.versions import Versions
 from jobs.generations.view_state import ViewState
-from jobs.sinks import COMMIT_LSN, DELETED, OP, ORDINAL, Batch, Sink
+from jobs.sinks.contract import COMMIT_LSN, DELETED, OP, ORDINAL, Batch, Sink
 from views.spark.resolve import ResolvedView
 
 NOWHERE = Position(0, 0)

@@ -16,16 +16,16 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 
+from cdc.events.codes import DELETE, PLACEHOLDER, SNAPSHOT, UPDATE
+from jobs.batch.folded import NO_EVENT
 from jobs.direct.renamed_columns import Sent
-from jobs.direct.schema import JSON_OPTIONS, PLACEHOLDER, left_out
+from jobs.direct.schema import JSON_OPTIONS, left_out
 from jobs.spark.faults import FOREIGN_RECORD, fault
 from views.tables import REFUSED_HINT, TableVersion
 
 Step = Callable[[DataFrame], DataFrame]
 EVENT = "__event"
-NO_EVENT = "not an event of Headwater"
 RECORDS, OLDEST_US = "records", "oldest_us"
-DELETE, SNAPSHOT, TRUNCATE, UPDATE = "d", "r", "t", "u"
 _FILLED = "map<string, string>"
 _VALUE = "struct<text string, schema_id string>"
 _SOURCE = (

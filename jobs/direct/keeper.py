@@ -11,7 +11,7 @@ from cdc.config import Config
 from cdc.kafka.broker import Broker, Offsets
 from jobs.direct.batch_counts import Account
 from jobs.generations.view_state import ViewState
-from jobs.sinks import Batch, Sink
+from jobs.sinks.contract import Batch, Sink
 from views.parse.definition import ViewDefinition
 
 

@@ -19,10 +19,11 @@ from operator import and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cdc.events.codes import SNAPSHOT, TRUNCATE
 from cdc.lsn import Position
 from jobs.direct.batch_counts import Account
-from jobs.direct.fold import EVENT, SNAPSHOT, TRUNCATE
-from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
+from jobs.direct.fold import EVENT
+from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
 from jobs.sinks.schema import quoted
 
 _NOWHERE = Position(0, 0)

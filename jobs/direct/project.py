@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from cdc.events.codes import DELETE, TRUNCATE
 from jobs.direct.fold import (
-    DELETE,
     EVENT,
-    TRUNCATE,
     Step,
     each,
     fold,
@@ -19,7 +18,7 @@ from jobs.direct.fold import (
     unfolded,
 )
 from jobs.direct.schema import ColumnReader, toastable
-from jobs.sinks import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
+from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
 from jobs.spark.faults import UNFIT_VALUE, UNKNOWN_SCHEMA, fault
 from views.spark.resolve import Output, ResolvedView
 from views.tables import TableVersion

@@ -25,7 +25,7 @@ from jobs.direct.snapshot_rows import offsets_json
 from jobs.direct.table_versions import no_topic
 from jobs.generations.topic_ids import refuse_recreated
 from jobs.generations.view_state import ViewState
-from jobs.sinks import Batch, Sink
+from jobs.sinks.contract import Batch, Sink
 from jobs.spark.faults import caused
 from jobs.spark.heap import records_at_most
 from views.parse.definition import ViewDefinition

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from cdc.events.codes import PLACEHOLDER
 from jobs.spark.faults import UNFIT_VALUE, fault
 from views.expressions.types import INTEGERS, STRINGS, PgType
 from views.tables import TableVersion
 
-PLACEHOLDER = "__debezium_unavailable_value"
 # Spark would refuse strings of more than 20 million characters, which a Kafka record may hold.
 JSON_OPTIONS = {"maxStringLen": str(2**31 - 1)}
 _TEXT = ("text", "varchar")

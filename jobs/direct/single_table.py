@@ -27,7 +27,7 @@ from jobs.direct.snapshot_rows import read_topics
 from jobs.direct.table_versions import Descriptions
 from jobs.direct.versions import Versions
 from jobs.generations.view_state import ViewState
-from jobs.sinks import Batch, Sink
+from jobs.sinks.contract import Batch, Sink
 from jobs.spark.faults import POISON, UnknownSchemaError, translate
 from views.parse.definition import ViewDefinition
 from views.spark.resolve import resolve

@@ -13,11 +13,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc.config import Kafka
+from cdc.events.codes import TRUNCATE
 from cdc.kafka.broker import Offsets
 from cdc.kafka.security import for_spark
 from jobs.direct.evaluate import Model
-from jobs.direct.fold import EVENT, TRUNCATE
-from jobs.sinks import COMMIT_LSN, DELETED, ORDINAL
+from jobs.direct.fold import EVENT
+from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
 
 _OF_TRUNCATE = f'"op":"{TRUNCATE}"'
 """Stands in every TRUNCATE, and in few other events: those alone are parsed to find it."""

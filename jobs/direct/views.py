@@ -27,7 +27,8 @@ from jobs.generations.last_error import noted
 from jobs.generations.live_generation import Asked, Standing, standing
 from jobs.generations.locks import Holder, turn
 from jobs.generations.view_state import view_directory
-from jobs.sinks import Sink, open_sink
+from jobs.sinks.contract import Sink
+from jobs.sinks.stores import open_sink
 from jobs.spark.faults import trace, translate
 
 _POLL_S = 0.05

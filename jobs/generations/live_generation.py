@@ -32,7 +32,7 @@ from jobs.generations.view_state import (
     state_directory,
     view_directory,
 )
-from jobs.sinks.generations import open_generations
+from jobs.sinks.stores import open_generations
 from views.parse.definition import ViewDefinition, parse_view
 
 _POLL_S = 0.1

@@ -1,14 +1,17 @@
 """A view's generations as they are remembered: the steps of each, and which one people read.
 
-    noted ──▶ reading ──▶ read ──▶ loaded ──▶ live ◀──▶ kept ──▶ (dropped)
+    planned ──▶ snapshotting ──▶ snapshotted ──▶ loaded ──▶ live ◀──▶ retired ──▶ dropping
 
-``noted``    the ends of the topics are written down; the snapshot is asked for next
-``reading``  a snapshot was begun, its id is written down
-``read``     all its rows are in Kafka, and where they were read is known
-``loaded``   the store holds them, apart; the stream from the noted ends is applied there
-``live``     readers see it, ``headwater apply`` keeps it
-``leaving``  it is being dropped, and of what it held some is gone
-``kept``     it was live, and can be again
+``planned``       the ends of the topics are written down; the snapshot is asked for next
+``snapshotting``  a snapshot was begun, its id is written down
+``snapshotted``   all its rows are in Kafka, and where they were read is known
+``loaded``        the store holds them, apart; the stream from those ends is applied there
+``live``          readers see it, ``headwater apply`` keeps it
+``retired``       it was live, and can be again
+``dropping``      it is being dropped, and of what it held some is gone
+
+``MOVES`` has all that a generation may go on to: one that is filled from mirrors needs no snapshot
+of its own, a cancelled snapshot is taken anew, each phase can end in ``dropping``.
 
 Each phase is written when it is reached, whole or not at all, so a build that was killed goes on
 with the step it was in. ``switching`` is set from before the store is told until after: whoever
@@ -22,9 +25,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
-from cdc.errors import ViewError
+from cdc.errors import FatalError, ViewError
 from cdc.kafka.broker import Offsets
 from jobs.generations.view_state import (
     Beginning,
@@ -37,8 +40,20 @@ from jobs.generations.view_state import (
 )
 from jobs.state.server.private_folder import private_folder
 
-Phase = Literal["noted", "reading", "read", "loaded", "live", "kept", "leaving"]
-BUILDING: tuple[Phase, ...] = ("noted", "reading", "read", "loaded")
+Phase = Literal["planned", "snapshotting", "snapshotted", "loaded", "live", "retired", "dropping"]
+PHASES: Final[tuple[Phase, ...]] = get_args(Phase)
+MOVES: Final[Mapping[Phase, tuple[Phase, ...]]] = MappingProxyType(
+    {
+        "planned": ("snapshotting", "loaded", "dropping"),
+        "snapshotting": ("snapshotting", "snapshotted", "dropping"),
+        "snapshotted": ("loaded", "dropping"),
+        "loaded": ("live", "dropping"),
+        "live": ("retired", "dropping"),
+        "retired": ("live", "dropping"),
+        "dropping": ("dropping",),
+    }
+)
+"""What each phase may be followed by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +79,23 @@ class Generation:
     mark: str = ""
     created_s: float = 0.0
     live_s: float = 0.0
-    left_s: float = 0.0
+    retired_s: float = 0.0
 
     @property
     def building(self) -> bool:
-        return self.phase in BUILDING
+        return self.phase in ("planned", "snapshotting", "snapshotted", "loaded")
 
     @property
     def beginning(self) -> Beginning:
-        """Where its stream begins. Only from ``read`` on."""
+        """Where its stream begins. Only from ``snapshotted`` on."""
         return Beginning(self.offsets, min(self.points), max(self.points), self.topic_ids)
 
 
 @dataclass(frozen=True, slots=True)
 class Generations:
-    """All of a view. At most one is live and at most one is built at a time."""
+    """All of ``view``. At most one is live and at most one is built at a time."""
 
+    view: str
     of: dict[int, Generation] = field(default_factory=dict)
     switching: int | None = None
 
@@ -97,12 +113,12 @@ class Generations:
         return next((one for one in self.of.values() if one.building), None)
 
     @property
-    def kept(self) -> list[Generation]:
-        """Those that were live, the last one left first."""
-        found = [one for one in self.of.values() if one.phase == "kept"]
-        return sorted(found, key=lambda one: one.left_s, reverse=True)
+    def retired(self) -> list[Generation]:
+        """Those that were live, the last one retired first."""
+        found = [one for one in self.of.values() if one.phase == "retired"]
+        return sorted(found, key=lambda one: one.retired_s, reverse=True)
 
-    def noted(
+    def planned(
         self,
         wanted: Declaration,
         offsets: Offsets,
@@ -113,12 +129,26 @@ class Generations:
         """A new generation begins; its number is above those known here, and ``above``."""
         assert self.building is None, "one at a time"
         number = max(above, max(self.of, default=0)) + 1
-        begun = Generation(number, "noted", wanted, offsets, dict(topic_ids), created_s=now_s)
+        begun = Generation(number, "planned", wanted, offsets, dict(topic_ids), created_s=now_s)
         return self._with(begun)
 
     def changed(self, number: int, **fields: Any) -> Generations:
-        """One generation with other fields."""
+        """One generation with other fields; ``moved`` for its phase."""
+        assert "phase" not in fields, "a phase is moved to"
         return self._with(replace(self.of[number], **fields))
+
+    def moved(self, number: int, phase: Phase, **fields: Any) -> Generations:
+        """One generation in its next phase, with other fields that belong to it.
+
+        Raises ``FatalError`` for a move that ``MOVES`` does not have.
+        """
+        one = self.of[number]
+        if phase not in MOVES[one.phase]:
+            raise FatalError(
+                f"view {self.view}: generation {number} is {one.phase} and cannot become {phase}",
+                "this is a fault of Headwater: report it with the view's generations.json",
+            )
+        return self._with(replace(one, phase=phase, **fields))
 
     def intending(self, number: int, mark: str) -> Generations:
         """The store is about to be told to show ``number``; ``mark`` leads back to the live one."""
@@ -132,8 +162,8 @@ class Generations:
         live, number = self.live, self.switching
         left = self
         if live is not None and live.number != number:
-            left = self.changed(live.number, phase="kept", left_s=now_s)
-        shown = left.changed(number, phase="live", live_s=now_s)
+            left = self.moved(live.number, "retired", retired_s=now_s)
+        shown = left.moved(number, "live", live_s=now_s)
         return replace(shown, switching=None)
 
     def withdrawn(self) -> Generations:
@@ -145,10 +175,10 @@ class Generations:
         return replace(self, of={n: one for n, one in self.of.items() if n != number})
 
     def expired(self, keep: int, keep_s: float, now_s: float) -> list[Generation]:
-        """Those kept beyond ``keep`` of them, or longer than ``keep_s``, or dropped by half."""
-        half = [one for one in self.of.values() if one.phase == "leaving"]
-        old = [one for one in self.kept if now_s - one.left_s > keep_s]
-        return list({one.number: one for one in [*half, *self.kept[keep:], *old]}.values())
+        """Those retired beyond ``keep`` of them, or longer than ``keep_s``, or half dropped."""
+        half = [one for one in self.of.values() if one.phase == "dropping"]
+        old = [one for one in self.retired if now_s - one.retired_s > keep_s]
+        return list({one.number: one for one in [*half, *self.retired[keep:], *old]}.values())
 
     def _with(self, one: Generation) -> Generations:
         return replace(self, of={**self.of, one.number: one})
@@ -170,16 +200,21 @@ def read_generations(directory: Path) -> Generations:
     if held is None:
         first = read_document(directory / "view.json")
         if first is None or not is_begun(directory):
-            return Generations()
-        return Generations({1: Generation(1, "live", declaration(first))})
+            return Generations(directory.name)
+        return Generations(directory.name, {1: Generation(1, "live", declaration(first))})
+    wrong = ""
     try:
-        found = [_generation(one) for one in held["generations"]]
-        return Generations({one.number: one for one in found}, held["switching"])
-    except (KeyError, TypeError):
-        raise ViewError(
-            f"{directory / 'generations.json'} is not as Headwater writes it",
-            "restore it, or drop the view and create it again",
-        ) from None
+        found = {one["number"]: _generation(one) for one in held["generations"]}
+        unknown = [one for one in found.values() if one.phase not in PHASES]
+        if not unknown:
+            return Generations(directory.name, found, held["switching"])
+        wrong = f": generation {unknown[0].number} has the unknown phase {unknown[0].phase!r}"
+    except (AttributeError, KeyError, TypeError):
+        pass
+    raise ViewError(
+        f"{directory / 'generations.json'} is not as Headwater writes it{wrong}",
+        "restore it, or drop the view and create it again",
+    )
 
 
 def awaited_snapshots(root: str, source: str) -> dict[str, str]:

@@ -245,7 +245,9 @@ class WholePath:
     def _is_filled(self, view: str) -> bool:
         directory = view_directory(str(self._state), self._deployment.name, view)
         building = read_generations(directory).building
-        return building is not None and (self._engine == "database" or building.phase == "read")
+        return building is not None and (
+            self._engine == "database" or building.phase == "snapshotted"
+        )
 
     def check(self, lsn: int) -> list[str]:
         """What is wrong with the views when all of them hold what was committed below ``lsn``.

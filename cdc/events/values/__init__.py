@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from cdc.events.codes import PLACEHOLDER, quoted
 from cdc.events.values.containers import array_encoder, hstore_encoder, integer_array_encoder
 from cdc.events.values.geometry import geometry_encoder
 from cdc.events.values.scalars import (
@@ -52,8 +53,7 @@ __all__ = [
     "quote",
 ]
 
-UNAVAILABLE: Final = b'"__debezium_unavailable_value"'
-"""In place of a TOASTed value that an UPDATE left alone and the server did not send."""
+UNAVAILABLE: Final = quoted(PLACEHOLDER)
 
 _INTEGERS: Final = frozenset({"int2", "int4", "int8", "oid"})
 

@@ -54,13 +54,13 @@ def said(built: dict[str, Any], applied: bool) -> str:
 
 
 def told_of_rollback(reload: Callable[[], Config], view: str, to: int | None) -> None:
-    """Show a kept generation again, and say which."""
+    """Show a retired generation again, and say which."""
     from headwater.cli.common.format import age
     from headwater.cli.view.display import utc
 
     done = result(reload, command("rollback", view, to=to))
     instead = f", instead of {done['instead_of']}" if done["instead_of"] else ""
-    left = f"{utc(done['left_s'])} UTC ({age(time.time() - done['left_s'])} ago)"
+    left = f"{utc(done['retired_s'])} UTC ({age(time.time() - done['retired_s'])} ago)"
     then = "what has changed since is made up for"
     if not is_kept(reload()):
         then = _NOBODY

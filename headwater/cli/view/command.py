@@ -139,7 +139,8 @@ def rollback(
     ctx: typer.Context,
     view: ViewArgument,
     to: Annotated[
-        int | None, typer.Option("--to", metavar="N", help="A kept generation; the last one left.")
+        int | None,
+        typer.Option("--to", metavar="N", help="A retired generation; by default the last."),
     ] = None,
 ) -> None:
     """Show an earlier generation again, at once; `apply` then brings it up to date."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cdc.config import Config
     from jobs.generations.record import Generation
 
-_STYLES: Final = {"live": "green", "kept": ""}
+_STYLES: Final = {"live": "green", "retired": ""}
 
 
 def described(config: Config, name: str) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def described(config: Config, name: str) -> dict[str, Any]:
         "live": live.number if live else None,
         "building": building.number if building else None,
         "switching": found.switching,
-        "kept": [one.number for one in found.kept],
+        "retired": [one.number for one in found.retired],
         "generations": [_generation(one, directory) for one in found.of.values()],
     } | _of_state(config, name)
 
@@ -78,7 +78,7 @@ def _generation(one: Generation, directory: Path) -> dict[str, Any]:
         "offsets": one.offsets,
         "begun_at": _time(one.created_s),
         "live_at": _time(one.live_s),
-        "left_at": _time(one.left_s),
+        "retired_at": _time(one.retired_s),
         "sql": one.declared.sql,
         "key": list(one.declared.key),
     }
@@ -93,7 +93,7 @@ def overview(found: Sequence[dict[str, Any]]) -> Table:
     from rich.table import Table
 
     modes = any("mode" in one for one in found)
-    grid = Table("view", "store", "live", "building", "kept", *(["mode"] if modes else []))
+    grid = Table("view", "store", "live", "building", "retired", *(["mode"] if modes else []))
     for one in found:
         phases = {item["generation"]: item["phase"] for item in one["generations"]}
         building = one["building"]
@@ -102,7 +102,7 @@ def overview(found: Sequence[dict[str, Any]]) -> Table:
             one["store"],
             _live(one),
             f"{building}: {phases[building]}" if building else _unbuilt(one),
-            ", ".join(map(str, one["kept"])) or "-",
+            ", ".join(map(str, one["retired"])) or "-",
             *([one.get("mode") or "-"] if modes else []),
         )
     return grid
@@ -119,7 +119,7 @@ def generations(found: dict[str, Any]) -> Table:
         grid.add_column(title)
     grid.add_column("rows read", justify="right")
     grid.add_column("at LSN", no_wrap=True)
-    for title in ("live since (UTC)", "left (UTC)"):
+    for title in ("live since (UTC)", "retired (UTC)"):
         grid.add_column(title, no_wrap=True)
     for one in reversed(found["generations"]):
         grid.add_row(
@@ -128,7 +128,7 @@ def generations(found: dict[str, Any]) -> Table:
             f"{one['rows']:,}" + _missing(one["dead_letters"]),
             one["lsn"] or "-",
             _short(one["live_at"]),
-            _short(one["left_at"]),
+            _short(one["retired_at"]),
         )
     return grid
 
@@ -139,7 +139,7 @@ def gone_back(view: str, done: RolledBack, now_s: float) -> str:
 
     number = f"generation {done.number} is live again"
     instead = f", instead of {done.instead_of}" if done.instead_of else ""
-    left = f"{_short(_time(done.left_s))} UTC ({age(now_s - done.left_s)} ago)"
+    left = f"{_short(_time(done.retired_s))} UTC ({age(now_s - done.retired_s)} ago)"
     then = f"nobody applies it now: `headwater apply {view}` brings it up to date"
     if done.applied:
         then = "the `headwater apply` that runs brings it up to date"

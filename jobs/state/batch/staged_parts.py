@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.errors import RetryableError
+from cdc.events.codes import TRUNCATE
 from jobs.state.batch.sql import STAGED_DEFINITION, Traits
 from jobs.state.batch.staging import (
-    TRUNCATE,
     Mirror,
     Record,
     RecordsNeededError,

@@ -14,13 +14,13 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from cdc.errors import StateError
+from cdc.events.codes import DELETE, SNAPSHOT, TRUNCATE
 from cdc.lsn import Position
 from cdc.source.postgres import Connection
 from jobs.state.batch.sql import STAGED, STAGED_COLUMNS, STAGED_SQL, Shape, Traits
 from jobs.state.mirrors.table import NOWHERE, MirrorTable, image_tables
 from jobs.state.values.value_texts import Reader, rewritten
 
-CREATE, DELETE, SNAPSHOT, TRUNCATE, UPDATE = "c", "d", "r", "t", "u"
 _UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 _LITTERED_BYTES: Final = 1 << 19
 _HELD: Final = f"""

@@ -7,9 +7,11 @@ keepers need of each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from cdc.errors import StateError
 from jobs.state.groups.sums import GROUP_SCHEMA
 from jobs.state.server.connection import Connection
 from jobs.state.views.kept_view import DIRTY_SCHEMA, SHOWN_SCHEMA
@@ -18,12 +20,17 @@ _COLUMNS: Final = "id, name, generation, sql, key, store, state, coalesce(error,
 QUEUE_SCHEMA: Final = "queue"
 BUILDING: Final = "building"
 LOADED: Final = "loaded"
-LEFT: Final = "left"
+PAUSED: Final = "paused"
+MOVES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {BUILDING: (LOADED, PAUSED), LOADED: (LOADED, PAUSED), PAUSED: (LOADED, PAUSED)}
+)
+"""What each state of a generation may be followed by. One that readers saw before the state
+database knew it goes from ``building`` to ``paused``: its store is filled."""
 
 
 class ViewRecord(NamedTuple):
     """One generation. ``state``: ``building`` until its store holds the load, then ``loaded``, and
-    ``left`` when batches do not collect its keys (``jobs.state.views.missed_changes``). ``error``
+    ``paused`` when batches do not collect its keys (``jobs.state.views.missed_changes``). ``error``
     says why it cannot be kept now, "" where it can. ``history``: as what its store keeps what rows
     were, "" where it does not."""
 
@@ -40,7 +47,7 @@ class ViewRecord(NamedTuple):
     @property
     def is_loaded(self) -> bool:
         """Whether its store holds what it was filled with."""
-        return self.state in (LOADED, LEFT)
+        return self.state in (LOADED, PAUSED)
 
 
 def view_records(conn: Connection, name: str = "") -> list[ViewRecord]:
@@ -74,14 +81,31 @@ def add_view(
 
 def note_loaded(conn: Connection, view_id: int) -> None:
     """The store holds the load; in the transaction that remembers what it was given."""
-    query = b"update headwater.views set state = %s where id = %s"
-    conn.execute(query, (LOADED, view_id))
+    _move(conn, view_id, LOADED)
 
 
-def note_left(conn: Connection, view_id: int) -> None:
+def note_paused(conn: Connection, view_id: int) -> None:
     """Batches have passed over the generation."""
-    query = b"update headwater.views set state = %s where id = %s"
-    conn.execute(query, (LEFT, view_id))
+    _move(conn, view_id, PAUSED)
+
+
+def _move(conn: Connection, view_id: int, state: str) -> None:
+    query = b"select name, generation, state from headwater.views where id = %s for update"
+    row = conn.execute(query, (view_id,)).fetchone()
+    if row is not None:  # else it was dropped meanwhile
+        name, generation, before = row
+        check_move(name, generation, before, state)
+        query = b"update headwater.views set state = %s where id = %s"
+        conn.execute(query, (state, view_id))
+
+
+def check_move(name: str, generation: int, before: str, then: str) -> None:
+    """Raises ``StateError`` for a move that ``MOVES`` does not have."""
+    if then not in MOVES.get(before, ()):
+        raise StateError(
+            f"view {name}: generation {generation} is {before} and cannot become {then}",
+            f"`headwater view rebuild {name}` builds it anew",
+        )
 
 
 def note_error(conn: Connection, view_id: int, error: str) -> None:
@@ -117,4 +141,9 @@ def forget_view(conn: Connection, view_id: int) -> None:
 
 def _record(row: Sequence[Any]) -> ViewRecord:
     id_, name, generation, sql, key, store, state, error, history = row
+    if state not in MOVES:
+        raise StateError(
+            f"view {name}: generation {generation} has the unknown state {state!r}",
+            "another version of Headwater wrote the state database: empty it",
+        )
     return ViewRecord(id_, name, generation, sql, tuple(key), store, state, error, history)

@@ -14,12 +14,12 @@ import pytest
 
 from cdc.config import Config
 from cdc.errors import HeadwaterError
+from cdc.events.codes import PLACEHOLDER
 from cdc.kafka.broker import Broker
 from cdc.protocol.relation import Relation
 from cdc.topics import view_group
-from jobs.direct.schema import PLACEHOLDER
 from jobs.direct.views import apply_views
-from jobs.sinks import Batch
+from jobs.sinks.contract import Batch
 from tests.support.events.events import delete, event, snapshot, truncate
 from tests.support.events.written_topics import V1, V2, Log, row, v1, v2
 from tests.support.views.recording_sink import RecordingSink, apply_now, configured

@@ -15,9 +15,9 @@ from bootstrap.build import build
 from bootstrap.switch import switch
 from cdc.config import Config, Delta
 from cdc.errors import HeadwaterError, ViewError
+from cdc.events.codes import PLACEHOLDER
 from cdc.protocol.relation import Column, Relation
 from jobs.dead_letters.retry import names, retry
-from jobs.direct.schema import PLACEHOLDER
 from jobs.direct.views import apply_views
 from jobs.sinks.write import DRIVER_ROWS
 from tests.support.events.events import Record, delete, event, snapshot, truncate

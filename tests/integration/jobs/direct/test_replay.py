@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cdc.errors import LogError, UsageError
+from cdc.events.codes import PLACEHOLDER
 from cdc.kafka.broker import Broker
 from cdc.topics import view_group
 from jobs.dead_letters.topic import waiting
 from jobs.direct.checkpoint import committed_batch
-from jobs.direct.schema import PLACEHOLDER
 from jobs.direct.views import apply_views
 from jobs.generations.view_state import ViewState, generation_id
 from jobs.replay.replay import Replayed, replay

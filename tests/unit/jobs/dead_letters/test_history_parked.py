@@ -14,7 +14,7 @@ from jobs.dead_letters.parking import Parking
 from jobs.dead_letters.retry import attempted
 from jobs.direct.evaluate import Applier, Model, evaluate, released
 from jobs.generations.view_state import ViewState
-from jobs.sinks import open_sink
+from jobs.sinks.stores import open_sink
 from tests.support.events.events import Record, event, kafka_frame, truncate
 from tests.support.views.histories import as_of, rows_of
 from tests.support.views.parked_view import TABLE, KilledError, MemoryBox

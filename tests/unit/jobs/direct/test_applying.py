@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.events.codes import PLACEHOLDER
 from jobs.cluster.driver_rows import at_hand
 from jobs.direct.evaluate import Applier, Model, evaluate, released
-from jobs.direct.schema import PLACEHOLDER
 from jobs.generations.view_state import declared, open_state
 from tests.support.events.events import Record, delete, event, kafka_frame, snapshot, truncate
 from tests.support.views.recording_sink import RecordingSink

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from cdc.events.codes import PLACEHOLDER
 from jobs.direct.fold import EVENT, Step, each, fold, fold_filling, parse
-from jobs.direct.schema import PLACEHOLDER
 from jobs.spark.faults import translate
 from tests.support.events.events import delete, event, kafka_frame, snapshot, truncate
 

@@ -15,12 +15,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc.config import Delta
+from cdc.events.codes import PLACEHOLDER
 from cdc.lsn import Position
 from jobs.direct.evaluate import Applier, Model, evaluate, released
 from jobs.direct.late_snapshot_rows import Returning
-from jobs.direct.schema import PLACEHOLDER
 from jobs.generations.view_state import declared, open_state
-from jobs.sinks import open_sink
+from jobs.sinks.stores import open_sink
 from tests.support.events.events import Record, delete, event, kafka_frame, snapshot, truncate
 from tests.support.views.histories import Row, as_of, rows_of
 from tests.support.views.parked_view import TABLE

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.direct.evaluate import Model
 from jobs.direct.snapshot_rows import loaded_rows
-from jobs.sinks import COMMIT_LSN
+from jobs.sinks.contract import COMMIT_LSN
 from tests.support.events.events import Record, kafka_frame, snapshot, truncate
 from views.expressions.types import INT4, INT8, TEXT
 from views.parse.definition import parse_view

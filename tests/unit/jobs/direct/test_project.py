@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from cdc.errors import HeadwaterError, ViewError
+from cdc.events.codes import PLACEHOLDER
 from jobs.direct.fold import Step
 from jobs.direct.project import filled_rows_of, rows_of
-from jobs.direct.schema import PLACEHOLDER
 from jobs.spark.faults import UnknownSchemaError, translate
 from tests.support.events.events import Record, delete, event, kafka_frame
 from views.expressions.types import INT4, INT8, TEXT, PgType, from_typmod, numeric

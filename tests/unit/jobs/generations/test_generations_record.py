@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 
 from bootstrap.retention import forget
-from cdc.errors import ViewError
+from cdc.errors import FatalError, ViewError
 from jobs.generations.locks import Holder, is_free, turn
 from jobs.generations.record import (
+    MOVES,
+    PHASES,
+    Generation,
     Generations,
+    Phase,
     read_generations,
     settled,
     write_generations,
@@ -25,12 +29,19 @@ NEW = OLD._replace(sql="SELECT id FROM t")
 OFFSETS = {"shop.public.t": {0: 5, 1: 7}}
 
 
+def loaded(found: Generations, wanted: Declaration, now_s: float) -> Generations:
+    """With a new generation that can be switched to."""
+    begun = found.planned(wanted, OFFSETS, now_s)
+    assert begun.building is not None
+    return begun.moved(begun.building.number, "loaded")
+
+
 def with_first_live() -> Generations:
-    return Generations().noted(OLD, OFFSETS, 10).intending(1, "").switched(20)
+    return loaded(Generations("v"), OLD, 10).intending(1, "").switched(20)
 
 
 def test_a_first_generation_is_built_and_becomes_live() -> None:
-    begun = Generations().noted(OLD, OFFSETS, 10)
+    begun = loaded(Generations("v"), OLD, 10)
     assert begun.live is None
     assert begun.building is begun.of[1]
     live = begun.intending(1, "").switched(20)
@@ -40,18 +51,18 @@ def test_a_first_generation_is_built_and_becomes_live() -> None:
 
 
 def test_a_switch_keeps_the_generation_it_leaves_with_the_way_back() -> None:
-    switched = with_first_live().noted(NEW, OFFSETS, 30).intending(2, "57").switched(40)
+    switched = loaded(with_first_live(), NEW, 30).intending(2, "57").switched(40)
     assert switched.live is switched.of[2]
-    (kept,) = switched.kept
-    assert (kept.number, kept.mark, kept.left_s) == (1, "57", 40)
+    (left,) = switched.retired
+    assert (left.number, left.mark, left.retired_s) == (1, "57", 40)
     back = switched.intending(1, "60").switched(50)
     assert back.live is back.of[1]
-    assert back.kept[0].mark == "60"
+    assert back.retired[0].mark == "60"
 
 
 @pytest.mark.parametrize(("shown", "live"), [(2, 2), (1, 1), (None, 1)])
 def test_an_interrupted_switch_is_what_the_store_shows(shown: int | None, live: int) -> None:
-    begun = with_first_live().noted(NEW, OFFSETS, 30).intending(2, "")
+    begun = loaded(with_first_live(), NEW, 30).intending(2, "")
     left = settled(begun, lambda: shown, 40)
     assert left.switching is None
     assert left.live is left.of[live]
@@ -65,26 +76,27 @@ def test_without_a_switch_the_store_is_not_asked() -> None:
 def test_generations_expire_by_number_and_by_age() -> None:
     found = with_first_live()
     for number in (2, 3, 4):
-        found = found.noted(NEW, OFFSETS, number).intending(number, "").switched(100 * number)
-    assert [one.number for one in found.kept] == [3, 2, 1]
+        found = loaded(found, NEW, number).intending(number, "").switched(100 * number)
+    assert [one.number for one in found.retired] == [3, 2, 1]
     assert [one.number for one in found.expired(1, 1000, 500)] == [2, 1]
     assert [one.number for one in found.expired(9, 250, 500)] == [1]
     assert [one.number for one in found.expired(0, 1000, 500)] == [3, 2, 1]
-    assert [one.number for one in found.without(2).kept] == [3, 1]
+    assert [one.number for one in found.without(2).retired] == [3, 1]
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    found = with_first_live().noted(NEW, OFFSETS, 30)
-    found = found.changed(2, phase="read", snapshot="7", points=(90, 80), rows=12, clean=False)
+    found = with_first_live().planned(NEW, OFFSETS, 30)
+    found = found.moved(2, "snapshotting", snapshot="7")
+    found = found.moved(2, "snapshotted", points=(90, 80), rows=12, clean=False)
     write_generations(tmp_path / "v", found)
     assert read_generations(tmp_path / "v") == found
     assert found.of[2].beginning == (OFFSETS, 80, 90, {})
 
 
 def test_a_view_that_apply_made_is_the_first_generation(tmp_path: Path) -> None:
-    assert read_generations(tmp_path) == Generations()
+    assert read_generations(tmp_path) == Generations(tmp_path.name)
     state = open_state(tmp_path, OLD)
-    assert read_generations(tmp_path) == Generations()  # never applied
+    assert read_generations(tmp_path) == Generations(tmp_path.name)  # never applied
     state.checkpoint.mkdir()
     live = read_generations(tmp_path).live
     assert live is not None
@@ -95,6 +107,31 @@ def test_a_file_of_somebody_else_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "generations.json").write_text(json.dumps({"generations": [{}]}))
     with pytest.raises(ViewError, match="not as Headwater writes it"):
         read_generations(tmp_path)
+
+
+def test_a_phase_that_is_not_known_is_told_with_its_generation(tmp_path: Path) -> None:
+    write_generations(tmp_path / "v", with_first_live())
+    file = tmp_path / "v" / "generations.json"
+    file.write_text(file.read_text().replace('"live"', '"kept"'))
+    with pytest.raises(ViewError, match=r"generations.json .*1 has the unknown phase 'kept'"):
+        read_generations(tmp_path / "v")
+
+
+@pytest.mark.parametrize("before", PHASES)
+@pytest.mark.parametrize("then", PHASES)
+def test_a_generation_moves_as_the_table_says_and_no_other_way(before: Phase, then: Phase) -> None:
+    found = Generations("v", {3: Generation(3, before, OLD)})
+    if then in MOVES[before]:
+        assert found.moved(3, then, rows=7).of[3] == Generation(3, then, OLD, rows=7)
+        return
+    with pytest.raises(FatalError) as refused:
+        found.moved(3, then)
+    assert refused.value.message == f"view v: generation 3 is {before} and cannot become {then}"
+
+
+def test_every_phase_is_reached_and_every_one_can_be_dropped() -> None:
+    assert {then for after in MOVES.values() for then in after} == {*PHASES} - {"planned"}
+    assert all("dropping" in after for after in MOVES.values())
 
 
 def test_a_stream_s_beginning_outlives_its_checkpoint(tmp_path: Path) -> None:
