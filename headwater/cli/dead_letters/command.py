@@ -13,10 +13,12 @@ from headwater.cli.common.context import configured
 from headwater.cli.common.output import err, notice, out, print_json
 from headwater.cli.common.records import key_text, plain
 from headwater.cli.dead_letters import capture, database_views, topic_views
-from headwater.cli.dead_letters.entry import Entry, Settled, chosen, views_entries
+from headwater.cli.dead_letters.entry import Entry, Settled, chosen
 from headwater.cli.view.request import kept_by_state
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cdc.config import Config
 
 group = typer.Typer(
@@ -56,7 +58,7 @@ def list_(
     from headwater.cli.dead_letters.display import described, table
 
     config = configured(ctx)
-    found = views_entries(config, list(views or config.views))
+    found = _of_views(config, list(views or config.views))
     if not views:
         found += capture.entries(config)
     if as_json:
@@ -99,10 +101,19 @@ def show(
         shown(fields(one), one.value)
 
 
+def _of_views(config: Config, views: Sequence[str]) -> list[Entry]:
+    """What waits of views, one after the other. Raises ``UsageError`` for one that is not declared,
+    ``StateError`` for a state that cannot be read."""
+    of_state = [view for view in views if kept_by_state(config, [view])]
+    found = database_views.entries(config, of_state) if of_state else {}
+    found |= {view: topic_views.entries(config, view) for view in views if view not in found}
+    return [one for view in views for one in found[view]]
+
+
 def _of_view(config: Config, wanted: str, view: str) -> Entry:
     """With its value. Raises ``LogError`` for none, ``UsageError`` if several views have it."""
     views = [view] if view else list(config.views)
-    found = [one for one in views_entries(config, views) if one.id == wanted]
+    found = [one for one in _of_views(config, views) if one.id == wanted]
     if not found:
         where = f" of view {view}" if view else ""
         raise LogError(
@@ -158,7 +169,7 @@ def _settle(
 ) -> None:
     """Those of the keys that are ``given``, all if None. Exits with 1 where some are left."""
     config, done = configured(ctx), Settled()
-    found = views_entries(config, [view])
+    found = _of_views(config, [view])
     wanted = chosen(view, found, given) if given and found else None
     if found and kept_by_state(config, [view]):
         done = database_views.settle(partial(configured, ctx), kind, view, wanted)

@@ -6,13 +6,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cdc.errors import UsageError
 from headwater.cli.common.records import key_text
-
-if TYPE_CHECKING:
-    from cdc.config import Config
 
 NO_FACTS: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -96,15 +93,3 @@ def chosen(view: str, found: Sequence[Entry], given: Sequence[str]) -> list[Entr
 def row_key(columns: Sequence[str], values: Sequence[str]) -> str:
     """A row's key as a JSON object, as a letter of the row has it."""
     return json.dumps(dict(zip(columns, values, strict=True)), ensure_ascii=False)
-
-
-def views_entries(config: Config, views: Sequence[str]) -> list[Entry]:
-    """What waits of views, one after the other. Raises ``UsageError`` for one that is not declared,
-    ``StateError`` for a state that cannot be read."""
-    from headwater.cli.dead_letters import database_views, topic_views
-    from headwater.cli.view.request import kept_by_state
-
-    of_state = [view for view in views if kept_by_state(config, [view])]
-    found = database_views.entries(config, of_state) if of_state else {}
-    found |= {view: topic_views.entries(config, view) for view in views if view not in found}
-    return [one for view in views for one in found[view]]
