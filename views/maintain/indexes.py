@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from views.function_names import words
 from views.maintain.touched.links import compared_with
 from views.maintain.touched.passing import stages
 from views.maintain.tree import functions
@@ -17,7 +18,7 @@ from views.maintain.tree.origin import source_of
 from views.maintain.tree.parser import text
 from views.maintain.tree.tree import Block, Source, Statement, joins
 
-_PLAIN = functions.words("coalesce lower upper abs")
+_PLAIN = words("coalesce lower upper abs")
 _SETTLED_TEXTS = ("smallint", "integer", "bigint", "uuid", "numeric")
 """Types whose text depends on no setting, so that PostgreSQL takes an index of it."""
 _RANGES = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)

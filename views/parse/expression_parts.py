@@ -8,6 +8,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from views.expressions.terms import ColumnRef
+from views.function_names import AGGREGATES
 
 # A node's meta says under this name how PostgreSQL is to read it, where not as it was declared.
 POSTGRES = "postgres"
@@ -92,7 +93,7 @@ def is_object(node: exp.Expr) -> bool:
     return isinstance(node, exp.Struct)
 
 
-_AGGREGATES = ("every", "jsonb_agg", "collect_list", "collect_set")
+_AGGREGATES = AGGREGATES | {"collect_list", "collect_set"}
 
 
 def is_aggregate(node: exp.Expr) -> bool:

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from sqlglot import exp
 
+from views.function_names import CLOCK, ROWS, VOLATILE
 from views.parse.expression_parts import QUANTIFIERS
 
 _PAGE = "docs/sql.md lists what is known"
@@ -45,12 +46,7 @@ _INSTEAD = {
          "array_remove", "array_replace", "string_to_array"),
         _ELEMENTS,
     ),
-    **dict.fromkeys(
-        ("unnest", "generate_series", "regexp_split_to_table", "jsonb_array_elements",
-         "jsonb_array_elements_text", "jsonb_each", "jsonb_each_text", "jsonb_object_keys",
-         "json_array_elements", "json_array_elements_text", "json_each", "json_object_keys"),
-        _ROWS_OF_ONE,
-    ),
+    **dict.fromkeys(ROWS, _ROWS_OF_ONE),
     **dict.fromkeys(
         ("row_to_json", "to_json", "to_jsonb"), _OBJECT
     ),
@@ -94,24 +90,6 @@ _VOLATILE = (
     exp.CurrentDatabase,
     exp.CurrentSchema,
 )
-_VOLATILE_NAMES = {
-    "clock_timestamp",
-    "statement_timestamp",
-    "transaction_timestamp",
-    "timeofday",
-    "random_normal",
-    "nextval",
-    "lastval",
-    "setval",
-    "uuid_generate_v4",
-    "pg_backend_pid",
-    "txid_current_snapshot",
-    "pg_current_wal_lsn",
-    "currval",
-    "gen_random_uuid",
-    "uuidv7",
-    "txid_current",
-}
 
 
 def why(node: exp.Expr) -> tuple[str, str]:
@@ -119,7 +97,7 @@ def why(node: exp.Expr) -> tuple[str, str]:
     if asked := _quantified(node):
         return asked
     name = _name(node)
-    if isinstance(node, _VOLATILE) or name in _VOLATILE_NAMES:
+    if isinstance(node, _VOLATILE) or name in VOLATILE | CLOCK:
         return "its value changes without a change of the row, so no view can keep it", ""
     if type(node).__name__.startswith("JSON") and not name:
         return "this operator on JSON is not known here", "->, ->>, #>, #>>, @> and ? are"

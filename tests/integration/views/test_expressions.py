@@ -27,7 +27,6 @@ from tests.support.servers.spark import compiled
 from views.expressions.types import from_typmod
 from views.parse.definition import parse_view
 from views.parse.expression_parts import in_postgres as written
-from views.parse.parser import FUNCTIONS
 from views.spark.resolve import resolve
 from views.tables import TableColumn, TableVersion
 
@@ -147,13 +146,6 @@ def test_a_value_that_is_refused_is_poison_of_its_row(
         except PySparkException as error:
             found = translate(error, "v")
         assert isinstance(found, UnfitValueError), (number, text, found)
-
-
-def test_functions_are_those_that_postgresql_has(
-    in_postgres: psycopg.Connection[tuple[Any, ...]],
-) -> None:
-    has = {name for (name,) in in_postgres.execute("select distinct proname from pg_proc")}
-    assert {name.lower() for name in FUNCTIONS} <= has
 
 
 def test_postgresql_is_given_its_own_words_back(

@@ -12,6 +12,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from views.function_names import AGGREGATES
 from views.maintain.touched.passing import of_rows
 from views.maintain.tree import functions
 from views.maintain.tree.parser import text
@@ -92,7 +93,7 @@ class GroupValues:
             return self._aggregate(node.this, node.expression.this)
         if isinstance(node, exp.WithinGroup | exp.JSONObjectAgg):
             raise NotKeptError("an aggregate that has to see all of its rows")
-        if functions.name(node) in functions.AGGREGATES:
+        if functions.name(node) in AGGREGATES:
             return self._aggregate(node, None)
         return node
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from views.function_names import AGGREGATES
 from views.maintain.tree import functions
 from views.maintain.tree.correlated_sources import blocks, columns
 from views.maintain.tree.tree import Block, Statement
@@ -74,7 +75,7 @@ def _replaced(node: exp.Expr, found: set[tuple[str, str]]) -> exp.Expr:
 def _is_aggregated(node: exp.Expr) -> bool:
     above = node.parent
     while above is not None:
-        if functions.name(above) in functions.AGGREGATES:
+        if functions.name(above) in AGGREGATES:
             return True
         above = above.parent
     return False

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from views.function_names import words
 from views.maintain.proofs.key_proof import KeyProof
 from views.maintain.proofs.settled_columns import Settled
 from views.maintain.touched.passing import built_of, of_rows
@@ -16,14 +17,14 @@ from views.maintain.tree.errors import refuse
 from views.maintain.tree.origin import of_node
 from views.maintain.tree.tree import Block, SetOperation, Statement
 
-_BY_PLACE = functions.words("row_number ntile lag lead first_value last_value nth_value")
-_LISTS = functions.words(
+_BY_PLACE = words("row_number ntile lag lead first_value last_value nth_value")
+_LISTS = words(
     """
     array_agg json_agg json_agg_strict json_object_agg json_object_agg_strict jsonb_agg
     jsonb_agg_strict jsonb_object_agg string_agg xmlagg
     """
 )
-_SUMS = functions.words("sum avg stddev stddev_pop stddev_samp var_pop var_samp variance corr")
+_SUMS = words("sum avg stddev stddev_pop stddev_samp var_pop var_samp variance corr")
 _FLOATS = ("double precision", "real")
 _APPEND = "append the key of its rows to ORDER BY"
 

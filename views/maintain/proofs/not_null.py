@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from views.function_names import words
 from views.maintain.touched.paths import certain
 from views.maintain.tree import functions
 from views.maintain.tree.from_clause import outer_sides
@@ -29,7 +30,7 @@ _COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Like, exp.IL
 _STRICT_OPERATORS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.DPipe, exp.Neg, exp.Paren,
                      exp.Cast, exp.Extract, exp.Trim, exp.Substring, exp.AtTimeZone, exp.Not,
                      exp.Collate, exp.Pow, *_COMPARED)  # fmt: skip
-_STRICT = functions.words(
+_STRICT = words(
     """
     abs ascii btrim ceil ceiling char_length character_length chr date date_bin date_part
     date_trunc div exp floor initcap left length lower lpad ltrim md5 mod octet_length power repeat
@@ -37,15 +38,15 @@ _STRICT = functions.words(
     to_date to_hex to_timestamp translate trunc upper
     """
 )
-_ALWAYS = functions.words(
+_ALWAYS = words(
     "count grouping row_number rank dense_rank percent_rank cume_dist ntile concat "
     "current_date current_timestamp now"
 )
-_OF_VALUES = functions.words(
+_OF_VALUES = words(
     "sum min max avg bool_and bool_or every array_agg json_agg jsonb_agg string_agg mode bit_and "
     "bit_or any_value"
 )
-_VALUES = functions.words(
+_VALUES = words(
     "generate_series generate_subscripts json_object_keys jsonb_object_keys "
     "regexp_split_to_table jsonb_array_elements json_array_elements"
 )

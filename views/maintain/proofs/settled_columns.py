@@ -13,6 +13,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
+from views.function_names import ROWS
 from views.maintain.proofs.not_null import NotNull
 from views.maintain.touched.passing import of_rows
 from views.maintain.touched.paths import certain
@@ -243,7 +244,7 @@ class Settled:
             return source.columns[0] in known
         if name in ("jsonb_each", "jsonb_each_text"):
             return source.columns[0] in known
-        return name not in functions.ROWS and not isinstance(call, exp.Unnest)
+        return name not in ROWS and not isinstance(call, exp.Unnest)
 
 
 def _is_null(node: exp.Is) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
+from views.function_names import ROWS
 from views.maintain.tree import functions
 from views.maintain.tree.tree import (
     Block,
@@ -31,7 +32,7 @@ def of_rows(node: exp.Expr) -> bool:
     """Whether an expression is computed from one row of FROM alone."""
     if has_subquery(node) or node.find(exp.Window) is not None:
         return False
-    if any(functions.name(part) in functions.ROWS for part in node.walk()):
+    if any(functions.name(part) in ROWS for part in node.walk()):
         return False
     grouping = any(functions.name(part) == "grouping" for part in node.walk())
     return not grouping and not functions.aggregates(node)

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from views.function_names import words
 from views.maintain.tree import functions
 from views.maintain.tree.errors import refuse
 from views.maintain.tree.from_clause import Frame, FromClause, column
 from views.maintain.tree.grouping_sets import expanded, is_set, members
 from views.maintain.tree.tree import Block, Output, Source, conjuncts
 
-_KNOWN = functions.words(
+_KNOWN = words(
     "with_ expressions from_ joins where group having windows distinct order limit offset fetch "
     "kind hint"
 )

@@ -9,13 +9,13 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from cdc.errors import ViewError
+from views.function_names import BUILTIN, CLOCK, LOCAL_CLOCK, ROWS, VOLATILE, words
 from views.maintain.tree import functions
-from views.maintain.tree.builtin_functions import BUILTIN
 from views.maintain.tree.errors import refuse
 from views.maintain.tree.parser import Verbatim, text
 from views.parse.syntax_errors import misparsed
 
-_SYSTEM = functions.words("ctid xmin xmax cmin cmax tableoid")
+_SYSTEM = words("ctid xmin xmax cmin cmax tableoid")
 _PARAMETERS = (exp.Parameter, exp.Placeholder, exp.SessionParameter)
 
 
@@ -68,7 +68,7 @@ def check(view: str, statement: exp.Expr, known: Mapping[str, str]) -> bool:
         name = functions.name(node)
         if name:
             _check_function(view, node, name, known)
-        clock = clock or name in functions.CLOCK
+        clock = clock or name in CLOCK
     for select in statement.find_all(exp.Select):
         _check_rows(view, select)
     return clock
@@ -80,13 +80,13 @@ def _check_function(view: str, node: exp.Expr, name: str, known: Mapping[str, st
         schema = node.parent.this.name
         name = name if schema == "pg_catalog" else f"{schema}.{name}"
     volatility = known.get(name, "")
-    if name in functions.VOLATILE or volatility == "volatile":
+    if name in VOLATILE or volatility == "volatile":
         refuse(view, node, "it is volatile: it gives another value each time",
                "leave it out, or write the value into a column of the table")  # fmt: skip
-    if name in functions.LOCAL_CLOCK:
+    if name in LOCAL_CLOCK:
         refuse(view, node, "it depends on the time zone of the session",
                "write (now() AT TIME ZONE 'Europe/Berlin')::date, or another zone")  # fmt: skip
-    if name in functions.CLOCK or name in BUILTIN or volatility:
+    if name in CLOCK or name in BUILTIN or volatility:
         return
     if name == "any_value":
         refuse(view, node, "it may give any of the values", "write min or max")
@@ -99,6 +99,6 @@ def _check_rows(view: str, select: exp.Select) -> None:
     """Functions that give rows have their place in FROM."""
     for item in select.expressions:
         for node in item.walk(prune=lambda part: isinstance(part, exp.Query)):
-            if functions.name(node) in functions.ROWS:
+            if functions.name(node) in ROWS:
                 hint = "write it in FROM: CROSS JOIN LATERAL … WITH ORDINALITY AS t(value, n)"
                 refuse(view, node, "it gives rows, which have no key in a select list", hint)

@@ -1,13 +1,18 @@
-"""PostgreSQL's own functions that give the same result for the same rows. Pure.
+"""The functions of PostgreSQL, known by their names: the one list of them. Pure.
 
-From pg_proc of PostgreSQL 18: what is immutable or stable and is called in queries. Stable ones
-read settings that the state database pins: the time zone, DateStyle. Not those that read the clock,
-the session or the catalog, nor any_value(), which may give any.
+``BUILTIN`` give the same result for the same rows. From pg_proc of PostgreSQL 18: what is immutable
+or stable and is called in queries. Stable ones read settings that the state database pins: the time
+zone, DateStyle. Not those that read the clock, the session or the catalog, nor any_value(), which
+may give any.
 """
 
 from __future__ import annotations
 
-from views.maintain.tree.functions import words
+
+def words(text: str) -> frozenset[str]:
+    """Names that are written one behind the other."""
+    return frozenset(text.split())
+
 
 BUILTIN = words(
     """
@@ -59,3 +64,34 @@ BUILTIN = words(
     xmlelement xmltext xmlvalidate xpath xpath_exists
     """
 )
+AGGREGATES = words(
+    """
+    any_value array_agg avg bit_and bit_or bit_xor bool_and bool_or corr count covar_pop covar_samp
+    every json_agg json_agg_strict json_object_agg json_object_agg_strict json_object_agg_unique
+    json_object_agg_unique_strict jsonb_agg jsonb_agg_strict jsonb_object_agg
+    jsonb_object_agg_strict jsonb_object_agg_unique jsonb_object_agg_unique_strict max min mode
+    percentile_cont percentile_disc range_agg range_intersect_agg regr_avgx regr_avgy regr_count
+    regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy stddev stddev_pop stddev_samp
+    string_agg sum var_pop var_samp variance xmlagg
+    """
+)
+ROWS = words(
+    """
+    generate_series generate_subscripts json_array_elements json_array_elements_text json_each
+    json_each_text json_object_keys json_populate_recordset json_to_recordset
+    jsonb_array_elements jsonb_array_elements_text jsonb_each jsonb_each_text jsonb_object_keys
+    jsonb_path_query jsonb_path_query_tz jsonb_populate_recordset jsonb_to_recordset
+    regexp_matches regexp_split_to_table string_to_table unnest
+    """
+)
+VOLATILE = words(
+    """
+    array_sample array_shuffle clock_timestamp currval dblink gen_random_uuid lastval nextval
+    pg_advisory_lock pg_backend_pid pg_current_wal_lsn pg_current_xact_id pg_notify pg_sleep random
+    random_normal set_config setseed setval statement_timestamp timeofday txid_current
+    txid_current_snapshot uuid_generate_v4 uuidv4 uuidv7
+    """
+)
+CLOCK = words("now transaction_timestamp current_timestamp")
+LOCAL_CLOCK = words("current_date current_time localtime localtimestamp")
+"""The clock as the session's time zone shows it."""
