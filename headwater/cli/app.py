@@ -47,35 +47,41 @@ VERBS: tuple[str, ...] = (
 )
 
 _INTRODUCTION = """
-Change data capture for PostgreSQL: one log, many views.
+Capture changes of a PostgreSQL database to Kafka, and maintain views of them.
 
-Every committed change goes to Kafka once, in commit order; views in search indexes, caches
-and Delta tables stay equal to the source.
+Every committed change is published once, in commit order. Views in search indexes, caches,
+databases and Delta tables are kept equal to their SQL on the source.
 
 \b
 Try it on this machine, without Docker:
   headwater up                    start PostgreSQL, Kafka, OpenSearch and Redis
-  headwater demo                  a story on real data, from snapshot to verify
+  headwater demo                  run a story on real data, from snapshot to verify
 
 \b
-On your own servers:
-  headwater check                 what has to change before capture can run
-  headwater init                  publication, replication slot and topics
-  headwater capture               changes to Kafka, until stopped
-  headwater snapshot start TABLE  a table's rows at one LSN, while capture runs
-  headwater table add TABLE       one more table, its rows and its changes, without a stop
-  headwater apply                 Kafka to the views, until stopped
-  headwater view rebuild VIEW     a view anew, beside what is read
-  headwater wait VIEW             until it holds what is committed by now
-  headwater replay VIEW --from P  its changes again, from an earlier place
-  headwater health                whether capture is alive, for a probe
-  headwater lag                   how far behind each view is
-  headwater dead-letters list     records too large for Kafka, events views could not apply
-  headwater verify VIEW           source and view, row by row
-  headwater table remove TABLE    one table less
-  headwater uninstall             slot, publication, schema and topics, gone again
+Set up your own servers:
+  headwater check                 list what has to change before capture can run
+  headwater init                  create publication, slot and topics; take a snapshot
+  headwater capture               publish changes to Kafka, until stopped
+  headwater apply                 apply changes to the views, until stopped
 
-Exit codes: 0 fine, 1 fault, 2 wrong usage or configuration; 3 of wait: the time was over.
+\b
+Operate:
+  headwater health                exit with 0 if capture is alive, for a probe
+  headwater lag                   show how far behind capture and views are
+  headwater wait VIEW             wait until a view holds what is committed now
+  headwater verify VIEW           compare a view with the source, row by row
+  headwater dead-letters list     list records and events that could not be applied
+
+\b
+Change:
+  headwater table add TABLE       start to capture a table, while capture runs
+  headwater table remove TABLE    stop capturing a table
+  headwater snapshot start TABLE  read a table at one LSN, while capture runs
+  headwater view rebuild VIEW     build a view again beside the live one, and swap
+  headwater replay VIEW --from P  apply a view's changes again from an earlier position
+  headwater uninstall             remove slot, publication, schema and topics
+
+Exit codes: 0 success, 1 error, 2 wrong usage or configuration, 3 timeout of `wait`.
 """
 
 app = typer.Typer(
@@ -98,12 +104,12 @@ def _show_version(wanted: bool) -> None:
 def options(
     ctx: typer.Context,
     config: Annotated[
-        Path, typer.Option("--config", metavar="FILE", help="The configuration to use.")
+        Path, typer.Option("--config", metavar="FILE", help="Configuration file.")
     ] = DEFAULT_CONFIG,
     _version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+            "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:

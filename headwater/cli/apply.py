@@ -21,24 +21,28 @@ def register(app: typer.Typer) -> None:
 def apply(
     ctx: typer.Context,
     views: Annotated[
-        list[str] | None, typer.Argument(metavar="[VIEW]...", help="Views to apply; all if none.")
+        list[str] | None, typer.Argument(metavar="[VIEW]...", help="Views to apply. Default: all.")
     ] = None,
     available_now: Annotated[
-        bool, typer.Option("--available-now", help="Apply what Kafka holds now, then end.")
+        bool, typer.Option("--available-now", help="Apply what Kafka holds now, then exit.")
     ] = False,
     json_logs: Annotated[
         bool,
-        typer.Option("--json", help="Log as JSON, one event a line (the default off a terminal)."),
+        typer.Option(
+            "--json", help="Log as JSON lines (the default when output is not a terminal)."
+        ),
     ] = False,
     master: MasterOption = None,
 ) -> None:
     """Apply changes from Kafka to the views' stores, until stopped.
 
-    All views share one stream and one copy of their tables, in the state database; a view that is
-    declared meanwhile is built and kept, one that fails is tried again, alone. With apply.engine =
-    "delta", for a cluster or for more than one database holds, each view has its own stream and
-    copy. Kill it at any moment: what was applied and not yet noted is applied again and changes
-    nothing. SIGTERM or Ctrl-C ends after the batches that are being applied.
+    All views share one stream and one copy of their tables in the state database. Views that are
+    added to the configuration are built without a restart; a view that fails is retried on its
+    own. With apply.engine = "delta", for a cluster or for data too large for one database, each
+    view has its own stream and copy.
+
+    It is safe to kill it: batches that were not recorded as applied are applied again, to the same
+    result. On SIGTERM or Ctrl-C it finishes the current batches and exits.
 
     \b
     Examples:

@@ -25,15 +25,18 @@ def register(app: typer.Typer) -> None:
 
 def check(
     ctx: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="The findings as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     sql: Annotated[
-        bool, typer.Option("--sql", help="The SQL that mends them alone, as one script.")
+        bool,
+        typer.Option("--sql", help="Print only the SQL that fixes the findings, as one script."),
     ] = False,
 ) -> None:
     """Check source, views, Kafka and stores, and say what to do. Changes nothing.
 
-    Exit code 1 when any finding is an error. The script of --sql is for a role that may run it, an
-    owner of the tables or a superuser; what only warnings ask for is commented out there.
+    With --sql, prints the SQL that fixes the findings, to be run by the tables' owner or a
+    superuser. Statements that only fix warnings are commented out.
+
+    Exit codes: 0 no finding is an error, 1 at least one is.
 
     \b
     Examples:

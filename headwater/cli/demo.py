@@ -25,25 +25,29 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     home: Annotated[
-        Path, typer.Option("--home", metavar="DIR", help="Where the demo keeps all its files.")
+        Path, typer.Option("--home", metavar="DIR", help="Folder for the demo's files.")
     ] = DEFAULT_HOME,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the servers running, to look around.")
-    ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the servers running.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     flights: Annotated[
-        int, typer.Option("--flights", min=2000, metavar="N", help="How many flights to load.")
+        int, typer.Option("--flights", min=2000, metavar="N", help="Number of flights to load.")
     ] = 336_776,
     rate: Annotated[
-        float, typer.Option("--rate", min=1, metavar="TPS", help="Live transactions a second.")
+        float, typer.Option("--rate", min=1, metavar="TPS", help="Live transactions per second.")
     ] = 100.0,
-    seed: Annotated[int, typer.Option("--seed", help="Decides delays and gates.")] = 2013,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed of delays and gates.")] = 2013,
 ) -> None:
-    """A story on real data: snapshot, live traffic, two kill -9, and every view verified.
+    """Run the demo: snapshot, live traffic, two kill -9, and every view verified.
 
-    All flights that left New York in 2013 are loaded into PostgreSQL and kept as a Delta table,
-    a search index and a cache, while one day of January goes by as live traffic. Needs nothing
-    that runs; starts its own servers and stops them. Exits with 1 when a view differs.
+    Loads all flights that left New York in 2013 into PostgreSQL and keeps them as a Delta table, a
+    search index and a cache while one day of January plays as live traffic. Starts its own servers
+    and stops them.
+
+    Exit codes: 0 every view equals the source, 1 a view differs.
+
+    \b
+    Example:
+      headwater demo --keep
     """
     from demo.display import display_for
     from demo.home import Home

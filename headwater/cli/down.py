@@ -26,15 +26,18 @@ def register(app: typer.Typer) -> None:
 def down(
     home: HomeOption = HOME_DEFAULT,
     only: OnlyOption = "",
-    purge: Annotated[bool, typer.Option("--purge", help="Delete their data and logs too.")] = False,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Also delete their data and logs.")
+    ] = False,
     docker: DockerOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop the servers of `headwater up`, and nothing else.
+    """Stop the servers of `headwater up`, and nothing else. Their data is kept.
 
     \b
-      headwater down            data stays for the next up
-      headwater down --purge    and delete their data, logs and ports
+    Examples:
+      headwater down
+      headwater down --purge    also delete their data, logs and ports
     """
     if only and (purge or docker):
         raise UsageError("--only goes with neither --purge nor --docker")

@@ -30,24 +30,25 @@ def register(app: typer.Typer) -> None:
 def health(
     ctx: typer.Context,
     max_age: Annotated[
-        float, typer.Option("--max-age", metavar="SECONDS", help="How old a heartbeat may be.")
+        float,
+        typer.Option("--max-age", metavar="SECONDS", help="Maximum age of the last heartbeat."),
     ] = _DEFAULT_AGE_S,
-    views: Annotated[
-        bool, typer.Option("--views", help="Judge the views of [views], too.")
-    ] = False,
+    views: Annotated[bool, typer.Option("--views", help="Also check the views.")] = False,
     max_lag: Annotated[
         float,
         typer.Option(
-            "--max-lag", metavar="SECONDS", help="With --views: how far one may be behind."
+            "--max-lag", metavar="SECONDS", help="With --views: the maximum lag of a view."
         ),
     ] = _DEFAULT_LAG_S,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say whether capture is alive: exit code 0 if it is, 1 if not.
+    """Check that capture is alive, for a container's health probe.
 
-    Judged by what arrived: a heartbeat written into the source came through the stream and is
-    durable in Kafka. Fit for a container's health probe. With --views it fails also for a view
-    that has stopped, that nobody applies, or that lacks a change for longer than --max-lag.
+    Capture is alive if a heartbeat written to the source has come through the stream and is
+    durable in Kafka. With --views it also fails for a view that has stopped, that no process
+    applies, or that has lacked a change for longer than --max-lag.
+
+    Exit codes: 0 healthy, 1 not.
 
     \b
     Examples:

@@ -41,15 +41,19 @@ def register(app: typer.Typer) -> None:
 def lag(
     ctx: typer.Context,
     views: Annotated[
-        list[str] | None, typer.Argument(metavar="[VIEW]...", help="All views by default.")
+        list[str] | None, typer.Argument(metavar="[VIEW]...", help="Views to show. Default: all.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Show it again every second.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh every second.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show how far capture and the views are behind: records, bytes of WAL and seconds.
 
-    Exit code 1 if a view has stopped, or nobody applies it; 0 however far it is behind, for which
-    `headwater health --views --max-lag S` is.
+    Exit codes: 0 however large the lag is (use `headwater health --views --max-lag S` to test it),
+    1 if a view has stopped or no process applies it.
+
+    \b
+    Example:
+      headwater lag --watch
     """
     from cdc.kafka.broker import Broker
     from cdc.lag import measure

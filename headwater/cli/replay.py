@@ -24,26 +24,25 @@ def replay(
     view: Annotated[str, typer.Argument(metavar="VIEW")],
     from_: Annotated[
         str,
-        typer.Option(
-            "--from", metavar="PLACE", help="beginning, LSN, time, offset or TOPIC-PARTITION-OFFSET"
-        ),
+        typer.Option("--from", metavar="PLACE", help="Where to start, see above."),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Apply a view's changes again, from an earlier place of its topics to their end.
+    """Apply a view's changes again, from an earlier position of its topics to their end.
 
-    For a store that was set back by a backup, or has lost rows. What it holds already stays as it
-    is, by position; `verify --repair` is for rows that were changed by hand. A running `headwater
-    apply` lets go of the view and goes on from there; else the next one does. Until it has come
-    back to where it was, `lag` counts what is left and `wait` waits, and rows whose deletes the
-    store has forgotten may be seen again.
+    Use it for a store that was restored from a backup or has lost rows. Rows that the store still
+    holds stay as they are, by their position; to correct rows that were edited by hand, use
+    `headwater verify --repair`. A running `headwater apply` restarts the view from there;
+    otherwise the next one does. Until the view has caught up, `lag` counts what is left, `wait`
+    waits, and deleted rows may reappear if the store has forgotten their deletes.
 
-    In a view with mirrors (of several tables, GROUP BY, nested objects) the rows that these changes
-    touch are made anew from them; `verify --repair` finds what no change reaches. Where the state
-    database keeps the mirrors all rows of the view are, and the command ends when they are written.
+    In a view with mirrors (several tables, GROUP BY, nested objects) the rows that these changes
+    touch are recomputed from the mirrors. If the state database keeps the mirrors, all rows of the
+    view are recomputed, and the command exits when they are written. Changes from before the
+    snapshot that filled a view are not replayed.
 
-    A time is when a change was committed, in UTC unless it names its offset. An offset is one of
-    every partition. Nothing before the snapshot that filled a view comes again.
+    PLACE is `beginning`, an LSN, a commit time (UTC unless it names an offset), an offset that
+    applies to every partition, or TOPIC-PARTITION-OFFSET.
 
     \b
     Examples:

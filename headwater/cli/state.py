@@ -28,12 +28,17 @@ def register(app: typer.Typer) -> None:
 
 def state(
     ctx: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """The state database: where it is, how large, its mirrors, and what views have still to do.
+    """Show the state database: location, size, mirrors, and pending work of views.
 
-    With apply.engine = "database" it holds a mirror of every table that a view reads, and of each
-    view the keys whose rows are to be made anew. The embedded one runs while apply does.
+    With apply.engine = "database" it holds a mirror of every table that views read and, for each
+    view, the keys whose rows are to be recomputed. The embedded database runs only while
+    `headwater apply` runs.
+
+    \b
+    Example:
+      headwater state --json
     """
     config = configured(ctx)
     if config.apply.engine != "database":

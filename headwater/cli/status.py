@@ -26,11 +26,17 @@ def register(app: typer.Typer) -> None:
 def status(
     ctx: typer.Context, home: HomeOption = HOME_DEFAULT, as_json: JsonOption = False
 ) -> None:
-    """Show the servers of `headwater up`, and the state database that `headwater apply` starts if a
-    headwater.toml is here: state, pid, address, log.
+    """Show the local servers: state, process ID, address and log file.
 
-    running: answers. deaf: runs, does not answer. dead: ended unasked; `headwater up` restarts it.
-    Exit code 1 when a server of `headwater up` is dead or deaf.
+    Lists the servers of `headwater up` and, if there is a headwater.toml, the state database that
+    `headwater apply` starts. States: running (it answers), deaf (it runs but does not answer),
+    dead (it ended unexpectedly; `headwater up` restarts it).
+
+    Exit codes: 0 no server of `headwater up` is dead or deaf, 1 at least one is.
+
+    \b
+    Example:
+      headwater status --json
     """
     from stack import servers
 

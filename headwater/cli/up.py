@@ -18,17 +18,26 @@ if TYPE_CHECKING:
 
 HOME_DEFAULT = Path(".headwater/stack")
 HomeOption = Annotated[
-    Path, typer.Option("--home", metavar="DIR", help="Where the servers keep data and logs.")
+    Path, typer.Option("--home", metavar="DIR", help="Folder for the servers' data and logs.")
 ]
 DockerOption = Annotated[
-    bool, typer.Option("--docker", help="In containers, by docker-compose.yml; needs an engine.")
+    bool,
+    typer.Option(
+        "--docker", help="Use the containers of docker-compose.yml; needs a Docker engine."
+    ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 PostgresOption = Annotated[
-    str, typer.Option("--postgres", metavar="VERSION", help="16 or 18; a new server has 18.")
+    str,
+    typer.Option(
+        "--postgres", metavar="VERSION", help="PostgreSQL version, 16 or 18. A new server gets 18."
+    ),
 ]
 OnlyOption = Annotated[
-    str, typer.Option("--only", metavar="NAMES", help="Some of them: postgres,kafka,...")
+    str,
+    typer.Option(
+        "--only", metavar="NAMES", help="Only these servers, comma-separated: postgres,kafka,..."
+    ),
 ]
 
 _SNIPPET = """\
@@ -65,15 +74,15 @@ def up(
     postgres: PostgresOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Start PostgreSQL, Kafka, OpenSearch and Redis on this machine.
+    """Start PostgreSQL, Kafka, OpenSearch and Redis on this machine, without Docker.
 
-    They are the real servers, on loopback and free ports, without Docker. What runs already is
-    used as it is; what has died is started again on its old port and data.
+    The servers listen on loopback, on free ports. A server that already runs is left as it is; one
+    that has died is restarted on its old port and data. Stop them with `headwater down`.
 
     \b
-      headwater up                          all four
-      headwater up --only postgres,kafka    two of them
-      headwater down                        stop them; data stays
+    Examples:
+      headwater up
+      headwater up --only postgres,kafka
     """
     if docker and postgres:
         raise UsageError(

@@ -25,27 +25,29 @@ def register(app: typer.Typer) -> None:
 
 def wait(
     ctx: typer.Context,
-    views: Annotated[list[str], typer.Argument(metavar="VIEW...", help="Of [views].")],
+    views: Annotated[list[str], typer.Argument(metavar="VIEW...", help="Names of views.")],
     lsn: Annotated[
-        str | None, typer.Option("--lsn", metavar="LSN", help="By default the source's own now.")
+        str | None,
+        typer.Option(
+            "--lsn", metavar="LSN", help="LSN to reach. Default: the source's current one."
+        ),
     ] = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="S", min=0, help="Longest wait, in seconds.")
+        float, typer.Option("--timeout", metavar="S", min=0, help="Timeout in seconds.")
     ] = 60.0,
     ahead: Annotated[
-        bool, typer.Option("--ahead", help="Wait also for an LSN the source has not reached.")
+        bool, typer.Option("--ahead", help="Allow an LSN that the source has not reached yet.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Wait until each VIEW holds everything that was committed below an LSN.
+    """Wait until each VIEW has applied everything that was committed below an LSN.
 
-    Take the LSN after COMMIT, from the source's primary: select pg_current_wal_insert_lsn(). It
-    is exact, also for a view that had nothing of it to apply. Rows of parked keys
-    (`headwater dead-letters list`) are not in the view; a line says so. A view that a fault has
-    ended is not waited for; Kafka that does not answer is, and a line says so.
+    Take the LSN from the source's primary after COMMIT: select pg_current_wal_insert_lsn(). A view
+    that the commit does not affect reaches it, too. Rows of parked keys (`headwater dead-letters
+    list`) are missing from the view; the output says so. A view that has stopped with an error
+    ends the wait at once. If Kafka does not answer, the wait continues and says so.
 
-    Exit codes: 0 they hold it, 3 the time was over first, 2 wrong usage, also for an LSN in the
-    source's future, 1 fault.
+    Exit codes: 0 reached, 1 error, 2 wrong usage or an LSN in the source's future, 3 timeout.
 
     \b
     Examples:

@@ -28,13 +28,18 @@ def capture(
     ctx: typer.Context,
     json_logs: Annotated[
         bool,
-        typer.Option("--json", help="Log as JSON, one event a line (the default off a terminal)."),
+        typer.Option(
+            "--json", help="Log as JSON lines (the default when output is not a terminal)."
+        ),
     ] = False,
 ) -> None:
     """Publish every committed change to Kafka, in commit order, until stopped.
 
-    Run `headwater init` once before. One capture serves one source; a second one says so and
-    ends. SIGTERM or Ctrl-C stops it with everything published acknowledged and confirmed.
+    Run `headwater init` first. One capture process serves one source; a second one exits with an
+    error. On SIGTERM or Ctrl-C it waits until Kafka has acknowledged what was published, confirms
+    that to the source, and exits.
+
+    Exit codes: 0 stopped by a signal, 1 an error that a retry does not fix.
 
     \b
     Examples:

@@ -9,7 +9,7 @@ import typer
 
 from cdc.errors import UsageError
 
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 def on_terminal() -> bool:

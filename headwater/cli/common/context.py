@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 DEFAULT_CONFIG = Path("headwater.toml")
 MasterOption = Annotated[
     str | None,
-    typer.Option("--master", metavar="URL", help="Spark's master, instead of that of [apply]."),
+    typer.Option("--master", metavar="URL", help="Spark master URL. Default: apply.master."),
 ]
 
 

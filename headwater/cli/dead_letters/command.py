@@ -23,16 +23,18 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="dead-letters",
-    help="Records too large for Kafka, and events that views could not apply.",
+    help="List, retry and discard events that could not be published or applied.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 ViewArgument = Annotated[str, typer.Argument(metavar="VIEW")]
-JsonOption = Annotated[bool, typer.Option("--json", help="As JSON on stdout.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 KeysOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--key", metavar="KEY", help="As `list` shows it, or TOPIC:KEY; may be given several times."
+        "--key",
+        metavar="KEY",
+        help="Key as shown by `list`, or TOPIC:KEY; repeatable. Default of retry: all.",
     ),
 ]
 
@@ -42,18 +44,24 @@ def list_(
     ctx: typer.Context,
     views: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[VIEW]...", help="By default all views, and capture."),
+        typer.Argument(
+            metavar="[VIEW]...", help="Views to list. Default: all, and capture and snapshots."
+        ),
     ] = None,
     events: Annotated[
-        bool, typer.Option("--events", help="A line for every event, not for every key.")
+        bool, typer.Option("--events", help="Show a line per event instead of per key.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """List dead letters of views, capture and snapshots.
 
-    Of a view: the parked keys, with the number of events that wait. Of capture and snapshots:
-    records that were too large for Kafka (capture.oversized). --json has every event. No values
-    but those of keys are shown.
+    For views: the parked keys, with the number of events that wait. For capture and snapshots: the
+    records that were too large for Kafka (capture.oversized). --json lists every event. Row values
+    other than keys are not shown.
+
+    \b
+    Example:
+      headwater dead-letters list open_orders --events
     """
     from headwater.cli.dead_letters.display import described, table
 
@@ -72,18 +80,21 @@ def list_(
 @group.command()
 def show(
     ctx: typer.Context,
-    id_: Annotated[str, typer.Argument(metavar="ID", help="As `list` or `list --events` has it.")],
+    id_: Annotated[
+        str, typer.Argument(metavar="ID", help="ID as shown by `list` or `list --events`.")
+    ],
     view: Annotated[
-        str, typer.Option("--view", metavar="VIEW", help="If the event waits in several views.")
+        str,
+        typer.Option("--view", metavar="VIEW", help="The view, if the event is parked in several."),
     ] = "",
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object, the value in it as it was written.")
+        bool, typer.Option("--json", help="Print JSON, with the value as it was written.")
     ] = False,
 ) -> None:
-    """Show one dead letter: what it is, its cause and its value.
+    """Show one dead letter: origin, cause and value.
 
-    On a terminal the value is laid out, and long texts in it are cut. Elsewhere it is written to
-    stdout byte for byte, and what it is to stderr.
+    On a terminal the value is formatted, and long texts in it are cut. Otherwise the value is
+    written to stdout byte for byte, and the description to stderr.
 
     \b
     Examples:
@@ -137,9 +148,14 @@ def retry(
 ) -> None:
     """Apply the parked events of a view, in order.
 
-    Correct first what refused them: the store, its mapping, the schema, the row in the source.
-    A key of which an event is refused again stays parked with all of its events; the exit code is
-    then 1. All keys by default.
+    First correct the cause: the store, its mapping, the schema, or the row in the source. If an
+    event is refused again, its key stays parked with all of its events.
+
+    Exit codes: 0 nothing of these keys is parked any more, 1 a key stays parked.
+
+    \b
+    Example:
+      headwater dead-letters retry open_orders
     """
     _settle(ctx, "retry", view, key, as_json)
 
@@ -149,13 +165,19 @@ def discard(
     ctx: typer.Context,
     view: ViewArgument,
     key: KeysOption = None,
-    everything: Annotated[bool, typer.Option("--all", help="Of every parked key.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Discard the events of every parked key.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Drop the parked events of a view.
+    """Delete the parked events of a view without applying them.
 
-    Each row then stays as it is until its next event. The command that corrects the rows at once
-    is printed.
+    Their rows stay as they are until their next event. The output names the command that corrects
+    them at once.
+
+    \b
+    Example:
+      headwater dead-letters discard open_orders --all
     """
     if bool(key) == everything:
         raise UsageError(

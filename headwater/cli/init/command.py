@@ -25,30 +25,37 @@ def register(app: typer.Typer) -> None:
 def init(
     ctx: typer.Context,
     no_snapshot: Annotated[
-        bool, typer.Option("--no-snapshot", help="Capture changes from now on, without the rows.")
+        bool,
+        typer.Option("--no-snapshot", help="Skip the snapshot: capture only changes from now on."),
     ] = False,
     again: Annotated[
         bool,
         typer.Option(
-            "--again", help="Take a new snapshot, as after a lost slot. Stop capture first."
+            "--again",
+            help="Take a new snapshot, for example after a lost slot. Stop capture first.",
         ),
     ] = False,
     ddl_events: Annotated[
         bool | None,
         typer.Option(
             "--ddl-events/--no-ddl-events",
-            help="Install or remove the trigger that tells of DDL. Needs a superuser,"
-            " who does nothing else where the schema headwater is another role's.",
+            help="Install or remove the trigger that reports DDL, as a superuser. If the schema"
+            " headwater belongs to another role, init does nothing else.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The outcome as JSON on stdout.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
-    """Make what capture needs, and read the tables as they are now.
+    """Set up the source and Kafka for capture, and take the initial snapshot.
 
-    Creates the schema headwater, the publication, the topics and the replication slot, and
-    publishes every row of the tables as of the slot's first LSN. Checks everything beforehand.
-    Run again after an interruption: it goes on where it was. When all stands it only
-    brings the schema headwater up to date.
+    Runs `headwater check` first. Then creates the schema headwater, the publication, the topics
+    and the replication slot, and publishes every row of the captured tables as of the slot's first
+    LSN. If it is interrupted, run it again: it resumes where it stopped. On a source that is set
+    up it only migrates the schema headwater.
+
+    \b
+    Examples:
+      headwater init
+      headwater init --again    after a lost replication slot
     """
     from cdc.capture.memory import keep_freed_memory
     from headwater.cli.init.steps import initialise

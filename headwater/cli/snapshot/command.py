@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="snapshot",
-    help="Read tables at an exact LSN into topics of their own, while everything runs.",
+    help="Read tables at an exact LSN into topics of their own, while capture runs.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -24,31 +24,31 @@ TablesArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="TABLE",
-        help="schema.table, or a pattern.",
+        help="Tables to read: schema.table, or a pattern.",
         show_default=False,
     ),
 ]
 ViewsOption = Annotated[
     list[str] | None,
-    typer.Option("--view", metavar="V", help="The table that a view of [views] reads; repeatable."),
+    typer.Option("--view", metavar="V", help="Read the tables of this view; repeatable."),
 ]
 NewestArgument = Annotated[
     int | None,
-    typer.Argument(metavar="ID", help="As `list` shows it; the newest if none."),
+    typer.Argument(metavar="ID", help="Snapshot ID, see `list`. Default: the newest."),
 ]
-IdArgument = Annotated[int, typer.Argument(metavar="ID", help="As `list` shows it.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="As JSON on stdout.")]
+IdArgument = Annotated[int, typer.Argument(metavar="ID", help="Snapshot ID, see `list`.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 WorkersOption = Annotated[
     int | None,
     typer.Option(
-        "--workers", min=1, max=64, help="Processes that read. Default: snapshot.workers."
+        "--workers", min=1, max=64, help="Number of reading processes. Default: snapshot.workers."
     ),
 ]
 RateOption = Annotated[
     str | None,
     typer.Option(
         "--rate",
-        help='At most so much: "5000 rows/s", "20 MB/s" or "none". Default: snapshot.rate.',
+        help='Rate limit: "5000 rows/s", "20 MB/s" or "none". Default: snapshot.rate.',
     ),
 ]
 
@@ -62,15 +62,15 @@ def start(
     ctx: typer.Context,
     tables: TablesArgument = None,
     where: Annotated[
-        str, typer.Option("--where", metavar="SQL", help="Only rows for which it is true.")
+        str,
+        typer.Option("--where", metavar="SQL", help="Read only rows that match this condition."),
     ] = "",
     key_range: Annotated[
         str | None,
         typer.Option(
             "--key-range",
             metavar="LO:HI",
-            help="Only rows whose first key column is from LO up to, not including, HI; either "
-            "may be left out.",
+            help="Read only rows with LO <= first key column < HI; either bound may be left out.",
         ),
     ] = None,
     views: ViewsOption = None,
@@ -78,9 +78,10 @@ def start(
     rate: RateOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read tables into topics <source>.__snapshot.<id>.<schema>.<table>, until done.
+    """Read tables into topics <source>.__snapshot.<id>.<schema>.<table>.
 
-    Ctrl-C pauses it. After a crash of anything, `headwater snapshot resume ID` goes on.
+    Ctrl-C pauses the snapshot. To continue after a pause or a crash, run `headwater snapshot
+    resume ID`.
 
     \b
     Examples:
@@ -105,25 +106,45 @@ def start(
 
 @group.command()
 def resume(ctx: typer.Context, snapshot_id: IdArgument, as_json: JsonOption = False) -> None:
-    """Go on with a snapshot that was paused, failed or was killed, where it was."""
+    """Continue a snapshot that was paused, failed or was killed.
+
+    \b
+    Example:
+      headwater snapshot resume 3
+    """
     _run(configured(ctx), snapshot_id, as_json)
 
 
 @group.command()
 def pause(ctx: typer.Context, snapshot_id: IdArgument) -> None:
-    """Let a snapshot finish the chunks it is reading, and end its process."""
+    """Pause a snapshot: its process finishes the chunks it is reading, then exits.
+
+    \b
+    Example:
+      headwater snapshot pause 3
+    """
     _ask(configured(ctx), snapshot_id, "pause")
 
 
 @group.command()
 def cancel(ctx: typer.Context, snapshot_id: IdArgument) -> None:
-    """End a snapshot for good and delete its topics."""
+    """Cancel a snapshot for good and delete its topics.
+
+    \b
+    Example:
+      headwater snapshot cancel 3
+    """
     _ask(configured(ctx), snapshot_id, "cancel")
 
 
 @group.command(name="list")
 def list_(ctx: typer.Context, as_json: JsonOption = False) -> None:
-    """Every snapshot of the source, the initial one first."""
+    """List all snapshots of the source, the initial one first.
+
+    \b
+    Example:
+      headwater snapshot list --json
+    """
     from cdc.source.postgres import connect
     from headwater.cli.snapshot.display import describe, overview
     from snapshots.status import snapshots
@@ -141,7 +162,12 @@ def list_(ctx: typer.Context, as_json: JsonOption = False) -> None:
 def status(
     ctx: typer.Context, snapshot_id: NewestArgument = None, as_json: JsonOption = False
 ) -> None:
-    """How far a snapshot is: rows, rate and time left, per table."""
+    """Show the progress of a snapshot: rows, rate and time left, per table.
+
+    \b
+    Example:
+      headwater snapshot status 3
+    """
     from snapshots.on_demand import standing
 
     _show(standing(configured(ctx), snapshot_id), as_json)
@@ -150,12 +176,18 @@ def status(
 @group.command()
 def drop(
     ctx: typer.Context,
-    snapshot_ids: Annotated[list[int], typer.Argument(metavar="ID", help="As `list` shows them.")],
+    snapshot_ids: Annotated[
+        list[int], typer.Argument(metavar="ID", help="Snapshot IDs, see `list`.")
+    ],
     as_json: JsonOption = False,
 ) -> None:
-    """Delete snapshots that are over: their topics, and what the source remembers of them.
+    """Delete finished snapshots: their topics and their records in the source.
 
-    Rows of theirs that are dead letters stay in that topic.
+    Rows of theirs in the topic of dead letters stay there.
+
+    \b
+    Example:
+      headwater snapshot drop 3 4
     """
     from headwater.cli.snapshot.display import describe
     from jobs.generations.record import awaited_snapshots

@@ -13,7 +13,7 @@ from headwater.cli.snapshot.command import JsonOption, RateOption, WorkersOption
 
 group = typer.Typer(
     name="table",
-    help="Take tables into the stream, or out of it, while capture runs.",
+    help="Start or stop capturing tables while capture runs.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -32,17 +32,21 @@ def table() -> None:
 def add(
     ctx: typer.Context,
     tables: Annotated[
-        list[str], typer.Argument(metavar="TABLE...", help="schema.table, or a pattern.")
+        list[str], typer.Argument(metavar="TABLE...", help="Tables: schema.table, or a pattern.")
     ],
     workers: WorkersOption = None,
     rate: RateOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Capture more tables: their rows as of one LSN, and every change since.
+    """Start to capture tables: their rows as of one LSN, and every change since.
 
-    First add them to source.tables. Capture may run or not; it is not stopped, and no other table
-    is read. Only for a table whose key is in source.keys it has to be stopped meanwhile. After an
-    interruption, run it again: it goes on where it was.
+    Add the tables to source.tables first. Capture may run or not: it is not interrupted, and no
+    other table is read again. Only if a table's key is set in source.keys must capture be stopped
+    meanwhile. If the command is interrupted, run it again: it resumes where it stopped.
+
+    \b
+    Example:
+      headwater table add public.orders
     """
     from headwater.cli.init.command import Display
     from headwater.cli.snapshot.display import describe, progress
@@ -69,16 +73,20 @@ def add(
 def remove(
     ctx: typer.Context,
     tables: Annotated[
-        list[str], typer.Argument(metavar="TABLE...", help="schema.table, or a pattern.")
+        list[str], typer.Argument(metavar="TABLE...", help="Tables: schema.table, or a pattern.")
     ],
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Capture tables no longer: they leave the publication, no other table is touched.
+    """Stop capturing tables: removes them from the publication. No other table is touched.
 
-    First take them out of source.tables, or name them in source.exclude, and drop the views that
-    read them. Capture may run or not. Their topics stay, with what they hold. `table add` takes a
-    table back, with its rows as they are then.
+    First remove them from source.tables, or list them in source.exclude, and drop the views that
+    read them. Capture may run or not. Their topics and the records in them stay. `headwater table
+    add` captures a table again, with its rows as of then.
+
+    \b
+    Example:
+      headwater table remove public.orders --yes
     """
     from headwater.cli.table.removal import carry_out, planned
 

@@ -24,13 +24,18 @@ def register(app: typer.Typer) -> None:
 def uninstall(
     ctx: typer.Context,
     yes: YesOption = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Remove what Headwater made for the source: slot, publication, schema, topics, groups, state.
+    """Remove everything that Headwater created for the source and in Kafka.
 
-    Says first what that is, and asks; off a terminal nothing happens without --yes. Capture and
-    apply have to be stopped. Tables of the source are not touched, nor are rows that views have in
-    stores: `headwater view drop VIEW` before deletes those. After an interruption, run it again.
+    Lists what it will remove (slot, publication, schema, topics, consumer groups, state) and asks
+    for confirmation; when stdin is not a terminal it needs --yes. Stop capture and apply first.
+    The source's tables and the views' rows in their stores are not touched; to delete a view's
+    rows, run `headwater view drop VIEW` before. If it is interrupted, run it again.
+
+    \b
+    Example:
+      headwater uninstall --yes
     """
     from headwater.cli.common.format import size
     from headwater.cli.uninstall.plan import planned

@@ -41,29 +41,35 @@ def register(app: typer.Typer) -> None:
 def verify(
     ctx: typer.Context,
     view: Annotated[str, typer.Argument(metavar="VIEW")],
-    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="S", min=0, help="Longest wait for the view.")
+        float, typer.Option("--timeout", metavar="S", min=0, help="Seconds to wait for the view.")
     ] = 60.0,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=0, help="Differences to show.")
+        int, typer.Option("--limit", metavar="N", min=0, help="Number of differences to show.")
     ] = 20,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Set right what differs, and compare it again.")
+        bool, typer.Option("--repair", help="Correct rows that differ, and compare them again.")
     ] = False,
 ) -> None:
-    """Compare every row of VIEW with the source, exactly, while both go on changing.
+    """Compare every row of VIEW with the source, exactly, while both keep changing.
 
-    The view's SQL runs in the source on a snapshot at an LSN; the view is read once it has applied
-    all that was committed below it. What changed since is looked at again. Needs a free
-    replication slot for a moment, and changes nothing without --repair. Exit code 1 when a row
-    differs.
+    Runs the view's SQL in the source, on a snapshot at an LSN, and reads the view once it has
+    applied everything committed below that LSN. Rows that changed meanwhile are compared again.
+    Needs one free replication slot while it starts.
 
-    With --repair the rows that differ are read from the source at that LSN and written to the
-    store, those it does not have are deleted, and all of them are compared again. In a view with
-    mirrors (of several tables, GROUP BY, nested objects) they are made anew from those. A
-    running `headwater apply` lets go of the view for that moment; where the state database keeps
-    the mirrors, it is what writes the rows. Exit code 0 when all are equal then.
+    With --repair, rows that differ are read from the source at that LSN and written to the store,
+    rows that the source does not have are deleted, and all of them are compared again. In a view
+    with mirrors (several tables, GROUP BY, nested objects) they are recomputed from the mirrors. A
+    running `headwater apply` pauses the view for that time; if the state database keeps the
+    mirrors, it is the process that writes the rows.
+
+    Exit codes: 0 all rows are equal (with --repair: in the end), 1 a row differs.
+
+    \b
+    Examples:
+      headwater verify open_orders
+      headwater verify open_orders --repair
     """
     config = configured(ctx)
     if of_history := repair and _is_kept_history(config, view):

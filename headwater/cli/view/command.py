@@ -20,24 +20,25 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="view",
-    help="Build views from a snapshot, beside what is read, and show them at one moment.",
+    help="Build views from a snapshot beside the live ones and swap them in atomically.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 ViewArgument = Annotated[str, typer.Argument(metavar="VIEW")]
-ViewsArgument = Annotated[list[str], typer.Argument(metavar="VIEW...", help="Of [views].")]
-JsonOption = Annotated[bool, typer.Option("--json", help="As JSON on stdout.")]
+ViewsArgument = Annotated[list[str], typer.Argument(metavar="VIEW...", help="Names of views.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 HoldOption = Annotated[
     bool,
     typer.Option(
-        "--hold", help="Keep it beside what is read until stopped; `rebuild` then switches."
+        "--hold",
+        help="Do not switch: keep the new generation up to date until stopped. `rebuild` switches.",
     ),
 ]
 NewHistoryOption = Annotated[
     bool,
     typer.Option(
         "--new-history",
-        help="Also where the store keeps history of the view: it begins anew, with a snapshot.",
+        help="Allow it for a view with history: its history starts over, with a snapshot.",
     ),
 ]
 
@@ -48,9 +49,14 @@ def register(app: typer.Typer) -> None:
 
 @group.command(name="list")
 def list_(ctx: typer.Context, as_json: JsonOption = False) -> None:
-    """Every view: what people read, what is being built, what can be gone back to.
+    """List all views with their generations: live, being built, and available for rollback.
 
-    A view that is not declared any more is listed until `headwater view drop` removes its rows.
+    A view that was removed from the configuration is listed until `headwater view drop` deletes
+    its rows.
+
+    \b
+    Example:
+      headwater view list --json
     """
     from headwater.cli.view.display import described, overview
     from jobs.state.views.undeclared_views import with_undeclared
@@ -69,13 +75,18 @@ def show(
     ctx: typer.Context,
     view: ViewArgument,
     plan: Annotated[
-        bool, typer.Option("--plan", help="The queries that find and make changed rows, too.")
+        bool,
+        typer.Option("--plan", help="Also show the queries that find and compute changed rows."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """A view: its SQL, how it is kept, what it holds by now, and its generations.
+    """Show a view: its SQL, how it is maintained, how far it is, and its generations.
 
-    What a server that is away would tell is left out, and said to be.
+    If a server does not answer, its part is left out and the output says so.
+
+    \b
+    Example:
+      headwater view show open_orders --plan
     """
     from headwater.cli.view.show import gathered, shown
     from jobs.state.views.undeclared_views import with_undeclared
@@ -99,10 +110,14 @@ def create(
     new_history: NewHistoryOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Fill new views from a snapshot and show them when they have caught up with the stream.
+    """Build new views from a snapshot, and publish them when they have caught up.
 
-    Kafka needs no history for it, and nothing else sees anything of it. Killed at any moment, the
-    same command goes on. Then `headwater apply` keeps the views.
+    Needs no history in Kafka and affects no other view. If it is killed, run it again: it resumes.
+    Afterwards `headwater apply` maintains the views.
+
+    \b
+    Example:
+      headwater view create open_orders
     """
     config = configured_for(ctx, master)
     mirrored = over_mirrors(config, known(config, views), as_json)
@@ -121,10 +136,14 @@ def rebuild(
     new_history: NewHistoryOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Build views anew, as they are declared now, beside what people read; then switch.
+    """Build views again with their current SQL beside the live ones, and swap them in.
 
-    A running `headwater apply` keeps the old generation until the switch and the new one from
-    then on. The old one is kept for `rollback`. Killed at any moment, `rebuild` goes on.
+    A running `headwater apply` maintains the live generation until the switch and the new one from
+    then on. The old generation is kept for `rollback`. If it is killed, run it again: it resumes.
+
+    \b
+    Example:
+      headwater view rebuild open_orders
     """
     config = configured_for(ctx, master)
     mirrored = over_mirrors(config, known(config, views), as_json)
@@ -140,10 +159,15 @@ def rollback(
     view: ViewArgument,
     to: Annotated[
         int | None,
-        typer.Option("--to", metavar="N", help="A retired generation; by default the last."),
+        typer.Option("--to", metavar="N", help="Retired generation. Default: the last one."),
     ] = None,
 ) -> None:
-    """Show an earlier generation again, at once; `apply` then brings it up to date."""
+    """Make an earlier generation live again, at once; `apply` then brings it up to date.
+
+    \b
+    Example:
+      headwater view rollback open_orders --to 2
+    """
     from bootstrap.run import roll_back
     from headwater.cli.view.display import gone_back
 
@@ -169,15 +193,22 @@ def drop(
     view: ViewArgument,
     generation: Annotated[
         int | None,
-        typer.Option("--generation", metavar="N", help="Only one that nobody reads."),
+        typer.Option(
+            "--generation", metavar="N", help="Drop only this generation, which must not be live."
+        ),
     ] = None,
     yes: YesOption = False,
 ) -> None:
-    """Delete a view's rows from its store, with all that is known of it; or one generation.
+    """Delete a view's rows from its store and all state of the view; or one generation.
 
-    Also a view that is not declared any more; its store still has to be. Take one that is declared
-    out of the configuration, too: the next `headwater apply` builds it again. On a terminal it asks
-    first.
+    It also drops a view that was removed from the configuration, as long as its store is still
+    configured. Remove the view from the configuration, too, or the next `headwater apply` builds
+    it again. Asks for confirmation on a terminal.
+
+    \b
+    Examples:
+      headwater view drop open_orders
+      headwater view drop open_orders --generation 2 --yes
     """
     from bootstrap.run import drop_view
     from headwater.cli.common.confirmation import confirm, on_terminal
