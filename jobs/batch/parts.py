@@ -9,9 +9,8 @@ from zlib import crc32
 
 from cdc.kafka.broker import Offsets
 from cdc.kafka.range_reader import Stretch
+from jobs.batch.thresholds import TASK_RECORDS
 
-_LEAST_RECORDS = 50_000
-"""A partition is not divided further: who reads a part reads the others' records, too."""
 _UNEVEN = 1.5
 """So many times a task's share may be one partition."""
 
@@ -45,7 +44,7 @@ def divided(begin: Offsets, end: Offsets, tasks: int) -> list[list[Part]]:
         for partition, high in of_topic.items()
         if (low := begin.get(topic, {}).get(partition, 0)) < high
     ]
-    share = max(sum(map(_length, stretches)) / max(tasks, 1), _LEAST_RECORDS)
+    share = max(sum(map(_length, stretches)) / max(tasks, 1), TASK_RECORDS)
     parts = sorted(
         (part for stretch in stretches for part in _parts(stretch, share)),
         key=lambda part: _length(part.stretch) / part.slices,

@@ -16,12 +16,10 @@ from pyspark.sql import functions as F
 
 from cdc.config import Kafka
 from cdc.kafka.broker import Broker, Offsets
+from jobs.batch.thresholds import CACHED_RECORDS
 from jobs.direct.checkpoint import records_between
 from jobs.direct.evaluate import released
 from jobs.direct.snapshot_rows import read_topics
-
-CACHED_RECORDS = 20_000
-"""More are read once for each table. An event may have a megabyte, most have a kilobyte."""
 
 
 def with_records(begin: Offsets, end: Offsets) -> set[str]:

@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from cdc.lsn import Position
+from jobs.batch.thresholds import FEW_ROWS
 from jobs.cluster.driver_rows import at_hand, brought, is_flat
 from jobs.cluster.queries import Maintenance
 from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.schema import quoted
-from jobs.sinks.write import DRIVER_ROWS
 from jobs.spark.interpreted import interpreted, of_one_part
 
 _THERE = "__there"
@@ -37,7 +37,7 @@ def made_anew(
     with maintenance.relations(session) as relations:
         wanted = relations.frame(keys, None)
         rows = maintenance.rows(session, keys, relations).withColumn(_THERE, F.lit(True))
-        if len(keys) <= DRIVER_ROWS and relations.few:
+        if len(keys) <= FEW_ROWS and relations.few:
             wanted, rows = of_one_part(wanted), of_one_part(rows)
         wanted = wanted.alias("k")
         same = [F.col(f"k.{quoted(name)}") == F.col(f"r.{quoted(name)}") for name in names]
@@ -51,7 +51,7 @@ def made_anew(
         gone = F.col(f"r.{_THERE}").isNull()
         held = joined.select(*shown, *controls(position, committed_us, gone))
         table = None
-        if len(keys) <= DRIVER_ROWS and is_flat(columns):
+        if len(keys) <= FEW_ROWS and is_flat(columns):
             with interpreted(session, relations.few):
                 table = brought(held)
         if table is not None:

@@ -18,8 +18,8 @@ from pyspark.sql.types import LongType, StringType, StructType
 from cdc.errors import HeadwaterError
 from cdc.lsn import Position
 from jobs.batch.folded import NO_EVENT
+from jobs.batch.thresholds import FEW_ROWS
 from jobs.dead_letters.parked_keys import record_id
-from jobs.direct.checkpoint import FEW_RECORDS
 from jobs.direct.evaluate import Model, released
 from jobs.direct.fold import EVENT
 from jobs.direct.project import project
@@ -129,7 +129,7 @@ def _unfit(model: Model, records: DataFrame, at_most: int) -> list[Poison]:
     held = folded.withColumn(_HASH, F.xxhash64(record)).persist()
     with released(held):
         hashes = sorted({row[0] for row in held.select(_HASH).collect()})
-        few = len(hashes) <= FEW_RECORDS
+        few = len(hashes) <= FEW_ROWS
 
         def fault_of(part: Sequence[int]) -> HeadwaterError | None:
             some = held.where(F.col(_HASH).between(part[0], part[-1]))

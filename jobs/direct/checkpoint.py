@@ -17,8 +17,7 @@ from pathlib import Path
 
 from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
-
-FEW_RECORDS = 5_000
+from jobs.batch.thresholds import FEW_ROWS
 
 
 def committed_batch(checkpoint: Path) -> int | None:
@@ -73,7 +72,7 @@ def records_between(begin: Offsets, end: Offsets) -> int:
 
 def is_few(begin: Offsets, end: Offsets) -> bool:
     """Whether a batch is so small that one task is done with it sooner than several."""
-    return records_between(begin, end) <= FEW_RECORDS
+    return records_between(begin, end) <= FEW_ROWS
 
 
 def rewind(checkpoint: Path, starts: Offsets) -> None:

@@ -17,11 +17,12 @@ from cdc.kafka.broker import Broker, Offsets
 from cdc.source import postgres as source_postgres
 from cdc.source.slot import identify
 from cdc.topics import table_topic, view_group
+from jobs.batch.thresholds import BATCH_RECORDS
 from jobs.run.commands.client import Teller, awaited
 from jobs.run.commands.queue import ENDED
 from jobs.run.engine import Engine
 from jobs.run.parts import Parts
-from jobs.run.stream.stream import MOST_RECORDS, Stream, StreamBatch
+from jobs.run.stream.stream import Stream, StreamBatch
 from jobs.run.views.direct_views import DirectViews, is_direct
 from jobs.state.batch.progress import recreated_topics, stream_offsets
 from jobs.state.server.database import StateServer, state_server
@@ -102,7 +103,7 @@ def stream_of(
     spark: SparkSession, config: Config
 ) -> Callable[[Callable[[StreamBatch], None]], Stream]:
     """What makes the process's stream, its batches as large as the configuration allows."""
-    most = config.apply.max_offsets_per_trigger or MOST_RECORDS
+    most = config.apply.max_offsets_per_trigger or BATCH_RECORDS
     return partial(Stream, spark, config.kafka, most_records=most)
 
 

@@ -1,6 +1,6 @@
 """How a micro-batch reaches a document store: from the driver or from the executors.
 
-Up to ``DRIVER_ROWS`` rows the driver writes: no Python worker has to start and one connection
+Up to ``FEW_ROWS`` rows the driver writes: no Python worker has to start and one connection
 does. Above it every partition is written where it is. Both are safe to repeat, so a failed
 task or batch is simply run again.
 """
@@ -24,6 +24,7 @@ from tenacity import (
 
 from cdc.errors import FatalError, HeadwaterError, RetryableError, SinkError, ViewError
 from cdc.lsn import Position
+from jobs.batch.thresholds import FEW_ROWS
 from jobs.sinks.documents import Document, document_list
 from jobs.sinks.row_errors import (
     RowsError,
@@ -35,7 +36,6 @@ from jobs.sinks.row_errors import (
     unpacked_rows,
 )
 
-DRIVER_ROWS = 5_000
 Writer = Callable[[list[Document]], None]
 """Writes documents, in one process; must be picklable and bring its own connection. Raises a
 ``RowsError`` when it has written all but some."""
@@ -87,7 +87,7 @@ def write_rows(
 
     Raises what ``write`` raises: a ``RowsError`` when all other rows have been written.
     """
-    if at_most <= DRIVER_ROWS:
+    if at_most <= FEW_ROWS:
         write(decode(rows.toArrow()))
         return
     of_rows: list[RowsError] = []

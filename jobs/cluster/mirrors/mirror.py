@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from cdc.lsn import Position
+from jobs.batch.thresholds import FEW_ROWS
 from jobs.cluster.mirrors import sql
 from jobs.cluster.mirrors.parquet_files import GROUP_ROWS, read_files
 from jobs.cluster.mirrors.sql import ATTEMPT
@@ -39,8 +40,6 @@ _VERSION = (
 )
 _LITERALS = 300
 """So many values are written into a query; more are a relation of their own."""
-IN_ONE_PART = 5_000
-"""So many versions are read by one task, which sends nothing to others."""
 _FEW = 20_000
 """Versions that a mirror may hold beyond its rows before it is written anew."""
 SMALL_FILES = 32
@@ -241,7 +240,7 @@ class Mirror:
         columns = [StructField(sql.stored(one.name), one.dataType) for one in self._whole]
         whole = StructType([*columns, StructField(ATTEMPT, LongType())])
         held = read_files(self._spark, [self._path / file for file in files], whole)
-        return of_one_part(held) if self._versions(table) <= IN_ONE_PART else held
+        return of_one_part(held) if self._versions(table) <= FEW_ROWS else held
 
     @property
     def littered(self) -> bool:

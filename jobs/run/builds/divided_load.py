@@ -7,21 +7,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
+from jobs.batch.thresholds import FEW_ROWS, ROWS_HERE
 from jobs.run.builds.builder import Generation
 from jobs.run.parts import Parts
 from jobs.sinks.rows import Rows
-from jobs.sinks.write import DRIVER_ROWS, write_rows
+from jobs.sinks.write import write_rows
 from jobs.state.batch.progress import read_progress
 from jobs.state.mirrors.load_task import LoadTask, key_ranges
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.rows_query import ROW
-
-LEAST_ROWS: Final = 100_000
-"""Fewer are written sooner than tasks have started."""
 
 
 @dataclass(slots=True)
@@ -42,7 +40,7 @@ class Divided:
         spark = self.parts.spark
         tasks = self._tasks(writer, spark.sparkContext.defaultParallelism)
         numbers = spark.range(0, len(tasks), 1, len(tasks))
-        write_rows(numbers, DRIVER_ROWS + 1, _numbers, partial(_run, tasks))
+        write_rows(numbers, FEW_ROWS + 1, _numbers, partial(_run, tasks))
 
     def _tasks(self, writer: Callable[[Any], None], parts: int) -> list[LoadTask]:
         kept, form = self.generation.kept, self.generation.form
@@ -80,7 +78,7 @@ def divided(
         query = f"select count(*) from ({kept.plan.whole(kept.relation)}) v"
         row = conn.execute(query.encode()).fetchone()
     count = 0 if row is None else int(row[0])
-    return Divided(parts, conn, generation, rows, count) if count >= LEAST_ROWS else None
+    return Divided(parts, conn, generation, rows, count) if count >= ROWS_HERE else None
 
 
 def _numbers(batch: pa.RecordBatch) -> list[int]:

@@ -31,7 +31,8 @@ from cdc.kafka.security import for_spark
 from jobs.batch.changes import of_records, of_stretches
 from jobs.batch.large import LargeBatch
 from jobs.batch.small import SmallBatch
-from jobs.direct.checkpoint import FEW_RECORDS, batch_offsets, records_between
+from jobs.batch.thresholds import BATCH_RECORDS, FEW_ROWS, ROWS_HERE
+from jobs.direct.checkpoint import batch_offsets, records_between
 from jobs.direct.snapshot_rows import offsets_json
 from jobs.run.stream.start_offsets import checked, earlier_by_one
 from jobs.spark.faults import stream_error
@@ -42,10 +43,6 @@ if TYPE_CHECKING:
 
 INTERVAL_S: Final = 0.25
 """From the begin of a batch to that of the next one: what comes meanwhile is one batch."""
-MOST_RECORDS: Final = 1_000_000
-"""Of a batch, where the configuration says nothing: tasks hold part of it at a time."""
-ROWS_HERE: Final = 100_000
-"""So many records may be in the driver, as Python has them."""
 _ASK_S: Final = 1.0
 _WAIT_S: Final = 0.25
 """How soon a stream that has nothing to do notices that it is stopped."""
@@ -132,7 +129,7 @@ class Stream:
         kafka: Kafka,
         apply: Callable[[StreamBatch], None],
         interval_s: float = INTERVAL_S,
-        most_records: int = MOST_RECORDS,
+        most_records: int = BATCH_RECORDS,
     ) -> None:
         self._kafka, self._apply = kafka, apply
         self._interval_s, self._most_records = interval_s, most_records
@@ -204,7 +201,7 @@ class Stream:
     def _folded(
         self, begin: Offsets, end: Offsets
     ) -> tuple[pa.Table | LargeBatch, Sequence[FetchedRecord]]:
-        if records_between(begin, end) <= FEW_RECORDS:
+        if records_between(begin, end) <= FEW_ROWS:
             records = self._reader.read(begin, end)
             if records is not None:
                 return self._small.fold(records), records

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
@@ -35,6 +34,7 @@ from pyspark.sql.types import (
 )
 
 from cdc.lsn import Position
+from jobs.batch.thresholds import FEW_ROWS, ROWS_HERE
 from jobs.sinks.contract import (
     COMMIT_LSN,
     COMMITTED_AT,
@@ -53,10 +53,8 @@ from jobs.sinks.documents import key_text
 from jobs.sinks.row_errors import TOLD, unkeyed, unknown_values
 from jobs.sinks.rows import Rows, write
 from jobs.sinks.schema import quoted
-from jobs.sinks.write import DRIVER_ROWS, held_bytes, kept
+from jobs.sinks.write import held_bytes, kept
 
-FINISHED_ROWS: Final = 100_000
-"""Rows that are here anyhow are merged here, as many as that: Spark would have to be sent them."""
 _FLOATS = (FloatType, DoubleType)
 _CONTROL = (StructField(COMMIT_LSN, LongType()), StructField(ORDINAL, LongType()))
 _BESIDE = (
@@ -90,7 +88,7 @@ class DeltaSink:
         self._of.after_batch()
 
     def _write_table(self, rows: pa.Table) -> None:
-        if self._is_small(len(rows), lambda: rows.nbytes, FINISHED_ROWS):
+        if self._is_small(len(rows), lambda: rows.nbytes, ROWS_HERE):
             self._apply_here(rows, None)
         else:
             self._apply_there(self._frame(rows), None)
@@ -101,7 +99,7 @@ class DeltaSink:
         fields = [StructField(name, known[name]) for name in rows.column_names]
         return self._spark.createDataFrame(rows, StructType(fields))
 
-    def _is_small(self, rows: int, size: Callable[[], int], most_rows: int = DRIVER_ROWS) -> bool:
+    def _is_small(self, rows: int, size: Callable[[], int], most_rows: int = FEW_ROWS) -> bool:
         of = self._of
         return small_table(of.path, of.columns, of.key, rows, size, most_rows) is not None
 

@@ -23,18 +23,14 @@ from pyspark.sql.types import StructType
 
 from cdc.errors import RetryableError, SinkError
 from cdc.lsn import Position
+from jobs.batch.thresholds import FEW_BYTES, FEW_ROWS, SMALL_TABLE_BYTES
 from jobs.sinks.arrow import python_values
 from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.delta.errors import full
 from jobs.sinks.delta.reads import bytes_of, first_line, read, writable
 from jobs.sinks.delta.transactions import Transaction
 from jobs.sinks.row_errors import TOLD
-from jobs.sinks.write import DRIVER_ROWS
 
-LARGEST_TABLE: Final = 32 << 20
-"""Bytes of files: writing all of them anew costs less than Spark's jobs."""
-LARGEST_FIRST: Final = 64 << 20
-"""Bytes of rows that Spark holds: the first of a table, which come here as they are."""
 _CONTROL: Final = (DELETED, UNCHANGED, COMMITTED_AT)
 
 
@@ -44,7 +40,7 @@ def small_table(
     key: Iterable[str],
     rows: int,
     size: Callable[[], int],
-    most_rows: int = DRIVER_ROWS,
+    most_rows: int = FEW_ROWS,
 ) -> DeltaTable | None:
     """The table, None if a batch of up to so many rows is not to be written here; ``size`` tells
     what they take, in bytes. ``most_rows`` are merged into a table that has some."""
@@ -53,9 +49,9 @@ def small_table(
         return None
     if rows > most_rows and table.file_uris():
         return None
-    if rows > DRIVER_ROWS and size() > LARGEST_FIRST:
+    if rows > FEW_ROWS and size() > FEW_BYTES:
         return None
-    return table if bytes_of(table) <= LARGEST_TABLE else None
+    return table if bytes_of(table) <= SMALL_TABLE_BYTES else None
 
 
 def null_keys(rows: pa.Table, key: Iterable[str]) -> list[Position]:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from cdc.config import OpenSearch, View
+from jobs.batch.thresholds import FEW_ROWS
 from jobs.sinks.contract import Live
 from jobs.sinks.documents import Documents
 from jobs.sinks.opensearch.client import Action, BusyError, Client, server_of
@@ -25,7 +26,7 @@ from jobs.sinks.opensearch.mapping import LIVE, index_body
 from jobs.sinks.opensearch.overrides import filled, filling
 from jobs.sinks.opensearch.writer import OpenSearchWriter
 from jobs.sinks.rows import Rows, write_each
-from jobs.sinks.write import DRIVER_ROWS, write_documents
+from jobs.sinks.write import write_documents
 
 _T = TypeVar("_T")
 
@@ -59,7 +60,7 @@ class OpenSearchGenerations:
         create(self._server, self._view, index, body)
         writer = OpenSearchWriter(self._server, self._view, alias_of(index))
         if isinstance(rows, DataFrame):
-            write_documents(Documents(columns, key)(rows), DRIVER_ROWS + 1, writer)
+            write_documents(Documents(columns, key)(rows), FEW_ROWS + 1, writer)
         else:
             write_each(self._view, rows, writer)
         full = {"index": filled(settings)}

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from cdc.config import Postgres
 from cdc.errors import ViewError
+from jobs.batch.thresholds import FEW_ROWS
 from jobs.sinks.contract import Live
 from jobs.sinks.postgres.client import Action, Connection, Database, refusing_rows
 from jobs.sinks.postgres.copy_lines import LIVE, CopyRow, copy_list, copy_rows
@@ -20,7 +21,7 @@ from jobs.sinks.postgres.sink import copy_in
 from jobs.sinks.postgres.table import ViewTable, columns_of, ident, table_name
 from jobs.sinks.row_errors import RowsError, raise_together
 from jobs.sinks.rows import Rows, write_each
-from jobs.sinks.write import DRIVER_ROWS, with_keys, write_rows
+from jobs.sinks.write import with_keys, write_rows
 
 _T = TypeVar("_T")
 
@@ -51,7 +52,7 @@ class PostgresGenerations:
         loader = PostgresLoader(self._database, self._view, table)
         if isinstance(rows, DataFrame):
             lines = copy_rows(columns, key, loading=True)(rows)
-            write_rows(lines, DRIVER_ROWS + 1, copy_list, loader)
+            write_rows(lines, FEW_ROWS + 1, copy_list, loader)
         else:
             write_each(self._view, rows, loader.finished)
         self._call(partial(_finish, table))

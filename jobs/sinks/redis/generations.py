@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from cdc.config import Redis, View
+from jobs.batch.thresholds import FEW_ROWS
 from jobs.sinks.contract import Live
 from jobs.sinks.redis.client import Keyspace
 from jobs.sinks.redis.layout import gone_key
@@ -22,7 +23,7 @@ from jobs.sinks.redis.sink import (
     prefix,
 )
 from jobs.sinks.rows import Rows, write_each
-from jobs.sinks.write import DRIVER_ROWS, write_documents
+from jobs.sinks.write import write_documents
 
 
 class RedisGenerations:
@@ -51,7 +52,7 @@ class RedisGenerations:
         try:
             sink.describe(columns, key)
             if isinstance(rows, DataFrame):
-                write_documents(sink.documents()(rows), DRIVER_ROWS + 1, sink.writer)
+                write_documents(sink.documents()(rows), FEW_ROWS + 1, sink.writer)
             else:
                 write_each(self._view, rows, sink.writer)
         finally:

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from cdc.config import Delta
+from jobs.batch.thresholds import FEW_ROWS
 from jobs.sinks.delta.sink import DeltaSink
 from jobs.sinks.delta.table import DeltaView
-from jobs.sinks.write import DRIVER_ROWS
 from tests.support.events.batches import Change, Feed, batch_rows
 from tests.support.servers.spark import quick
 
@@ -39,8 +39,8 @@ class Opened:
         self.feed.number += 1
         rows = batch_rows(self._spark, self._columns, changes)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("jobs.sinks.delta.small_batch.LARGEST_FIRST", 0)
-            self.sink.apply(rows, self.feed.batch(self.feed.number, DRIVER_ROWS + 1))
+            patched.setattr("jobs.sinks.delta.small_batch.FEW_BYTES", 0)
+            self.sink.apply(rows, self.feed.batch(self.feed.number, FEW_ROWS + 1))
         assert "delta-rs" not in self.engines(before)
 
     @property

@@ -14,8 +14,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
 from cdc.config import Delta, View
+from jobs.batch.thresholds import HISTORY_CHANGES
 from jobs.sinks.contract import Batch
-from jobs.sinks.delta.history.small_batch import LARGEST_BATCH
 from jobs.sinks.delta.history.table import DeltaHistory
 from jobs.sinks.delta.table import DeltaView
 from tests.support.events.batches import with_control
@@ -77,7 +77,7 @@ class Written:
         self.number += 1
         with quick(self.spark):
             frame = self.spark.createDataFrame(changes_of(events))
-            batch = Batch("v", self.generation, self.number, LARGEST_BATCH + 1)
+            batch = Batch("v", self.generation, self.number, HISTORY_CHANGES + 1)
             self.sink.apply(frame, batch)
 
     def copied(self, home: Path) -> Written:

@@ -22,6 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from cdc.errors import RetryableError, SinkError
+from jobs.batch.thresholds import FEW_BYTES, FEW_ROWS, HISTORY_CHANGES, SMALL_TABLE_BYTES
 from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, OP, ORDINAL
 from jobs.sinks.delta.errors import full
 from jobs.sinks.delta.history.changes import Changes
@@ -36,16 +37,10 @@ from jobs.sinks.delta.history.order import (
 )
 from jobs.sinks.delta.history.reads import logged, newest, versions
 from jobs.sinks.delta.reads import bytes_of, first_line, stream, writable
-from jobs.sinks.delta.small_batch import LARGEST_TABLE
 from jobs.sinks.delta.table import DeltaView
 from jobs.sinks.delta.transactions import Transaction
 from jobs.sinks.row_errors import unkeyed
-from jobs.sinks.write import DRIVER_ROWS
 
-LARGEST_BATCH: Final = 10_000
-"""Changes. Spark puts more in order sooner than Python does."""
-LARGEST_ROWS: Final = 64 << 20
-"""Bytes of more than ``DRIVER_ROWS`` changes that are brought to the driver."""
 _TO: Final = (TO_LSN, TO_ORDINAL, TO, CURRENT)
 
 
@@ -59,7 +54,7 @@ class SmallHistory:
         """Whether a batch of so many changes is written here; ``size`` tells what they take, in
         bytes. ``write`` may still leave it to Spark."""
         of = self._of
-        if changes > LARGEST_BATCH or (changes > DRIVER_ROWS and size() > LARGEST_ROWS):
+        if changes > HISTORY_CHANGES or (changes > FEW_ROWS and size() > FEW_BYTES):
             return False
         table = writable(of.path, of.columns, of.key)
         return table is not None and (self._is_log or can_mark(table) or _is_small(table))
@@ -193,7 +188,7 @@ def _has(table: DeltaTable, of: Transaction) -> bool:
 
 
 def _is_small(table: DeltaTable) -> bool:
-    return bytes_of(table) <= LARGEST_TABLE
+    return bytes_of(table) <= SMALL_TABLE_BYTES
 
 
 @contextmanager

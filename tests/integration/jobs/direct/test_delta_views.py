@@ -17,9 +17,9 @@ from cdc.config import Config, Delta
 from cdc.errors import HeadwaterError, ViewError
 from cdc.events.codes import PLACEHOLDER
 from cdc.protocol.relation import Column, Relation
+from jobs.batch.thresholds import FEW_ROWS
 from jobs.dead_letters.retry import names, retry
 from jobs.direct.views import apply_views
-from jobs.sinks.write import DRIVER_ROWS
 from tests.support.events.events import Record, delete, event, snapshot, truncate
 from tests.support.events.written_topics import INT4, INT8, V1, V2, Log, row, v1, v2
 from tests.support.views.bootstraps import Setting
@@ -194,14 +194,14 @@ def test_a_table_has_no_deletion_vectors_unless_they_are_asked_for(
     sql = {"sql": "select id, body from t"}
     config = configured(log, tmp_path, v=sql, marked={**sql, "deletion_vectors": True})
     log.describe(V1)
-    log.write(*(v1(1, i, row(i, "first")) for i in range(DRIVER_ROWS + 100)))
+    log.write(*(v1(1, i, row(i, "first")) for i in range(FEW_ROWS + 100)))
     assert apply_now(quickly, config) == {}
     log.write(v1(2, 1, row(1, "few"), "u"), *delete(2, 2, row(2, None), V1.schema_id()))
     assert apply_now(quickly, config) == {}
-    log.write(*(v1(3, i, row(i, "many"), "u") for i in range(100, DRIVER_ROWS + 100)))
+    log.write(*(v1(3, i, row(i, "many"), "u") for i in range(100, FEW_ROWS + 100)))
     log.write(*delete(4, 1, row(3, None), V1.schema_id()))
     assert apply_now(quickly, config) == {}
-    expected = {i: "first" if i < 100 else "many" for i in range(DRIVER_ROWS + 100)} | {1: "few"}
+    expected = {i: "first" if i < 100 else "many" for i in range(FEW_ROWS + 100)} | {1: "few"}
     del expected[2], expected[3]
     assert dict(held(quickly, tmp_path, "v", "id", "body")) == expected
     plain, marked = (DeltaTable(str(tmp_path / "lake" / view)) for view in ("v", "marked"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jobs.sinks.write import DRIVER_ROWS
+from jobs.batch.thresholds import FEW_ROWS
 from stack.process import kill
 from tests.support.commands.killed_drivers import STEPS, Driver, traced
 from tests.support.servers.lent_jvm import Lender
@@ -53,7 +53,7 @@ LARGE = {
     "joined": ("after mirror#1", "after store#1"),
 }
 """In one batch, that is killed again and again as it is repeated."""
-ROWS = DRIVER_ROWS + 100
+ROWS = FEW_ROWS + 100
 FIRST = range(10_000, 10_000 + ROWS)
 
 

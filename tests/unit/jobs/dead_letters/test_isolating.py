@@ -17,7 +17,7 @@ def test_the_last_event_of_each_key_that_fails_is_found(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     """Also by a column that nothing counts, and in batches of which Spark compiles the plans."""
-    monkeypatch.setattr(isolating, "FEW_RECORDS", few)
+    monkeypatch.setattr(isolating, "FEW_ROWS", few)
     model = model_of("select id, n, body::int as number from t")
     bodies = {5: "x", 11: "1.5", 17: "9" * 20}
     records = [event(i, 1, {"id": i, "body": bodies.get(i, "7"), "n": i}) for i in range(1, 23)]

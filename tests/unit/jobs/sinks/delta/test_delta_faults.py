@@ -16,8 +16,8 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from cdc.config import Delta
 from cdc.errors import RetryableError, SinkError
+from jobs.batch.thresholds import FEW_ROWS
 from jobs.sinks.stores import open_sink
-from jobs.sinks.write import DRIVER_ROWS
 from tests.support.events.batches import Change, Feed, batch_rows, upsert
 
 COLUMNS = StructType().add("id", LongType()).add("name", StringType())
@@ -40,8 +40,8 @@ def batch(feed: Feed, *changes: Change) -> DataFrame:
 def write(feed: Feed, number: int, rows: DataFrame, by_spark: bool = False) -> None:
     """By this process, or by Spark as when many keys were touched."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("jobs.sinks.delta.small_batch.LARGEST_FIRST", 0)
-        feed.sink.apply(rows, feed.batch(number, DRIVER_ROWS + 1 if by_spark else 2))
+        patched.setattr("jobs.sinks.delta.small_batch.FEW_BYTES", 0)
+        feed.sink.apply(rows, feed.batch(number, FEW_ROWS + 1 if by_spark else 2))
 
 
 @contextmanager

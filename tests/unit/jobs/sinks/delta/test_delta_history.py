@@ -13,8 +13,8 @@ from pyspark.sql.types import StringType
 from cdc.config import Delta
 from cdc.errors import ViewError
 from cdc.lsn import Position
+from jobs.batch.thresholds import HISTORY_CHANGES
 from jobs.sinks.contract import Batch, Sink
-from jobs.sinks.delta.history.small_batch import LARGEST_BATCH
 from jobs.sinks.row_errors import RowsUnfitError
 from jobs.sinks.stores import open_sink
 from tests.support.events.batches import with_control
@@ -52,7 +52,7 @@ class History:
         frame = self.spark.createDataFrame(rows, columns, verifySchema=False)
         self.number += 1
         large = self.by_spark and self.number % 2
-        keys = LARGEST_BATCH + 1 if large else len(rows)
+        keys = HISTORY_CHANGES + 1 if large else len(rows)
         self.sink.apply(frame, Batch("v", self.generation, self.number, keys))
 
     def restart(self, number: int) -> None:

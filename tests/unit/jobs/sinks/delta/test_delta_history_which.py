@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DoubleType, LongType, StringType, StructType
 
+from jobs.batch.thresholds import FEW_BYTES, HISTORY_CHANGES
 from jobs.sinks.contract import Batch
-from jobs.sinks.delta.history.small_batch import LARGEST_BATCH, LARGEST_ROWS
 from tests.support.events.batches import with_control
 from tests.support.events.history_events import COLUMNS, Event, at, expected
 from tests.support.servers.spark import quick
@@ -21,7 +21,7 @@ from tests.support.views.histories import rows_of
 from tests.support.views.history_tables import Written
 from tests.unit.jobs.sinks.delta.test_delta_small import VALUES, WIDE, comparable
 
-LARGE = "jobs.sinks.delta.history.small_batch.LARGEST_TABLE"
+LARGE = "jobs.sinks.delta.history.small_batch.SMALL_TABLE_BYTES"
 
 
 def none() -> int:
@@ -49,11 +49,11 @@ def test_what_a_large_table_must_be_to_be_written_without_spark(
 ) -> None:
     for history, wanted in (("log", log), ("scd2", scd2)):
         one = Written(quickly, tmp_path / history, history, **settings)
-        for count, held in ((1, wanted), (LARGEST_BATCH + 1, False)):
+        for count, held in ((1, wanted), (HISTORY_CHANGES + 1, False)):
             with monkeypatch.context() as patched:
                 patched.setattr(LARGE, -1)
                 assert one.sink._here.takes(count, none) == held, history
-        assert not one.sink._here.takes(LARGEST_BATCH, lambda: LARGEST_ROWS + 1)
+        assert not one.sink._here.takes(HISTORY_CHANGES, lambda: FEW_BYTES + 1)
         # Small tables are written anew where that is all there is.
         assert one.sink._here.takes(1, none) == (not {*settings} & {"partition_by", "cluster_by"})
 
@@ -154,7 +154,7 @@ def test_values_of_all_types_are_what_spark_writes(
     for number, batch in enumerate(batches, 1):
         assert here.write(batch) in {"delta-rs", "Headwater"}
         frame = there.sink._frame(batch)
-        there.sink.apply(frame, Batch("v", "g", number, LARGEST_BATCH + 1))
+        there.sink.apply(frame, Batch("v", "g", number, HISTORY_CHANGES + 1))
     rows = []
     for one in (here, there):
         held = rows_of(one.home / "v", WIDE, history)

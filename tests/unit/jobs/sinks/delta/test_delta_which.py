@@ -11,9 +11,8 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, DoubleType, LongType, StringType, StructType
 
-from jobs.sinks.delta.sink import FINISHED_ROWS
+from jobs.batch.thresholds import FEW_ROWS, ROWS_HERE
 from jobs.sinks.delta.small_batch import small_table
-from jobs.sinks.write import DRIVER_ROWS
 from tests.support.events.batches import batch_rows, upsert
 from tests.support.views.delta_table import Opened
 
@@ -35,7 +34,7 @@ def columns_of(key: Any, *names: str) -> StructType:
 @pytest.mark.parametrize(
     ("columns", "rows"),
     [
-        (columns_of(LongType()), DRIVER_ROWS + 1),
+        (columns_of(LongType()), FEW_ROWS + 1),
         (columns_of(LongType(), "two words"), 1),
         (columns_of(LongType(), "back`tick"), 1),
         (columns_of(DoubleType()), 1),
@@ -56,16 +55,16 @@ def test_many_rows_that_are_here_anyhow_are_merged_here_up_to_their_size(tmp_pat
 
     write_deltalake(tmp_path, pa.table({"id": pa.array([1], pa.int64())}))
     asked = (str(tmp_path), columns_of(LongType()), ("id",))
-    assert small_table(*asked, FINISHED_ROWS, lambda: 1 << 20, FINISHED_ROWS) is not None
-    assert small_table(*asked, FINISHED_ROWS, lambda: 1 << 30, FINISHED_ROWS) is None
-    assert small_table(*asked, FINISHED_ROWS + 1, lambda: 1 << 20, FINISHED_ROWS) is None
+    assert small_table(*asked, ROWS_HERE, lambda: 1 << 20, ROWS_HERE) is not None
+    assert small_table(*asked, ROWS_HERE, lambda: 1 << 30, ROWS_HERE) is None
+    assert small_table(*asked, ROWS_HERE + 1, lambda: 1 << 20, ROWS_HERE) is None
 
 
 def test_the_first_rows_of_a_table_are_written_here_up_to_their_size(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many they are, as Spark tells what those take that it holds."""
-    monkeypatch.setattr("jobs.sinks.delta.small_batch.LARGEST_FIRST", 200_000)
+    monkeypatch.setattr("jobs.sinks.delta.small_batch.FEW_BYTES", 200_000)
 
     def applied(name: str, rows: int) -> set[str]:
         view = Opened(spark, tmp_path / name, NAMES)
@@ -73,7 +72,7 @@ def test_the_first_rows_of_a_table_are_written_here_up_to_their_size(
         held = batch_rows(spark, NAMES, changes).persist()
         try:
             assert held.count() == rows
-            view.sink.apply(held, view.feed.batch(1, DRIVER_ROWS + 1))
+            view.sink.apply(held, view.feed.batch(1, FEW_ROWS + 1))
         finally:
             held.unpersist()
         assert sum(1 for _ in view.sink.scan()) == rows
@@ -88,7 +87,7 @@ def test_later_rows_are_many_where_there_are_some(spark: SparkSession, tmp_path:
     view.small(upsert(1, 1, id=1, name="a"))
     changes = [upsert(2, 1, id=1, name="b"), upsert(2, 2, id=2, name="c")]
     before = view.version
-    view.sink.apply(batch_rows(spark, NAMES, changes), view.feed.batch(2, DRIVER_ROWS + 1))
+    view.sink.apply(batch_rows(spark, NAMES, changes), view.feed.batch(2, FEW_ROWS + 1))
     assert "delta-rs" not in view.engines(before)
 
 
@@ -101,7 +100,7 @@ def test_a_large_table_is_left_to_spark(tmp_path: Path, monkeypatch: pytest.Monk
     import pyarrow as pa
 
     write_deltalake(tmp_path, pa.table({"id": pa.array(range(100), pa.int64())}))
-    monkeypatch.setattr("jobs.sinks.delta.small_batch.LARGEST_TABLE", 10)
+    monkeypatch.setattr("jobs.sinks.delta.small_batch.SMALL_TABLE_BYTES", 10)
     assert small_table(str(tmp_path), NAMES, ("id",), 1, none) is None
 
 
