@@ -29,27 +29,7 @@ _CLOSE: Final = 0.75
 """How alike names are that are taken for each other before another section is looked at."""
 _AT: Final = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 _BEFORE_EQUALS: Final = re.compile(r"\s*([^=\[\]{}#]+?)\s*=")
-
-# How tomllib begins what it says, and what that means for who wrote the file.
-_TOML: Final[tuple[tuple[str, str], ...]] = (
-    ("Cannot overwrite a value", "NAME is set twice: keep one"),
-    ("Duplicate inline table key", "NAME is set twice: keep one"),
-    ("Cannot declare", "[NAME] is there twice, or after a table inside of it: write it once"),
-    ("Cannot mutate immutable", "NAME is set twice, or outside of its { }: write it once"),
-    ("Cannot redefine namespace", "NAME is a section of its own: put the setting in there"),
-    ("Illegal character '\\n'", "the line ends within quotes: close them"),
-    ("Unterminated string", "the file ends within quotes: close them"),
-    ("Unescaped '\\'", "a backslash in double quotes: put the text in single quotes"),
-    ("Invalid value", "no value: text goes in double quotes, true and false have small letters"),
-    ("Expected '=' after a key", "a name without a value: write name = value"),
-    ("Invalid initial character for a key", "no name: write name = value, or [section]"),
-    ("Invalid statement", "neither name = value nor [section]"),
-    ("Expected newline or end", "more behind the value: quote text, one setting a line"),
-    ("Expected ']", "the section's name is not closed: write [section]"),
-    ("Unclosed array", "a list is not closed: end it with ]"),
-    ("Unclosed inline table", "a table is not closed: write { name = value }, on one line"),
-    ("Invalid date", "no date: put text in quotes"),
-)
+_TOML: Final = 'a section is [name], a setting is name = "text", names are unique'
 
 
 def place(location: Iterable[Any]) -> str:
@@ -59,26 +39,14 @@ def place(location: Iterable[Any]) -> str:
 
 
 def toml_fault(error: tomllib.TOMLDecodeError, text: str) -> str:
-    """Why a file is no TOML; ``text`` is what stands in it."""
+    """Why a file is no TOML, in tomllib's words, and its place; ``text`` is what stands in it."""
     match = _AT.fullmatch(str(error))
-    if match is None:
-        return f"not valid TOML: {error}"
-    said, line, column = match.groups()
+    said, line, column = match.groups() if match else (str(error), None, None)
     where = f"line {line}, column {column}" if line else "at its end"
-    for beginning, meaning in _TOML:
-        if said.startswith(beginning):
-            said = meaning.replace("NAME", _named(said, text, int(line or 0)))
-            break
-    return f"{where}: not valid TOML: {said}"
-
-
-def _named(said: str, text: str, line: int) -> str:
-    """The setting that a message is about: the one it names, or the one of its line."""
-    if parts := re.findall(r"'([^']*)'", said):
-        return place(parts)
     lines = text.splitlines()
-    match = _BEFORE_EQUALS.match(lines[line - 1]) if 0 < line <= len(lines) else None
-    return match[1] if match else "a setting"
+    name = _BEFORE_EQUALS.match(lines[int(line) - 1]) if line and int(line) <= len(lines) else None
+    of = f" (setting {name[1]})" if name else ""
+    return f"{where}: not valid TOML: {said[:1].lower()}{said[1:]}{of}: {_TOML}"
 
 
 def setting_faults(
