@@ -1,4 +1,8 @@
-"""All that a search of an OpenSearch index finds, page by page: every document once, or a fault."""
+"""All that a search of an OpenSearch index finds, page by page: every document once, or a fault.
+
+Not ``opensearchpy.helpers.scan``: it takes an empty page for the end before it asks whether shards
+failed, and does not look at ``timed_out``, so that it may find less without a fault.
+"""
 
 from __future__ import annotations
 
