@@ -187,15 +187,14 @@ def by_generation(records: Iterable[Written], values: bool = False) -> dict[str,
             of.settle([id_])
             continue
         told = {name: text for name, text in record.headers if text is not None}
-        letter = _letter(told, record.value, record.timestamp_ms)
+        letter = _letter(told, record.value)
         of.add([letter])
         if values:
             of.open[letter.id] = letter
     return found
 
 
-def _letter(told: Mapping[str, bytes], value: bytes, timestamp_ms: int) -> Letter:
-    """``timestamp_ms`` is the record's: in earlier versions the event's, which no header had."""
+def _letter(told: Mapping[str, bytes], value: bytes) -> Letter:
     try:
         position = told.get(POSITION_HEADER)
         return Letter(
@@ -206,7 +205,7 @@ def _letter(told: Mapping[str, bytes], value: bytes, timestamp_ms: int) -> Lette
             value,
             len(value),
             None if position is None else parse_position(position),
-            int(told.get(_EVENT, timestamp_ms)),
+            int(told[_EVENT]),
             int(told["parked_ms"]),
             told["cause"].decode(),
         )

@@ -273,9 +273,7 @@ def differing(held: Declaration, wanted: Declaration) -> str:
 def _is_laid_out_otherwise(held: Declaration, wanted: Declaration) -> bool:
     """Whether two declarations say the same in their SQL, in another layout."""
     with suppress(ViewError):  # what was taken once, and is not any more
-        wanted_sql = wanted.parsed("").normalized
-        # An older Headwater remembered what sqlglot writes.
-        return wanted_sql in (held.sql, held.parsed("").normalized)
+        return wanted.parsed("").normalized == held.parsed("").normalized
     return False
 
 

@@ -54,14 +54,6 @@ def test_letters_come_back_as_they_were_written() -> None:
     assert (found["g"].keyless, found["g"].parked) == ([FOREIGN], 2)
 
 
-def test_a_letter_of_an_earlier_version_has_the_events_time_as_its_records() -> None:
-    sent = letter_record("g", POISON)
-    headers = [header for header in sent["headers"] if header[0] != "event_ms"]
-    earlier = Record(0, 0, POISON.timestamp_ms, sent["key"], sent["value"], headers)
-    found = by_generation([earlier, *kept(letter_record("g", BEHIND_IT))], values=True)
-    assert list(found["g"].open.values()) == [POISON, BEHIND_IT]
-
-
 def test_a_settled_letter_waits_no_more_and_is_remembered() -> None:
     records = [letter_record("g", POISON), settled_record("g", POISON.id)]
     (found,) = by_generation(kept(*records)).values()
