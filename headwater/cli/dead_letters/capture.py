@@ -21,8 +21,8 @@ ID: Final = re.compile(r"[0-9A-F]{24}(-\d+)?", re.IGNORECASE)
 
 
 def entries(config: Config) -> list[Entry]:
-    """All of a source's, in the order they became whole, without their values."""
-    return [one._replace(value=b"") for one in _numbered(config)]
+    """All of a source's, in the order they became whole, without values and headers."""
+    return [listed(one) for one in _numbered(config)]
 
 
 def entry(config: Config, wanted: str) -> Entry:
@@ -36,6 +36,12 @@ def entry(config: Config, wanted: str) -> Entry:
                 )
             return one
     raise LogError(f"there is no dead letter {wanted}", "see headwater dead-letters list")
+
+
+def listed(one: Entry) -> Entry:
+    """What a list has of it."""
+    facts = {name: fact for name, fact in one.facts.items() if name != "headers"}
+    return one._replace(value=b"", facts=facts)
 
 
 def _numbered(config: Config) -> Iterator[Entry]:
