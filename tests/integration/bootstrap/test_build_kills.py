@@ -24,13 +24,11 @@ from tests.support.servers.postgres import fresh_database
 POINTS = (
     "before jobs.run.builds.generation_files:GenerationFiles.begin",
     "before jobs.run.builds.view_build:begin",
-    "after jobs.run.builds.view_build:begin",
     "before jobs.sinks.redis.generations:RedisGenerations.load",
     "after jobs.sinks.redis.generations:RedisGenerations.load",
     "before jobs.run.builds.builder:note_loaded",
     "before jobs.run.builds.generation_files:GenerationFiles.loaded",
     "after jobs.run.builds.generation_files:GenerationFiles.loaded",
-    "before jobs.run.views.lanes:Lanes.add",
     "before jobs.sinks.redis.generations:RedisGenerations.switch",
     "after jobs.sinks.redis.generations:RedisGenerations.switch",
     "after jobs.run.builds.generation_files:GenerationFiles.switch",
@@ -39,6 +37,7 @@ POINTS = (
     "after jobs.sinks.redis.generations:RedisGenerations.drop",
     "before jobs.run.removal:forget_view",
 )
+"""Between any two of them in their order something is written that outlives the process."""
 KEPT = 1
 ROWS = 30
 
