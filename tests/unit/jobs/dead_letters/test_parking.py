@@ -16,15 +16,8 @@ from tests.support.events.events import Record, delete, event, snapshot, truncat
 from tests.support.views.parked_view import KilledError, ParkedView
 
 ONE, TWO = '{"id":1}', '{"id":2}'
-STEPS = (
-    "before write",
-    "after write",
-    "before apply",
-    "after apply",
-    "before settle",
-    "after settle",
-    "before commit",
-)
+STEPS = ("before write", "before apply", "before settle", "before commit")
+"""Between any two of them one thing is written: letters, rows, what was settled."""
 
 
 @pytest.fixture
