@@ -26,10 +26,6 @@ GROUPED = """
     from orders o join customers c on c.id = o.customer_id where c.name is not null group by c.name
 """
 NUMBERED = "select coalesce(o.note::int, 0) as id, count(*) as n from orders o group by 1"
-SIDES = """
-    select o.id, coalesce(c.name, 'nobody') as name, o.total
-    from orders o left join customers c on c.id = o.customer_id
-"""
 
 
 @pytest.fixture(params=["kept", "anew"])
@@ -137,30 +133,6 @@ def test_groups_that_rows_have_left_are_reached(
             assert held(view) == wanted | {("Ada",): stale["Ada",], ("Bob",): stale["Bob",]}
         else:
             assert held(view) == wanted
-
-
-def test_a_key_that_reads_the_other_side_of_a_left_join_is_reached(
-    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    view = MirroredView(quickly, tmp_path, monkeypatch, SIDES, key=("id", "name"))
-    view.restart()
-    for id_ in (10, 11):
-        view.put(ORDERS, 1, id=id_, customer_id=1, total=1)
-    view.apply()
-    stale = dict(view.sink.rows)
-    view.put(CUSTOMERS, 2, id=1, name="Ada")
-    view.apply()
-    view.put(CUSTOMERS, 3, "u", id=1, name="Eve")
-    view.apply()
-    view.put(ORDERS, 4, "u", id=11, customer_id=2, total=1)
-    view.put(CUSTOMERS, 5, "u", id=1, name="Eva")
-    view.apply()
-    wanted = held(view)
-    assert sorted(wanted) == [(10, "Eva"), (11, "nobody")]
-    view.sink.rows = stale
-    view.replay(view.ends[0])
-    view.apply()
-    assert held(view) == wanted
 
 
 def test_a_truncate_that_comes_again_takes_whatever_the_store_has(view: MirroredView) -> None:

@@ -20,10 +20,6 @@ SIDES = """
     select o.id, coalesce(c.name, 'nobody') as name, o.total
     from orders o left join customers c on c.id = o.customer_id
 """
-NAMED = (
-    "select coalesce(c.name, 'nobody') as name, sum(o.total) as total"
-    " from orders o left join customers c on c.id = o.customer_id group by 1"
-)
 PAIRS = """
     select coalesce(c.name, '?') as one, coalesce(d.name, '?') as other, count(*) as n
     from orders o left join customers c on c.id = o.customer_id
@@ -87,7 +83,6 @@ def matched_by_both(view: MirroredView) -> Rows:
     ("sql", "key", "history", "sets"),
     [
         pytest.param(SIDES, ("id", "name"), unmatched_since, 4, id="unmatched"),
-        pytest.param(NAMED, ("name",), unmatched_since, 0, id="unmatched group"),
         pytest.param(PAIRS, ("one", "other"), matched_by_one, 4, id="two occurrences"),
         pytest.param(SELF, ("id", "boss"), matched_by_itself, 4, id="itself"),
         pytest.param(TABLES, ("one", "other"), matched_by_both, 4, id="two tables"),
