@@ -72,7 +72,7 @@ def list_(
     if as_json:
         print_json([described(one) for one in found])
     elif found:
-        out().print(table(found, config.source.name, events))
+        out().print(table(found, events))
     else:
         err().print("no dead letters")
 

@@ -33,7 +33,7 @@ def described(one: Entry) -> dict[str, Any]:
     }
 
 
-def table(found: Sequence[Entry], source: str, every: bool) -> Table:
+def table(found: Sequence[Entry], every: bool = False) -> Table:
     """One line for each key of a view, or ``every`` event, and one for each record of capture."""
     from rich.table import Table
     from rich.text import Text
@@ -52,7 +52,7 @@ def table(found: Sequence[Entry], source: str, every: bool) -> Table:
         grid.add_row(
             first.id,
             first.view or "- (capture)",
-            "the view" if first.is_row else Text(plain(first.of.removeprefix(f"{source}."))),
+            "the view" if first.is_row else Text(plain(first.of)),
             Text(plain(key_text(key))),
             f"{len(of):,}",
             size(first.facts.get("bytes")),

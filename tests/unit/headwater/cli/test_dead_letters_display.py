@@ -51,18 +51,18 @@ def rendered(what: RenderableType, width: int = 200) -> str:
 
 
 def cells(found: list[Entry], every: bool = False) -> list[list[str]]:
-    lines = rendered(table(found, "shop", every)).splitlines()
+    lines = rendered(table(found, every)).splitlines()
     return [[c.strip() for c in line.strip("│").split("│")] for line in lines if line[0] == "│"]
 
 
 def test_one_table_has_what_capture_and_views_of_either_engine_left() -> None:
     lines = cells([*OF_VIEW, OF_DATABASE, capture.told(LARGE)])
     assert [[*line[:6], line[7]] for line in lines] == [
-        ["shop.public.t-1-17", "v", "public.t", "id=1", "2", "6 B", "too much"],
-        ["shop.public.t-0-17", "v", "public.t", "-", "1", "1 B", "too much"],
+        ["shop.public.t-1-17", "v", "shop.public.t", "id=1", "2", "6 B", "too much"],
+        ["shop.public.t-0-17", "v", "shop.public.t", "-", "1", "1 B", "too much"],
         [ROW.id, "v", "the view", "id=7", "1", "10 B", "refused"],
         [OF_DATABASE.id, "w", "the view", "id=7", "1", "-", "22012"],
-        [POSITION, "- (capture)", "public.item", "id=1, at=b", "1", "3.1 kB", LARGE.cause],
+        [POSITION, "- (capture)", "shop.public.item", "id=1, at=b", "1", "3.1 kB", LARGE.cause],
     ]
 
 
@@ -80,13 +80,13 @@ def test_rows_of_a_snapshot_share_a_position_and_are_lines_apart() -> None:
 
 
 def test_a_position_is_whole_on_a_narrow_terminal() -> None:
-    assert POSITION in rendered(table([capture.told(LARGE)], "shop", False), 80)
+    assert POSITION in rendered(table([capture.told(LARGE)]), 80)
 
 
 def test_missing_pieces_are_told() -> None:
     entry = capture.told(LARGE._replace(topic="shop.outbox.orders", key=None, missing=2))
     (line,) = cells([entry])
-    assert (line[2], line[3]) == ("outbox.orders", "-")
+    assert (line[2], line[3]) == ("shop.outbox.orders", "-")
     assert line[-1].endswith("; 2 pieces missing")
 
 
@@ -112,7 +112,7 @@ def test_a_terminal_gets_the_event_laid_out_and_long_texts_cut() -> None:
 @pytest.mark.parametrize("value", [b"\x1b[2Jgone", b'{"a": "\\u001b[2Jgone"}'])
 def test_nothing_that_a_terminal_would_obey_gets_there(value: bytes) -> None:
     one = capture.told(LARGE._replace(key=value, cause="\x1b[2J", value=value))
-    shown = pretty(value)[0] + rendered(table([one], "shop", False))
+    shown = pretty(value)[0] + rendered(table([one]))
     assert "\x1b" not in shown + rendered(fields(one))
     assert "gone" in shown
 
