@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from headwater.cli.dead_letters.entry import Entry
 
-_POSITION = 24
-"""Characters of a position, which stays whole on a narrow terminal."""
-
 
 def described(one: Entry) -> dict[str, Any]:
     """All but the value: sizes in bytes, times in UTC. ``view`` is null of capture's."""
@@ -35,36 +32,34 @@ def described(one: Entry) -> dict[str, Any]:
 
 def table(found: Sequence[Entry], every: bool = False) -> Table:
     """One line for each key of a view, or ``every`` event, and one for each record of capture."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table()
-    grid.add_column("id", min_width=_POSITION, overflow="fold")
+    grid = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
+    grid.add_column("id", no_wrap=True)
     for title in ("view", "of", "key"):
         grid.add_column(title, overflow="fold")
-    grid.add_column("events", justify="right", no_wrap=True)
-    grid.add_column("size", justify="right", no_wrap=True)
-    grid.add_column("since", no_wrap=True)
+    grid.add_column("age", no_wrap=True)
     grid.add_column("cause", overflow="fold")
     for of in ([one] for key in by_key(found) for one in key) if every else by_key(found):
         first = next((one for one in of if one.cause != BEHIND), of[0])
         key = None if first.key is None else first.key.encode()
+        behind = f"; {len(of) - 1:,} more of its key" if len(of) > 1 else ""
         grid.add_row(
             first.id,
-            first.view or "- (capture)",
+            first.view or "(capture)",
             "the view" if first.is_row else Text(plain(first.of)),
             Text(plain(key_text(key))),
-            f"{len(of):,}",
-            size(first.facts.get("bytes")),
-            f"{age(time.time() - of[0].since.timestamp())} ago",
-            Text(plain(first.cause)),
+            age(time.time() - of[0].since.timestamp()),
+            Text(plain(first.cause) + behind),
         )
     return grid
 
 
 def fields(one: Entry) -> Table:
     """What there is to say of one besides its value, a line each."""
-    told = {**described(one), "view": one.view or "- (capture)"}
+    told = {**described(one), "view": one.view or "(capture)"}
     headers = told.pop("headers", {})
     if (held := told.pop("bytes", None)) is not None:
         told["size"] = f"{size(held)} ({held:,} bytes)"
