@@ -181,7 +181,8 @@ def test_partitions_added_while_capture_is_down_are_refused(shop: Deployment) ->
 
 
 def test_partitions_added_while_capture_runs_stop_it(shop: Deployment) -> None:
-    shop.extra = '[kafka.producer]\n"topic.metadata.refresh.interval.ms" = 200'
+    soon = ("topic.metadata.refresh.interval.ms", "statistics.interval.ms")
+    shop.extra = "[kafka.producer]\n" + "".join(f'"{name}" = 200\n' for name in soon)
     shop.init()
     with shop.running("capture") as capture:
         shop.execute("insert into item values (0, 'first')")
