@@ -16,23 +16,29 @@ import atexit
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Final
 
+from tests.chaos import dying
 from tests.support.commands.kill_points import kill_as_told
 from tests.support.servers.lent_jvm import borrow_as_told
+from tests.support.servers.state_copies import copy_state_databases
 
 PRELOADED: Final = (
     *("cdc.capture.loop", "cdc.capture.health", "headwater.cli.init.steps", "cdc.lag"),
     *("headwater.check", "rich.progress", "rich.table"),
     *("jobs.direct.views", "jobs.sinks", "jobs.spark.text_udf", "deltalake", "pyarrow.parquet"),
     *("jobs.run.process", "verification.view_facts", "verification.verify", "bootstrap.run"),
+    *(f"jobs.sinks.{kind}.generations" for kind in ("opensearch", "postgres", "redis")),
+    *("jobs.cluster.keeper", "pandas"),
 )
 _LONGEST_S: Final = 3600.0
 
@@ -136,8 +142,9 @@ def start(
     return Child(arguments, status, ended)
 
 
-def _serve(requests: socket.socket) -> None:
-    """Until whoever asks has gone. Returns in each command that is to run, and then only there."""
+def _serve(requests: socket.socket, folder: str) -> None:
+    """Until whoever asks has gone, with whom ``folder`` goes. Returns in each command that is to
+    run, and then only there."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest to handle
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for keepers
     while True:
@@ -145,6 +152,7 @@ def _serve(requests: socket.socket) -> None:
         while line and not line.endswith(b"\n"):
             line += requests.recv(1 << 16)
         if not line:
+            shutil.rmtree(folder, ignore_errors=True)
             os._exit(0)
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -192,8 +200,10 @@ def main() -> None:
     run: Callable[[], None] = import_module("headwater.cli.app").main
     for name in PRELOADED:
         import_module(name)
-    _serve(socket.socket(fileno=int(sys.argv[1])))
-    run()
+    folder = tempfile.mkdtemp(prefix="headwater-state-")
+    copy_state_databases(Path(folder))
+    _serve(socket.socket(fileno=int(sys.argv[1])), folder)
+    (dying.main if dying.VARIABLE in os.environ else run)()
 
 
 if __name__ == "__main__":
