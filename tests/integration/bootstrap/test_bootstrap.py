@@ -1,4 +1,5 @@
-"""Building generations of a view over a real Kafka and real stores."""
+"""Building generations of a view over a real Kafka and a real store. How each store fills, shows
+and drops them: ``tests/integration/jobs/sinks/test_generations.py``."""
 
 from __future__ import annotations
 
@@ -6,7 +7,6 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,18 +25,12 @@ from jobs.generations.locks import turn
 from jobs.generations.record import Generations
 from jobs.sinks.stores import open_sink
 from tests.support.events.written_topics import row
-from tests.support.servers.stores import FEW, KINDS, Store
 from tests.support.views.bootstraps import ALL, Setting
 from tests.support.waiting import wait_until
 from views.parse.definition import parse_view
 from views.spark.resolve import resolve
 
 SHOUTED = "select id, upper(body) as body from t"
-
-
-@pytest.fixture(params=FEW)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return KINDS[request.param].make(request, tmp_path)
 
 
 def rows(count: int, body: str) -> list[dict[str, Any]]:
@@ -139,28 +133,28 @@ class KillingKit(Kit):
 
 
 def test_killed_after_any_step_it_goes_on_from_there(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
+    cached: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(switching, "_undo", lambda _kit: None)  # the dead undo nothing
-    table = setting.table
+    table = cached.table
     table.write(*rows(20, "old"))
-    setting.apply_now()
+    cached.apply_now()
     kills, done = 0, False
     while not done:
         kills += 1
-        before = setting.shown()
+        before = cached.shown()
         try:
-            build(setting.kit(KillingKit, left=[1 if kills < 12 else 99]))
+            build(cached.kit(KillingKit, left=[1 if kills < 12 else 99]))
             done = True
         except KilledError:
-            found = setting.kit().read()
+            found = cached.kit().read()
             if found.live is not None and found.live.number == 1 and found.switching is None:
-                assert setting.shown() == before
+                assert cached.shown() == before
         table.write(row(kills, "between"))
     assert kills > 5
-    assert len(setting.snapshots.started) == 1
-    setting.apply_now()
-    assert setting.shown() == setting.expected()
+    assert len(cached.snapshots.started) == 1
+    cached.apply_now()
+    assert cached.shown() == cached.expected()
 
 
 @pytest.mark.parametrize("told", [False, True])
