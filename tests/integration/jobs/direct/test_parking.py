@@ -17,9 +17,8 @@ from cdc.errors import HeadwaterError, ViewError
 from cdc.topics import view_dead_letters_topic
 from jobs.dead_letters.retry import discard, names, retry
 from jobs.direct.views import apply_views
-from tests.support.events.events import delete, event
+from tests.support.events.events import delete
 from tests.support.events.written_topics import V1, V2, row, v1, v2
-from tests.support.servers.stores import FEW, KINDS, Store
 from tests.support.views.parkings import ONE, TWO, applied, lacking, letters_of, parked
 from tests.support.waiting import wait_until
 
@@ -30,11 +29,6 @@ LOUD = "select id, body, upper(body) as loud from t"
 """What an UPDATE leaves out of ``body`` is poison here."""
 
 
-@pytest.fixture(params=FEW)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return KINDS[request.param].make(request, tmp_path)
-
-
 def written(setting: Setting) -> list[str]:
     """The ids of all letters that were ever written, tombstones left out."""
     topic = view_dead_letters_topic(setting.view)
@@ -43,21 +37,21 @@ def written(setting: Setting) -> list[str]:
     return [(one.key or b"").decode().partition("/")[2] for one in records if one.value is not None]
 
 
-def test_what_a_store_cannot_be_given_waits_and_the_rest_flows(setting: Setting) -> None:
-    log = setting.table.log
+def test_what_a_store_cannot_be_given_waits_and_the_rest_flows(cached: Setting) -> None:
+    log = cached.table.log
     log.write(v1(1, 1, row(1, "a")), lacking(2, 2), v1(3, 1, row(3, "c")))
-    assert applied(setting) == {}
-    assert setting.shown() == {1: "a", 3: "c"}
+    assert applied(cached) == {}
+    assert cached.shown() == {1: "a", 3: "c"}
     log.write(v1(4, 1, row(2, "later"), "u"), v1(5, 1, row(3, "d"), "u"))
-    assert applied(setting) == {}
-    assert setting.shown() == {1: "a", 3: "d"}
-    assert parked(setting) == {TWO: 2}
-    outcome = retry(setting.spark, setting.config, setting.view, None)
+    assert applied(cached) == {}
+    assert cached.shown() == {1: "a", 3: "d"}
+    assert parked(cached) == {TWO: 2}
+    outcome = retry(cached.spark, cached.config, cached.view, None)
     assert ([names(one) for one in outcome.settled], outcome.left) == ([TWO, TWO], {})
-    assert setting.shown() == {1: "a", 2: "later", 3: "d"}
+    assert cached.shown() == {1: "a", 2: "later", 3: "d"}
     log.write(v1(6, 1, row(2, "flows"), "u"))
-    assert applied(setting) == {}
-    assert setting.shown() == {1: "a", 2: "flows", 3: "d"}
+    assert applied(cached) == {}
+    assert cached.shown() == {1: "a", 2: "flows", 3: "d"}
 
 
 def test_what_is_still_refused_stays_and_a_delete_frees_it(cached: Setting) -> None:
@@ -184,15 +178,6 @@ def test_letters_that_kafka_no_longer_has_are_missed(cached: Setting) -> None:
     wait_until(lambda: topic not in cached.broker.partitions([topic]), "the topic to be gone")
     said = str(applied(cached)[cached.view])
     assert "no longer holds its dead letters, 1 keys were parked" in said
-
-
-def test_an_event_of_a_version_that_nobody_described_waits(cached: Setting) -> None:
-    cached.table.log.write(event(1, 1, row(1, "a"), schema_id="f" * 16), v1(2, 1, row(2, "b")))
-    assert applied(cached) == {}
-    assert cached.shown() == {2: "b"}
-    (letter,) = letters_of(cached)
-    assert letter.cause == "an unknown schema_id"
-    assert (letter.topic, letter.key) == (cached.table.log.topic, ONE.encode())
 
 
 def test_a_rebuild_begins_without_letters_and_a_rollback_finds_its_own(cached: Setting) -> None:
