@@ -2,7 +2,7 @@
 
 A store of another kind is one more entry of ``KINDS``: every test that takes ``store``, ``feed`` or
 ``setting`` then runs for it too (``tests/integration/jobs/sinks/test_sinks.py``,
-``test_sink_values.py``, ``test_generations.py``, ``test_bootstrap*.py``, ``test_repair.py``).
+``test_sink_values.py``, ``test_generations.py``).
 """
 
 from __future__ import annotations
