@@ -99,12 +99,12 @@ STORY = [
 ]
 
 
-@pytest.mark.parametrize("by_spark", [False, True], ids=["here", "by turns"])
 @pytest.mark.parametrize("history", HISTORIES)
 def test_every_change_appears_once_whatever_comes_again(
-    history: str, by_spark: bool, quickly: SparkSession, tmp_path: Path
+    history: str, quickly: SparkSession, tmp_path: Path
 ) -> None:
-    one = History(quickly, tmp_path, history, by_spark)
+    """By Spark and here in turns; here alone: ``test_delta_history_small``."""
+    one = History(quickly, tmp_path, history, by_spark=True)
     one.apply(*STORY[:9], STORY[3])  # one of them twice
     assert one.rows() == expected(history, STORY[:9])
     assert one.current() == {2: "back"}
@@ -122,7 +122,7 @@ def test_every_change_appears_once_whatever_comes_again(
     one.apply(*STORY[5:11], STORY[10])
     one.apply(*STORY[4:])
     assert one.rows() == whole
-    with pytest.raises(ViewError, match=r"made with history = .*view rebuild v --new-history"):
+    with pytest.raises(ViewError, match=r"created with history = .*view rebuild v --new-history"):
         one.opened({"log": "scd2", "scd2": "log"}[history])
 
 
