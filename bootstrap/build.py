@@ -149,9 +149,9 @@ def refuse_to_forget(
         kept = 0 if state.lost() else live.number
     if kept:
         raise ViewError(
-            f"view {view} keeps history since its generation {kept} began, which no snapshot"
-            " brings back: a new generation begins with the rows as they are now",
-            "copy what has to stay; --new-history then builds it",
+            f"view {view} has history since generation {kept}, which a snapshot cannot restore: "
+            "a new generation starts with the current rows",
+            "copy the history you need, then add --new-history",
         )
 
 

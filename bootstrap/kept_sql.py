@@ -61,9 +61,9 @@ class KeptSql:
             return OverSource(names)
         if plan.clock:
             raise ViewError(
-                f"view {self.name} reads the clock: each of its rows is of the time when it was "
-                "computed, and there is no time at which all of them could be compared",
-                "where it has to be verified, leave now() to whoever reads the view",
+                f"view {self.name} reads the clock: each row was computed at its own time, so "
+                "the rows cannot be compared at one time",
+                "to verify it, remove now() from the view and apply it when reading",
             )
         whole = plan.whole if plan.completed or names.called else None
         called = {} if len(tables) != 1 else names.called.get(next(iter(tables)), {})

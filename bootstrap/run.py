@@ -117,7 +117,9 @@ def roll_back(config: Config, name: str, to: int | None, teller: Teller) -> Roll
     if not retired:
         known = ", ".join(str(one.number) for one in found.retired) or "none"
         wanted = "earlier generation" if to is None else f"generation {to}"
-        raise UsageError(f"view {name} has no {wanted} to go back to", f"retired are: {known}")
+        raise UsageError(
+            f"view {name} has no {wanted} to roll back to", f"retired generations: {known}"
+        )
     stopping = threading.Event()
     with (
         _session_if_needed(config, found) as spark,
@@ -146,7 +148,7 @@ def drop_view(config: Config, name: str, generation: int | None, teller: Teller)
     if generation is not None and live is not None and live.number == generation:
         raise UsageError(
             f"generation {generation} of view {name} is live",
-            "without --generation the whole view is dropped",
+            "leave out --generation to drop the whole view",
         )
     stopping = threading.Event()
     with (
@@ -165,9 +167,9 @@ def drop_view(config: Config, name: str, generation: int | None, teller: Teller)
 def _check_name(config: Config, name: str, new: bool) -> None:
     found = read_generations(view_directory(config.apply.state, config.source.name, name))
     if new and found.live is not None:
-        raise UsageError(f"view {name} is there", f"`headwater view rebuild {name}` makes it anew")
+        raise UsageError(f"view {name} already exists", f"run `headwater view rebuild {name}`")
     if not new and not found.of:
-        raise UsageError(f"view {name} is not there yet", f"`headwater view create {name}`")
+        raise UsageError(f"view {name} does not exist yet", f"run `headwater view create {name}`")
 
 
 def _check_history(config: Config, name: str) -> None:

@@ -90,8 +90,8 @@ class Follower:
             if is_close(rounds):
                 return
         raise RetryableError(
-            f"view {self._kit.name}: its stream comes faster than it is applied",
-            "give Spark more cores, or go on when less is written",
+            f"view {self._kit.name}: changes arrive faster than they are applied",
+            "give Spark more cores, or continue when the source is less busy",
         )
 
     def reach_live(self) -> None:
@@ -205,7 +205,9 @@ def settle_left(kit: Kit) -> None:
 
 def stopped(view: str) -> RetryableError:
     """Of a build that was told to stop."""
-    return RetryableError(f"view {view}: stopped", f"`headwater view rebuild {view}` goes on")
+    return RetryableError(
+        f"view {view}: stopped", f"run `headwater view rebuild {view}` to continue"
+    )
 
 
 def _undo(kit: Kit) -> None:

@@ -190,7 +190,7 @@ def commit_lsn(topic: str, record: Record) -> int | None:
         raise LogError(
             f"{topic}-{record.partition}: the record at offset {record.offset} was not written by "
             "Headwater",
-            "give the source a source.name of its own, so that nobody else writes its topics",
+            "give the source a unique source.name, so that no other program writes to its topics",
         ) from None
 
 

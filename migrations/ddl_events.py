@@ -34,8 +34,8 @@ def set_ddl_events(conn: psycopg.Connection[Any], wanted: bool) -> None:
     """
     if row := conn.execute(_LESSER_OWNER).fetchone():
         raise SourceError(
-            f"DDL events: the schema headwater_ddl belongs to {row[0]}, which is no superuser",
-            "drop or rename it: its owner could change what runs with a superuser's rights",
+            f"DDL events: the schema headwater_ddl belongs to {row[0]}, which is not a superuser",
+            "drop or rename it: its owner could change functions that run as a superuser",
         )
     statements = _FILE.read_text(encoding="utf-8") if wanted else _REMOVE
     try:
@@ -45,7 +45,8 @@ def set_ddl_events(conn: psycopg.Connection[Any], wanted: bool) -> None:
     except psycopg.errors.InsufficientPrivilege as error:
         raise SourceError(
             f"DDL events: {error.diag.message_primary}",
-            "run `headwater init --ddl-events` once with a superuser's source.dsn, or leave it out",
+            "run `headwater init --ddl-events` once with a superuser in source.dsn, or leave "
+            "out --ddl-events",
         ) from error
     except psycopg.Error as error:
         raise SourceError(f"DDL events: {error}") from error

@@ -67,7 +67,7 @@ def migrate(conn: psycopg.Connection[Any], files: list[Migration] | None = None)
             return [_apply(conn, migration) for migration in pending(conn, files)]
     except psycopg.errors.InsufficientPrivilege as error:
         raise SourceError(
-            f"the schema headwater cannot be made: {error.diag.message_primary}",
+            f"cannot create the schema headwater: {error.diag.message_primary}",
             _DENIED.format(role=conn.info.user),
         ) from error
     except psycopg.OperationalError as error:
@@ -86,15 +86,17 @@ def pending(conn: psycopg.Connection[Any], files: list[Migration] | None = None)
     applied = dict(conn.execute("select version, checksum from headwater.migration").fetchall())
     if newer := [version for version in applied if version > len(files)]:
         raise SourceError(
-            f"the schema headwater is at version {max(newer)}, this program knows {len(files)}",
-            "use the newer Headwater that made it",
+            f"the schema headwater is at version {max(newer)}, this version of Headwater knows "
+            f"{len(files)}",
+            "use the version of Headwater that migrated it",
         )
     for migration in files:
         if applied.get(migration.version, migration.checksum) != migration.checksum:
             raise SourceError(
-                f"migration {migration.version:04} ({migration.name}) is not the one that was "
-                "applied to this database",
-                "install the Headwater that applied it, or drop the schema and start over",
+                f"migration {migration.version:04} ({migration.name}) differs from the one that "
+                "was applied to this database",
+                "install the version of Headwater that applied it, or drop the schema and "
+                "start over",
             )
     return [migration for migration in files if migration.version not in applied]
 

@@ -115,8 +115,8 @@ def run(config: Config, snapshot_id: int, observer: Observer | None = None) -> S
             raise SourceError(f"snapshot {snapshot_id} is {kind}, {found.status}", way)
         if not state.lock(conn, snapshot_id):
             raise SourceError(
-                f"another process runs snapshot {snapshot_id}",
-                f"see headwater snapshot status {snapshot_id}",
+                f"another process is running snapshot {snapshot_id}",
+                f"run `headwater snapshot status {snapshot_id}` to see its progress",
             )
         state.set_status(conn, snapshot_id, "running")
         try:
@@ -167,8 +167,8 @@ def ask(config: Config, snapshot_id: int, what: str) -> Standing:
             raise SourceError(f"snapshot {snapshot_id} is {found.status}", "there is nothing to do")
         if found.kind == "initial":
             raise SourceError(
-                f"snapshot {snapshot_id} is headwater init's",
-                "stop that process; headwater init goes on where it was",
+                f"snapshot {snapshot_id} belongs to `headwater init`",
+                "stop that process; the next `headwater init` resumes it",
             )
         if state.lock(conn, snapshot_id):
             _ended(config, conn, snapshot_id, StoppedError(snapshot_id, what))
@@ -186,8 +186,8 @@ def discard(config: Config, snapshot_id: int) -> list[str]:
             raise SourceError(f"snapshot {snapshot_id} is the initial one", "it stays")
         if not state.lock(conn, snapshot_id):
             raise SourceError(
-                f"a process runs snapshot {snapshot_id}",
-                f"headwater snapshot cancel {snapshot_id} ends it",
+                f"a process is still running snapshot {snapshot_id}",
+                f"run `headwater snapshot cancel {snapshot_id}` to end it",
             )
         deleted = _delete_topics(config, found)
         state.forget(conn, snapshot_id)
@@ -201,7 +201,7 @@ def parse_rate(text: str) -> tuple[float, float]:
         return unlimited, unlimited
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(rows|MB)/s", text)
     if match is None or not float(match[1]):
-        raise UsageError(f"{text!r} is no rate", 'write "5000 rows/s", "20 MB/s" or "none"')
+        raise UsageError(f"{text!r} is not a rate", 'write "5000 rows/s", "20 MB/s" or "none"')
     amount = float(match[1])
     return (amount, unlimited) if match[2] == "rows" else (unlimited, amount * 1_000_000)
 
@@ -265,8 +265,8 @@ def bounds_of(options: Mapping[str, Any]) -> Bounds:
             where = recorded_condition(where)
         except ConditionError as error:
             raise SourceError(
-                f"the filter of the signal that began this snapshot: {error}",
-                "headwater snapshot cancel ends it",
+                f"the filter in the signal that started this snapshot is invalid: {error}",
+                "cancel it with `headwater snapshot cancel`",
             ) from None
     return Bounds(where, tuple(low_high) if low_high else None)
 

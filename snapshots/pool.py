@@ -189,7 +189,7 @@ class ProcessPool:
         process.join(5)
         return WorkerEndedError(
             f"worker process {process.pid} of the snapshot ended with code {process.exitcode}",
-            "resume the snapshot: what it had finished is not read again",
+            "resume the snapshot: finished chunks are not read again",
         )
 
 

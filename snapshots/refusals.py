@@ -36,8 +36,8 @@ def refuse_unfit(conn: Connection, source: Source, names: Sequence[str]) -> list
     missing = [table.label for table in tables if (table.schema, table.name) not in published]
     if missing:
         raise SourceError(
-            f"{', '.join(missing)} is not in publication {source.publication_name}, so its changes "
-            "are not streamed",
+            f"{', '.join(missing)} is not in publication {source.publication_name}, so its "
+            "changes are not captured",
             "add it to source.tables, then run headwater table add",
         )
     return tables
@@ -74,9 +74,9 @@ def _refuse_empty_range(
         row = conn.execute(f"select {ends[0]} >= {ends[1]}".encode()).fetchone()
     if row == (True,):
         raise SourceError(
-            f"--key-range {low}:{high} has no key of {table.label} in it: rows from LO to below HI "
-            f"are read, and {low} is not below {high}",
-            "name the lower end first",
+            f"--key-range {low}:{high} is empty for {table.label}: it means LO <= key < HI, and "
+            f"{low} is not below {high}",
+            "write the lower bound first",
         )
 
 
@@ -86,8 +86,8 @@ def refuse_uninitialised(conn: Connection, source: str) -> None:
     initial = state.read_state(conn, source)
     if initial is None or not initial.complete:
         raise SourceError(
-            f"source {source} has no complete initial snapshot, so nothing streams",
-            "run headwater init, which takes in all of source.tables",
+            f"source {source} has no complete initial snapshot, so nothing is captured",
+            "run headwater init, which reads all of source.tables",
         )
 
 
@@ -99,22 +99,22 @@ def refuse_server(conn: Connection) -> None:
     standby, wal_level, slots, slots_used, senders, senders_used = row
     if standby:
         raise SourceError(
-            "the server is a standby, and a snapshot is recorded in the schema headwater",
+            "the server is a standby, and a snapshot must write to the schema headwater",
             "name the primary in source.dsn",
         )
     if wal_level != "logical":
         raise SourceError(
-            f"wal_level is {wal_level}: no slot can be made",
+            f"wal_level is {wal_level}: no logical slot can be created",
             "set wal_level = logical in postgresql.conf and restart PostgreSQL",
         )
     if slots_used >= slots:
         raise SourceError(
-            f"all {slots} replication slots are taken, and a snapshot needs one for a moment",
+            f"all {slots} replication slots are taken, and a snapshot needs one while it starts",
             "raise max_replication_slots, or drop one that is not needed "
             "(SELECT slot_name, active FROM pg_replication_slots)",
         )
     if senders_used >= senders:
         raise SourceError(
-            f"all {senders} WAL senders are taken, and a snapshot needs one for a moment",
+            f"all {senders} WAL senders are taken, and a snapshot needs one while it starts",
             "raise max_wal_senders, or stop a replication client that is not needed",
         )

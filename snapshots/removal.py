@@ -36,26 +36,27 @@ def drop(config: Config, ids: Sequence[int], awaited: Mapping[str, str]) -> list
 def _refuse_needed(one: Standing, view: str | None) -> None:
     if one.kind == "initial":
         raise SourceError(
-            f"snapshot {one.id} is the initial one: what is captured rests on it",
-            "it stays; headwater init --again takes another in its place",
+            f"snapshot {one.id} is the initial one: the captured tables depend on it",
+            "it cannot be dropped; `headwater init --again` replaces it",
         )
     if one.status == "running":
         raise SourceError(
-            f"snapshot {one.id} is running", f"headwater snapshot cancel {one.id} ends it"
+            f"snapshot {one.id} is running", f"run `headwater snapshot cancel {one.id}` to end it"
         )
     if one.status not in ("complete", "cancelled"):
         raise SourceError(
             f"snapshot {one.id} is {one.status}",
-            f"headwater snapshot resume {one.id} goes on, headwater snapshot cancel {one.id} "
-            "ends it",
+            f"run `headwater snapshot resume {one.id}` to continue it, or run `headwater "
+            f"snapshot cancel {one.id}` to end it",
         )
     if one.joining and one.complete:
         raise SourceError(
-            f"snapshot {one.id} brought {', '.join(one.joining)} into the stream",
-            "it stays: it has no topics of its own, and says that these tables are whole",
+            f"snapshot {one.id} added {', '.join(one.joining)} to the stream",
+            "it cannot be dropped: it has no topics and records that these tables are complete",
         )
     if view is not None and one.complete:
         raise SourceError(
             f"view {view} is being built from snapshot {one.id}",
-            f"headwater view rebuild {view} goes on, headwater view drop {view} gives it up",
+            f"run `headwater view rebuild {view}` to continue, or `headwater view drop {view}` "
+            "to abandon it",
         )

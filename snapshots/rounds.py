@@ -65,8 +65,8 @@ def run(job: Job, ledger: Ledger, producer: BulkProducer) -> None:
         barren = 0 if outcome.chunks else barren + 1
         job.observer.step(f"{outcome.why}: going on at a later LSN")
     raise RetryableError(
-        f"{_BARREN_ROUNDS} times in a row not one chunk could be read ({outcome.why})",
-        "try again when that has come to rest",
+        f"no chunk could be read in {_BARREN_ROUNDS} rounds ({outcome.why})",
+        "try again once the cause is fixed",
     )
 
 

@@ -108,13 +108,13 @@ def refuse_older_schema(conn: Connection) -> None:
         made = conn.execute(_MADE).fetchone()
     if made is None or not made[0]:
         raise SourceError(
-            "nothing is set up in this database: it has no table headwater.snapshot",
+            "this database is not set up: it has no table headwater.snapshot",
             "run headwater init",
         )
     if not made[2]:
         raise SourceError(
-            "an earlier Headwater made the schema headwater",
-            "run headwater init: of what stands it only brings the schema up to date",
+            "the schema headwater was created by an earlier version of Headwater",
+            "run `headwater init`, which only migrates the schema",
         )
 
 

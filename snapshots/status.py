@@ -116,7 +116,7 @@ def snapshot(conn: Connection, source: str, snapshot_id: int) -> Standing:
     found = snapshots(conn, source, snapshot_id)
     if not found:
         raise SourceError(
-            f"source {source} has no snapshot {snapshot_id}", "headwater snapshot list shows all"
+            f"source {source} has no snapshot {snapshot_id}", "run `headwater snapshot list`"
         )
     return found[0]
 

@@ -52,7 +52,7 @@ def join(
         if not new and not begun:
             raise SourceError(
                 f"captured already: {', '.join(table.label for table in chosen)}",
-                "headwater snapshot start reads a table again, into a topic of its own",
+                "use `headwater snapshot start` to read a table again, into a separate topic",
             )
         _refuse_keys(conn, source, new)
         ids = [one.id for one in begun]
@@ -86,11 +86,11 @@ def _not_chosen(conn: Connection, source: Source, name: str) -> SourceError:
     chosen = {table.label for table in chosen_tables(conn, everything)[0]}
     if any(table.label in chosen for table in found):
         return SourceError(
-            f"{name} is left out by source.exclude", "take it out there, then run this again"
+            f"{name} is excluded by source.exclude", "remove it there, then run this again"
         )
     return SourceError(
-        f"{name} is none of the tables that source.tables chooses",
-        "add it there first: capture and the views read the same configuration",
+        f"{name} is not in source.tables",
+        "add it there first, then run this again",
     )
 
 
@@ -105,8 +105,8 @@ def _refuse_keys(conn: Connection, source: Source, tables: Sequence[Table]) -> N
         slot = slot_state(conn, source.slot_name)
         if slot is not None and slot.active:
             raise SourceError(
-                f"the key of {table.label} is in source.keys, which the running capture has not"
-                " read",
+                f"the key of {table.label} is in source.keys, which the running capture does "
+                "not know",
                 "stop capture, run this again, and start capture",
             )
 
@@ -129,12 +129,12 @@ def _published(conn: Connection, name: str) -> set[str]:
     if publication is None:
         raise SourceError(
             f"there is no publication {name}",
-            "run `headwater init --again`: what changed without it is not in the stream",
+            "run `headwater init --again`: changes made without it are not captured",
         )
     if publication.wholesale:
         raise SourceError(
             f"publication {name} is {publication.wholesale}: no table can be added to it",
-            "headwater snapshot start reads a table of it into a topic of its own",
+            "use `headwater snapshot start` to read one of its tables into a separate topic",
         )
     return {f"{schema}.{table}" for schema, table in publication.tables}
 

@@ -64,7 +64,7 @@ class Process:
         """Raise ``FatalError`` with the tail of the log when it is not running any more."""
         if self._child and (code := self._child.poll()) is not None:
             self.kill()  # a JVM may outlive its driver
-            raise FatalError(f"{self.name} ended by itself, {_ending(code)}\n{tail(self.log)}")
+            raise FatalError(f"{self.name} ended unexpectedly, {_ending(code)}\n{tail(self.log)}")
 
     def kill(self) -> int:
         """``kill -9`` of the whole group: no handler runs. Returns the pid it had."""
@@ -126,16 +126,27 @@ def run(
     return child.returncode, output.read_text(encoding="utf-8")
 
 
+def last_line(log: Path) -> str:
+    """The last line of a log; "" where there is none."""
+    lines = _end(log).splitlines()
+    return lines[-1][:LINE_CHARS] if lines else ""
+
+
 def tail(log: Path, lines: int = TAIL_LINES) -> str:
     """The last lines of a log, headed by its path."""
+    if not log.exists():
+        return f"no log at {log}"
+    shown = (line[:LINE_CHARS] for line in _end(log).splitlines()[-lines:])
+    return "\n".join([f"--- the end of {log}", *shown])
+
+
+def _end(log: Path) -> str:
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - TAIL_BYTES))
-            text = file.read().decode("utf-8", "replace")
+            return file.read().decode("utf-8", "replace")
     except FileNotFoundError:
-        return f"no log at {log}"
-    shown = (line[:LINE_CHARS] for line in text.splitlines()[-lines:])
-    return "\n".join([f"--- the end of {log}", *shown])
+        return ""
 
 
 def _signal_group(pid: int, number: int) -> None:

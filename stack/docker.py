@@ -29,7 +29,7 @@ _ASK_TIMEOUT_S = 20
 def require_engine() -> None:
     """Raise ``StackError`` with the reason when no Docker engine answers."""
     if shutil.which("docker") is None:
-        raise StackError("there is no docker command", "run without --docker")
+        raise StackError("the command docker was not found", "run without --docker")
     asked = ["docker", "version", "--format", "{{.Server.Version}}"]
     try:
         done = subprocess.run(
@@ -69,7 +69,7 @@ def down(purge: bool) -> None:
 
 def _containers(keep_volumes: bool = True) -> DockerCompose:
     if not COMPOSE_FILE.is_file():
-        raise StackError(f"{COMPOSE_FILE.name} is not here", "run from a checkout of headwater")
+        raise StackError(f"{COMPOSE_FILE.name} is not here", "run it in a checkout of headwater")
     return DockerCompose(
         str(COMPOSE_FILE.parent), COMPOSE_FILE.name, wait=True, keep_volumes=keep_volumes
     )
@@ -84,5 +84,5 @@ def _said(verb: str) -> Iterator[None]:
         said = (error.stderr or b"").decode(errors="replace").strip().splitlines()
         reason = said[-1] if said else f"exit code {error.returncode}"
         raise StackError(
-            f"docker compose {verb} failed: {reason}", "docker compose logs says more"
+            f"docker compose {verb} failed: {reason}", "run `docker compose logs` for details"
         ) from None

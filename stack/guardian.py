@@ -70,7 +70,9 @@ class Guardian:
             self._child.stdin.write(json.dumps(words) + "\n")
             self._child.stdin.flush()
         except BrokenPipeError:
-            raise StackError("the guardian of this run has ended", "who killed it?") from None
+            raise StackError(
+                "the process that guards this run has ended", "start the command again"
+            ) from None
 
 
 def main() -> None:

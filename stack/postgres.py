@@ -96,7 +96,7 @@ def _outside(home: Path) -> Path:
     top = outside_directory(home)
     top.mkdir(mode=0o755, exist_ok=True)
     if top.is_symlink() or top.stat().st_uid != os.geteuid():
-        raise StackError(f"{top} belongs to somebody else", "remove it, or choose another --home")
+        raise StackError(f"{top} belongs to another user", "remove it, or choose another --home")
     top.chmod(0o755)
     directory = top / "postgres"
     directory.mkdir(mode=0o755, exist_ok=True)

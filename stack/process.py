@@ -104,7 +104,7 @@ def spawn(
                 **as_user(user),
             )
     except OSError as error:
-        raise StackError(f"{arguments[0]} does not start: {error.strerror}") from None
+        raise StackError(f"{arguments[0]} cannot be started: {error.strerror}") from None
     _children[child.pid] = child
     return Process(child.pid, started_at(child.pid) or "")
 
@@ -164,4 +164,4 @@ def kill(process: Process | None, timeout_s: float = 30) -> None:
         send(one, signal.SIGKILL)
     for one in doomed:
         if not wait_gone(one, timeout_s):
-            raise StackError(f"process {one.pid} is still there after SIGKILL")
+            raise StackError(f"process {one.pid} is still running after SIGKILL")

@@ -127,7 +127,7 @@ def kill(home: Path, name: str) -> None:
     _checked([name])
     server = known.get(name)
     if server is None or not process.alive(server.process):
-        raise StackError(f"{name} does not run under {home}")
+        raise StackError(f"{name} is not running under {home}")
     process.kill(server.process)
 
 
@@ -190,7 +190,7 @@ def _launch(home: Path, known: state.State, name: str, settings: Mapping[str, st
         if not is_free(port):
             raise StackError(
                 f"{name}: port {port} on {HOST} is taken by another program",
-                "stop that program, or move with: headwater down --purge",
+                "stop that program, or run `headwater down --purge` to choose new ports",
             )
     launch = SERVERS[name].prepare(_place(home, server))
     started = process.spawn(launch.command, log, launch.directory, launch.environ, launch.user)

@@ -64,14 +64,15 @@ def load(home: Path) -> State:
         document = json.loads(path.read_text(encoding="utf-8"))
         if document["version"] != _VERSION:
             raise StackError(
-                f"{path} is of version {document['version']}", "run the headwater that wrote it"
+                f"{path} is of version {document['version']}",
+                "use the version of Headwater that wrote it",
             )
         return {item["name"]: _server(item) for item in document["servers"]}
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError) as error:
         raise StackError(
-            f"{path} cannot be read ({error!r})", f"stop what runs there and delete {home}"
+            f"{path} cannot be read ({error!r})", f"stop the servers there and delete {home}"
         ) from None
 
 

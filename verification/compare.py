@@ -69,9 +69,9 @@ def expected_rows(rows: Iterable[Row], view: str) -> dict[bytes, bytes]:
         count += 1
     if count != len(expected):
         raise ViewError(
-            f"view {view}: its SQL gives {count - len(expected):,} rows in the source whose key "
-            "another row has",
-            "declare a key that tells its rows apart",
+            f"view {view}: its SQL gives {count - len(expected):,} rows in the source that "
+            "share a key with another row",
+            "declare a key that is unique",
         )
     return expected
 

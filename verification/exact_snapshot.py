@@ -51,5 +51,6 @@ def _refuse_rewritten(conn: Connection, view: View | SelectView) -> None:
         then, now = table_files(conn, oid)
         if then != now:
             raise RetryableError(
-                f"{schema}.{table} was rewritten while its snapshot was taken", "verify it again"
+                f"{schema}.{table} was rewritten while its snapshot was taken",
+                "run `headwater verify` again",
             )

@@ -61,7 +61,7 @@ def refuse_stopped(view: str, directory: Path, lacking: Lacking) -> None:
     if (note := stopped(directory)) is None:
         return
     said = note.fault if note.fault.startswith(f"view {view}") else f"view {view}: {note.fault}"
-    raise StoppedError(f"stopped at {note.at}, nobody applies it now: {said}", note.hint, lacking)
+    raise StoppedError(f"stopped at {note.at}, no process applies it: {said}", note.hint, lacking)
 
 
 def idle(view: str, applied: bool | None) -> str:

@@ -152,7 +152,7 @@ def _published(
             told = True
         said = f"everything below {format_lsn(lsn)} in Kafka; capture is "
         said += "at no position yet" if mark is None else f"at {format_lsn(mark.confirmed)}"
-        _wait(said, "is `headwater capture` running?", deadline, on_wait, {})
+        _wait(said, "check that `headwater capture` is running", deadline, on_wait, {})
         mark = newest()
     return mark.offsets
 

@@ -126,7 +126,7 @@ class SourceSnapshot:
                 raise
             reason = str(error.__cause__).partition("\n")[0]
             raise SourceError(
-                f"{self._doing}: a literal in it is refused: {reason}",
+                f"{self._doing}: PostgreSQL rejects a literal in it: {reason}",
                 "correct the SQL of the view, then `headwater view rebuild`",
             ) from None
 

@@ -80,6 +80,6 @@ def _key(key: bytes, place: str) -> dict[str | None, Any]:
     if not isinstance(values, dict):
         raise LogError(
             f"{place}: the record's key is not a JSON object",
-            "give the source a source.name of its own, so that nobody else writes its topics",
+            "give the source a unique source.name, so that no other program writes to its topics",
         )
     return values

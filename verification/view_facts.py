@@ -171,7 +171,7 @@ def declared_view(config: Config, name: str) -> View:
     """A view as the configuration declares it. Raises ``UsageError`` if it does not."""
     if name not in config.views:
         known = ", ".join(config.views) or "none"
-        raise UsageError(f"no view {name!r}", f"[views] has: {known}")
+        raise UsageError(f"no view {name!r}", f"declared views: {known}")
     return config.views[name]
 
 

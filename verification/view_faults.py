@@ -35,7 +35,7 @@ def view_fault(facts: ViewFacts, view: str) -> ViewFault | None:
     if facts.applied(view) is not False:
         return None
     hint = f"`headwater apply` keeps all views, `headwater apply {view}` this one alone"
-    return ViewFault(view, NOT_APPLIED, f"view {view}: nobody applies it now", hint)
+    return ViewFault(view, NOT_APPLIED, f"view {view}: no process applies it", hint)
 
 
 def view_faults(facts: ViewFacts, views: Iterable[str]) -> list[ViewFault]:

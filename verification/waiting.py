@@ -42,7 +42,7 @@ def current_lsn(connection: DbConnection) -> str:
     what that commits will stand higher. Ends the transaction that the question itself begins.
     """
     if _in_transaction(connection):
-        raise UsageError("the transaction is not committed yet", "ask current_lsn after COMMIT")
+        raise UsageError("the transaction is not committed yet", "call current_lsn after COMMIT")
     cursor = connection.cursor()
     try:
         cursor.execute(CURRENT_LSN)
@@ -180,9 +180,9 @@ class Views:
             now = self._now()
             if lsn > now and not ahead:
                 raise UsageError(
-                    f"LSN {format_lsn(lsn)} is in the source's future: it is at {format_lsn(now)}",
-                    "take pg_current_wal_insert_lsn() of the source itself, after COMMIT; "
-                    "--ahead waits for one that is to come",
+                    f"LSN {format_lsn(lsn)} is ahead of the source, which is at {format_lsn(now)}",
+                    "use pg_current_wal_insert_lsn() of the source itself, after COMMIT; or "
+                    "add --ahead to wait for a future LSN",
                 )
             assert self._conn is not None
             nudge(self._conn)
@@ -212,7 +212,7 @@ def _check_captured(view: str, topics: Sequence[str], ends: Offsets) -> None:
     if unknown := [topic for topic in topics if topic not in ends]:
         raise ViewError(
             f"view {view}: capture does not publish {unknown[0]}",
-            "is its table in source.tables? `headwater table add` captures it",
+            "add its table to source.tables, then run `headwater table add`",
         )
 
 
@@ -223,6 +223,4 @@ def parsed(lsn: int | str) -> int:
     try:
         return parse_lsn(lsn.strip())
     except ValueError:
-        raise UsageError(
-            f"{lsn!r} is not an LSN", "write it as PostgreSQL does, like 0/16B3748"
-        ) from None
+        raise UsageError(f"{lsn!r} is not an LSN", "write it like 0/16B3748") from None

@@ -23,10 +23,10 @@ class KeyColumn(NamedTuple):
 def several_rows(name: str, history: str, reason: str = "") -> ViewError:
     """Of a view whose rows are made of several ones; ``reason`` says by what."""
     return ViewError(
-        f'view {name}: no history = "{history}" of rows that are made of several rows'
-        f"{f' ({reason})' if reason else ''}: they are made anew once in a batch, so what they were"
-        " in between is known to nobody",
-        "keep the history of each table in a view of its own, and join those where it is read",
+        f'view {name}: no history = "{history}" for rows computed from several '
+        f"rows{f' ({reason})' if reason else ''}: they are recomputed once per batch, so states "
+        "in between are not known",
+        "keep the history of each table in a separate view, and join the views when reading",
     )
 
 
@@ -53,15 +53,15 @@ def history_key(
     shown = tuple(called.get(one, one) for one in plan.single.key)
     if sorted(shown) != sorted(keys[label]):
         raise ViewError(
-            f"views.{plan.name}.key: a history is of the rows of {label}, which are told apart by"
-            f" ({', '.join(keys[label])})",
+            f"views.{plan.name}.key: a history follows the rows of {label}, whose key is "
+            f"({', '.join(keys[label])})",
             "select these columns as they are, or as text, and name them in key",
         )
     if plan.clock:
         raise ViewError(
-            f"view {plan.name}: a history shows what changes made of rows, and its SQL changes"
-            " with the clock",
-            "leave now() out: each row of a history has its time",
+            f"view {plan.name}: a history records changes of rows, but the result of its SQL "
+            "also changes with time",
+            "remove now(): each row of a history has its time",
         )
     texts = plan.single.texts
     pairs = zip(plan.key, plan.single.key, strict=True)

@@ -129,5 +129,5 @@ def parse_version(record: Mapping[str, Any]) -> TableVersion:
     except (KeyError, TypeError) as error:
         raise LogError(
             f"a record of the schemas topic lacks {error}",
-            "publish it again with headwater capture",
+            "run `headwater capture` to publish it again",
         ) from None

@@ -167,7 +167,7 @@ class Guard:
                 f"{limit.message}; it could not be dropped: {error.message}",
                 f"SELECT pg_drop_replication_slot('{self._slot}'), then {REBUILD}",
             )
-        return SourceError(f"{limit.message}; it was dropped to save the source's disk", REBUILD)
+        return SourceError(f"{limit.message}; it was dropped to protect the source's disk", REBUILD)
 
     def _note(self, observation: Observation) -> None:
         self._observation = observation
@@ -182,9 +182,9 @@ class Guard:
         if passed is not None and acts:
             raise WalLimitError(
                 f"slot {self._slot} holds back {seen.retained >> 20} MB of WAL, {passed}",
-                "see what capture waits for, make room or raise the limit, and start it again; "
-                f"to free the WAL at once: SELECT pg_drop_replication_slot('{self._slot}'), "
-                "then headwater init --again",
+                "find out what capture waits for, free disk space or raise the limit, then "
+                "start capture again; to release the WAL at once: SELECT "
+                f"pg_drop_replication_slot('{self._slot}'), then headwater init --again",
             )
         reason = passed or danger(seen, self._capture)
         if reason is not None and self._may_warn("wal", now):

@@ -247,8 +247,8 @@ class Capture:
         while not self._describer.sees(xid):
             if monotonic() > deadline:
                 raise RetryableError(
-                    f"transaction {xid} is committed, and not visible yet after {VISIBLE_S:g} s",
-                    "it waits for a synchronous standby: look at synchronous_standby_names",
+                    f"transaction {xid} is committed but not visible after {VISIBLE_S:g} s",
+                    "it waits for a synchronous standby: check synchronous_standby_names",
                 )
             self._kept_alive()
             pause.wait(0.005)

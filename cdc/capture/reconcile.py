@@ -67,7 +67,8 @@ def reconcile(config: Config, conn: Connection, broker: Broker) -> Start:
     if stored is None:
         topic = progress_topic(config.source.name)
         raise LogError(
-            f"source {config.source.name} is not initialised: topic {topic} holds no progress",
+            f"source {config.source.name} is not initialised: topic {topic} holds no progress "
+            "record",
             "run `headwater init` first",
         )
     mark = stored.mark
@@ -124,8 +125,8 @@ def check_publication(config: Config, conn: Connection, mark: Mark) -> list[Tabl
         raise SourceError(f"there is no publication {source.publication_name}", REBUILD)
     if not (publication.publishes_all and publication.via_root):
         raise SourceError(
-            f"publication {source.publication_name} does not publish every operation of every "
-            "table by its root",
+            f"publication {source.publication_name} does not publish all operations of all "
+            "tables with publish_via_partition_root",
             REBUILD,
         )
     tables, _ = chosen_tables(conn, source)
@@ -155,7 +156,8 @@ def _cluster_fault(mark: Mark, identity: SourceIdentity) -> HeadwaterError | Non
         )
     if mark.database != identity.database:
         return SourceError(
-            f"the source is database {identity.database}, Kafka was filled from {mark.database}",
+            f"the source is database {identity.database}, but Kafka was filled from "
+            f"{mark.database}",
             "check source.dsn, or give the new source a name of its own",
         )
     return None
@@ -197,15 +199,15 @@ def branch_fault(
         )
     if mark.confirmed > branch:
         return SourceError(
-            f"{moved}, which it left at {at}, before {format_lsn(mark.confirmed)} that Kafka has "
-            "already covered: what the new timeline wrote between would be passed over",
+            f"{moved}, which it left at {at}, before {format_lsn(mark.confirmed)} that Kafka "
+            "already covers: changes that the new timeline made in between would be skipped",
             REBUILD,
         )
     if covered > branch:
         return SourceError(
-            f"{moved}, which it left at {at}, before {format_lsn(covered)} that this process had "
-            "read of the old one and not confirmed",
-            "start capture again: it goes on from what Kafka holds",
+            f"{moved}, which it left at {at}, before {format_lsn(covered)} which this process "
+            "had read on the old timeline and not confirmed",
+            "start capture again: it continues from what Kafka holds",
         )
     return None
 
@@ -232,8 +234,8 @@ def _slot_fault(
     if slot.confirmed_flush is None or slot.confirmed_flush > mark.confirmed:
         ahead = "nowhere" if slot.confirmed_flush is None else format_lsn(slot.confirmed_flush)
         return SourceError(
-            f"slot {name} stands at {ahead}, ahead of Kafka at {at}: it was recreated or moved, "
-            "and what lies between is lost to the stream",
+            f"slot {name} stands at {ahead}, ahead of Kafka at {at}: it was recreated or "
+            "advanced, and the changes in between are lost",
             REBUILD,
         )
     return None
@@ -253,14 +255,15 @@ def _check_topics(mark: Mark, ends: dict[str, dict[int, int]]) -> None:
     for topic, offsets in mark.offsets.items():
         if len(ends.get(topic, {})) > len(offsets):
             raise LogError(
-                f"topic {topic} has {len(ends[topic])} partitions, {len(offsets)} when capture "
-                "last wrote to it: its keys would go on in other partitions, out of their order",
+                f"topic {topic} has {len(ends[topic])} partitions but had {len(offsets)} when "
+                "capture last wrote to it: keys would move to other partitions and lose their "
+                "order",
                 REBUILD,
             )
         if topic not in ends and not any(offsets.values()):
             raise LogError(
-                f"topic {topic} is gone; it held no record",
-                "run `headwater init`, which makes it again",
+                f"topic {topic} was deleted; it held no record",
+                "run `headwater init`, which creates it",
             )
         for partition, offset in offsets.items():
             end = ends.get(topic, {}).get(partition)
@@ -279,9 +282,9 @@ def check_topic_ids(mark: Mark, ids: Mapping[str, str]) -> None:
         held = any(mark.offsets.get(topic, {}).values())
         if held and mark.topic_ids.get(topic, id_) != id_:
             raise LogError(
-                f"topic {topic} was recreated, or is another Kafka cluster's: what capture wrote "
-                "to it is gone, and where it stands in it is not known",
-                f"{REBUILD}; `headwater view rebuild` fills those that say so",
+                f"topic {topic} was recreated, or belongs to another Kafka cluster: the records "
+                "that capture wrote are gone, and its position is unknown",
+                f"{REBUILD}; then run `headwater view rebuild` for the views that report it",
             )
 
 

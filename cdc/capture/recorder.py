@@ -74,7 +74,9 @@ class Recorder:
             self._producer.poll(0.01)
             meanwhile()
             if monotonic() > deadline:
-                raise RetryableError("Kafka did not take a progress mark", "look at the brokers")
+                raise RetryableError(
+                    "Kafka did not acknowledge a progress record", "check the brokers"
+                )
 
     def mark(self, progress: Progress) -> Mark:
         """What Kafka is known to say now."""

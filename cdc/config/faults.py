@@ -131,7 +131,7 @@ def _said(
     if kind == "setting_type":
         return "is neither text, nor a number, nor true or false"
     if kind.startswith("bool"):
-        return "is neither true nor false: set one of them, without quotes"
+        return "is neither true nor false: set true or false, without quotes"
     return "is not what this setting takes: see docs/configuration.md"
 
 

@@ -164,7 +164,9 @@ def whole(pieces: Iterable[Piece]) -> Iterator[DeadLetter]:
             number, count = map(int, told[PART_HEADER].split(b"/"))
             position, topic = parse_position(told[POSITION_HEADER]), told["topic"].decode()
         except (KeyError, ValueError):
-            raise LogError("the topic of dead letters holds a record that is none") from None
+            raise LogError(
+                "the topic of dead letters holds a record that is not a dead letter"
+            ) from None
         of = position, topic, told.get("key", told.get(_DIGEST))
         letter = begun.pop(of, None)
         if letter is None or number == 1:  # a restart began it again

@@ -105,6 +105,6 @@ def _unpacked(packed: bytes, topic: str) -> bytes:
 
 def _foreign(topic: str, error: Exception) -> LogError:
     return LogError(
-        f"topic {topic} holds a record that is no part of a progress mark: {error!r}",
-        "something else writes to it; give this source a name of its own",
+        f"topic {topic} holds a record that is not part of a progress record: {error!r}",
+        "another program writes to it: give this source a unique source.name",
     )

@@ -108,6 +108,6 @@ def decode_mark(value: bytes, topic: str) -> Mark:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogError(
-            f"topic {topic} holds a record that is no progress mark: {error!r}",
-            "something else writes to it; give this source a name of its own",
+            f"topic {topic} holds a record that is not a progress record: {error!r}",
+            "another program writes to it: give this source a unique source.name",
         ) from None

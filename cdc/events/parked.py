@@ -215,6 +215,6 @@ def _letter(told: Mapping[str, bytes], value: bytes) -> Letter:
 
 def _foreign() -> LogError:
     return LogError(
-        "a topic of dead letters of a view holds a record that is none",
-        "what else writes to it? Letters are written by headwater apply alone",
+        "a view's topic of dead letters holds a record that is not a dead letter",
+        "only `headwater apply` may write to it: find the other writer",
     )

@@ -33,9 +33,10 @@ class Table:
         15.1 leave columns out of rows under a column list."""
         if len(values) != self.width:
             raise ProtocolError(
-                f"pgoutput: a row of {len(values)} columns in {self.relation.name}, which was "
-                f"described with {self.width}",
-                "PostgreSQL 15.0 and 15.1 do so under a column list: update the server",
+                f"pgoutput: a row of {len(values)} columns in {self.relation.name}, whose "
+                f"description has {self.width}",
+                "PostgreSQL 15.0 and 15.1 send this for tables with a column list: update the "
+                "server",
             )
 
 

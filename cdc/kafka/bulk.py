@@ -138,8 +138,9 @@ class BulkProducer:
                 waiting, deadline = len(self._client), monotonic() + _STALLED_S
             elif monotonic() > deadline:
                 raise RetryableError(
-                    f"Kafka acknowledged nothing for {_STALLED_S:g} s, {waiting} records wait",
-                    self._trouble or "look at the brokers",
+                    f"Kafka acknowledged nothing for {_STALLED_S:g} s, and {waiting} records "
+                    "are waiting",
+                    self._trouble or "check the brokers",
                 )
         self._poll(0)
 
@@ -153,7 +154,7 @@ class BulkProducer:
             self._error = LogError(
                 f"Kafka refused a record for {message.topic()}[{message.partition()}]: "
                 f"{error.str()}",
-                "mend the topic or the broker, then run headwater init again",
+                "fix the topic or the broker, then run `headwater init` again",
             )
 
     def _on_error(self, error: Any) -> None:
@@ -168,6 +169,6 @@ def _not_taken(topic: str, value: bytes | None, error: Exception) -> LogError:
     said = error.args[0].str() if error.args and hasattr(error.args[0], "str") else error
     return LogError(
         f"topic {topic} does not take a record of {len(value or b''):,} bytes: {said}",
-        "raise message.max.bytes in [kafka.producer] and max.message.bytes of the topic, or set "
-        'capture.oversized = "dead_letter", then run the same again',
+        "raise message.max.bytes in [kafka.producer] and max.message.bytes of the topic, or "
+        'set capture.oversized = "dead_letter", then run the command again',
     )

@@ -31,8 +31,8 @@ _SETTINGS: Final[Mapping[str, str | int | bool]] = {
 }
 _GONE: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 LOST_HINT: Final = (
-    "retention removed it or the topic was recreated: rebuild the views of this table from a"
-    " snapshot (`headwater view rebuild`), and raise retention.ms of the topic"
+    "retention removed it or the topic was recreated: rebuild the views of this table "
+    "(`headwater view rebuild`), and raise retention.ms of the topic"
 )
 _Place = tuple[str, int]
 
@@ -129,9 +129,9 @@ class PartitionReader:
             elif monotonic() > deadline:
                 (topic, partition), high = next(iter(left.items()))
                 raise RetryableError(
-                    f"reading {topic}-{partition} at offset {self._fetched[topic, partition]} of"
-                    f" {high}: Kafka has said nothing for {_SILENT_S:.0f} s",
-                    "is Kafka up?",
+                    f"reading {topic}-{partition} at offset {self._fetched[topic, partition]} "
+                    f"of {high}: Kafka has not answered for {_SILENT_S:.0f} s",
+                    "check that Kafka is running",
                 )
         return not left
 
@@ -177,7 +177,7 @@ class PartitionReader:
 def lost(topic: str, partition: int, offset: int) -> LogError:
     """The error for an offset that was to be read next and is not in Kafka any more."""
     return LogError(
-        f"{topic}-{partition}: Kafka no longer holds offset {offset}, which is to be read next",
+        f"{topic}-{partition}: Kafka no longer holds offset {offset}, the next one to read",
         LOST_HINT,
     )
 

@@ -42,7 +42,7 @@ _CLOCK: Final = (
 _REASON_S: Final = 1.0
 """A client that takes no more records tells the reason sooner."""
 _MEND: Final = (
-    "mend the topic or the broker, then start capture again: nothing was confirmed past what was "
+    "fix the topic or the broker, then start capture again: nothing was confirmed past what was "
     "refused"
 )
 
@@ -166,7 +166,7 @@ class Producer:
             if monotonic() > deadline:
                 raise RetryableError(
                     f"Kafka did not acknowledge {len(self._producer)} records in {timeout_s:g} s",
-                    self.last_trouble or "look at the brokers",
+                    self.last_trouble or "check the brokers",
                 )
         self.poll(0)
 
@@ -218,7 +218,8 @@ class Producer:
                 f"a record of {size} bytes for topic {topic} is larger than "
                 f"message.max.bytes = {self._max_bytes}",
                 "raise message.max.bytes in [kafka.producer] and max.message.bytes of the "
-                'topic, or set capture.oversized = "dead_letter"; capture goes on where it stopped',
+                'topic, or set capture.oversized = "dead_letter"; then start capture again: it '
+                "continues where it stopped",
             )
 
     def _refused(self, error: Any, message: Any) -> None:
@@ -243,15 +244,15 @@ class Producer:
         while self._error is None and error.code() == KafkaError._FATAL and monotonic() < deadline:
             self._serve(0.05)
         return self._error or LogError(
-            f"Kafka's client takes no record: {error.str()}", _way_out(error)
+            f"Kafka's client does not accept a record: {error.str()}", _way_out(error)
         )
 
     def _misplaced(self, topic: str, partition: int, offset: int) -> None:
         if self._error is None:
             self._error = LogError(
-                f"Kafka put a record at {topic}[{partition}], offset {offset}, where none was "
-                "expected: the topic was recreated, or got more partitions",
-                "start capture again: it says what to do; nothing was confirmed past this record",
+                f"Kafka put a record at {topic}[{partition}], offset {offset}, which was not "
+                "expected: the topic was recreated or has more partitions",
+                "start capture again to see what to do; nothing past this record was confirmed",
             )
 
     def _on_statistics(self, document: str) -> None:
@@ -262,9 +263,9 @@ class Producer:
             count = sum(int(partition) >= 0 for partition in seen["partitions"])
             if known and count > len(known) and self._error is None:
                 self._error = LogError(
-                    f"topic {topic} has {count} partitions, {len(known)} when capture began to "
-                    "write to it: its keys would go on in other partitions, out of their order",
-                    "start capture again: it says what to do",
+                    f"topic {topic} has {count} partitions but had {len(known)} when capture "
+                    "started: keys would move to other partitions and lose their order",
+                    "start capture again to see what to do",
                 )
 
     def _on_error(self, error: KafkaError) -> None:

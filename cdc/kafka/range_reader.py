@@ -72,8 +72,8 @@ def read_stretch(settings: Mapping[str, str | int | bool], stretch: Stretch) -> 
                 heard = monotonic()
             elif monotonic() - heard > _SILENT_S:
                 raise RetryableError(
-                    f"reading {_name(stretch)}: Kafka has said nothing for {_SILENT_S:.0f} s",
-                    "is Kafka up?",
+                    f"reading {_name(stretch)}: Kafka has not answered for {_SILENT_S:.0f} s",
+                    "check that Kafka is running",
                 )
             records = list[Raw]()
             for message in found:

@@ -172,10 +172,10 @@ def _pem(option: str, path: str) -> str:
         return text
     if "PRIVATE KEY-----" in text and kind == "PRIVATE KEY":
         raise ConfigError(
-            f"kafka.{option}: {path}: not PKCS #8 without a password, which all clients take",
+            f"kafka.{option}: {path} is not an unencrypted PKCS #8 key, which all clients can read",
             f"openssl pkcs8 -topk8 -nocrypt -in {path} -out NEW",
         )
-    raise ConfigError(f"kafka.{option}: {path}: no {kind.lower()} in it", "name a PEM file")
+    raise ConfigError(f"kafka.{option}: {path} holds no {kind.lower()}", "name a PEM file")
 
 
 def _problems(security: Security) -> list[str]:

@@ -100,15 +100,15 @@ def forbidden(settings: Settings) -> dict[str, UsageError]:
     for name, value in settings.items():
         hint = _MAY_NOT.get(name) or (_CODE if name.endswith("_cb") else "")
         if hint:
-            found[name] = UsageError(f"kafka.producer: {name} may not be changed", hint)
+            found[name] = UsageError(f"kafka.producer: {name} cannot be changed", hint)
         elif name == "message.max.bytes" and not re.fullmatch(r"\d+", str(value)):
             found[name] = UsageError(
-                f"kafka.producer: {name} = {value!r} is not a number of bytes",
-                f"write digits only, as in {DEFAULTS[name]}",
+                f"kafka.producer: {name} = {value!r} is not a size in bytes",
+                f"write digits only, for example {DEFAULTS[name]}",
             )
         elif name == "statistics.interval.ms" and str(value).strip() in ("0", "0.0", "False"):
             found[name] = UsageError(
-                f"kafka.producer: {name} = 0 keeps partitions that are added from capture",
+                f"kafka.producer: {name} = 0 hides partitions that are added from capture",
                 "set 1 or more, or remove the setting",
             )
     return found
@@ -124,10 +124,10 @@ def explained(said: str, name: str, value: object) -> UsageError | None:
     if bounds := _RANGE.search(said):
         return UsageError(f"{given} is out of range", f"set {bounds[1]} to {bounds[2]}")
     if _BOOL.match(said):
-        return UsageError(f"{given} is neither true nor false", "set one of them")
+        return UsageError(f"{given} is neither true nor false", "set true or false")
     allowed = _CHOICES.get(name)
     way_out = f"set {allowed}" if allowed else "correct it, or remove the setting"
-    return UsageError(f"{given} is no value of it", way_out)
+    return UsageError(f"{given} is not a valid value", way_out)
 
 
 def contradiction(said: str) -> UsageError:

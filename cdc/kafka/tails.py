@@ -65,9 +65,9 @@ def read_tails(log: Log, topics: Sequence[str], floor: Offsets) -> dict[tuple[st
             kept = floor.get(topic, {}).get(partition, 0)
             if kept > end:
                 raise LogError(
-                    f"{topic}-{partition} ends at offset {end}, but capture's progress says that "
-                    f"it held {kept}: it was recreated, or its newest records were lost",
-                    "restore it, or start the source over with a new source.name",
+                    f"{topic}-{partition} ends at offset {end}, but capture had written up to "
+                    f"{kept}: it was recreated, or its newest records were lost",
+                    "restore it, or start over with a new source.name",
                 )
             stretches = windows_back(max(starts[topic][partition], kept), end)
             tails[topic, partition] = _tail(log, topic, partition, stretches)
@@ -155,5 +155,5 @@ def _foreign(topic: str, record: Record) -> LogError:
     return LogError(
         f"{topic}-{record.partition}: the record at offset {record.offset} was not written by "
         "Headwater",
-        "give the source a source.name of its own, so that nobody else writes its topics",
+        "give the source a unique source.name, so that no other program writes to its topics",
     )

@@ -48,7 +48,7 @@ def answered(conn: Connection, limit_s: float = ANSWER_S) -> Iterator[None]:
             raise
         raise RetryableError(
             f"PostgreSQL has not answered for {limit_s:g} s ({error.message})",
-            "look at the server and at the network",
+            "check the server and the network",
         ) from error
     finally:
         timer.cancel()

@@ -253,7 +253,7 @@ def relation(
     missing = [column for column in key if column not in {c.name for c in columns}]
     if missing:
         raise SourceError(
-            f"{name}: key column {', '.join(missing)} is not published",
+            f"{name}: key column {', '.join(missing)} is not published by the publication",
             "correct source.keys, or the column list of the publication",
         )
     return Relation(oid, schema, table, identity, tuple(columns), key)

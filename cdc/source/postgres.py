@@ -281,7 +281,7 @@ def run_watched(
         _abandon(conn)
     raise SourceError(
         f"{doing}: no answer within {timeout_s:.0f} s",
-        "end the transactions it waits for, then try again",
+        "end the transactions that block it, then try again",
     )
 
 

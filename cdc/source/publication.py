@@ -85,8 +85,8 @@ def changes(name: str, current: Publication | None, tables: Sequence[Table]) -> 
         return [f"CREATE PUBLICATION {quoted} FOR TABLE {_only(wanted)} WITH ({_OPTIONS})"]
     if current.wholesale:
         raise SourceError(
-            f"publication {name} is {current.wholesale}; Headwater publishes the tables it is "
-            "told to and no others",
+            f"publication {name} is {current.wholesale}; Headwater only publishes the tables in "
+            "source.tables",
             "set source.publication to another name",
         )
     statements = []

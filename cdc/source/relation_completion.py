@@ -179,7 +179,7 @@ class Describer:
                 return None
             row = _row(conn, relation, key, now)
             if _columns(conn, relation.oid) != (now.table, now.columns):
-                raise _AlteredError(f"{relation.name} was altered while a row of it was read")
+                raise _AlteredError(f"{relation.name} was altered while its rows were read")
         return row
 
     def _session(self) -> Connection:

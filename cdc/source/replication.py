@@ -137,9 +137,9 @@ class ReplicationStream:
             self._heard = now
         elif now - self._heard > self._silence_s:
             raise SilentServerError(
-                f"{self._place} has been silent for {now - self._heard:.0f} s, not answering "
-                "what it was asked",
-                "look at the network, and at the server's process walsender",
+                f"{self._place} has sent nothing for {now - self._heard:.0f} s and does not "
+                "answer requests",
+                "check the network and the server's walsender process",
             )
 
     def _start(self, slot: str, publication: str, start_lsn: int) -> None:
@@ -157,7 +157,7 @@ class ReplicationStream:
         if not answered:
             raise SilentServerError(
                 f"{self._place} has not answered START_REPLICATION for {_START_S:.0f} s",
-                "look at the network, and at the server's process walsender",
+                "check the network and the server's walsender process",
             )
 
     @contextmanager
@@ -188,8 +188,8 @@ class ReplicationStream:
         return SourceError(
             f"{self._place} cannot send {where} of slot {self._slot}: {refusal.message} "
             f"(SQLSTATE {refusal.state})",
-            f"capture cannot get past it: mend the row, or the row filter of the publication, then "
-            f"{_AGAIN}",
+            "capture cannot continue past it: correct the row or the publication's row filter, "
+            f"then {_AGAIN}",
         )
 
     def _over(self, refusal: Refusal | None = None) -> HeadwaterError:

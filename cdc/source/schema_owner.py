@@ -28,8 +28,8 @@ def refuse_lesser_owner(conn: Connection) -> None:
     """Raises ``SourceError`` where ``lesser_owner`` finds one."""
     if owner := lesser_owner(conn):
         raise SourceError(
-            f"the schema headwater belongs to {owner}, and {conn.info.user} is a superuser, with "
-            "whose rights everything would run that stands there",
-            f"connect as {owner}; `headwater init --ddl-events` alone takes a superuser, and does "
-            "nothing else then",
+            f"the schema headwater belongs to {owner}, but {conn.info.user} is a superuser: its "
+            "functions would run with a superuser's rights",
+            f"connect as {owner}; only `headwater init --ddl-events` needs a superuser, and "
+            "then does nothing else",
         )

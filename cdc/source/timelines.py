@@ -43,7 +43,7 @@ def parse_history(content: str) -> list[Branch]:
         try:
             branches.append(Branch(int(fields[0]), parse_lsn(fields[1])))
         except (ValueError, IndexError):
-            raise SourceError(f"a timeline's history holds {line!r}: not understood") from None
+            raise SourceError(f"unknown line {line!r} in a timeline's history") from None
     return branches
 
 

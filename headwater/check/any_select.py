@@ -45,8 +45,8 @@ def described(
     for label in labels:
         if label not in captured:
             raise ViewError(
-                f"views.{name}.sql reads {label}, which is not captured",
-                f"captured are: {', '.join(captured)}; add it to source.tables",
+                f"views.{name}.sql reads {label}, a table that is not captured",
+                f"captured tables: {', '.join(captured)}; add it to source.tables",
             )
     tables = {one: version(one) for one in labels}
     names = names_of(known, tables)
@@ -58,7 +58,7 @@ def described(
     sql = plan.whole(partial(_seen, names)) if names.called else reading(name, view.sql, _qualified)
     if said := plan_fault(conn, sql):
         raise ViewError(
-            f"view {name}: PostgreSQL refuses its SQL: {said}", "write it as it takes it"
+            f"view {name}: PostgreSQL rejects its SQL: {said}", "correct the SQL of the view"
         )
     found = store_columns(conn, view, labels, sql, names)
     check_columns(name, view, kind, found)

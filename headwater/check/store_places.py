@@ -33,7 +33,9 @@ def ask_redis(store: Redis) -> None:
         with suppress(SinkError):  # a user who may not ask
             role = str(keyspace.call(_role))
         if role != _PRIMARY:
-            raise SinkError(f"it is a {role}, which takes no writes", "name the primary in its url")
+            raise SinkError(
+                f"it is a {role}, which accepts no writes", "name the primary in its url"
+            )
 
 
 def _role(client: Any) -> Any:
@@ -47,7 +49,7 @@ def ask_folder(folder: Path) -> None:
         with TemporaryDirectory(prefix=".headwater-", dir=folder):
             pass
     except OSError as error:
-        raise SinkError(f"{folder}: {error.strerror}: no folder can be made there") from error
+        raise SinkError(f"{folder}: {error.strerror}: cannot create a folder there") from error
 
 
 def names_taken(config: Config, name: str) -> Iterator[Finding]:

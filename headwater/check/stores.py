@@ -151,7 +151,7 @@ def _database_fault(store: Postgres) -> _Fault | None:
     assert found is not None
     there, allowed, standby = found
     if standby:
-        return _Fault("it is a standby, which takes no writes", "name the primary in {store}.dsn")
+        return _Fault("it is a standby, which accepts no writes", "name the primary in {store}.dsn")
     if allowed:
         return None
     schema = store.target_schema

@@ -50,7 +50,7 @@ def check_columns(name: str, view: View, kind: str, columns: Sequence[Column]) -
     if fault := view.layout_fault({column: type_.spark for column, type_ in columns}):
         raise ViewError(
             f"view {name}: {fault}",
-            "name columns of the view that have an order; what is computed, the SQL names with AS",
+            "name columns of the view that have an order; give computed columns a name with AS",
         )
 
 

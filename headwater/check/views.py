@@ -103,7 +103,10 @@ def _any_select(source: Source, tables: _Tables, name: str, view: View) -> Findi
         error = tables.explained(view, fault)
         return Finding("error", f"view {name}", error.message, error.hint)
     if warning:
-        hint = "raise apply.whole_rows, or write it so that a change tells its keys (docs/sql.md)"
+        hint = (
+            "raise apply.whole_rows, or change the SQL so that it can be maintained "
+            "incrementally (docs/sql.md)"
+        )
         return Finding("warning", f"view {name}", f"{warning}; {said}", hint)
     return Finding("ok", f"view {name}", said)
 
@@ -198,7 +201,8 @@ def _check_in_source(conn: Connection, resolved: maintained.View, publication: s
 
     if said := plan_fault(conn, published_sql(conn, resolved, publication)):
         raise ViewError(
-            f"view {resolved.name}: PostgreSQL refuses its SQL: {said}", "write it as it takes it"
+            f"view {resolved.name}: PostgreSQL rejects its SQL: {said}",
+            "correct the SQL of the view",
         )
 
 

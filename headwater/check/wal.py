@@ -17,7 +17,7 @@ _RETAINED = """
 select pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(), restart_lsn)::bigint
 from pg_catalog.pg_replication_slots where slot_name = %s and restart_lsn is not null
 """
-START_AGAIN: Final = "headwater init --again takes a new snapshot"
+START_AGAIN: Final = "run `headwater init --again` to take a new snapshot"
 
 
 def retention(source: Source) -> Iterator[Finding]:

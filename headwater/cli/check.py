@@ -48,7 +48,7 @@ def check(
     from headwater.check.exposure import open_connections, readable_secrets
 
     if sql and as_json:
-        raise UsageError("--sql and --json do not go together", "leave one out")
+        raise UsageError("--sql and --json cannot be combined", "leave one out")
     config = configured(ctx)
     findings = [
         *readable_secrets(config_path(ctx)),

@@ -40,7 +40,7 @@ def down(
       headwater down --purge    also delete their data, logs and ports
     """
     if only and (purge or docker):
-        raise UsageError("--only goes with neither --purge nor --docker")
+        raise UsageError("--only cannot be combined with --purge or --docker")
     if docker:
         from stack import docker as containers
 

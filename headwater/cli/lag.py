@@ -62,7 +62,7 @@ def lag(
     from verification.view_facts import is_kept_by_state, view_facts
 
     if watch and as_json:
-        raise UsageError("--watch and --json do not go together", "leave one out")
+        raise UsageError("--watch and --json cannot be combined", "leave one out")
     config = configured(ctx)
     with ExitStack() as stack:
         if not watch and config.apply.engine == "database":

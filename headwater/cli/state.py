@@ -44,7 +44,7 @@ def state(
     if config.apply.engine != "database":
         raise UsageError(
             'there is no state database: apply.engine is not "database"',
-            "set it in headwater.toml, then start `headwater apply`",
+            'set apply.engine = "database" in headwater.toml, then start `headwater apply`',
         )
     found = gathered(config)
     if as_json:

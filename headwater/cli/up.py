@@ -86,7 +86,7 @@ def up(
     """
     if docker and postgres:
         raise UsageError(
-            "--docker and --postgres do not go together", "change the image in docker-compose.yml"
+            "--docker and --postgres cannot be combined", "change the image in docker-compose.yml"
         )
     if docker:
         from stack import docker as containers

@@ -39,7 +39,10 @@ class SmallBatch:
         with interpreted(session):
             rows = folded(records)
             if steps := keeping(rows):
-                raise FatalError(f"Spark plans small batches with {', '.join(steps)}", "report it")
+                raise FatalError(
+                    f"unexpected steps in Spark's plan of a small batch: {', '.join(steps)}",
+                    "report it",
+                )
             self._schema = to_arrow_schema(rows.schema)
             self._batches: Any = rows._jdf.toArrowBatchRdd()
 

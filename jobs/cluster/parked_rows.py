@@ -46,8 +46,8 @@ class ParkedRows:
         fresh = causes.keys() - self._letters.rows.keys()
         if self._letters.parked + len(fresh) > self.limit:
             raise ViewError(
-                f"view {self._view}: more than {self.limit:,} keys would wait in its dead letters"
-                f" (apply.dlq_limit): {next(iter(causes.values()))}",
+                f"view {self._view}: more than {self.limit:,} keys would be parked "
+                f"(apply.dlq_limit): {next(iter(causes.values()))}",
                 f"correct the cause, see `headwater dead-letters list {self._view}`, and retry or"
                 " discard what is parked; or raise the limit",
             )

@@ -282,8 +282,8 @@ class Parking:
 
     def _too_many(self, what: str, most: int, cause: str) -> ViewError:
         return ViewError(
-            f"view {self._view}: more than {most:,} {what} would wait in its dead letters "
-            f"(apply.dlq_limit = {self._limit}; {self.parked} keys are parked): {cause}",
+            f"view {self._view}: more than {most:,} {what} would be parked (apply.dlq_limit = "
+            f"{self._limit}; {self.parked} keys are parked): {cause}",
             f"correct the cause, see `headwater dead-letters list {self._view}`, and retry or"
             " discard what is parked; or raise the limit",
         )

@@ -102,7 +102,10 @@ def _held(config: Config, name: str) -> Iterator[Standing]:
     """The live generation, which nobody else writes until the block ends."""
     directory = view_directory(config.apply.state, config.source.name, name)
     if (shown := read_generations(directory).live) is None:
-        raise ViewError(f"view {name}: nothing was applied to it here", "run `headwater apply`")
+        raise ViewError(
+            f"view {name}: no changes have been applied to it by this deployment",
+            "run `headwater apply`",
+        )
     with live_held(directory, config.apply.retry_s, shown.number):
         live = standing(None, config, name, True)
         assert live is not None, "it was there before the locks were taken"

@@ -97,9 +97,9 @@ class LetterBox:
         end = self._end()
         if parked and end < remembered:
             raise ViewError(
-                f"view {self._view}: Kafka no longer holds its dead letters, {parked} keys were "
-                f"parked: topic {self._topic} was deleted or made anew",
-                f"`headwater view rebuild {self._view}` fills it, from a snapshot",
+                f"view {self._view}: Kafka no longer holds the dead letters of its {parked} "
+                f"parked keys: topic {self._topic} was deleted or recreated",
+                f"run `headwater view rebuild {self._view}`",
             )
         found = _upto(self._broker, self._topic, end, values)
         return found.get(self._state.generation, Letters())

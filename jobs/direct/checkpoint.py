@@ -53,7 +53,7 @@ def batch_offsets(checkpoint: Path, number: int) -> Offsets:
     except (OSError, ValueError, IndexError):
         raise ViewError(
             f"{file} cannot be read",
-            "the checkpoint is damaged: `headwater view rebuild` makes the view anew",
+            "the checkpoint is damaged: run `headwater view rebuild`",
         ) from None
     return {
         topic: {int(partition): offset for partition, offset in ends.items()}

@@ -63,8 +63,9 @@ class Names:
         for table, versions in found.items():
             if names := exchanged(self._namings[table], versions.values()):
                 raise ViewError(
-                    f"view {self._definition.name}: a column of {table} was dropped, another has"
-                    f" its name and place: events do not tell which {', '.join(names)} is",
+                    f"view {self._definition.name}: a column of {table} was dropped and another "
+                    "has its name and position: events do not show which one "
+                    f"{', '.join(names)} is",
                     REFUSED_HINT,
                 )
         named = {table: self._seen(self._namings[table], found[table]) for table in found}
@@ -128,8 +129,8 @@ class Names:
             if flowing and (len(parked) > 1 or flowing != parked):
                 name = self._definition.name
                 raise ViewError(
-                    f"view {name}: a key column of {topic} was renamed while keys of it are"
-                    " parked: their later events would not be known as theirs",
+                    f"view {name}: a key column of {topic} was renamed while keys are parked: "
+                    "later events could not be matched to them",
                     f"run `headwater dead-letters retry {name}`, or `discard` instead of `retry`",
                 )
 

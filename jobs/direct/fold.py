@@ -64,7 +64,12 @@ def parse(
         F.concat_ws("-", "topic", "partition", "offset").alias("record"),
         (text.contains(PLACEHOLDER) if streamed else F.lit(False)).alias("partial"),
     ]
-    foreign = fault(FOREIGN_RECORD, NO_EVENT, F.col("record"), "what else writes to this topic?")
+    foreign = fault(
+        FOREIGN_RECORD,
+        NO_EVENT,
+        F.col("record"),
+        "find the other program that writes to this topic",
+    )
     known = F.col("event.op").isNotNull() & source["ordinal"].isNotNull()
     lsn = F.when(known, source["commit_lsn"]).otherwise(foreign.cast("bigint"))
     for id_, version in versions.items():

@@ -159,10 +159,12 @@ class ViewQuery:
             places = ", ".join(f"{topic}-{p} begins at {o}" for p, o in trimmed.items())
             raise ViewError(
                 f"view {name}: the topic's beginning is gone: {places}",
-                f"`headwater view create {name}` fills it from a snapshot"
+                f"run `headwater view create {name}`"
                 if beginning is None
-                else f"drop what was begun: `headwater view list` tells its number N,"
-                f" `headwater view drop {name} --generation N`; then begin again",
+                else (
+                    f"drop the unfinished generation with `headwater view drop {name} "
+                    "--generation N` (`headwater view list` shows N), then start again"
+                ),
             )
 
     def _starting(self) -> str:
@@ -215,7 +217,7 @@ class ViewQuery:
             if cause is not None:
                 self._error = caused(cause, name)
             elif not self._available_now:
-                self._error = RetryableError(f"view {name}: something else ended its stream")
+                self._error = RetryableError(f"view {name}: its stream was ended from outside")
         return self._error
 
     def stop(self, hurries: Callable[[], bool] = lambda: True) -> None:

@@ -171,7 +171,7 @@ class FoldedKeeper:
                     raise
                 raise UnknownSchemaError(
                     f"{fault.message}, which {self._config.source.name}.__schemas does not hold",
-                    "what else writes to this topic?",
+                    "find the other program that writes to this topic",
                 ) from None
             self._names.refuse_parked(self._parking.letters, records)
         return self._evaluate(records)

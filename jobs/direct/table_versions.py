@@ -29,8 +29,9 @@ def described(broker: Broker, source: str, definition: ViewDefinition) -> dict[s
         versions = read_versions(broker, source, one.schema, one.table)
         if not versions:
             raise NotDescribedError(
-                f"view {definition.name}: capture has not described {one.table_name} yet",
-                "is `headwater capture` running?",
+                f"view {definition.name}: capture has not published the description of "
+                f"{one.table_name} yet",
+                "check that `headwater capture` is running",
             )
         found[one.table_name] = versions
     return found

@@ -74,7 +74,7 @@ def standing(
         if not started and not _is_of_another(found, live, wanted):
             raise ViewError(
                 f"view {name}: {changed} changed since it was last applied",
-                f"`headwater view rebuild {name}` builds it anew, beside the old one",
+                f"run `headwater view rebuild {name}`, which builds it beside the old one",
             )
         log.warning("view_kept_as_it_was_built", view=name, generation=live.number, changed=changed)
         definition = live.declared.parsed(name)

@@ -23,7 +23,7 @@ def live_held(directory: Path, wait_s: float, number: int) -> Iterator[None]:
         if found.switching is not None:
             raise ViewError(
                 f"view {directory.name}: a switch was interrupted",
-                "`headwater apply` or `headwater view rebuild` ends it; then try again",
+                "run `headwater apply` or `headwater view rebuild` to finish it, then try again",
             )
         if found.live_number != number:
             raise ViewError(

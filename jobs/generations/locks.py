@@ -77,7 +77,7 @@ def turn(
 def _busy(view: str, which: Turn, holder: Holder | None) -> ViewError:
     who = f"another headwater ({holder})" if holder else "another headwater"
     does = "applies it" if which == "stream" else "builds, switches or repairs it"
-    return ViewError(f"view {view}: {who} {does}", "wait until it is done, or stop it")
+    return ViewError(f"view {view}: {who} {does}", "wait until it has finished, or stop it")
 
 
 @contextmanager

@@ -146,7 +146,7 @@ class Generations:
         if phase not in MOVES[one.phase]:
             raise FatalError(
                 f"view {self.view}: generation {number} is {one.phase} and cannot become {phase}",
-                "this is a fault of Headwater: report it with the view's generations.json",
+                "this is a bug in Headwater: report it with the view's generations.json",
             )
         return self._with(replace(one, phase=phase, **fields))
 
@@ -212,7 +212,7 @@ def read_generations(directory: Path) -> Generations:
     except (AttributeError, KeyError, TypeError):
         pass
     raise ViewError(
-        f"{directory / 'generations.json'} is not as Headwater writes it{wrong}",
+        f"{directory / 'generations.json'} is not a valid record of generations{wrong}",
         "restore it, or drop the view and create it again",
     )
 

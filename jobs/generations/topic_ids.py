@@ -18,9 +18,9 @@ def refuse_recreated(state: ViewState, view: str, topic_ids: Mapping[str, str]) 
     for topic, id_ in topic_ids.items():
         if held.setdefault(topic, id_) != id_:
             raise ViewError(
-                f"view {view}: topic {topic} was recreated, or is another Kafka cluster's:"
-                " where the view stands in it is not known",
-                f"`headwater view rebuild {view}` fills it from a snapshot",
+                f"view {view}: topic {topic} was recreated, or belongs to another Kafka "
+                "cluster: the view's position in it is unknown",
+                f"run `headwater view rebuild {view}`",
             )
     if held != known:
         write_document(state.file, {**document, "topic_ids": held})

@@ -194,8 +194,9 @@ class ViewState:
 def lost_error(view: str, store: str) -> ViewError:
     """Of a store without what was applied to it."""
     return ViewError(
-        f"view {view}: store {store} no longer holds what was applied to it, or is another",
-        f"`headwater view rebuild {view}` fills it",
+        f"view {view}: store {store} no longer holds the changes that were applied to it, or "
+        "was replaced",
+        f"run `headwater view rebuild {view}`",
     )
 
 
@@ -248,7 +249,7 @@ def open_state(
         if changed := differing(declaration(held), wanted):
             raise ViewError(
                 f"{directory.name}: {changed} changed since it was last applied",
-                f"`headwater view rebuild {directory.name}` builds it anew",
+                f"run `headwater view rebuild {directory.name}`",
             )
         return ViewState(directory, held["generation"])
     private_folder(directory)
@@ -285,7 +286,7 @@ def read_document(file: Path) -> dict[str, Any] | None:
         return None
     except ValueError:
         raise ViewError(
-            f"{file} is damaged", "delete the directory it is in: the view starts again"
+            f"{file} is damaged", "delete its directory: the view starts over"
         ) from None
     return held
 

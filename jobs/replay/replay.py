@@ -69,8 +69,8 @@ def replay(config: Config, broker: Broker, name: str, text: str, place: Place) -
         starts = earlier(applied, wanted)
         if starts == applied:
             raise UsageError(
-                f"view {name} has applied nothing from there on",
-                "`headwater lag` shows where it is: name an earlier place",
+                f"view {name} has applied nothing after that position",
+                "give an earlier position; `headwater lag` shows the current one",
             )
         until = later(state.replay(), applied)
         if definition.maintained:
@@ -116,7 +116,10 @@ def _mirrored(state: ViewState, until: Offsets) -> Offsets:
 def _live(directory: Path, name: str) -> Generation:
     live = read_generations(directory).live
     if live is None:
-        raise ViewError(f"view {name}: nothing was applied to it here", "run `headwater apply`")
+        raise ViewError(
+            f"view {name}: no changes have been applied to it by this deployment",
+            "run `headwater apply`",
+        )
     return live
 
 
@@ -132,6 +135,7 @@ def _applied(state: ViewState, view: ViewDefinition) -> Offsets:
     number = committed_batch(state.checkpoint)
     if number is None:
         raise ViewError(
-            f"view {view.name}: its stream has applied nothing yet", "it begins at its beginning"
+            f"view {view.name}: it has applied no changes yet",
+            "it will start at the beginning: no replay is needed",
         )
     return batch_offsets(state.checkpoint, number)

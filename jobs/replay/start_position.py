@@ -76,7 +76,7 @@ def parse_place(text: str) -> Place:
 
 def _unclear(text: str) -> UsageError:
     return UsageError(
-        f"--from {text!r} names no place",
+        f"--from {text!r} is not a position",
         "write beginning, an LSN (0/16B3748), a time (2026-11-22T10:00Z), an offset, or "
         "TOPIC-PARTITION-OFFSET",
     )
@@ -188,6 +188,7 @@ def _check_kept(
         if (position := _position(oldest)) is not None:
             place += f", LSN {format_lsn(position.commit_lsn)}"
     raise LogError(
-        f"retention has removed what came before: {place}",
-        "--from beginning replays what there is; `headwater view rebuild` needs no history",
+        f"retention has deleted records after that position: {place}",
+        "use --from beginning to replay what Kafka still holds, or run `headwater view "
+        "rebuild`, which needs no history",
     )

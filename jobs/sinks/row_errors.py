@@ -84,8 +84,8 @@ def unknown_values(view: str, of: Sequence[tuple[str, Position]], count: int) ->
     """``count`` rows that keep large values which the store never had, or has no longer; the first
     of them by key and position."""
     return RowsUnfitError(
-        f"view {view}: {count} changed row(s) keep a large (TOAST) value that neither the change"
-        " nor the store holds",
+        f"view {view}: {count} changed row(s) have an unchanged large (TOAST) value that the "
+        "store does not hold",
         "rebuild the view; REPLICA IDENTITY FULL on its table prevents this",
         [Refused(id_, position, UNKNOWN) for id_, position in of[:TOLD]],
     )

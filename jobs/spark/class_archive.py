@@ -80,7 +80,7 @@ def build(path: Path) -> None:
             )
         if done.returncode or not made.is_file():
             said = log.read_text(encoding="utf-8", errors="replace")[-2000:]
-            raise StackError(f"no archive of Spark's classes came of a run of Spark\n{said}")
+            raise StackError(f"Spark wrote no archive of its classes\n{said}")
         with made.open("rb") as file:
             os.fsync(file.fileno())
         made.replace(path)

@@ -126,16 +126,18 @@ def _translated(error: BaseException, where: str) -> HeadwaterError:
         )
     if away := _AWAY.search(text):
         said = away[1] or away[2]
-        return RetryableError(f"{where}: Kafka does not answer ({said})", "is Kafka up?")
+        return RetryableError(
+            f"{where}: Kafka does not answer ({said})", "check that Kafka is running"
+        )
     if _LOST.search(text):
         return RetryableError(
-            f"{where}: a process that executes Spark's tasks ended or was cut off",
-            "was it killed, for want of memory perhaps?",
+            f"{where}: a Spark executor ended or lost its connection",
+            "check whether it was killed, for example for lack of memory",
         )
     if said := no_room(error):
         return RetryableError(
-            f"{where}: a disk has no room to write ({said})",
-            "make room where apply.state and Spark's local files are",
+            f"{where}: a disk is full ({said})",
+            "free space on the disks of apply.state and of Spark's local files",
         )
     if condition:  # Spark's own text may quote values: its name for the condition does not
         return ViewError(f"{where}: Spark stopped with {condition}")

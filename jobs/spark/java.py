@@ -25,7 +25,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Path:
     found = java_in_use(environ)
     version = _major(str(found))
     if version not in VERSIONS:
-        raise StackError(f"{found} is Java {version}, which does not serve", _HINT)
+        raise StackError(f"{found} is Java {version}, which Spark does not support", _HINT)
     return found
 
 
@@ -50,10 +50,10 @@ def _major(java: str) -> int:
         )
     except (OSError, subprocess.SubprocessError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise StackError(f"{java} does not run: {reason}", _HINT) from None
+        raise StackError(f"{java} cannot be run: {reason}", _HINT) from None
     match = _VERSION.search(answer.stderr + answer.stdout)
     if match is None:
-        raise StackError(f"{java} does not say its version", _HINT)
+        raise StackError(f"{java} does not report its version", _HINT)
     return int(match[1])
 
 

@@ -33,7 +33,7 @@ def refuse_no_secret(master: str, settings: Mapping[str, str]) -> None:
     wanted = settings.get(_AUTHENTICATE, "").strip().lower() == "true"
     if master.startswith(STANDALONE) and wanted and not settings.get(_SECRET):
         raise StackError(
-            f"{_SECRET} is not set for {master}",
+            f"{_SECRET} is not set, but {master} needs it",
             "give its master and workers a secret and name it in apply.spark, see "
             f'docs/cluster.md; for a cluster without one: "{_AUTHENTICATE}" = "false"',
         )

@@ -229,7 +229,7 @@ def _started(builder: Any, settings: Mapping[str, str]) -> SparkSession:
         reason = str(cause).strip().partition("\n")[0]
         raise StackError(
             f"Spark does not start with the master {settings['spark.master']}: {reason}",
-            "see what it says above, and docs/cluster.md",
+            "see its output above, and docs/cluster.md",
         ) from None
     return session
 
@@ -252,7 +252,7 @@ def _check_jars(session: SparkSession) -> None:
     except Py4JJavaError:
         session.stop()
         raise StackError(
-            f"Spark knows no {one}: spark-submit was not given Headwater's jars",
+            f"Spark has no {one}: spark-submit was started without Headwater's jars",
             "add --jars, see docs/cluster.md",
         ) from None
 

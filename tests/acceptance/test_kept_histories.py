@@ -102,7 +102,7 @@ def test_kills_ddl_and_commands_lose_no_change(shop: Deployment) -> None:
             assert (shown["settings"], shown["live"]) == ({"history": "log"}, 1)
             refused = shop.run("view", "rebuild", *names)
             assert refused.returncode != 0
-            assert "keeps history since" in refused.stderr
+            assert "has history since" in refused.stderr
             anew = shop.run("view", "rebuild", *names, "--new-history", timeout_s=300)
             assert anew.returncode == 0, anew.stderr
             late = [

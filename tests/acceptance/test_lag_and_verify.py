@@ -110,7 +110,7 @@ def test_lag_and_verify_follow_a_view_from_its_start(deployment: Deployment) -> 
         for command in (["verify", view(deployment)], ["apply", "--available-now"]):
             done = deployment.run(*command)
             assert done.returncode == 1, "verify made it anew, and empty: " + done.stdout
-            assert "no longer holds what was applied to it" in done.stderr
+            assert "no longer holds the changes that were applied to it" in done.stderr
             assert f"headwater view rebuild {view(deployment)}" in done.stderr
 
 

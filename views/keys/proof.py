@@ -57,11 +57,13 @@ def _key(definition: ViewDefinition, name: str, node: exp.Expr, body: Body) -> C
     if next(aggregates(node), None) is not None:
         raise ViewError(
             f"{where} is an aggregate, which changes while the row stays",
-            "take what the view is grouped by",
+            "use the columns of GROUP BY",
         )
     made = clause(node.copy(), row_scope(definition.name, body.tables))
     if made.type.name in _NESTED:
-        raise ViewError(f"{where} is {made.type}, which cannot be looked up", "take another column")
+        raise ViewError(
+            f"{where} is {made.type}, by which rows cannot be looked up", "use another column"
+        )
     return made
 
 
@@ -122,7 +124,7 @@ def _check_there(definition: ViewDefinition, name: str, made: Clause, body: Body
         hint += f", or make it coalesce({text}, …)"
     raise ViewError(
         f"views.{definition.name}.key: {name!r}{place(made.node)} can be NULL{why}, and a row "
-        f"without a key cannot be kept",
+        "without a key cannot be stored",
         hint,
     )
 

@@ -125,9 +125,9 @@ def _no_history(definition: ViewDefinition) -> ViewError:
     if _several(definition) is not None:
         return several_rows(definition.name, definition.history)
     return ViewError(
-        f'view {definition.name}: no history = "{definition.history}" of rows that nest objects:'
-        " they are made anew once in a batch",
-        "leave the columns side by side: they become an object where it is read",
+        f'view {definition.name}: no history = "{definition.history}" for rows with nested '
+        "objects: they are recomputed once per batch",
+        "select plain columns, and build the object when reading",
     )
 
 

@@ -72,7 +72,7 @@ def _postgres(paths: list[Path]) -> Unfit | None:
         if len(name.encode()) > _LONGEST_BYTES:
             return Unfit(
                 f"PostgreSQL cuts names behind {_LONGEST_BYTES} bytes: {name!r}",
-                "give it a shorter one with AS",
+                "give it a shorter name with AS",
             )
         if name in _OF_THE_SYSTEM:
             return Unfit(

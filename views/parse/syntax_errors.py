@@ -56,13 +56,13 @@ def _unclosed(view: str, sql: str, error: TokenError) -> ViewError:
     """Of a text, a quoted name or a comment that goes on to the end."""
     found = _UNCLOSED.match(str(error.__cause__))
     if found is None:
-        return ViewError(f"views.{view}.sql: does not parse: a comment or a text has no end")
+        return ViewError(f"views.{view}.sql: does not parse: a comment or string is not closed")
     mark, offset = found["mark"], int(found["offset"])
     where = ""
     if sql[offset:].startswith(mark):
         line, column = sql.count("\n", 0, offset) + 1, offset - sql.rfind("\n", 0, offset)
         where = f", line {line}, column {column}"
     return ViewError(
-        f"views.{view}.sql{where}: does not parse: {mark} opens here and nothing closes it",
+        f"views.{view}.sql{where}: does not parse: {mark} opens here and is not closed",
         _TWICE.get(mark, ""),
     )

@@ -89,7 +89,7 @@ def _statement(view: str, sql: str) -> exp.Expr:
     # A comment behind the semicolon is a statement to the parser.
     statements = [item for item in parsed if not isinstance(item, exp.Semicolon | None)]
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
-        raise ViewError(f"views.{view}.sql: is not one SELECT", "write one SELECT")
+        raise ViewError(f"views.{view}.sql: is not a single SELECT", "write one SELECT")
     return statements[0]
 
 

@@ -140,7 +140,7 @@ def _check_key(view: ResolvedView) -> None:
     where, table = f"views.{view.name}.key", view.table
     if not table.key:
         raise ViewError(
-            f"{where}: {table.name} has no key, so its rows cannot be told apart",
+            f"{where}: {table.name} has no key, so its rows cannot be identified",
             "give the table a primary key, or name one in source.keys",
         )
     by_name = {output.name: output for output in view.outputs}
@@ -152,7 +152,7 @@ def _check_key(view: ResolvedView) -> None:
     sources = [by_name[name].source for name in view.key]
     if sorted(source or "" for source in sources) != sorted(table.key):
         raise ViewError(
-            f"{where}: ({', '.join(view.key)}) is not unique in the view: the rows of {table.name} "
-            f"are told apart by ({', '.join(table.key)})",
+            f"{where}: ({', '.join(view.key)}) is not unique in the view: the key of "
+            f"{table.name} is ({', '.join(table.key)})",
             "select these columns as they are and name them in key",
         )

@@ -158,7 +158,7 @@ def _tables(
         if table.refused:
             raise ViewError(table.refused, REFUSED_HINT)
         if not table.key:
-            reason = f"{table.name} has no key, so its rows cannot be told apart"
+            reason = f"{table.name} has no key, so its rows cannot be identified"
             hint = "give the table a primary key, or name one in source.keys"
             refuse(definition.name, occurrence.node, reason, hint)
         tables[occurrence.alias] = table

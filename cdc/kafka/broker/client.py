@@ -137,9 +137,9 @@ class Broker:
         if absent := [topic for topic in topics if topic not in counts]:
             raise LogError(
                 f"Kafka at {self._connection.address} has no topic {', '.join(sorted(absent))}",
-                "is headwater init done, and source.name right? A table that is new in "
-                "source.tables: headwater table add; a topic that was deleted: headwater init "
-                "--again",
+                "run `headwater init` if it has not run, and check source.name; for a new "
+                "table in source.tables run `headwater table add`, for a deleted topic "
+                "`headwater init --again`",
             )
         wanted = {TopicPartition(t, p): spec for t in topics for p in range(counts[t])}
         if not wanted:

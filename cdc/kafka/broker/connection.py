@@ -140,7 +140,7 @@ class Connection:
                 reasons.append(error.strerror or str(error))
         raise RetryableError(
             f"cannot connect to Kafka at {self.address}: {'; '.join(reasons)}",
-            "is Kafka running there? check kafka.bootstrap_servers",
+            "check that Kafka is running, and kafka.bootstrap_servers",
         )
 
     @contextmanager
@@ -158,13 +158,15 @@ class Connection:
         said = (getattr(error, "description", "") or type(error).__name__).rstrip(".")
         message = f"Kafka at {self.address}: {doing}: {said}"
         if isinstance(error, kafka_errors.OffsetOutOfRangeError):
-            return LogError(message, "retention removed it: rebuild what reads from there")
+            return LogError(
+                message, "retention has deleted it: rebuild the views that read from there"
+            )
         if isinstance(error, kafka_errors.AuthorizationError):
-            return LogError(message, "grant this client the right in Kafka's ACLs")
+            return LogError(message, "grant this client access in Kafka's ACLs")
         if isinstance(error, kafka_errors.UnknownTopicOrPartitionError):
             return LogError(message, "run `headwater init`, which creates the topics")
         if isinstance(error, kafka_errors.UnknownMemberIdError):
-            return RetryableError(message, "a consumer has joined the group: stop that one")
+            return RetryableError(message, "a consumer is in the group: stop it")
         if isinstance(error, (*_PASSING, OSError)):
             return RetryableError(message, "check that the brokers are up and reachable from here")
         return LogError(message)

@@ -26,7 +26,8 @@ def delete_groups(connection: Connection, groups: Sequence[str]) -> None:
         for group, said in admin.delete_groups(list(groups)).items():
             if said == kafka_errors.NonEmptyGroupError.__name__:
                 raise LogError(
-                    f"consumer group {group} has members", "stop what reads with it, then again"
+                    f"consumer group {group} has active members",
+                    "stop its consumers, then try again",
                 )
             if said not in (_DONE, kafka_errors.GroupIdNotFoundError.__name__):
                 raise getattr(kafka_errors, said)(group)

@@ -25,6 +25,8 @@ def confirm(question: str, yes: bool) -> None:
     if yes:
         return
     if not on_terminal():
-        raise UsageError("nothing was changed", "--yes carries it out without asking")
+        raise UsageError(
+            "not confirmed: nothing was changed", "add --yes to run it without confirmation"
+        )
     if not typer.confirm(question, err=True):
         raise typer.Exit(1)

@@ -49,7 +49,7 @@ def configured_for(ctx: typer.Context, master: str | None) -> Config:
     from jobs.spark.session import under_spark_submit
 
     if under_spark_submit():
-        raise UsageError("--master is chosen by spark-submit", "put it before the file it runs")
+        raise UsageError("--master cannot be used under spark-submit", "pass it to spark-submit")
     apply = config.apply.model_copy(update={"master": master})
     return config.model_copy(update={"apply": apply})
 
@@ -79,5 +79,5 @@ def declared(config: Config, view: str) -> View:
 
     if view not in config.views:
         known = ", ".join(config.views) or "none"
-        raise UsageError(f"no view {view!r}", f"[views] has: {known}")
+        raise UsageError(f"no view {view!r}", f"declared views: {known}")
     return config.views[view]

@@ -32,10 +32,10 @@ def entry(config: Config, wanted: str) -> Entry:
             if missing := one.facts["missing"]:
                 raise LogError(
                     f"{missing} pieces of the record at {wanted} are not in Kafka",
-                    "they were deleted, or are still on their way: look again",
+                    "they were deleted or are still being written: try again",
                 )
             return one
-    raise LogError(f"there is no dead letter {wanted}", "see headwater dead-letters list")
+    raise LogError(f"there is no dead letter {wanted}", "run `headwater dead-letters list`")
 
 
 def listed(one: Entry) -> Entry:

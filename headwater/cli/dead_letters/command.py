@@ -128,11 +128,11 @@ def _of_view(config: Config, wanted: str, view: str) -> Entry:
     if not found:
         where = f" of view {view}" if view else ""
         raise LogError(
-            f"there is no dead letter {wanted}{where}", "see headwater dead-letters list --events"
+            f"there is no dead letter {wanted}{where}", "run `headwater dead-letters list --events`"
         )
     if len(found) > 1:
         raise UsageError(
-            f"{wanted} waits in views {', '.join(one.view for one in found)}",
+            f"{wanted} is parked in several views: {', '.join(one.view for one in found)}",
             f"add --view {found[0].view}",
         )
     (one,) = found
@@ -181,7 +181,7 @@ def discard(
     """
     if bool(key) == everything:
         raise UsageError(
-            "discard takes --key KEY or --all", "`headwater dead-letters list` shows the keys"
+            "discard needs --key KEY or --all", "`headwater dead-letters list` shows the keys"
         )
     _settle(ctx, "discard", view, key, as_json)
 

@@ -61,7 +61,7 @@ def with_record(config: Config, entry: Entry) -> Entry:
     with closing(Broker(config.kafka.bootstrap_servers, config.kafka)) as broker:
         for one in broker.read(topic, int(partition), at, at + 1):
             return entry._replace(value=one.value or b"")
-    raise LogError(f"{entry.id}: Kafka does not hold this record any more")
+    raise LogError(f"{entry.id}: Kafka no longer holds this record")
 
 
 def settle(

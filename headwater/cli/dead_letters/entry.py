@@ -76,14 +76,14 @@ def chosen(view: str, found: Sequence[Entry], given: Sequence[str]) -> list[Entr
     if unknown := [key for key in given if not any(key in one.names for one in found)]:
         raise UsageError(
             f"view {view}: {', '.join(unknown)} is not parked",
-            f"see headwater dead-letters list {view}",
+            f"run `headwater dead-letters list {view}`",
         )
     taken: list[Entry] = []
     for key in given:
         meant = [one for one in found if key in one.names]
         if len({one.of for one in meant}) > 1:
             raise UsageError(
-                f"view {view}: {key} is parked of several tables",
+                f"view {view}: {key} is parked for several tables",
                 f"write TOPIC:KEY, as {min(one.name for one in meant)}",
             )
         taken += [one for one in meant if one not in taken]

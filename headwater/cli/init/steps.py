@@ -213,7 +213,7 @@ def _exclusively(conn: Connection, source: str) -> None:
         row = conn.execute(_LOCK, (f"headwater init {source}",)).fetchone()
     if row != (True,):
         raise SourceError(
-            f"another headwater init runs for source {source}", "wait until it is done"
+            f"another `headwater init` is running for source {source}", "wait until it has finished"
         )
 
 
@@ -241,9 +241,9 @@ def _standing(
     slot = slot_state(conn, config.source.slot_name)
     if slot is None or slot.lost:
         raise SourceError(
-            f"slot {config.source.slot_name} is {'lost' if slot else 'gone'}: "
-            "what changed since then is not in Kafka",
-            "headwater init --again takes a new snapshot",
+            f"slot {config.source.slot_name} is {'lost' if slot else 'gone'}: changes since "
+            "then are not in Kafka",
+            "run `headwater init --again` to take a new snapshot",
         )
     tables = captured_tables(conn, config.source)
     for table in unpublished(read_publication(conn, config.source.publication_name), tables):

@@ -55,8 +55,9 @@ def refuse_other_history(kit: Kit) -> None:
             f"the topics of source {kit.config.source.name} were filled from another database or "
             f"history (cluster {mark.system_id}, database {mark.database}, up to "
             f"{format_lsn(held)})",
-            "give this source a name of its own, or delete those topics and rebuild the views that "
-            "say so; of a server that was promoted or restored, wait until its WAL is past that",
+            "give this source a unique source.name, or delete those topics and rebuild the "
+            "views that report it; if the server was promoted or restored, wait until its WAL "
+            "is past that LSN",
         )
 
 
@@ -99,9 +100,9 @@ def restore_topics(
     if lost:
         noun = "topics are" if len(lost) > 1 else "topic is"
         raise LogError(
-            f"{noun} gone, with what was in it: {', '.join(lost)}",
-            "headwater init --again takes a new snapshot, and makes them anew; then the views that "
-            "read them have to be rebuilt: headwater view rebuild",
+            f"{noun} gone with all records: {', '.join(lost)}",
+            "run `headwater init --again`, which creates them and takes a new snapshot; then "
+            "run `headwater view rebuild` for the views that read them",
         )
     known = [spec.name for spec in missing if stored and spec.name in stored.mark.offsets]
     if known and reader is not None:

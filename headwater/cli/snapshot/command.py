@@ -232,7 +232,7 @@ def parse_range(text: str | None) -> tuple[str | None, str | None] | None:
         return None
     low, colon, high = text.partition(":")
     if not colon or ":" in high or not (low or high):
-        raise UsageError(f"--key-range {text!r} is not LO:HI", "for other keys use --where")
+        raise UsageError(f"--key-range {text!r} is not LO:HI", "use --where for other keys")
     return low or None, high or None
 
 

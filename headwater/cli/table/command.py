@@ -104,4 +104,4 @@ def remove(
         print_json({"removed": removal.labels, "topics": list(removal.topics)})
         return
     for label in removal.labels:
-        out().print(f"{label} is not captured any more", soft_wrap=True, markup=False)
+        out().print(f"{label} is no longer captured", soft_wrap=True, markup=False)

@@ -46,12 +46,12 @@ def planned(config: Config, names: Sequence[str]) -> Removal:
     if still := [label for label in removal.labels if label in chosen]:
         raise UsageError(
             f"source.tables chooses {', '.join(still)}",
-            "take it out there, or name it in source.exclude; then run this again",
+            "remove it there or add it to source.exclude, then run this again",
         )
     for view, table in _reading(config, removal.labels):
         where = f"[views.{view}] and its rows" if view in config.views else "its rows"
         raise UsageError(
-            f"view {view} reads {table}", f"remove {where}: headwater view drop {view}"
+            f"view {view} reads {table}", f"remove {where}, then run `headwater view drop {view}`"
         )
     return removal
 
@@ -65,10 +65,13 @@ def carry_out(config: Config, removal: Removal) -> None:
 def _published(conn: Connection, name: str, names: Sequence[str]) -> set[tuple[str, str]]:
     publication = read_publication(conn, name)
     if publication is None:
-        raise SourceError(f"there is no publication {name}", "nothing is captured")
+        raise SourceError(
+            f"there is no publication {name}", "no table is captured: nothing to remove"
+        )
     if publication.wholesale:
         raise SourceError(
-            f"publication {name} is {publication.wholesale}: no table can leave it alone",
+            f"publication {name} is {publication.wholesale}: no single table can be removed "
+            "from it",
             "set source.publication to another name, and run headwater init --again",
         )
     found = set[tuple[str, str]]()
@@ -80,7 +83,7 @@ def _published(conn: Connection, name: str, names: Sequence[str]) -> set[tuple[s
         matched = {table for table in publication.tables if pattern.matches(*table)}
         if not matched:
             known = ", ".join(sorted(".".join(table) for table in publication.tables))
-            raise SourceError(f"{text} is not captured", f"captured are: {known or 'none'}")
+            raise SourceError(f"{text} is not captured", f"captured tables: {known or 'none'}")
         found |= matched
     return found
 

@@ -117,7 +117,9 @@ def refuse_apply(config: Config, whole: Config) -> None:
         if not is_free(view_directory(config.apply.state, name, view), "stream"):
             holder = holder or f"whoever applies view {view}"
     if holder:
-        raise StateError(f"views of source {name} are kept by {holder}", "stop `headwater apply`")
+        raise StateError(
+            f"the views of source {name} are in use by {holder}", "stop `headwater apply`"
+        )
 
 
 def _slot(conn: Connection, name: str) -> int | None:
@@ -126,12 +128,13 @@ def _slot(conn: Connection, name: str) -> int | None:
         return None
     if state.plugin != PLUGIN or state.database != conn.info.dbname:
         raise SourceError(
-            f"slot {name} is another's: plugin {state.plugin}, database {state.database}",
-            "set source.slot to the name that this source had",
+            f"slot {name} does not belong to this source: plugin {state.plugin}, database "
+            f"{state.database}",
+            "set source.slot to the slot of this source",
         )
     if state.active:
         raise SourceError(
-            f"slot {name} is read by the server process {state.active_pid}",
+            f"slot {name} is in use by the server process {state.active_pid}",
             "stop `headwater capture`",
         )
     return 0 if state.restart_lsn is None else max(0, wal_end(conn) - state.restart_lsn)
@@ -154,8 +157,9 @@ def source_schema(conn: Connection, source: str) -> tuple[bool, tuple[str, ...],
         )
     if ddl_events and not needed and not superuser:
         raise SourceError(
-            "the trigger that tells of DDL is installed, which a superuser alone can remove",
-            "run `headwater init --no-ddl-events` with a superuser's source.dsn, then this again",
+            "the DDL trigger is installed, and only a superuser can remove it",
+            "run `headwater init --no-ddl-events` with a superuser in source.dsn, then run "
+            "this again",
         )
     return there, sources, ddl_events and not needed
 

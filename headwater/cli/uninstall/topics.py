@@ -87,7 +87,7 @@ def refuse_other_database(
     if fault:
         raise LogError(
             f"Kafka holds topics of source {source} {fault}: nothing was removed",
-            "check source.dsn, source.name and kafka.bootstrap_servers; if the database they are "
-            f"from is gone for good, delete the topics {source}.* with Kafka's tools, then run "
-            "this again",
+            "check source.dsn, source.name and kafka.bootstrap_servers; if their database no "
+            f"longer exists, delete the topics {source}.* with Kafka's tools, then run this "
+            "again",
         )

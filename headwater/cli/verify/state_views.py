@@ -79,7 +79,8 @@ def compared(
             standing = stack.enter_context(_standing(conn, record, asked, ends, on_step))
         elif asked.repair:
             raise StateError(
-                f"view {asked.view}: its rows are made of the state database, which does not run",
+                f"view {asked.view}: its rows are computed in the state database, which is not "
+                "running",
                 f"start `headwater apply {asked.view}`, which starts it, then repair",
             )
 
@@ -157,9 +158,9 @@ def _live(conn: Connection, config: Config, view: str) -> ViewRecord:
     if (record := live_record(conn, config, view)) is None:
         error = unbuilt_errors(conn).get(view, "")
         raise ViewError(
-            f"view {view}: readers see no generation of it that the state database knows"
+            f"view {view}: the state database knows no live generation of it"
             + (f": {error}" if error else ""),
-            "`headwater apply` builds it; `headwater view list` shows how far that is",
+            "run `headwater apply` to build it; `headwater view list` shows the progress",
         )
     return record
 

@@ -268,7 +268,7 @@ def said(built: Built) -> str:
     seconds = sum(built.seconds.values())
     then = ""
     if built.live and built.applied is False:
-        then = f"; nobody applies it now: `headwater apply {built.view}` keeps it"
+        then = f"; no process applies it: `headwater apply {built.view}` keeps it"
     return (
         f"{built.view}: generation {built.generation} {state}: {built.rows:,} rows read, "
         f"in {seconds:.1f} s ({took}){then}"

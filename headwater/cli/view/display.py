@@ -140,7 +140,7 @@ def gone_back(view: str, done: RolledBack, now_s: float) -> str:
     number = f"generation {done.number} is live again"
     instead = f", instead of {done.instead_of}" if done.instead_of else ""
     left = f"{_short(_time(done.retired_s))} UTC ({age(now_s - done.retired_s)} ago)"
-    then = f"nobody applies it now: `headwater apply {view}` brings it up to date"
+    then = f"no process applies it: `headwater apply {view}` brings it up to date"
     if done.applied:
         then = "the `headwater apply` that runs brings it up to date"
     return f"{view}: {number}{instead}, with its rows of {left}; {then}"

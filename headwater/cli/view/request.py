@@ -26,8 +26,8 @@ def kept_by_state(config: Config, views: Sequence[str]) -> bool:
     found = {is_kept_by_state(config, view) for view in views}
     if len(found) > 1:
         raise UsageError(
-            f"{', '.join(views)}: some of these are kept over mirrors, others are not",
-            "name them in two commands",
+            f"{', '.join(views)}: only some of these views are computed from mirrors",
+            "run one command for each kind",
         )
     return found == {True}
 

@@ -136,7 +136,7 @@ def _facts(found: Document) -> Iterator[tuple[str, str]]:
     if error := found.get("error"):
         yield "stopped", f"{error}; it is tried again by itself"
     elif not stopped and found.get("applied") is False:
-        yield "stopped", "nobody applies it now: `headwater apply` does"
+        yield "stopped", "no process applies it: `headwater apply` does"
     if refused := found.get("build_error"):
         yield "build", f"refused: {refused}; what readers see goes on"
     if changed := found["declared_otherwise"]:

@@ -139,7 +139,10 @@ def planned(conn: Connection, name: str, view: View, record: ViewRecord | None =
     mirrors = read_mirrors(conn)
     labels = [table.name for table in tables_read(name, view.sql)]
     if missing := [label for label in labels if label not in mirrors]:
-        raise ViewError(f"{', '.join(missing)}: not mirrored yet", "`headwater apply` does that")
+        raise ViewError(
+            f"{', '.join(missing)}: not mirrored yet",
+            "run `headwater apply`, which fills the mirrors",
+        )
     known = {} if record is None else read_names(conn, record.id)
     names = view_names(known, {label: present(mirrors[label].table) for label in labels})
     tables = {label: names.seen(as_planned(mirrors[label].table)) for label in labels}

@@ -55,7 +55,7 @@ def open_mirrors(
             shutil.rmtree(directory / name)  # it is missed by the next process as well
             raise ViewError(
                 f"view {view}: {directory / name}, its mirror of {name}, is gone",
-                f"`headwater view rebuild {view}` fills it, from a snapshot",
+                f"run `headwater view rebuild {view}`",
             )
     return mirrors
 

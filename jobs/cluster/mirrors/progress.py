@@ -28,7 +28,8 @@ def refuse_lost(view: ViewDefinition, state: ViewState, created: bool) -> None:
     applied = committed_batch(state.checkpoint) is not None or state.beginning() is not None
     if applied and not is_begun(state.mirrors):
         raise ViewError(
-            f"view {view.name}: {state.mirrors}, what it is made from, is gone", _hint(view.name)
+            f"view {view.name}: {state.mirrors}, from which it is computed, was deleted",
+            _hint(view.name),
         )
 
 
@@ -42,9 +43,9 @@ def refuse_unknown(view: ViewDefinition, state: ViewState, sink: Sink, created: 
     if created or is_begun(state.mirrors) or next(sink.scan(), None) is None:
         return
     raise ViewError(
-        f"view {view.name}: store {view.store} holds rows of it, and {state.directory} does not"
-        " know how they were made: it was lost, or is another",
-        f"`headwater view create {view.name}` builds it beside them, from a snapshot",
+        f"view {view.name}: store {view.store} holds its rows, but {state.directory} has no "
+        "state of them: it was lost or replaced",
+        f"run `headwater view create {view.name}`, which builds it beside them",
     )
 
 
@@ -62,8 +63,9 @@ def refuse_older(
         for partition, at in of_topic.items():
             if at > (reached := held.get(topic, {}).get(partition, 0)):
                 raise ViewError(
-                    f"view {view.name}: its state ends at {topic}-{partition}, offset {reached},"
-                    f" but the store has what was below {at}: it is an older copy",
+                    f"view {view.name}: its state ends at {topic}-{partition}, offset "
+                    f"{reached}, but the store holds changes up to {at}: the state is an older "
+                    "copy",
                     _hint(view.name),
                 )
 
@@ -79,8 +81,8 @@ def left_to_do(view: str, state: ViewState, records: DataFrame, begin: Offsets) 
             came = begin.get(topic, {}).get(partition, 0)
             if came > at:
                 raise ViewError(
-                    f"view {view}: its mirrors end at {topic}-{partition}, offset {at}, and its"
-                    f" checkpoint goes on at {came}: what is between would be missing",
+                    f"view {view}: its mirrors end at {topic}-{partition}, offset {at}, but its "
+                    f"checkpoint continues at {came}: changes in between would be lost",
                     _hint(view),
                 )
     return ahead(records, done) if _is_behind(begin, done) else records
@@ -106,4 +108,4 @@ def _is_behind(begin: Offsets, done: Offsets) -> bool:
 
 
 def _hint(view: str) -> str:
-    return f"`headwater view rebuild {view}` fills it, from a snapshot"
+    return f"run `headwater view rebuild {view}`"

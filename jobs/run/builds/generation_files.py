@@ -112,10 +112,10 @@ class GenerationFiles:
             kept = live.number
         if kept:
             raise ViewError(
-                f"view {self.name} keeps history since its generation {kept} began, which the"
-                " source does not have: a new generation begins with the rows as they are now",
-                f"copy what has to stay; `headwater view rebuild {self.name} --new-history` then"
-                " builds it",
+                f"view {self.name} has history since generation {kept}, which the source does "
+                "not hold: a new generation starts with the current rows",
+                f"copy the history you need, then run `headwater view rebuild {self.name} "
+                "--new-history`",
             )
 
     def stored(self, store: str, history: str = "") -> StoredGenerations:

@@ -151,7 +151,7 @@ def _left(found: Answer | None, view: str) -> Answer:
     """What there is of an answer that is not waited for any more."""
     if found is None or not (found.done or found.result):
         error = RetryableError(
-            f"view {view}: stopped", "the `headwater apply` that runs ends it, too"
+            f"view {view}: stopped", "the running `headwater apply` stops the build, too"
         )
         return Answer(False, True, (), 0, 0, None, error)
     return found
@@ -159,6 +159,6 @@ def _left(found: Answer | None, view: str) -> Answer:
 
 def _ended() -> RetryableError:
     return RetryableError(
-        "the `headwater apply` that was asked has ended",
-        "start it again, then run the command again: what was shown stays, a build goes on",
+        "the `headwater apply` that ran the command has ended",
+        "start it again, then run the command again: a build resumes",
     )

@@ -40,7 +40,8 @@ _GONE_S: Final = 3.0
 """Whoever waits may have to connect again: for so long its lock may be missing."""
 _POLL_S: Final = 0.05
 ENDED: Final = RetryableError(
-    "`headwater apply` ended before it was done", "start it again, then run the command again"
+    "`headwater apply` ended before the command was done",
+    "start it again, then run the command again",
 )
 
 log = structlog.get_logger("apply")

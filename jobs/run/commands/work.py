@@ -89,7 +89,7 @@ def create(work: Work) -> dict[str, Any]:
     if (live := entry.live) is not None:
         if hold or not is_built_from(live.record, entry.declared):
             raise UsageError(
-                f"view {work.name} is there", f"`headwater view rebuild {work.name}` makes it anew"
+                f"view {work.name} already exists", f"run `headwater view rebuild {work.name}`"
             )
         noted = work.files.read().of[live.record.generation]
         return _built(work.name, noted)
@@ -105,7 +105,7 @@ def rebuild(work: Work) -> dict[str, Any]:
     anew = bool(work.command.arguments.get("new_history"))
     if entry.live is None and not work.files.read().of:
         raise UsageError(
-            f"view {work.name} is not there yet", f"`headwater view create {work.name}`"
+            f"view {work.name} does not exist yet", f"run `headwater view create {work.name}`"
         )
     if entry.build is not None:
         return _waited_for(work, entry.build, own=False)
@@ -119,14 +119,16 @@ def roll_back(work: Work) -> dict[str, Any]:
     if not retired:
         known = ", ".join(str(one.number) for one in found.retired) or "none"
         wanted = "earlier generation" if to is None else f"generation {to}"
-        raise UsageError(f"view {work.name} has no {wanted} to go back to", f"retired are: {known}")
+        raise UsageError(
+            f"view {work.name} has no {wanted} to roll back to", f"retired generations: {known}"
+        )
     number = retired[0].number
     records = view_records(work.conn, work.name)
     record = next((one for one in records if one.generation == number and one.is_loaded), None)
     if record is None:
         raise ViewError(
-            f"view {work.name}: the state database knows nothing of generation {number}",
-            f"`headwater view rebuild {work.name}` builds it anew",
+            f"view {work.name}: the state database has no generation {number}",
+            f"run `headwater view rebuild {work.name}`",
         )
     generations = work.views.generations
     generation = generations.reopened(work.conn, record, work.entry.declared)
@@ -157,7 +159,7 @@ def drop(work: Work) -> dict[str, Any]:
     if found.live is not None and found.live.number == number:
         raise UsageError(
             f"generation {number} of view {work.name} is live",
-            "without --generation the whole view is dropped",
+            "leave out --generation to drop the whole view",
         )
     if (build := work.entry.build) is not None:
         build.stop()
@@ -266,8 +268,8 @@ def _built(name: str, recorded: Recorded) -> dict[str, Any]:
 def _live(work: Work) -> Generation:
     if work.entry.live is None:
         raise ViewError(
-            f"view {work.name}: readers see nothing of it yet",
-            f"`headwater view create {work.name}` builds it",
+            f"view {work.name}: it has no live generation yet",
+            f"run `headwater view create {work.name}`",
         )
     return work.entry.live
 

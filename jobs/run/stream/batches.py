@@ -120,7 +120,9 @@ class Batches:
                 applied = _with(applied, *queued)
                 tables = {label: one.table for label, one in self._mirrors.items()}
                 if not types_read and may_be_types(applied.faults, tables):
-                    raise StaleTypesError("values do not fit types of the source", "they are read")
+                    raise StaleTypesError(
+                        "values do not fit the known types of the source", "they are read"
+                    )
             for label, at in truncated.items():
                 self._mirrors[label] = replace(self._mirrors[label], truncated=at)
             return applied

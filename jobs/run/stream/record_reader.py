@@ -26,8 +26,9 @@ def read_again(parts: Parts, records: Sequence[str]) -> list[pa.Table]:
             read = reader.read(begin, end)
             if not read:
                 raise LogError(
-                    f"{record}: Kafka does not hold this record any more",
-                    "an UPDATE of its row in the source brings it anew; then discard what waits",
+                    f"{record}: Kafka no longer holds this record",
+                    "update its row in the source, which publishes it again; then discard the "
+                    "parked events",
                 )
             found.append(batch.fold(read))
     return found

@@ -27,8 +27,8 @@ def checked(broker: Broker, begin: Offsets) -> Start:
     for topic, ends in newest.items():
         if gone := sorted(set(begin[topic]) - set(ends)):
             raise LogError(
-                f"{topic} has {len(ends)} partitions, and no {gone[0]}, which is to be read next",
-                "the topic was recreated: rebuild the views of this table from a snapshot",
+                f"{topic} has {len(ends)} partitions but not {gone[0]}, the next one to read",
+                "the topic was recreated: rebuild the views of this table",
             )
         of_topic = found[topic] = {}
         for partition, end in ends.items():
@@ -37,10 +37,9 @@ def checked(broker: Broker, begin: Offsets) -> Start:
                 raise lost(topic, partition, at)
             if at > end:
                 raise LogError(
-                    f"{topic}-{partition} ends at offset {end}, before {at}, which is to be read"
-                    " next",
-                    "the topic was recreated, or is a copy that is behind: rebuild the views of"
-                    " this table from a snapshot",
+                    f"{topic}-{partition} ends at offset {end}, before {at}, the next offset to "
+                    "read",
+                    "the topic was recreated or is an older copy: rebuild the views of this table",
                 )
     return Start(found, oldest)
 

@@ -237,7 +237,7 @@ class Stream:
         if self._error is not None:
             return self._error
         if (cause := query.exception()) is None:
-            return RetryableError("the stream: something else ended it", "start it again")
+            return RetryableError("the stream was ended from outside", "start it again")
         return stream_error(cause)
 
     def stop(self, limit_s: float = 60.0) -> None:

@@ -36,9 +36,9 @@ def table_oids(session: Connection, source: Source, labels: Collection[str]) -> 
     publication = read_publication(session, source.publication_name)
     if absent := [one.label for one in unpublished(publication, found)]:
         raise SourceError(
-            f"{', '.join(absent)}: not in publication {source.publication_name}, so no change of "
-            "it comes",
-            f"`headwater table add {' '.join(absent)}`",
+            f"{', '.join(absent)}: not in publication {source.publication_name}, so its changes "
+            "are not captured",
+            f"run `headwater table add {' '.join(absent)}`",
         )
     return {one.label: one.oid for one in found}
 
@@ -49,19 +49,19 @@ def gone(session: Connection, record: MirrorRecord) -> ViewError:
     now = table_name(session, record.table.oid)
     if now == label:
         return ViewError(
-            f"{label} is not captured any more",
-            f"name it in source.tables, then `headwater table add {label}`",
+            f"{label} is no longer captured",
+            f"add it to source.tables, then run `headwater table add {label}`",
         )
     if now:
         return ViewError(
-            f"{label} is called {now} in the source now",
+            f"{label} was renamed to {now} in the source",
             f"write {now} in the SQL of the view, `headwater table add {now}` if it is not "
             "captured by that name, and `headwater view rebuild`; or rename it back",
         )
     return ViewError(
-        f"{label} is not in the source any more",
-        "write what is there in the SQL of the view, then `headwater view rebuild`; or make it "
-        f"again, then `headwater table add {label}`",
+        f"{label} no longer exists in the source",
+        "remove it from the view's SQL and run `headwater view rebuild`, or recreate the table "
+        f"and run `headwater table add {label}`",
     )
 
 

@@ -24,7 +24,8 @@ def is_direct(config: Config, name: str) -> bool:
     unmirrored = [table for table in tables if not config.is_mirrored(table)]
     if unmirrored and len(tables) > 1:
         raise ViewError(
-            f"view {name} reads {unmirrored[0]} beside other tables, and that has mirror = false",
+            f"view {name} reads {unmirrored[0]} together with other tables, but that table has "
+            "mirror = false",
             f'remove mirror = false from [tables."{unmirrored[0]}"], or read that table alone',
         )
     return bool(unmirrored)

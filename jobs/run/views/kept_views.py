@@ -115,11 +115,13 @@ class KeptViews:
         if (one := self._views.get(name)) is None:
             known = ", ".join(self._views) or "none"
             raise UsageError(
-                f"the `headwater apply` that runs does not keep view {name}",
-                f"it keeps: {known}; declare it in the configuration that it was started with",
+                f"the running `headwater apply` does not maintain view {name}",
+                f"it maintains: {known}; declare the view in the configuration of that process",
             )
         if one.ordered:
-            raise UsageError(f"another command is at view {name}", "wait until it is done")
+            raise UsageError(
+                f"another command is running for view {name}", "wait until it has finished"
+            )
         one.ordered = True
         return one
 

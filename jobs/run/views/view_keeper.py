@@ -208,8 +208,8 @@ class ViewKeeper:
         changes = _changes(found, len(self.view.key), 4)
         if len({change.key for change in changes}) < len(changes):
             raise RowUnmakeableError(
-                f"view {self.view.name}: two rows have one key",
-                "name what tells them apart in the view's key, then rebuild it",
+                f"view {self.view.name}: two rows have the same key",
+                "extend the view's key until it is unique, then rebuild the view",
             )
         return progress, changes
 

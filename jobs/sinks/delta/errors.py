@@ -152,7 +152,9 @@ def layout(view: str, declared: View | None, columns: StructType) -> Layout:
     if declared is None:
         return Layout()
     if fault := declared.layout_fault({f.name: f.dataType.simpleString() for f in columns}):
-        raise ViewError(f"view {view}: {fault}", "`headwater check` names what the view has")
+        raise ViewError(
+            f"view {view}: {fault}", "run `headwater check`, which lists the view's columns"
+        )
     return Layout(declared.partition_by, declared.cluster_by)
 
 
@@ -219,8 +221,8 @@ def full(view: str, path: str, error: Exception) -> RetryableError | None:
     was written so far is not in its log."""
     if said := no_room(error):
         return RetryableError(
-            f"view {view}: Delta table {path}: no room to write ({said})",
-            "make room on its disk and on that of Spark's local files",
+            f"view {view}: Delta table {path}: no disk space ({said})",
+            "free space on its disk and on the disk of Spark's local files",
         )
     return None
 
@@ -231,7 +233,7 @@ def refused(view: str, path: str, error: AnalysisException) -> HeadwaterError:
     hint = _FOREIGN_FOLDER if condition in _FOREIGN else ""
     if condition.startswith("DELTA_DUPLICATE_COLUMNS_FOUND"):
         hint = "Delta takes names that differ by case only for one: rename a column with AS"
-    return ViewError(f"view {view}: Delta refused {path} ({condition})", hint)
+    return ViewError(f"view {view}: Delta rejected {path} ({condition})", hint)
 
 
 def _failed(view: str, path: str, error: Py4JJavaError) -> HeadwaterError:

@@ -91,8 +91,8 @@ class DeltaView:
                 self._upkeep.table = self._apart
             elif held is not None:
                 raise ViewError(
-                    f"view {self.view}: {self.path} holds generation {held}, and"
-                    f" {self._wanted} is nowhere",
+                    f"view {self.view}: {self.path} holds generation {held}, but {self._wanted} "
+                    "does not exist",
                     f"run `headwater view rebuild {self.view}`",
                 )
         if held is not None:
@@ -120,15 +120,16 @@ class DeltaView:
         held_properties = table_properties(self.spark, self.path)
         if KEY_PROPERTY not in held_properties:
             raise ViewError(
-                f"view {self.view}: {self.path} is a Delta table that is not this view's",
+                f"view {self.view}: {self.path} is a Delta table that does not belong to this view",
                 "move it away, or give the store another path",
             )
         check_key(self.view, json.loads(held_properties[KEY_PROPERTY]), key)
         if (history := held_properties.get(HISTORY_PROPERTY, "")) != self.history:
             raise ViewError(
-                f'view {self.view}: {self.path} was made with history = "{history}", and is'
-                f' declared with history = "{self.history}"',
-                f"put it back, or `headwater view rebuild {self.view} --new-history` begins anew",
+                f'view {self.view}: {self.path} was created with history = "{history}", but the '
+                f'configuration has history = "{self.history}"',
+                f"restore the setting, or run `headwater view rebuild {self.view} "
+                "--new-history` to start over",
             )
         names = {field.name for field in control}
         held = [f for f in self.table(self.spark).toDF().schema if f.name not in names]
@@ -226,7 +227,7 @@ class DeltaView:
             again = " --new-history" if self.history else ""
             raise SinkError(
                 f"view {self.view}: Delta table {self.path} was removed",
-                f"`headwater view rebuild {self.view}{again}` fills it anew, from a snapshot",
+                f"run `headwater view rebuild {self.view}{again}`",
             ) from error
 
 

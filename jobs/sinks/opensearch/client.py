@@ -95,7 +95,7 @@ class Server:
                 raise
             raise ViewError(
                 f"{what}: {self.place} refused it: {_said(cause)}",
-                "correct mapping and settings of the view",
+                "correct the mapping and settings of the view",
             ) from cause
 
     def attempt(self, action: Action[_T]) -> _T:
@@ -123,10 +123,10 @@ class Server:
     def _refused(self, error: opensearchpy.TransportError) -> RetryableError | SinkError:
         status = _status(error)
         if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-            return TooLargeError(f"{self.place} takes no request as large (HTTP 413)")
+            return TooLargeError(f"{self.place} refuses a request of this size (HTTP 413)")
         if status in (401, 403):
             return SinkError(
-                f"{self.place} refused the login or a right (HTTP {status})",
+                f"{self.place} refused the login or lacks a privilege (HTTP {status})",
                 "check user and password of the store, and the user's rights",
             )
         cause = error.info.get("error") if isinstance(error.info, dict) else None

@@ -69,7 +69,7 @@ def owned(client: Client, view: str, name: str) -> list[str]:
         index, owner = next(iter(whose.items()))
         what = f"index {index} of view {owner}" if owner else f"an index {index} of somebody else"
         raise ViewError(
-            f"view {view}: its name {name} in OpenSearch is that of {what}",
+            f"view {view}: its name {name} in OpenSearch is already used by {what}",
             "rename the view, or remove that index",
         )
     return ours

@@ -90,13 +90,13 @@ def _field(
     where = f"view {view}: mapping of {name}"
     if kind in _NO_FIELDS:
         raise ViewError(
-            f"{where}: a field of type {kind} takes no value of a row", "choose another"
+            f"{where}: a field of type {kind} cannot hold a row's value", "choose another"
         )
     copied = wanted.get("copy_to", [])
     if unknown := unknown_columns([copied] if isinstance(copied, str) else copied, columns):
         raise ViewError(
-            f"{where}: copy_to names {', '.join(unknown)}, which is no column of the view",
-            "the index takes no other fields: search several with multi_match",
+            f"{where}: copy_to names {', '.join(unknown)}, which is not a column of the view",
+            "the index accepts no other fields; to search several columns use multi_match",
         )
     if "properties" in derived and kind in _OBJECTS:
         inner = _inner(view, name, derived["properties"], wanted, columns)

@@ -97,8 +97,8 @@ class Sending:
         self._smaller(len(one.body))
         if answer.full:
             raise RetryableError(
-                f"{self.server.place} takes no writes: its disk is full",
-                "make room: it unlocks the index by itself",
+                f"{self.server.place} accepts no writes: its disk is full",
+                "free disk space: OpenSearch then unlocks the index by itself",
             )
         if len(answer.busy) == len(one.documents):
             raise RetryableError(f"{self.server.place} is busy: {answer.why}")

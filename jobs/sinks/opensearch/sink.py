@@ -114,7 +114,8 @@ class OpenSearchSink:
         body = index_body(self._view, columns, key, aliases, self._declared)
         if shown := self._call(partial(owned, view=self._view, name=aliases[0])):
             raise ViewError(
-                f"view {self._view}: OpenSearch has no index {self._index}, and shows {shown[0]}",
+                f"view {self._view}: OpenSearch has no index {self._index}; the alias points to "
+                f"{shown[0]}",
                 REBUILD,
             )
         create(self._server, self._view, self._index, body)

@@ -69,9 +69,9 @@ def not_let_in(place: str, text: str) -> HeadwaterError:
         if part in plain:
             return SinkError(f"{place} refused the connection: {part}", hint)
     if any(part in text for part in _FULL):
-        return RetryableError(f"{place} takes no more connections", _NO_WRITES["53300"])
+        return RetryableError(f"{place} accepts no more connections", _NO_WRITES["53300"])
     if "session is read-only" in text or "is not read-write" in text:
-        return RefusingError(f"{place} takes no writes", _NO_WRITES["25006"])
+        return RefusingError(f"{place} accepts no writes", _NO_WRITES["25006"])
     return RetryableError(f"{place} does not answer", "start it, or correct the store's dsn")
 
 
@@ -90,7 +90,7 @@ def _translated(error: psycopg.Error, place: str) -> HeadwaterError:
     is_full = state in _OF_FILES and bool(said and told_no_room(said[0]))
     known = _DISK_FULL if is_full else state
     if known in _NO_WRITES:
-        return RefusingError(f"{place} takes no writes ({state})", _NO_WRITES[known])
+        return RefusingError(f"{place} accepts no writes ({state})", _NO_WRITES[known])
     if state.startswith("40"):
         return RetryableError(f"{place} is busy ({state})")
     lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and not state

@@ -84,8 +84,8 @@ class PostgresGenerations:
             return
         if found.document.get("headwater_view") != self._view:
             raise ViewError(
-                f"view {self._view}: PostgreSQL has a table {self._schema}.{name} that is not"
-                " this view's",
+                f"view {self._view}: PostgreSQL has a table {self._schema}.{name} that does not "
+                "belong to this view",
                 "rename the view, or give the store another target_schema",
             )
         run(conn, [f"drop table {ident(self._schema)}.{ident(name)}"])

@@ -61,7 +61,7 @@ def live_generation(conn: Connection, schema: str, view: str) -> int | None:
         return None
     if found.kind != "v" or found.document.get("headwater_view") != view:
         raise ViewError(
-            f"view {view}: PostgreSQL has another table or view {schema}.{view}",
+            f"view {view}: PostgreSQL already has a table or view {schema}.{view}",
             "rename the view, or give the store another target_schema",
         )
     return int(found.document["generation"])

@@ -110,8 +110,8 @@ class PostgresSink:
         """The table as it is stored, with the columns it lacked."""
         if found.document.get("headwater_view") != self._view:
             raise ViewError(
-                f"view {self._view}: PostgreSQL has a table {self._schema}.{name} that is not"
-                " this view's",
+                f"view {self._view}: PostgreSQL has a table {self._schema}.{name} that does not "
+                "belong to this view",
                 "rename the view, or give the store another target_schema",
             )
         check_key(self._view, found.document["key"], key)
@@ -186,7 +186,8 @@ def _refuse_changed(view: str, stored: StructType, wanted: StructType) -> None:
         now = field.metadata.get(POSTGRES_TYPE, "text")
         if was not in (now, "text"):
             raise ViewError(
-                f"view {view}: the store holds {field.name} as {was}, and it is {now} now", REBUILD
+                f"view {view}: the store holds {field.name} as {was}, but its type is now {now}",
+                REBUILD,
             )
 
 

@@ -78,7 +78,8 @@ def table_name(view: str, generation: int) -> str:
     name = f"{view}@{generation}"
     if len(name) > _NAME_BYTES:
         raise ViewError(
-            f"view {view}: PostgreSQL has no names of {len(name)} bytes", "give it a shorter one"
+            f"view {view}: its name has {len(name)} bytes, too many for PostgreSQL",
+            "give it a shorter name",
         )
     return name
 

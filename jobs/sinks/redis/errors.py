@@ -76,8 +76,8 @@ def translated(place: str, cluster: bool) -> Iterator[None]:
                 f"Redis at {place} is a node of a cluster", "set cluster = true for the store"
             ) from error
         raise RetryableError(
-            f"the cluster of Redis at {place} is not whole ({type(error).__name__})",
-            "see CLUSTER INFO and CLUSTER SLOTS on one of its nodes",
+            f"the cluster of Redis at {place} is incomplete ({type(error).__name__})",
+            "check CLUSTER INFO and CLUSTER SLOTS on one of its nodes",
         ) from error
     except redis.ResponseError as error:
         raise _refused(f"{_NAMED.get(type(error), '')} {error}".strip(), place) from error
@@ -87,7 +87,7 @@ def translated(place: str, cluster: bool) -> Iterator[None]:
 
 def _no_cluster(said: str, place: str) -> RetryableError | SinkError:
     if "mode is not enabled" in said:
-        return SinkError(f"Redis at {place} is no cluster", "set cluster = false for the store")
+        return SinkError(f"Redis at {place} is not a cluster", "set cluster = false for the store")
     return RetryableError(f"the cluster of Redis at {place} does not answer", "start its nodes")
 
 
@@ -97,11 +97,11 @@ def _refused(answer: str, place: str) -> RetryableError | SinkError:
     answer = answer.partition(", with args")[0]
     if match := _PASSING.search(answer):
         return RefusingError(
-            f"Redis at {place} takes no writes: {match[1]}", _PASSING_HINTS[match[1]]
+            f"Redis at {place} accepts no writes: {match[1]}", _PASSING_HINTS[match[1]]
         )
     if "WRONGTYPE" in answer:
         return HeldByOtherError(
-            f"Redis at {place}: a key of the view is held by something else (WRONGTYPE)",
-            "use a database of its own for the view, or rename the view",
+            f"Redis at {place}: another program holds a key of the view (WRONGTYPE)",
+            "use a separate database for the view, or rename the view",
         )
     return SinkError(f"Redis at {place} refused a command: {answer.splitlines()[0][:200]}")

@@ -142,7 +142,7 @@ class RedisSink:
         unnumbered, numbered = self._keyspace.each(ask)
         if unnumbered and not numbered:
             raise ViewError(
-                f"view {self._view}: Redis holds its rows as an older Headwater wrote them",
+                f"view {self._view}: Redis holds its rows in the format of an older Headwater",
                 f"run `headwater view rebuild {self._view}`, or empty the database and its state",
             )
 
@@ -171,8 +171,8 @@ class RedisSink:
         name = description_key(self._prefix)
         if not self._keyspace.call(lambda client: client.exists(name)):
             raise SinkError(
-                f"view {self._view}: {self._address.place} was emptied of it: {name} is gone",
-                f"`headwater view rebuild {self._view}` fills it anew, from a snapshot",
+                f"view {self._view}: {self._address.place} lost its rows: {name} is gone",
+                f"run `headwater view rebuild {self._view}`",
             )
 
     def truncate(self, before: Position, batch: Batch) -> None:  # noqa: ARG002

@@ -23,7 +23,7 @@ CLUSTER_ROWS = 10_000
 """Rows that a cluster is given together: they make a call for each hash slot."""
 
 _TAKEN = "its key in Redis is held by something else (WRONGTYPE)"
-_OWN_DATABASE = "use a database of its own for the view, or rename the view"
+_OWN_DATABASE = "use a separate database for the view, or rename the view"
 _REFUSED = b"!"
 
 

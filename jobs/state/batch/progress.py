@@ -72,9 +72,9 @@ def begin_batch(conn: Connection, begin: Offsets, end: Offsets) -> Progress | No
         for partition, at in of_topic.items():
             if (there := held.get(topic, {}).get(partition)) is not None and there != at:
                 raise RetryableError(
-                    f"a batch begins at {topic}-{partition}-{at}, and the state database has "
-                    f"applied what is below offset {there}",
-                    "the stream is started again from there",
+                    f"a batch begins at {topic}-{partition}-{at}, but the state database has "
+                    f"applied up to offset {there}",
+                    "the stream restarts from there",
                 )
     return Progress(*row)
 

@@ -191,18 +191,18 @@ def _is_ragged(type: TypeInfo) -> bool:
 def _check(table: MirrorTable) -> None:
     if not table.key:
         raise SourceError(
-            f"{table.label} has no key, so its rows cannot be told apart",
+            f"{table.label} has no key, so its rows cannot be identified",
             "name columns in source.keys, add a primary key, or set mirror = false for it",
         )
     for column in table.columns:
         if column.name in RESERVED:
             raise StateError(
-                f"{table.label}: a mirror has a column {column.name} of its own",
+                f"{table.label}: {column.name} is a reserved column name in a mirror",
                 "rename the column, or set mirror = false for the table",
             )
     for column in table.key_columns:
         if column.fault and not column.one_text:
             raise StateError(
-                f"{table.label}.{column.name}: its keys cannot be told apart: {column.fault}",
+                f"{table.label}.{column.name}: its keys cannot be compared: {column.fault}",
                 "use a state database that has the collation (apply.state_dsn)",
             )

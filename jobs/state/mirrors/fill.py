@@ -93,8 +93,8 @@ def fill(
                 return done
             catalog.refresh()
     raise RetryableError(
-        f"the mirrors of {len(pending)} tables were not filled: DDL came in each of {ATTEMPTS}"
-        " snapshots",
+        f"the mirrors of {len(pending)} tables were not filled: DDL ran during each of "
+        f"{ATTEMPTS} snapshots",
         "try again when migrations of the source have ended",
     )
 
@@ -223,5 +223,5 @@ def _is_binary(type: TypeInfo) -> bool:
 def _not_unique(table: MirrorTable) -> SourceError:
     return SourceError(
         f"{table.label}: two rows have the same key ({', '.join(table.key)})",
-        "name columns in source.keys that tell its rows apart",
+        "set columns in source.keys that are unique",
     )

@@ -121,7 +121,7 @@ def _refuse_unread(table: MirrorTable, versions: Mapping[str, SentVersion], seen
     if seen - known:
         raise RetryableError(
             f"{table.label}: events came before the description of their table version",
-            "it is in the topic of schemas soon: capture has written it before them",
+            "it is about to arrive in the topic of schemas, where capture wrote it first",
         )
 
 

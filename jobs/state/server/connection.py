@@ -56,7 +56,7 @@ def ours(error: Exception, doing: str) -> Exception:
     if room := _no_room(error):
         return RetryableError(f"{doing}: the state database's disk: {room}", _ROOM)
     if (error.sqlstate or "").startswith(_ROLLED_BACK):
-        return RetryableError(f"{doing}: another transaction was in the way", "it is tried again")
+        return RetryableError(f"{doing}: another transaction conflicts", "it is tried again")
     return _of_state(translate(error, doing))
 
 

@@ -38,7 +38,7 @@ def data_major(data: Path) -> int | None:
         if data.is_dir() and any(data.iterdir()):
             raise StateError(
                 f"{data} is not a PostgreSQL data directory",
-                "restore it, or delete its folder: views are then built anew",
+                "restore it, or delete its folder: views are then rebuilt",
             ) from None
         return None
 
@@ -102,6 +102,6 @@ def start_error(directory: Path, told: str) -> StateError | RetryableError:
     """Of a program of PostgreSQL's that ended with an error; ``told`` is what it wrote."""
     where, lines = f"state database in {directory}", told.strip().splitlines()
     if room := next(filter(None, map(told_no_room, lines)), ""):
-        return RetryableError(f"{where}: {room}", "make room on that disk")
+        return RetryableError(f"{where}: {room}", "free disk space there")
     last = " ".join(line.strip() for line in lines[-_TAIL_LINES:]) or "no reason given"
     return StateError(f"{where} does not start: {last}", "see its server.log")

@@ -13,8 +13,8 @@ from jobs.state.server.connection import Connection, translated
 FORMAT: Final = 1
 """Of what is kept; higher when an older Headwater must not go on with it."""
 _EMPTY: Final = (
-    "empty the state database: views are then built anew, from snapshots, and stores keep what they"
-    " show until that is done"
+    "empty the state database: views are then rebuilt, from snapshots, and stores keep what "
+    "they show until that is done"
 )
 Offsets = Mapping[str, Mapping[int, int]]
 """Next offsets by topic and partition."""
@@ -45,8 +45,9 @@ def read_identity(conn: Connection) -> Identity | None:
         return None
     if row[0] != FORMAT:
         raise StateError(
-            f"the state database has format {row[0]}, this program knows {FORMAT}",
-            "use the Headwater that made it, or an empty database: views are then built anew",
+            f"the state database has format {row[0]}, this version of Headwater knows {FORMAT}",
+            "use the version of Headwater that created it, or an empty database: views are "
+            "then rebuilt",
         )
     return Identity(*row[1:])
 
@@ -74,8 +75,8 @@ def refuse_other_source(found: Identity | None, identity: Identity) -> None:
     if found is not None and found != identity:
         raise StateError(
             f"the state database belongs to source {_told(found)}, not to {_told(identity)}",
-            "name another apply.state or state_dsn. If the source was restored or replaced on"
-            " purpose, empty the state database: views are then built anew",
+            "set another apply.state or state_dsn; if the source was restored or replaced on "
+            "purpose, empty the state database: views are then rebuilt",
         )
 
 
@@ -105,7 +106,8 @@ def refuse_older_copy(state: Offsets, committed: Offsets, earliest: Offsets) -> 
     """
     if state and (lacks := behind(state, committed)):
         raise StateError(
-            f"the state database is an older copy: it lacks {lacks} records that views had applied",
+            f"the state database is an older copy: it lacks {lacks} records that views have "
+            "applied",
             _EMPTY,
         )
     for topic, partitions in sorted(earliest.items()):

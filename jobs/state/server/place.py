@@ -73,7 +73,7 @@ def recorded_place(home: Path) -> Place | None:
         return None
     except (ValueError, KeyError, TypeError):
         raise StateError(
-            f"{home / _RECORD} is damaged", f"remove {home}: views are then built anew"
+            f"{home / _RECORD} is damaged", f"remove {home}: views are then rebuilt"
         ) from None
 
 
@@ -96,7 +96,7 @@ def prepare_place(home: Path, account: Account | None) -> Place:
     except OSError as error:
         raise StateError(
             f"state database below {home}: {error.strerror}",
-            "give this user the right to write there, or set apply.state",
+            "give this user write permission there, or set apply.state",
         ) from error
     return place
 
@@ -113,13 +113,13 @@ def _adopted(home: Path, directory: Path) -> Path:
     if not owner.exists():
         raise StateError(
             f"the state database of {home} was in {directory}, which is gone",
-            f"restore it, or remove {home}: views are then built anew",
+            f"restore it, or remove {home}: views are then rebuilt",
         )
     before = Path(owner.read_text(encoding="utf-8"))
     if before != home and (before / _RECORD).exists():
         raise StateError(
             f"{home} is a copy of {before}, whose state database is in {directory}",
-            f"remove {home}: the views of the copy are then built anew",
+            f"remove {home}: the views of the copy are then rebuilt",
         )
     owner.write_text(str(home), encoding="utf-8")
     return directory

@@ -145,8 +145,8 @@ def end_left_over(place: Place) -> None:
                 (place.data / "postmaster.pid").unlink(missing_ok=True)
             return
     raise StateError(
-        f"processes of the state database do not end: {_processes(place.data)}",
-        "they may wait for their disk: look at the machine, then start apply again",
+        f"processes of the state database are still running: {_processes(place.data)}",
+        "they may be waiting for the disk: check the machine, then start `headwater apply` again",
     )
 
 
@@ -187,7 +187,7 @@ def _wait_ready(place: Place, shell: subprocess.Popen[bytes], log_from: int) -> 
         if time.monotonic() > deadline:
             raise RetryableError(
                 f"state database in {place.directory}: not ready after {_START_S:.0f} s",
-                f"it may recover from a crash: see {place.log}",
+                f"it may be recovering from a crash: see {place.log}",
             )
         time.sleep(_POLL_S)
 

@@ -44,7 +44,7 @@ def refuse_unfit(conn: Connection, dsn: str, source: Identity | None) -> None:
     if version < MINIMUM_MAJOR * _DIGITS:
         raise StateError(
             f"{where}: is PostgreSQL {version // _DIGITS}",
-            f"PostgreSQL {MINIMUM_MAJOR} is the oldest that can be apply.state_dsn",
+            f"apply.state_dsn needs PostgreSQL {MINIMUM_MAJOR} or newer",
         )
     if encoding != "UTF8":
         raise StateError(
@@ -53,7 +53,7 @@ def refuse_unfit(conn: Connection, dsn: str, source: Identity | None) -> None:
         )
     if standby:
         raise StateError(
-            f"{where}: is a standby, which takes no writes", "name the primary in apply.state_dsn"
+            f"{where}: is a standby, which accepts no writes", "set the primary in apply.state_dsn"
         )
     if read_only:
         raise StateError(
@@ -61,8 +61,8 @@ def refuse_unfit(conn: Connection, dsn: str, source: Identity | None) -> None:
         )
     if captured or (source is not None and _is(conn, source, name)):
         raise StateError(
-            f"{where}: is the source itself, whose writes views must not slow down",
-            "name another database in apply.state_dsn, or leave it out: one is started then",
+            f"{where}: is the source itself, and views must not slow down its writes",
+            "set another database in apply.state_dsn, or leave it out to use the embedded one",
         )
     for right, held in (("CREATE", create), ("TEMPORARY", temp)):
         if not held:
@@ -72,8 +72,8 @@ def refuse_unfit(conn: Connection, dsn: str, source: Identity | None) -> None:
             )
     if taken and not ours:
         raise StateError(
-            f"{where}: has a schema {taken[0]} of somebody else's",
-            "name a database of its own in apply.state_dsn",
+            f"{where}: has a schema {taken[0]} that Headwater did not create",
+            "set a separate database in apply.state_dsn",
         )
 
 

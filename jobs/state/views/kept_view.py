@@ -125,8 +125,8 @@ def follow_key_types(conn: Connection, view_id: int, plan: ViewPlan, relation: R
                 conn.execute(f"alter table {schema}.v{view_id} {', '.join(actions)}".encode())
     except psycopg.DataError as error:
         raise ViewError(
-            f"view {plan.name}: its key ({', '.join(plan.key)}) has another type, which does not "
-            "hold the keys that it had",
+            f"view {plan.name}: its key ({', '.join(plan.key)}) changed to a type that cannot "
+            "hold its old keys",
             f"`headwater view rebuild {plan.name}`",
         ) from error
 

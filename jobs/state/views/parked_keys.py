@@ -46,7 +46,7 @@ def too_many_parked(view: str, parked: int, at_most: int, cause: str) -> ViewErr
     """More than ``at_most`` keys of a view would be parked; ``cause`` is one's."""
     return ViewError(
         f"view {view}: {parked} keys cannot be applied, and apply.dlq_limit is {at_most}: {cause}",
-        "mend what they have in common (the SQL, the mapping, the store), or raise the limit",
+        "correct their common cause (the SQL, the mapping, the store), or raise the limit",
     )
 
 

@@ -144,6 +144,6 @@ def _record(row: Sequence[Any]) -> ViewRecord:
     if state not in MOVES:
         raise StateError(
             f"view {name}: generation {generation} has the unknown state {state!r}",
-            "another version of Headwater wrote the state database: empty it",
+            "another version of Headwater wrote the state database: use that version, or empty it",
         )
     return ViewRecord(id_, name, generation, sql, tuple(key), store, state, error, history)

@@ -33,9 +33,10 @@ def is_always_whole(view: KeptView) -> bool:
 def too_large(view: KeptView, at_most: int) -> ViewError:
     """Of a view that is to be computed whole and has more rows than that."""
     return ViewError(
-        f"view {view.name} has more than {at_most:,} rows and is computed whole: "
-        f"{view.plan.reason or 'it reads the clock'}",
-        "raise apply.whole_rows, or write it so that a change tells its keys (docs/sql.md)",
+        f"view {view.name} has more than {at_most:,} rows and can only be recomputed as a "
+        f"whole: {view.plan.reason or 'it reads the clock'}",
+        "raise apply.whole_rows, or change the SQL so that it can be maintained incrementally "
+        "(docs/sql.md)",
     )
 
 

@@ -154,7 +154,7 @@ def test_a_checkpoint_without_room_is_waited_for(running: Running) -> None:
             running.end()
     assert running.failed == {}
     (said, *_) = told(lines)
-    assert said.startswith("view v: a disk has no room to write (File too large): make room where")
+    assert said.startswith("view v: a disk is full (File too large): free space on")
 
 
 def test_a_view_that_finds_no_room_as_it_starts_waits_for_it(running: Running) -> None:
@@ -182,7 +182,7 @@ def test_a_view_that_finds_no_room_as_it_starts_waits_for_it(running: Running) -
         thread.join(120)
     assert (thread.is_alive(), running.failed) == (False, {})
     assert 2 in running.sink.values()
-    assert told(lines)[0].startswith("view v: a disk has no room to write (File too large)")
+    assert told(lines)[0].startswith("view v: a disk is full (File too large)")
 
 
 def test_a_view_that_was_killed_before_its_first_batch_was_planned_begins(running: Running) -> None:

@@ -112,7 +112,7 @@ def test_what_a_store_would_refuse_later_is_found_before(
     assert set(wrong) == {"store cache", "store lake", f"view {other}"}
     assert "DB index is out of range" in wrong["store cache"]
     assert "/proc: No such file or directory" in wrong["store lake"]
-    assert f"PostgreSQL has another table or view shown.{other}" in wrong[f"view {other}"]
+    assert f"PostgreSQL already has a table or view shown.{other}" in wrong[f"view {other}"]
     hints = {f["check"]: f["hint"] for f in found["error"]}
     assert hints["store cache"] == "correct the url or path of stores.cache"
 
@@ -267,7 +267,7 @@ def test_after_init_what_is_missing_is_an_error_with_the_way_back(shop: Deployme
     error = only_error(shop)
     assert (error["check"], error["hint"]) == (
         "slot",
-        "headwater init --again takes a new snapshot",
+        "run `headwater init --again` to take a new snapshot",
     )
 
 

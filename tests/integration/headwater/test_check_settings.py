@@ -33,7 +33,7 @@ def test_settings_of_the_producer_that_cannot_work_are_errors_and_stop_init(
     shop.extra = '[kafka.producer]\n"linger.mss" = 5\nacks = 1\n"auto.offset.reset" = "earliest"'
     unknown = "kafka.producer: librdkafka has no setting linger.mss: did you mean linger.ms?"
     fixed = (
-        "kafka.producer: acks may not be changed: exactly-once order depends on it: remove the "
+        "kafka.producer: acks cannot be changed: exactly-once order depends on it: remove the "
         "setting"
     )
     assert found_by("producer", shop, "error") == [fixed, unknown]

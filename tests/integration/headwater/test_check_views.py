@@ -48,8 +48,8 @@ def test_each_view_is_checked_against_its_tables_as_they_are(shop: Deployment) -
     assert "public.other, which is not captured" in wrong["half"]
     assert "(id) is not unique in the view" in wrong["doubled"]
     assert "nope" in wrong["unknown"]
-    assert "PostgreSQL refuses its SQL: invalid input value for enum" in wrong["mislabelled"]
-    refused = "view foreign: PostgreSQL refuses its SQL: syntax error"
+    assert "PostgreSQL rejects its SQL: invalid input value for enum" in wrong["mislabelled"]
+    refused = "view foreign: PostgreSQL rejects its SQL: syntax error"
     assert wrong["foreign"].startswith(refused)
     right = {f["check"]: f["message"] for f in found["ok"]}
     assert right["view good"] == "in lake, incremental: id int4, next int4"

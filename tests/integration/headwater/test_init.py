@@ -126,7 +126,7 @@ def test_a_run_killed_midway_goes_on_where_it_was(shop: Deployment) -> None:
             wait_until(stuck, "init to wait for public.b")
             second = shop.run("init")
             assert second.returncode == 1
-            assert "another headwater init runs" in second.stderr
+            assert "another `headwater init` is running" in second.stderr
             process.kill()
     assert status(shop) == "running"
     refused = shop.run("capture")

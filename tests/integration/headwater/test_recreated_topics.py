@@ -102,7 +102,9 @@ def test_views_over_mirrors_have_all_that_is_new_and_others_say_that_they_cannot
         assert "topics_recreated" in shop.log("apply")
         for view in ("items", "joined"):
             assert shown(client, name(shop, view)) == expected(shop, VIEWS[view]), view
-        wait_until(lambda: "was recreated, or is another" in shop.log("apply"), "an error", 60)
+        wait_until(
+            lambda: "was recreated, or belongs to another" in shop.log("apply"), "an error", 60
+        )
         stopped = shop.run("wait", names[2], "--timeout", "60")
         assert stopped.returncode == 1, stopped.stdout + stopped.stderr
         assert f"headwater view rebuild {names[2]}" in stopped.stderr

@@ -64,7 +64,7 @@ def test_a_table_leaves_while_capture_runs_and_joins_again(shop: Deployment) -> 
         assert fault["hint"].endswith("headwater table remove public.second")
         asked = shop.run("table", "remove", "public.second")
         assert (asked.returncode, published(shop)) == (2, {"first", "second"})
-        assert "--yes carries it out" in asked.stderr
+        assert "add --yes to run it" in asked.stderr
 
         done = shop.run("table", "remove", "public.second", "--yes")
         assert done.returncode == 0, done.stderr

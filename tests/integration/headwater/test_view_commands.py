@@ -219,7 +219,9 @@ def test_a_held_generation_is_shown_by_the_next_rebuild(shop: Shop, running: Chi
     with shop.deployment.running("view", "rebuild", name, "--hold") as held:
         wait_until(lambda: "held beside what is live" in shop.deployment.log("view"), "the hold")
         assert shop.live("items") == live
-        assert "another command is at view" in shop.refused("view", "rebuild", name, code=2)
+        assert "another command is running for view" in shop.refused(
+            "view", "rebuild", name, code=2
+        )
         held.send_signal(signal.SIGINT)
         assert held.wait(120) == 0
     assert shop.live("items") == live
@@ -418,7 +420,9 @@ def test_a_refused_rebuild_is_no_fault_of_what_is_live(shop: Shop, running: Chil
     shop.done("wait", name, "--timeout", "30")
     shop.done("lag", name)
     shop.declare("fresh", "select id, ntile(2) over (order by id) as half from fresh")
-    assert "has more than 149 rows and is computed whole" in shop.refused("view", "rebuild", name)
+    assert "has more than 149 rows and can only be recomputed as a whole" in shop.refused(
+        "view", "rebuild", name
+    )
     assert json.loads(shop.done("view", "show", name, "--json"))["building"] is None
     shop.declare("fresh", "select id, text from fresh")
     shop.done("view", "rebuild", name)
@@ -484,7 +488,7 @@ def test_an_apply_that_dies_is_told_and_the_next_one_goes_on(shop: Shop, running
         wait_until(lambda: shop.deployment.log("view").count("held beside") > before, "the hold")
         running.kill()
         assert held.wait(60) == 1
-    assert "the `headwater apply` that was asked has ended" in shop.deployment.log("view")
+    assert "the `headwater apply` that ran the command has ended" in shop.deployment.log("view")
     shop.deployment.execute("update item set name = 'while nobody ran' where id = 5")
     with shop.applied():
         shop.equal("items", ITEMS)
@@ -499,8 +503,8 @@ def test_commands_without_an_apply_and_views_that_it_had_left_out(shop: Shop) ->
         shop.deployment.execute("update item set kind_id = 3 where id = 6")
         shop.equal("items", ITEMS)
         left_out = shop.name("kinds")
-        assert "does not keep view" in shop.refused("view", "rebuild", left_out, code=2)
-        nobody = f"view {left_out}: nobody applies it now"
+        assert "does not maintain view" in shop.refused("view", "rebuild", left_out, code=2)
+        nobody = f"view {left_out}: no process applies it"
         shop.done("lag", name)
         for command in (["lag"], ["health", "--views", "--max-lag", "60"], ["check", "--json"]):
             ended = shop.deployment.run(*command)
@@ -519,7 +523,7 @@ def test_commands_without_an_apply_and_views_that_it_had_left_out(shop: Shop) ->
         wait_until(lambda: not shop.deployment.run("health", "--views").returncode, "all is well")
         shop.done("lag")
         assert shop.deployment.check()[0] == 0
-    assert "nobody applies it now" in shop.refused("health", "--views")
+    assert "no process applies it" in shop.refused("health", "--views")
 
 
 def of_state(shop: Shop) -> Any:

@@ -80,7 +80,7 @@ def test_a_finished_snapshot_is_dropped_with_its_topics_and_records(shop: Deploy
     assert list(listed(shop).values()) == ["complete", "complete"]
     assert left_of(shop, first) == left_of(shop, third) == 0
     assert left_of(shop, second) > 0
-    assert f"has no snapshot {first}: headwater snapshot list shows all" in refused(shop, first)
+    assert f"has no snapshot {first}: run `headwater snapshot list`" in refused(shop, first)
     assert "1 topic" in shop.run("snapshot", "drop", str(second)).stdout
     wait_until(lambda: topics(shop) == [], "the last topic to be gone")
 
@@ -110,14 +110,16 @@ def test_one_that_runs_is_paused_or_failed_names_the_verb_to_use(shop: Deploymen
 
         snapshot_id = wait_until(underway, "a snapshot to run")
         assert running() == snapshot_id
-        assert f"headwater snapshot cancel {snapshot_id} ends it" in refused(shop, snapshot_id)
+        assert f"run `headwater snapshot cancel {snapshot_id}` to end it" in refused(
+            shop, snapshot_id
+        )
         process.kill()
         process.wait()
     wait_until(lambda: listed(shop)[snapshot_id] == "interrupted", "its session to be gone")
     said = refused(shop, snapshot_id)
     assert f"snapshot {snapshot_id} is interrupted" in said
     assert f"headwater snapshot resume {snapshot_id} goes on" in said
-    assert f"headwater snapshot cancel {snapshot_id} ends it" in said
+    assert f"run `headwater snapshot cancel {snapshot_id}` to end it" in said
     assert shop.run("snapshot", "cancel", str(snapshot_id)).returncode == 0
     assert shop.run("snapshot", "drop", str(snapshot_id)).returncode == 0
     assert snapshot_id not in listed(shop)
@@ -127,7 +129,7 @@ def test_one_that_took_a_table_in_stays_and_the_tables_topic_with_it(shop: Deplo
     shop.tables = ("public.item", "public.late")
     assert shop.run("table", "add", "public.late").returncode == 0
     said = refused(shop, max(listed(shop)))
-    assert "brought public.late into the stream" in said
+    assert "added public.late to the stream" in said
     assert len(shop.events("late")) == 1
 
 

@@ -109,7 +109,7 @@ REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("public.item", "--key-range", "x:y"), "a value there has not the form of its type"),
     (("public.item", "--key-range", "5"), "is not LO:HI"),
     (("public.item", "--key-range", "10:5"), "10 is not below 5"),
-    (("public.item", "--rate", "fast"), "is no rate"),
+    (("public.item", "--rate", "fast"), "is not a rate"),
     (("--view", "itms"), "no view 'itms': [views] has: none"),
     ((), "name a table, or a view with --view"),
 )
@@ -228,7 +228,7 @@ def test_a_paused_snapshot_goes_on_where_it_was_and_a_cancelled_one_leaves_nothi
         found = wait_until(reading, "a chunk to be read")
         snapshot_id = str(found["id"])
         second = shop.run("snapshot", "resume", snapshot_id)
-        assert f"another process runs snapshot {snapshot_id}" in second.stderr
+        assert f"another process is running snapshot {snapshot_id}" in second.stderr
         asked = shop.run("snapshot", "pause", snapshot_id)
         assert "pause when the chunks it reads are done" in asked.stdout
         assert process.wait() == 1

@@ -45,7 +45,7 @@ def test_a_server_that_cannot_make_a_slot_is_refused_with_the_way_out(
     own_server: Path, tmp_path: Path, source_name: str
 ) -> None:
     said = refused(own_server, {"wal_level": "replica"}, tmp_path, source_name)
-    assert "wal_level is replica: no slot can be made" in said
+    assert "wal_level is replica: no logical slot can be created" in said
     assert "set wal_level = logical in postgresql.conf" in said
     servers.stop(own_server)
 

@@ -138,7 +138,9 @@ def test_a_capture_that_does_not_run_is_an_error_that_says_so(
     deployment.init()
     with Broker(kafka) as broker:
         view = MemoryView(deployment, broker, bend=add_loud)
-        with pytest.raises(RetryableError, match=r"in Kafka; .* is `headwater capture` running"):
+        with pytest.raises(
+            RetryableError, match=r"in Kafka; .* check that `headwater capture` is running"
+        ):
             view.verify(timeout_s=1)
 
 

@@ -94,8 +94,9 @@ def test_a_literal_that_is_no_value_of_its_type_is_the_sqls_fault(shop: Deployme
         view.sql = "select id from things where mood = 'bda'"
         with pytest.raises(SourceError) as caught:
             view.verify()
-        assert 'a literal in it is refused: invalid input value for enum public.mood: "bda"' in str(
-            caught.value
+        assert (
+            'PostgreSQL rejects a literal in it: invalid input value for enum public.mood: "bda"'
+            in str(caught.value)
         )
         assert "headwater view rebuild" in caught.value.hint
 

@@ -112,7 +112,9 @@ def test_a_view_that_was_not_built_is_refused(shop: StateEngine, tmp_path: Path)
     settings = config(shop, tmp_path, shop.state_dsn, unbuilt=SQL)
     note_unbuilt(shop.state, "unbuilt", "no table t")
     assert view_status(settings, "unbuilt") == ViewStatus(applied=False, unbuilt="no table t")
-    with pytest.raises(ViewError, match=r"view unbuilt: readers see no generation .*: no table t"):
+    with pytest.raises(
+        ViewError, match=r"view unbuilt: the state database knows no live generation .*: no table t"
+    ):
         compared(settings, Asked("unbuilt", 10.0, 20, False), shop.log, lambda _: None)
     settings = config(shop, tmp_path, "", unbuilt=SQL)
     with pytest.raises(ViewError, match="view unbuilt: store store no longer holds what was"):

@@ -107,6 +107,6 @@ def test_a_filter_that_an_earlier_version_recorded_as_it_was_is_not_executed() -
     assert bounds_of(options).where == '("id" <= 7)'
     assert bounds_of({**options, "where": ""}).where == ""
     for where in ("pg_sleep(10) is null", "id = (select 1)"):
-        with pytest.raises(SourceError, match=r"filter of the signal.*at character"):
+        with pytest.raises(SourceError, match=r"filter in the signal.*at character"):
             bounds_of({**options, "where": where})
         assert bounds_of({**options, "where": where, "purpose": ""}).where == where

@@ -108,7 +108,7 @@ def test_rates_are_rows_or_megabytes_a_second(text: str, rate: tuple[float, floa
 
 @pytest.mark.parametrize("text", ["", "5", "fast", "0 rows/s", "-1 MB/s", "5 GB/s"])
 def test_another_rate_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no rate"):
+    with pytest.raises(UsageError, match="is not a rate"):
         parse_rate(text)
 
 

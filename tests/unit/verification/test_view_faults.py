@@ -28,7 +28,7 @@ def facts(home: Path, *found: ViewStatus) -> FactsOfState:
 def test_a_view_that_nobody_applies_is_named_with_the_way_out(tmp_path: Path) -> None:
     fault = view_fault(facts(tmp_path, ViewStatus(record(), applied=False)), "v")
     assert fault is not None
-    assert (fault.kind, fault.message) == ("not applied", "view v: nobody applies it now")
+    assert (fault.kind, fault.message) == ("not applied", "view v: no process applies it")
     assert "`headwater apply v`" in fault.hint
 
 
@@ -103,7 +103,7 @@ def test_lag_names_it_in_its_table_and_its_document(tmp_path: Path) -> None:
     Console(file=stream, width=80).print(table(lag, faults=faults))
     words = " ".join(stream.getvalue().replace("│", " ").split())
     assert "not applied" in words
-    assert "view v: nobody applies it now: `headwater apply` keeps all views" in words
+    assert "view v: no process applies it: `headwater apply` keeps all views" in words
     assert max(map(len, stream.getvalue().splitlines())) <= 80
     assert document(lag, faults=faults)["faults"] == [{"view": "v", **faults["v"]}]
     print(stream.getvalue())

@@ -56,7 +56,7 @@ def test_a_view_that_a_fault_has_ended_is_not_waited_for(tmp_path: Path) -> None
     forget([tmp_path, tmp_path / "new"])  # as it is begun again
     refuse_stopped("v", tmp_path, lacking)
     end(refused)
-    with pytest.raises(StoppedError, match=r"stopped at 2\S+Z, nobody applies it now: ") as late:
+    with pytest.raises(StoppedError, match=r"stopped at 2\S+Z, no process applies it: ") as late:
         refuse_stopped("v", tmp_path, lacking)
     assert str(late.value).endswith(
         "view v: Redis at h:1 refused the login: check user and password"

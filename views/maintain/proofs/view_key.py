@@ -25,14 +25,14 @@ def key_positions(view: str, query: Query, key: Sequence[str]) -> tuple[int, ...
         refuse(view, query.node, reason, "name one of them with AS")
     if not key:
         raise ViewError(
-            f"views.{view}.key: a view without a key is a bag of rows",
-            "name the columns that tell its rows apart, or GROUP BY them and count",
+            f"views.{view}.key: the view has no key, so its rows cannot be identified",
+            "name the columns that identify a row, or GROUP BY them and count",
         )
     for column in key:
         if column in _SYSTEM:
             raise ViewError(
                 f"views.{view}.key: no table of PostgreSQL can have a column {column!r} of its own",
-                f"call it otherwise in the view: {column} AS {column}_no",
+                f"rename it in the view: {column} AS {column}_no",
             )
         if column not in names:
             raise ViewError(
@@ -51,19 +51,21 @@ def prove(statement: Statement, key: Sequence[str], positions: Sequence[int]) ->
         base = of_query(query, position)
         if base is not None and not base.equal_image:
             raise ViewError(
-                f"views.{view}.key: {column!r} is {base.type}, of which equal values may differ",
+                f"views.{view}.key: {column!r} is {base.type}, whose equal values can have "
+                "different text",
                 f"make it text or a number of one form: {column}::text",
             )
     if not proof.unique(query, positions):
         raise ViewError(
             f"{said} is not unique in the view: there may be {proof.missing or 'several rows'}",
-            "select the columns that tell them apart and name them in key, or GROUP BY the key",
+            "select the columns that make it unique and name them in key, or GROUP BY the key",
         )
     not_null = NotNull(statement)
     for column, position in zip(key, positions, strict=True):
         if not not_null.column(query, position):
             raise ViewError(
-                f"views.{view}.key: {column!r} can be NULL, and a row without a key cannot be kept",
+                f"views.{view}.key: {column!r} can be NULL, and a row without a key cannot be "
+                "stored",
                 f"add WHERE … IS NOT NULL, or make it coalesce({column}, …)",
             )
     return [*proof.assumes, *not_null.assumes]

@@ -73,7 +73,7 @@ def test_too_much_wal_held_back_by_kafka_s_absence_ends_capture_as_configured(
     if action == "stop":
         assert shop.slot("slot_name") is not None
         return
-    assert "it was dropped to save the source's disk" in said
+    assert "it was dropped to protect the source's disk" in said
     assert shop.slot("slot_name") is None
     refused = shop.run("capture")
     assert refused.returncode == 1

@@ -90,7 +90,9 @@ def test_each_topic_that_is_gone_has_a_way_out(shop: Deployment) -> None:
             wait_until(lambda: not broker.partitions([topic]), f"{topic} to be gone")
 
     delete(message_topic(shop.name))
-    refused(shop, f"topic {message_topic(shop.name)} is gone; it held no record", "headwater init")
+    refused(
+        shop, f"topic {message_topic(shop.name)} was deleted; it held no record", "headwater init"
+    )
     done = shop.run("init")
     assert done.returncode == 0, done.stderr
     assert "topics made that were gone" in done.stderr
@@ -122,7 +124,7 @@ def test_a_slot_that_is_gone_somebody_s_or_new_is_refused(shop: Deployment) -> N
         "insert into item values (1, 'a')",
         f"select pg_create_logical_replication_slot('{slot}', 'pgoutput')",
     )
-    refused(shop, "it was recreated or moved", AGAIN)
+    refused(shop, "it was recreated or advanced", AGAIN)
 
 
 @contextmanager

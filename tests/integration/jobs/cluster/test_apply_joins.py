@@ -250,7 +250,7 @@ def test_an_older_copy_of_the_whole_state_is_refused(shop: Shop, tmp_path: Path)
     shop.orders.write(*delete(4, 1, {"id": 11}, ORDERS.schema_id()))
     for _ in range(2):
         failed = shop.apply_now()
-        assert "it is an older copy" in str(failed["v"])
+        assert "the state is an older copy" in str(failed["v"])
         assert "headwater view rebuild v" in str(failed["v"])
 
 

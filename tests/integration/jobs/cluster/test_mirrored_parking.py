@@ -170,5 +170,5 @@ def test_more_than_the_limit_stops_the_view(view: MirroredView) -> None:
         view.put(ORDERS, 3, "u", id=id_, customer_id=10, total=TOO_LARGE)
     view.apply()
     view.put(ORDERS, 4, id=12, customer_id=10, total=TOO_LARGE)
-    with pytest.raises(ViewError, match="more than 2 keys would wait"):
+    with pytest.raises(ViewError, match="more than 2 keys would be parked"):
         view.apply()

@@ -106,7 +106,9 @@ def test_mirrors_that_are_gone_are_missed(view: MirroredView) -> None:
     view.put(ORDERS, 1, id=10)
     view.apply()
     view.forget()
-    with pytest.raises(ViewError, match="it is made from, is gone: `headwater view rebuild v`"):
+    with pytest.raises(
+        ViewError, match="it is computed, was deleted: run `headwater view rebuild v`"
+    ):
         view.restart()
 
 
@@ -115,7 +117,7 @@ def test_a_store_that_is_gone_is_missed_also_when_there_is_one_again(view: Mirro
     view.apply()
     view.sink = RecordingSink()
     for _ in range(2):  # the second time it is there, and empty
-        with pytest.raises(ViewError, match="no longer holds what was applied"):
+        with pytest.raises(ViewError, match="no longer holds the changes"):
             view.restart()
 
 

@@ -227,7 +227,7 @@ def test_an_older_copy_of_the_state_is_refused_during_a_replay_as_well(
     view.replay()
     file = tmp_path / "v" / "mirrors" / "attempts.json"
     file.write_text(file.read_text().replace('"1": 3', '"1": 2').replace('"0": 3', '"0": 2'))
-    with pytest.raises(ViewError, match="it is an older copy"):
+    with pytest.raises(ViewError, match="the state is an older copy"):
         view.restart()
 
 

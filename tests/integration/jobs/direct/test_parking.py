@@ -161,7 +161,7 @@ def test_more_than_the_limit_stops_the_view_until_somebody_looked(cached: Settin
     log.write(lacking(1, 1), lacking(2, 2))
     assert applied(cached) == {}
     log.write(lacking(3, 3), v1(4, 1, row(4, "d")))
-    assert "more than 2 keys would wait" in str(applied(cached)[cached.view])
+    assert "more than 2 keys would be parked" in str(applied(cached)[cached.view])
     assert parked(cached) == {ONE: 1, TWO: 1}
     discard(cached.config, cached.view, [ONE])
     assert applied(cached) == {}
@@ -177,7 +177,7 @@ def test_letters_that_kafka_no_longer_has_are_missed(cached: Setting) -> None:
     cached.broker.delete_topics([topic])
     wait_until(lambda: topic not in cached.broker.partitions([topic]), "the topic to be gone")
     said = str(applied(cached)[cached.view])
-    assert "no longer holds its dead letters, 1 keys were parked" in said
+    assert "no longer holds the dead letters of its 1 parked keys" in said
 
 
 def test_a_rebuild_begins_without_letters_and_a_rollback_finds_its_own(cached: Setting) -> None:

@@ -92,7 +92,7 @@ def again_without_apply(running: Running, broker: Broker) -> None:
     assert found is not None
     assert found.goes_on(done.starts)
     assert not found.goes_on(done.until)
-    with pytest.raises(UsageError, match="nothing from there on"):
+    with pytest.raises(UsageError, match="nothing after that position"):
         replayed(running, broker, "beginning")
 
     sinks = {"v": running.sink}

@@ -242,7 +242,7 @@ def test_offsets_that_retention_removed_are_named(
         stream.start({log.topic: {0: 1, 1: 0}})
     with pytest.raises(LogError, match=f"{log.topic}-1 ends at offset 0, before 4.*recreated"):
         stream.start({log.topic: {0: 2, 1: 4}})
-    with pytest.raises(LogError, match="has 2 partitions, and no 7"):
+    with pytest.raises(LogError, match="has 2 partitions but not 7"):
         stream.start({log.topic: {0: 2, 7: 4}})
     stream.start({log.topic: {0: 2, 1: 0}})
     wait_until(lambda: applied.rows, "a row")

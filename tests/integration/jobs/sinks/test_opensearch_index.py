@@ -111,7 +111,9 @@ def test_what_the_server_does_not_take_is_told_in_its_words(
     spark: SparkSession, search: OpenSearch, source_name: str
 ) -> None:
     view = declared(mapping={"name": {"type": "text", "analyzer": "nowhere"}})
-    with pytest.raises(ViewError, match=r"refused it: .*nowhere.* correct mapping and settings"):
+    with pytest.raises(
+        ViewError, match=r"refused it: .*nowhere.* correct the mapping and settings"
+    ):
         feed_of(spark, search, source_name, view)
 
 

@@ -93,7 +93,7 @@ def test_a_page_that_does_not_come_is_not_the_last_one(
 
     monkeypatch.setattr(opensearchpy.OpenSearch, "scroll", scroll)
     monkeypatch.setattr("jobs.sinks.opensearch.search.SCAN_DOCUMENTS", 1)
-    with pytest.raises(RetryableError, match=r"does not answer .* the search begins again"):
+    with pytest.raises(RetryableError, match=r"does not answer .* the batch or command repeats"):
         list(pages(server, alias_of(index), {}))
     assert len(lost) == 1
 
@@ -110,7 +110,7 @@ def test_a_right_that_lacks_is_not_waited_for(
         raise opensearchpy.AuthorizationException(403, "security_exception", {})
 
     monkeypatch.setattr(opensearchpy.OpenSearch, "scroll", scroll)
-    with pytest.raises(SinkError, match="refused the login or a right"):
+    with pytest.raises(SinkError, match="refused the login or lacks a privilege"):
         list(pages(server, alias_of(index), {}))
 
 

@@ -48,7 +48,7 @@ def cache(spark: SparkSession, redis_server: str, source_name: str) -> Iterator[
 def test_redis_without_memory_is_an_error(cache: Feed, redis_client: redis.Redis) -> None:
     redis_client.config_set("maxmemory", "1")
     try:
-        with pytest.raises(SinkError, match=r"takes no writes: OOM: raise maxmemory"):
+        with pytest.raises(SinkError, match=r"accepts no writes: OOM: raise maxmemory"):
             cache.apply(upsert(8, id=1, name="a"))
     finally:
         redis_client.config_set("maxmemory", "0")
@@ -96,7 +96,7 @@ def test_a_redis_that_was_emptied_is_an_error_and_not_filled_from_the_middle(
 ) -> None:
     cache.apply(upsert(8, id=1, name="a"))
     redis_client.delete(*redis_client.scan_iter(f"*{cache.view}*"))
-    with pytest.raises(SinkError, match=r"emptied of it: .* is gone: `headwater view rebuild"):
+    with pytest.raises(SinkError, match=r"lost its rows: .* is gone: run `headwater view rebuild"):
         cache.apply(upsert(9, id=2, name="b"))
     assert cache.sink.prepare(COLUMNS, ("id",)), "what begins next is not told"
 
@@ -175,7 +175,7 @@ def test_an_index_that_is_locked_as_the_disk_is_full_is_written_when_there_is_ro
     """The lock that OpenSearch sets by itself where a disk is nearly full."""
     index, lock = f"{search.view}-1", "index.blocks.read_only_allow_delete"
     client.indices.put_settings(index=index, body={lock: True})
-    with pytest.raises(RetryableError, match="takes no writes: its disk is full: make room"):
+    with pytest.raises(RetryableError, match="accepts no writes: its disk is full: free disk"):
         search.apply(upsert(8, id=1, name="a"))
     client.indices.put_settings(index=index, body={lock: None})
     search.replay(1, upsert(8, id=1, name="a"))
@@ -235,7 +235,7 @@ def _refusing(status: int) -> Iterator[Sink]:
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_wrong_opensearch_password_is_an_error_at_once(status: int) -> None:
-    expected = rf"refused the login or a right \(HTTP {status}\): check user"
+    expected = rf"refused the login or lacks a privilege \(HTTP {status}\): check user"
     with _refusing(status) as sink, pytest.raises(SinkError, match=expected) as refused:
         sink.prepare(COLUMNS, ("id",))
     assert SECRET not in str(refused.value)
@@ -283,7 +283,7 @@ def test_a_delta_path_that_is_a_file_is_an_error(spark: SparkSession, tmp_path: 
 def test_a_foreign_delta_table_is_left_alone(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(3).write.format("delta").save(str(tmp_path / "v"))
     sink = open_sink(Delta(kind="delta", path=str(tmp_path)), "v", spark)
-    with pytest.raises(ViewError, match="not this view's"):
+    with pytest.raises(ViewError, match="not belong to this view"):
         sink.prepare(COLUMNS, ("id",))
 
 

@@ -91,4 +91,4 @@ def test_a_slot_that_was_let_go_after_it_was_found_busy_is_dropped(
     monkeypatch.setattr(guard, "drop_slot", drop)
     monkeypatch.setattr(guard, "slot_state", lambda _conn, _name: None)
     ended = Guard(config, None).carried_out(WalLimitError("too much"))
-    assert ended.message == "too much; it was dropped to save the source's disk"
+    assert ended.message == "too much; it was dropped to protect the source's disk"

@@ -117,7 +117,7 @@ def test_what_is_missing_is_named(tmp_path: Path, good: str, bad: str, fault: st
         (
             PORT,
             f'{PORT}\nssl_check_hostname = "perhaps"',
-            "kafka.ssl_check_hostname: is neither true nor false: set one of them, without quotes",
+            "kafka.ssl_check_hostname: is neither true nor false: set true or false, without",
         ),
         (PORT, f"{PORT}\nsasl_password = 5", "kafka.sasl_password: is not text: write sasl_p"),
         (

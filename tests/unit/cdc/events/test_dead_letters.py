@@ -158,7 +158,7 @@ def test_a_record_with_missing_pieces_says_so() -> None:
     pieces = read(transcribed()[LETTERS])
     first, second = whole(pieces[1:-1])
     assert (first.missing, second.missing) == (1, 1)
-    with pytest.raises(LogError, match="holds a record that is none"):
+    with pytest.raises(LogError, match="holds a record that is not a dead letter"):
         list(whole([Read(0, 0, 0, None, b"x")]))
 
 

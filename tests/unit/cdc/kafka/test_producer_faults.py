@@ -43,7 +43,7 @@ def test_the_reason_of_a_fatal_error_is_told(monkeypatch: pytest.MonkeyPatch, si
     [
         (REASON, "raise max.message.bytes"),
         ("1 message delivery failed: Broker: Invalid timestamp: gap-less guarantee", "the clock"),
-        ("Broker: Unknown topic", "mend the topic"),
+        ("Broker: Unknown topic", "fix the topic"),
     ],
 )
 def test_a_fatal_error_names_the_way_out(said: str, way_out: str) -> None:

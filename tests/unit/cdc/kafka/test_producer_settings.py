@@ -25,44 +25,44 @@ ORDER = "exactly-once order depends on it: remove the setting"
         ({"a.b": 5}, "librdkafka has no setting a.b: correct it, or remove the setting"),
         (
             {"linger.ms": "soon"},
-            "linger.ms = 'soon' is no value of it: correct it, or remove the s",
+            "linger.ms = 'soon' is not a valid value: correct it, or remove the s",
         ),
         ({"linger.ms": -5}, "linger.ms = -5 is out of range: set 0 to 900000"),
         (
             {"compression.type": "zap"},
-            "compression.type = 'zap' is no value of it: set none, gzip, snappy, lz4 or zstd",
+            "compression.type = 'zap' is not a valid value: set none, gzip, snappy, lz4 or zstd",
         ),
         (
             {"socket.nagle.disable": "maybe"},
-            "socket.nagle.disable = 'maybe' is neither true nor false: set one of them",
+            "socket.nagle.disable = 'maybe' is neither true nor false: set true or false",
         ),
         (
             {"message.max.bytes": "1MB"},
-            "message.max.bytes = '1MB' is not a number of bytes: write digits only, as in 1000000",
+            "message.max.bytes = '1MB' is not a size in bytes: write digits only, for example",
         ),
-        ({"message.max.bytes": 1e6}, "message.max.bytes = 1000000.0 is not a number of bytes: wr"),
-        ({"acks": 1}, f"acks may not be changed: {ORDER}"),
-        ({"request.required.acks": 1}, f"request.required.acks may not be changed: {ORDER}"),
-        ({"transactional.id": "x"}, "transactional.id may not be changed: the producer is idempot"),
+        ({"message.max.bytes": 1e6}, "message.max.bytes = 1000000.0 is not a size in bytes: wr"),
+        ({"acks": 1}, f"acks cannot be changed: {ORDER}"),
+        ({"request.required.acks": 1}, f"request.required.acks cannot be changed: {ORDER}"),
+        ({"transactional.id": "x"}, "transactional.id cannot be changed: the producer is idempot"),
         (
             {"bootstrap.servers": "b:1"},
-            "bootstrap.servers may not be changed: set kafka.bootstrap_",
+            "bootstrap.servers cannot be changed: set kafka.bootstrap_",
         ),
         (
             {"queue.buffering.max.kbytes": 5},
-            "queue.buffering.max.kbytes may not be changed: capture.queue_mb bounds what waits for "
+            "queue.buffering.max.kbytes cannot be changed: capture.queue_mb bounds what waits for "
             "Kafka: set that, and remove this",
         ),
-        ({"stats_cb": "x"}, "stats_cb may not be changed: it takes code, not a value: remove the"),
-        ({"logger": "x"}, "logger may not be changed: it takes code, not a value: remove the"),
+        ({"stats_cb": "x"}, "stats_cb cannot be changed: it takes code, not a value: remove the"),
+        ({"logger": "x"}, "logger cannot be changed: it takes code, not a value: remove the"),
         (
             {"delivery.report.only.error": True},
-            "delivery.report.only.error may not be changed: each record's acknowledgement is "
+            "delivery.report.only.error cannot be changed: each record's acknowledgement is "
             "awaited: remove the setting",
         ),
         (
             {"statistics.interval.ms": 0},
-            "statistics.interval.ms = 0 keeps partitions that are added from capture: set 1",
+            "statistics.interval.ms = 0 hides partitions that are added from capture: set 1",
         ),
         (
             {"max.in.flight": 10},
@@ -89,13 +89,13 @@ def test_a_setting_that_cannot_work_is_one_fault_with_its_way_out(
 @pytest.mark.parametrize("name", FIXED)
 def test_what_order_rests_on_may_not_be_set_even_to_what_it_is(name: str) -> None:
     (found,) = setting_faults({name: FIXED[name]})
-    assert found.message == f"kafka.producer: {name} may not be changed"
+    assert found.message == f"kafka.producer: {name} cannot be changed"
 
 
 def test_all_faults_are_told_at_once_and_what_is_right_is_not_among_them() -> None:
     settings: Settings = {"linger.mss": 5, "acks": 1, "linger.ms": 20, "batch.size": 0}
     assert [fault.message for fault in setting_faults(settings)] == [
-        "kafka.producer: acks may not be changed",
+        "kafka.producer: acks cannot be changed",
         "kafka.producer: librdkafka has no setting linger.mss",
         "kafka.producer: batch.size = 0 is out of range",
     ]

@@ -153,5 +153,5 @@ def test_a_record_without_a_partition_is_held_by_that_of_its_key() -> None:
 def test_a_block_that_the_client_itself_does_not_take_is_an_error_in_our_words() -> None:
     producer = Producer("127.0.0.1:1", {"message.max.bytes": 2_000, "batch.size": 1_000})
     large = Block([b"k"], [b"x" * 5_000], [0], 5_000, {0: 1})
-    with pytest.raises(LogError, match="takes no record"):
+    with pytest.raises(LogError, match="does not accept a record"):
         producer.send({"t": [large]}, 5_000, Flight(1, 1))

@@ -127,7 +127,7 @@ def test_what_stands_below_the_floor_is_not_read() -> None:
 
 
 def test_a_topic_that_lost_records_is_refused() -> None:
-    with pytest.raises(LogError, match="ends at offset 1, but capture's progress says"):
+    with pytest.raises(LogError, match="ends at offset 1, but capture had written"):
         tail_of(log_of((b"1", event(100, 1))), floor=5)
 
 

@@ -12,7 +12,7 @@ from headwater.cli.common.confirmation import confirm
 
 
 def test_off_a_terminal_nothing_happens_without_yes() -> None:
-    with pytest.raises(UsageError, match="nothing was changed: --yes carries it out"):
+    with pytest.raises(UsageError, match="nothing was changed: add --yes"):
         confirm("Delete it?", yes=False)
     confirm("Delete it?", yes=True)
 

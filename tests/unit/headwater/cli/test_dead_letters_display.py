@@ -163,7 +163,7 @@ def test_a_key_that_tables_share_is_to_be_told_with_its_topic() -> None:
     assert chosen("v", found, ['v:{"id":"7"}', "id=7"]) == [OF_VIEW[3]]
     assert chosen("v", OF_VIEW, ["id=1"]) == OF_VIEW[:2]
     assert chosen("v", found, [FOREIGN.id]) == [OF_VIEW[2]]
-    with pytest.raises(UsageError, match="parked of several tables"):
+    with pytest.raises(UsageError, match="parked for several tables"):
         chosen("v", found, ["id=1"])
     with pytest.raises(UsageError, match="id=8 is not parked"):
         chosen("v", found, ["id=8"])

@@ -45,7 +45,7 @@ def test_a_rollback_says_what_is_live_how_old_it_is_and_who_goes_on() -> None:
     done = RolledBack(1, 2, 1_700_000_000.0, "", applied=False)
     assert gone_back("orders", done, 1_700_000_500.0) == (
         "orders: generation 1 is live again, instead of 2, with its rows of 2023-11-14 22:13 UTC"
-        " (8 min ago); nobody applies it now: `headwater apply orders` brings it up to date"
+        " (8 min ago); no process applies it: `headwater apply orders` brings it up to date"
     )
     said = gone_back("orders", done._replace(applied=True), 1_700_000_500.0)
     assert said.endswith("; the `headwater apply` that runs brings it up to date")

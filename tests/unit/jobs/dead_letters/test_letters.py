@@ -36,5 +36,7 @@ def test_letters_that_are_not_seen_once_are_not_forgotten(tmp_path: Path) -> Non
         assert box.read() == Letters()  # none were written
         box._broker = TopicThatComesBack("unused:1")
         state.remember_letters(5, 1)
-        with pytest.raises(ViewError, match="no longer holds its dead letters, 1 keys were parked"):
+        with pytest.raises(
+            ViewError, match="no longer holds the dead letters of its 1 parked keys"
+        ):
             box.read()

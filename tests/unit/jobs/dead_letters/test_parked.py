@@ -64,12 +64,12 @@ def test_a_settled_letter_waits_no_more_and_is_remembered() -> None:
 
 @pytest.mark.parametrize("key", [None, b"", b"no letter"])
 def test_what_is_no_letter_is_told(key: bytes | None) -> None:
-    with pytest.raises(LogError, match="holds a record that is none"):
+    with pytest.raises(LogError, match="holds a record that is not a dead letter"):
         by_generation([Record(0, 0, 0, key, b"x")])
 
 
 def test_a_letter_without_its_headers_is_none() -> None:
-    with pytest.raises(LogError, match="holds a record that is none"):
+    with pytest.raises(LogError, match="holds a record that is not a dead letter"):
         by_generation([Record(0, 0, 0, b"g/t-0-1", b"x")])
 
 

@@ -123,7 +123,7 @@ def test_a_version_whose_columns_are_others_than_when_it_was_read_stops_the_view
     now = replace(was, columns=version("id a b", 1, 3, 4).columns)
     under(names(opened(tmp_path)), was)
     for _ in range(2):  # it stays so
-        with pytest.raises(ViewError, match=r"a column of public\.t was dropped, another has"):
+        with pytest.raises(ViewError, match=r"a column of public\.t was dropped and another has"):
             under(names(opened(tmp_path)), now)
     fresh = names(opened(tmp_path / "rebuilt", begun=False))
     assert under(fresh, now) == [["id", "a", "b"]]

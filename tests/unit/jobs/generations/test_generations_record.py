@@ -105,7 +105,7 @@ def test_a_view_that_apply_made_is_the_first_generation(tmp_path: Path) -> None:
 
 def test_a_file_of_somebody_else_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "generations.json").write_text(json.dumps({"generations": [{}]}))
-    with pytest.raises(ViewError, match="not as Headwater writes it"):
+    with pytest.raises(ViewError, match="not a valid record of generations"):
         read_generations(tmp_path)
 
 

@@ -187,7 +187,7 @@ class LogInMemory(Broker):
 
 
 TOPIC = "s.public.t"
-LOST = r"view v: store \w+ no longer holds what was applied to it, or is another.*view rebuild v`"
+LOST = r"store \w+ no longer holds the changes that were applied to it, or .*view rebuild v`"
 
 
 def config_of(root: Path, sql: str = "select id from t") -> Config:
@@ -248,13 +248,13 @@ def test_what_cannot_be_replayed_is_refused_and_changes_nothing(
             replay(config_of(tmp_path), log, "v", place, parse_place(place))
         assert log.group == {}
 
-    refused(ViewError, "nothing was applied to it here", "beginning", LogInMemory())
+    refused(ViewError, "no changes have been applied to it", "beginning", LogInMemory())
     checkpoint = begun(tmp_path)
-    refused(UsageError, "applied nothing from there on", "8", LogInMemory())
+    refused(UsageError, "applied nothing after that position", "8", LogInMemory())
     refused(UsageError, "does not read s.public.u-0", "s.public.u-0-3", LogInMemory())
     late = LogInMemory(gone=3)
     for place in ("0/15", "2", "1970-01-01T00:00:00.021"):
-        refused(LogError, r"t-0 begins at offset 3, .*, LSN 0/1E: --from begin", place, late)
+        refused(LogError, r"t-0 begins at offset 3, .*, LSN 0/1E: use --from begin", place, late)
     with turn(checkpoint.parent, "build", 0):
         refused(ViewError, "another headwater .*builds", "beginning", LogInMemory())
     ViewState(checkpoint.parent, "").remember_lost()

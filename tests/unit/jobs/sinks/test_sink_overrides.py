@@ -56,8 +56,8 @@ def test_another_type_replaces_the_derived_one_and_takes_any_value() -> None:
             "its mapping names nmae: the view's columns are id, name, rate",
         ),
         ({"mapping": {"__ordinal": {"type": "text"}}}, "its mapping names __ordinal"),
-        ({"mapping": {"name": {"type": "alias", "path": "id"}}}, "type alias takes no value"),
-        ({"mapping": {"name": {"copy_to": ["id", "all"]}}}, "copy_to names all, which is no"),
+        ({"mapping": {"name": {"type": "alias", "path": "id"}}}, "type alias cannot hold"),
+        ({"mapping": {"name": {"copy_to": ["id", "all"]}}}, "copy_to names all, which is not a"),
         ({"settings": {"index": {"blocks": {"write": True}}}}, r"blocks\.write may not be set"),
         ({"settings": {"final_pipeline": "p"}}, "a pipeline changes documents"),
         (

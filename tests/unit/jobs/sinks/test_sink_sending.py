@@ -109,5 +109,5 @@ def test_a_refusal_that_is_not_about_a_document_ends_the_batch() -> None:
 def test_a_server_whose_disk_is_full_is_told_as_that_and_not_as_busy() -> None:
     one, wire = sending(2, lambda ids: [429] * len(ids), kind="cluster_block_exception")
     wire.retry_s = 0
-    with pytest.raises(RetryableError, match="takes no writes: its disk is full: make room"):
+    with pytest.raises(RetryableError, match="accepts no writes: its disk is full: free disk"):
         one.run()

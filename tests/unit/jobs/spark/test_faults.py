@@ -102,7 +102,7 @@ def test_a_full_disk_may_get_room(error: Exception) -> None:
 
 def is_told_as_full(error: BaseException) -> bool:
     found = translate(error, "v")
-    told = "view v: a disk has no room to write" in found.message
+    told = "view v: a disk is full" in found.message
     assert isinstance(found, RetryableError) == told
     return told
 

@@ -102,7 +102,7 @@ def test_a_cluster_is_not_used_without_the_secret_that_it_shares() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         master = f"spark://127.0.0.1:{listening.getsockname()[1]}"
         with pytest.raises(
-            StackError, match=r"spark\.authenticate\.secret is not set for spark://"
+            StackError, match=r"spark\.authenticate\.secret is not set, but spark://"
         ):
             open_session(master, {}, [])
 

@@ -34,10 +34,10 @@ def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ('openjdk version "1.8.0_392"', "is Java 1, which does not serve"),
-        ('openjdk version "11.0.2"', "is Java 11, which does not serve"),
-        ('openjdk version "25"', "is Java 25, which does not serve"),
-        ("The operation couldn't be completed", "does not say its version"),
+        ('openjdk version "1.8.0_392"', "is Java 1, which Spark does not support"),
+        ('openjdk version "11.0.2"', "is Java 11, which Spark does not support"),
+        ('openjdk version "25"', "is Java 25, which Spark does not support"),
+        ("The operation couldn't be completed", "does not report its version"),
     ],
 )
 def test_another_answer_is_one_line_that_says_what_to_install(
@@ -57,5 +57,5 @@ def test_no_java_at_all_says_what_to_install(tmp_path: Path) -> None:
 
 
 def test_a_java_home_without_java_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StackError, match="does not run"):
+    with pytest.raises(StackError, match="cannot be run"):
         find_java({"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin"})

@@ -62,12 +62,14 @@ def test_none_that_is_new_enough_is_told(systems: Path) -> None:
     install(systems / "15" / "bin", "15.9")
     with pytest.raises(StateError, match=rf"no PostgreSQL {MINIMUM_MAJOR} or newer .*found: 15"):
         find_binaries()
-    with pytest.raises(StateError, match=r"made by PostgreSQL 17, which is not here \(found: 15"):
+    with pytest.raises(
+        StateError, match=r"created by PostgreSQL 17, which is not installed \(found: 15"
+    ):
         find_binaries(17)
 
 
 def test_a_folder_of_ours_that_the_account_cannot_enter_is_told(systems: Path) -> None:
     missing = Binaries(systems / "closed", 18)
-    with pytest.raises(StateError, match="cannot be entered by the account nobody"):
+    with pytest.raises(StateError, match="is not accessible to the account nobody"):
         reachable(missing, systems, Account(65534, 65534))
     assert reachable(missing, systems, None) == missing

@@ -18,7 +18,7 @@ def test_one_that_is_as_new_as_views_goes_on() -> None:
 
 def test_an_older_copy_is_refused_with_what_it_lacks() -> None:
     assert behind(STATE, {"t": {0: 12, 1: 1}, "u": {0: 3}}) == 5
-    with pytest.raises(StateError, match="older copy: it lacks 2 records that views had applied"):
+    with pytest.raises(StateError, match="older copy: it lacks 2 records that views have applied"):
         refuse_older_copy(STATE, {"t": {0: 12}}, {})
 
 

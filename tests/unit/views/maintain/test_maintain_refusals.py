@@ -18,7 +18,7 @@ _BY_CUSTOMER = "from orders where customer_id is not null group by customer_id"
     [
         ("select id, random() as r from orders", "id", "line 1, column 12: random(): it is vol"),
         ("select status, note from orders", "status, note", "is not unique in the view"),
-        ("select status from orders", "", "a view without a key is a bag of rows"),
+        ("select status from orders", "", "the view has no key, so its rows"),
         ("select id from orders limit 5", "id", "LIMIT without ORDER BY takes any rows"),
         ("select id from orders order by total limit 5", "id", "an order that leaves ties"),
         (
@@ -29,8 +29,12 @@ _BY_CUSTOMER = "from orders where customer_id is not null group by customer_id"
         ("select id, unnest(tags), generate_series(1,2) from orders", "id", "it gives rows"),
         ("select id, helper(id) from orders", "id", "is no function of PostgreSQL"),
         ("select id as ctid from orders", "ctid", "no table of PostgreSQL can have a column"),
-        ("select id as xmin from orders", "xmin", "call it otherwise in the view"),
-        ("select extra as k, count(*) from orders group by extra", "k", "equal values may differ"),
+        ("select id as xmin from orders", "xmin", "rename it in the view"),
+        (
+            "select extra as k, count(*) from orders group by extra",
+            "k",
+            "equal values can have different text",
+        ),
         (f"select customer_id, sum(total::float8) {_BY_CUSTOMER}", "customer_id", "floats add up"),
         (
             "select id from orders where placed::date = current_date",

@@ -47,7 +47,7 @@ def test_a_key_may_be_shown_as_text() -> None:
     plan = plan_view("v", "select k::text as id, x from t where x > 1", ("id",), tables)
     found = history_key("log", plan, {"public.t": ("k",)}, ViewNames())
     assert found == (KeyColumn("id", "k", is_text=True),)
-    with pytest.raises(ViewError, match="equal values may differ") as told:
+    with pytest.raises(ViewError, match="equal values can have different text") as told:
         plan_view("v", "select k, x from t", ("k",), tables)
     assert told.value.hint == "make it text or a number of one form: k::text"
 
@@ -85,8 +85,8 @@ def test_what_takes_several_rows_together_is_told(sql: str, key: str, reason: st
     with pytest.raises(ViewError) as told:
         history_key("scd2", plan, KEYS, ViewNames())
     assert told.value.message == (
-        f'view v: no history = "scd2" of rows that are made of several rows ({reason}): they are'
-        " made anew once in a batch, so what they were in between is known to nobody"
+        f'view v: no history = "scd2" for rows computed from several rows ({reason}): they are'
+        " recomputed once per batch, so states in between are not known"
     )
 
 
@@ -100,13 +100,13 @@ def test_what_takes_several_rows_together_is_told(sql: str, key: str, reason: st
 )
 def test_a_key_that_is_not_the_table_s_is_told(sql: str, key: str) -> None:
     plan = plan_view("v", sql, key.split(", "), TABLES)
-    with pytest.raises(ViewError, match=r"a history is of the rows of public\.\w+, which are told"):
+    with pytest.raises(ViewError, match=r"a history follows the rows of public\.\w+, whose key"):
         history_key("log", plan, KEYS, ViewNames())
 
 
 def test_sql_that_reads_the_clock_has_no_history() -> None:
     plan = plan_view("v", "select id from orders where placed < now()", ("id",), TABLES)
-    with pytest.raises(ViewError, match="its SQL changes with the clock"):
+    with pytest.raises(ViewError, match="its SQL also changes with time"):
         history_key("log", plan, KEYS, ViewNames())
 
 

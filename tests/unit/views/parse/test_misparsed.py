@@ -26,9 +26,8 @@ from views.parse.definition import parse_view
         ("select case when a then 1 from t", "line 1, column 25: does not parse at '1', behind"
          " 'select case when a then': CASE has no END"),
         ("select id,\n'it's' as x\nfrom t", "line 2, column 6: does not parse: ' opens here and"
-         " nothing closes it: inside of a text it is written twice: 'it''s'"),
-        ('select "id from t', 'line 1, column 8: does not parse: " opens here and nothing closes'
-         " it"),
+         " is not closed: inside of a text it is written twice: 'it''s'"),
+        ('select "id from t', 'line 1, column 8: does not parse: " opens here and is not closed'),
     ],
 )  # fmt: skip
 def test_where_and_what(sql: str, said: str) -> None:
@@ -39,7 +38,7 @@ def test_where_and_what(sql: str, said: str) -> None:
 
 @pytest.mark.parametrize("sql", ["select id /* all", "select $a$ from t", "select id from t $$"])
 def test_what_has_no_end(sql: str) -> None:
-    with pytest.raises(ViewError, match=r"does not parse.*(no end|nothing closes it|no meaning)"):
+    with pytest.raises(ViewError, match=r"does not parse.*(is not closed|no meaning)"):
         parse_view("v", "s", ["id"], sql)
 
 

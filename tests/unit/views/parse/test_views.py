@@ -89,7 +89,7 @@ def test_a_numeric_without_limits_may_be_rounded_from_its_text() -> None:
 )
 def test_rows_that_are_made_of_several_have_no_history(sql: str) -> None:
     assert parse_view("v", "s", ("id",), "select id from t", "log").history == "log"
-    with pytest.raises(ViewError, match=r'no history = "scd2" of rows that are made of several'):
+    with pytest.raises(ViewError, match=r'no history = "scd2" for rows computed from several'):
         parse_view("v", "s", ("id",), sql, "scd2")
 
 

@@ -282,7 +282,7 @@ def test_no_room_for_a_start_is_told(folder: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
     try:
         with (
-            pytest.raises(RetryableError, match="File too large: make room on that disk"),
+            pytest.raises(RetryableError, match="File too large: free disk space there"),
             state_server(config, SHOP),
         ):
             pass
@@ -304,7 +304,7 @@ def test_a_server_that_does_not_start_says_why(config: Config) -> None:
 def test_a_data_directory_of_a_version_that_is_not_here_is_told(config: Config) -> None:
     (place_of(config).data / "PG_VERSION").write_text("12\n")
     with (
-        pytest.raises(StateError, match="was made by PostgreSQL 12, which is not here"),
+        pytest.raises(StateError, match="was created by PostgreSQL 12, which is not installed"),
         state_server(config, SHOP),
     ):
         pass

@@ -91,7 +91,7 @@ def test_without_room_a_batch_is_to_be_tried_again_and_the_table_is_as_it_was(
     write(feed, 1, batch(feed, upsert(5, id=1, name="a")), by_spark=True)
     rows = batch(feed, upsert(6, id=1, name="b"), upsert(6, 2, id=2, name=LONG))
     more = batch(feed, upsert(7, id=1, name=LONG), upsert(7, 2, id=3, name="c"))
-    said = rf"view v: Delta table {tmp_path}/v: no room to write \(File too large\): make room on"
+    said = rf"view v: Delta table {tmp_path}/v: no disk space \(File too large\): free space on"
     with no_room(quickly):
         for by_spark in (False, True):
             with pytest.raises(RetryableError, match=said):
