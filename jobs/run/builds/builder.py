@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Protocol
 
+import pyarrow as pa
 import structlog
 from pyspark.sql.types import StructType
 
@@ -36,7 +38,8 @@ from jobs.state.views.known_columns import known_columns
 from jobs.state.views.missed_changes import make_up_for, mark_every_key
 from jobs.state.views.parked_keys import too_many_parked
 from jobs.state.views.rows_query import KEY, ROW, load_sql, remember_sql
-from jobs.state.views.store_rows import RowForm, form_of_store
+from jobs.state.views.store_rows import ArrowForm, RowForm, form_of_store
+from jobs.state.views.text_columns import text_columns
 from jobs.state.views.view_columns import ViewColumn, described, spark_columns
 from jobs.state.views.view_names import ViewNames, present, remember_names, view_names
 from jobs.state.views.view_record import ViewRecord, add_view, note_loaded
@@ -233,25 +236,40 @@ class _LoadedRows:
         """The keys of rows that were left out."""
 
     def __iter__(self) -> Iterator[Rows]:
+        key = len(self._generation.kept.key)
+        for found, rows in self._made():
+            if rows.unfit:
+                self._leave_out(found(), key, rows.unfit)
+            yield replace(rows, unfit=())
+            self.count += len(rows.written)
+            self._told(self.count)
+
+    def _made(self) -> Iterator[tuple[Callable[[], Sequence[Sequence[Any]]], Rows]]:
+        """Some rows, and what they were made of."""
         kept, form = self._generation.kept, self._generation.form
         position = read_progress(self._conn).position
-        behind = 1 + len(kept.key)
+        key, shown = len(kept.key), form.expressions(ROW, KEY)
+        select = load_sql(kept, shown)
+        if isinstance(form, ArrowForm):
+            for table in text_columns(self._conn, select, key + len(shown)):
+                rows = form.of_columns(table.columns[key:], position)
+                yield partial(_rows_of, table), rows
+            return
         with self._conn.cursor(name="headwater_load") as cursor:
-            cursor.execute(load_sql(kept, form.expressions(ROW, KEY)).encode())
+            cursor.execute(select.encode())
             while found := cursor.fetchmany(_LOAD_ROWS):
-                rows = form.rows([row[behind:] for row in found], position)
-                if rows.unfit:
-                    self._leave_out(found, behind, rows.unfit)
-                yield replace(rows, unfit=())
-                self.count += len(rows.written)
-                self._told(self.count)
+                yield partial(list, found), form.rows([row[key:] for row in found], position)
 
     def _leave_out(
         self, found: Sequence[Sequence[Any]], behind: int, unfit: Sequence[Refused]
     ) -> None:
         ids = {one.id for one in unfit}
-        self.unfit += [tuple(row[1:behind]) for row in found if row[behind] in ids]
+        self.unfit += [tuple(row[:behind]) for row in found if row[behind] in ids]
         if len(self.unfit) > self._at_most:
             raise too_many_parked(
                 self._generation.record.name, len(self.unfit), self._at_most, unfit[0].cause
             )
+
+
+def _rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))

@@ -17,7 +17,7 @@ from jobs.run.parts import Parts
 from jobs.sinks.rows import Rows
 from jobs.sinks.write import write_rows
 from jobs.state.batch.progress import read_progress
-from jobs.state.mirrors.load_task import LoadTask, key_ranges
+from jobs.state.mirrors.load_task import LoadTask, Ranges, key_ranges
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.rows_query import ROW
 
@@ -31,18 +31,21 @@ class Divided:
     conn: Connection
     generation: Generation
     rows: Iterable[Rows]
-    count: int
+    ranges: Ranges
+
+    @property
+    def count(self) -> int:
+        return self.ranges.rows
 
     def __iter__(self) -> Iterator[Rows]:
         yield from self.rows
 
     def write(self, writer: Callable[[Any], None]) -> None:
-        spark = self.parts.spark
-        tasks = self._tasks(writer, spark.sparkContext.defaultParallelism)
-        numbers = spark.range(0, len(tasks), 1, len(tasks))
+        tasks = self._tasks(writer)
+        numbers = self.parts.spark.range(0, len(tasks), 1, len(tasks))
         write_rows(numbers, FEW_ROWS + 1, _numbers, partial(_run, tasks))
 
-    def _tasks(self, writer: Callable[[Any], None], parts: int) -> list[LoadTask]:
+    def _tasks(self, writer: Callable[[Any], None]) -> list[LoadTask]:
         kept, form = self.generation.kept, self.generation.form
         whole = kept.plan.whole(kept.relation)
         shown = ", ".join(form.expressions(ROW, ROW))
@@ -50,7 +53,6 @@ class Divided:
             row = self.conn.execute(b"select pg_catalog.pg_export_snapshot()").fetchone()
             assert row is not None, "a function has one row"
             position = read_progress(self.conn).position
-            ranges = key_ranges(self.conn, f"({whole}) v", kept.plan.key[0], parts)
         return [
             LoadTask(
                 self.parts.server.dsn,
@@ -61,7 +63,7 @@ class Divided:
                 position,
                 writer,
             )
-            for some in ranges
+            for some in self.ranges.conditions
         ]
 
 
@@ -74,11 +76,10 @@ def divided(
     if store.kind == "delta" or not parts.reaches_tasks:
         return None
     kept = generation.kept
+    whole, tasks = kept.plan.whole(kept.relation), parts.spark.sparkContext.defaultParallelism
     with translated(f"loading view {kept.name}"):
-        query = f"select count(*) from ({kept.plan.whole(kept.relation)}) v"
-        row = conn.execute(query.encode()).fetchone()
-    count = 0 if row is None else int(row[0])
-    return Divided(parts, conn, generation, rows, count) if count >= ROWS_HERE else None
+        ranges = key_ranges(conn, f"({whole}) v", kept.plan.key[0], tasks)
+    return Divided(parts, conn, generation, rows, ranges) if ranges.rows >= ROWS_HERE else None
 
 
 def _numbers(batch: pa.RecordBatch) -> list[int]:

@@ -6,11 +6,11 @@ that all parts see the mirrors at the same moment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cdc.lsn import Position
 from jobs.sinks.postgres.table import ident, literal
@@ -65,18 +65,28 @@ class _Reading:
                 self.count += len(found)
 
 
-def key_ranges(conn: Connection, relation: str, column: str, parts: int) -> list[str]:
+class Ranges(NamedTuple):
+    """How many rows a relation has, and conditions that divide them, all together once each."""
+
+    rows: int
+    conditions: Sequence[str]
+
+
+def key_ranges(conn: Connection, relation: str, column: str, parts: int) -> Ranges:
     """Conditions that divide the rows of a relation, by a column without NULL, into about as many
-    parts of about the same size: at most ``parts``, all of them together once each row."""
+    parts of about the same size: at most ``parts``."""
     name = ident(column)
     fractions = [number / parts for number in range(1, parts)]
     query = (
-        "select distinct bound::text as written, bound from (select unnest(percentile_disc("
-        f"%s::float8[]) within group (order by {name})) as bound from {relation}) bounds"
-        " where bound is not null order by bound"
+        "select c.rows, array(select distinct bound from unnest(c.bounds) bound "
+        "where bound is not null order by bound)::text[] from (select count(*) as rows, "
+        f"percentile_disc(%s::float8[]) within group (order by {name}) as bounds "
+        f"from {relation}) c"
     )
-    bounds = [literal(text) for text, _ in conn.execute(query.encode(), [fractions])]
+    row = conn.execute(query.encode(), [fractions]).fetchone()
+    assert row is not None, "an aggregate has one row"
+    bounds = [literal(text) for text in row[1]]
     if not bounds:
-        return ["true"]
+        return Ranges(row[0], ["true"])
     between = [f"{name} >= {a} and {name} < {b}" for a, b in pairwise(bounds)]
-    return [f"{name} < {bounds[0]}", *between, f"{name} >= {bounds[-1]}"]
+    return Ranges(row[0], [f"{name} < {bounds[0]}", *between, f"{name} >= {bounds[-1]}"])

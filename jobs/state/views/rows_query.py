@@ -78,9 +78,10 @@ def all_rows_sql(view: KeptView, shown: Sequence[str]) -> str:
 
 
 def load_sql(view: KeptView, shown: Sequence[str]) -> str:
-    """All rows of the view: the digest of each, its key's columns as text, and ``shown``."""
+    """All rows of the view: the key's columns of each as text, and ``shown``."""
     made = view.plan.whole(view.relation)
-    return f"select {_columns(view, 'm', shown)} from ({made}) m, lateral (select m.*) t"
+    given = ", ".join([*_keys(view, "m"), *shown])
+    return f"select {given} from ({made}) m, lateral (select m.*) t"
 
 
 def remember_sql(view: KeptView) -> tuple[str, ...]:
@@ -99,8 +100,11 @@ def remember_sql(view: KeptView) -> tuple[str, ...]:
 
 
 def _columns(view: KeptView, keys: str, shown: Sequence[str]) -> str:
-    texts = [f"{keys}.{_name(column)}::text" for column in view.key]
-    return ", ".join([f"{_digest(view)} as digest", *texts, *shown])
+    return ", ".join([f"{_digest(view)} as digest", *_keys(view, keys), *shown])
+
+
+def _keys(view: KeptView, relation: str) -> list[str]:
+    return [f"{relation}.{_name(column)}::text" for column in view.key]
 
 
 def _digest(view: KeptView) -> str:

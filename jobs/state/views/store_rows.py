@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdc.config import Store, View
 from cdc.lsn import Position
@@ -102,14 +103,23 @@ class ArrowForm:
         return self.sql.id(key), self.sql.unfit(row) or _NOTHING, gone, *values
 
     def rows(self, fetched: Iterable[Fetched], position: Position) -> Rows:
-        fits, unfit = [], []
-        for row in fetched:
-            if row[1] is None:
-                fits.append(row)
-            else:
-                unfit.append(_refused(self.sql, row[0], position, row[1]))
-        columns = zip(*fits, strict=True) if fits else [()] * (3 + len(self.sql.columns))
-        _, _, gone, *texts = (pa.array(column, pa.string()) for column in columns)
+        found = list(fetched)
+        columns = zip(*found, strict=True) if found else [()] * (3 + len(self.sql.columns))
+        return self.of_columns([pa.array(column, pa.string()) for column in columns], position)
+
+    def of_columns(self, fetched: Sequence[pa.Array | pa.ChunkedArray], position: Position) -> Rows:
+        """The same of the columns of what was fetched."""
+        ids, unfits = fetched[:2]
+        unfit: list[Refused] = []
+        if unfits.null_count < len(unfits):
+            wrong = pc.is_valid(unfits)
+            named = (column.filter(wrong).to_pylist() for column in (ids, unfits))
+            unfit = [
+                _refused(self.sql, id_, position, column)
+                for id_, column in zip(*named, strict=True)
+            ]
+            fetched = [column.filter(pc.invert(wrong)) for column in fetched]
+        _, _, gone, *texts = fetched
         table = arrow_table(self.sql.columns, texts, gone.cast(pa.bool_()), position)
         return Rows(table, tuple(unfit))
 

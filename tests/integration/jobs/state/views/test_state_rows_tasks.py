@@ -55,7 +55,7 @@ def _tasks(
             Position(LSN, 1),
             sink.writer,
         )
-        for some in key_ranges(conn, "public.t", "id", 4)
+        for some in key_ranges(conn, "public.t", "id", 4).conditions
     ]
 
 
@@ -107,6 +107,7 @@ def test_what_cannot_be_divided_is_one_part(database: str, values: str) -> None:
         ranges = key_ranges(conn, "public.t", "id", 4)
         counted = [
             conn.execute(f"select count(*) from public.t where {some}".encode()).fetchone()
-            for some in ranges
+            for some in ranges.conditions
         ]
+    assert ranges.rows == sum(row[0] for row in counted if row)
     assert sum(row[0] for row in counted if row) == (1 if "null" in values else 9)
