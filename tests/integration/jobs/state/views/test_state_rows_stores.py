@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cdc.config import View
+from cdc.config import Delta, View
 from jobs.direct.columns import columns_of
 from jobs.sinks.contract import Batch
 from jobs.sinks.rows import RowSink
 from jobs.sinks.stores import open_generations, open_sink
 from jobs.state.views.store_rows import RowForm, form_of_store
+from jobs.state.views.text_columns import text_columns
 from jobs.state.views.view_columns import spark_columns
 from tests.support.events.both_ways import Both, both_ways
 from tests.support.servers.stores import Store
@@ -159,3 +160,22 @@ def test_a_load_leaves_the_same(
         stored.close()
     same(twice)
     twice.close()
+
+
+def test_columns_hold_what_a_cursor_gives(both: Both) -> None:
+    long = "(select string_agg(md5(i::text), e',\n') from generate_series(1, 200000) i)"
+    texts = ["null", "''", "'\"\"'", "e'\r'", "e'a\nb'", "'a,b'", r"'\.'", "'NULL'", "' '", long]
+    select = " union all ".join(f"select {n}::text, {text}" for n, text in enumerate(texts))
+    with both.conn.transaction():
+        tables = list(text_columns(both.conn, f"{select} order by 1", 2))
+    assert len(tables) > 1, "they are read in blocks"
+    columns = [[v for table in tables for v in table.column(i).to_pylist()] for i in range(2)]
+    assert list(zip(*columns, strict=True)) == both.query(f"{select} order by 1")
+
+
+def test_rows_that_no_column_holds_are_left_out_of_columns(both: Both) -> None:
+    select = "select 1 as id, date 'infinity' as at union all select 2, date '2024-02-29'"
+    form = form_of_store(Delta(kind="delta", path="."), both.columns(select), ("id",), None)
+    rows = both.made(form, select)
+    assert [(one.id, "'at'" in one.cause) for one in rows.unfit] == [("1", True)]
+    assert rows.written.column("id").to_pylist() == [2]
