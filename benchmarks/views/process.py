@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks.capture.consumer import opened
-from benchmarks.setting import Setting, servers_home
+from benchmarks.setting import SETTINGS, Setting, servers_home
 from cdc.errors import FatalError
 from jobs.spark import jars
 from stack import servers
@@ -48,7 +48,7 @@ def open_stores(setting: Setting) -> Endpoints:
     """OpenSearch and Redis run beside PostgreSQL and Kafka; Spark's jars are there."""
     setting.watch("starting the stores", 0)
     jars.jars("spark", lambda done, total: setting.watch("downloading jars", done / total))
-    return servers.start(servers_home(setting.home), ["opensearch", "redis"])
+    return servers.start(servers_home(setting.home), ["opensearch", "redis"], SETTINGS)
 
 
 def lake(setting: Setting) -> Path:

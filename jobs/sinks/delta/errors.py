@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType, TimestampNTZType
 
 from cdc.config import Delta, View
 from cdc.errors import HeadwaterError, RetryableError, SinkError, ViewError
-from jobs.sinks.delta.reads import opened, sizes_of
+from jobs.sinks.delta.reads import is_absent, opened, sizes_of
 from jobs.sinks.schema import paths, quoted
 from jobs.sinks.write import until
 from jobs.spark.disks import no_room
@@ -68,11 +68,15 @@ def apart_path(config: Delta, view: str, generation: int) -> str:
 
 
 def is_table(spark: SparkSession, path: str) -> bool:
-    return bool(DeltaTable.isDeltaTable(spark, path))
+    if is_absent(path):
+        return False
+    return opened(path) is not None or bool(DeltaTable.isDeltaTable(spark, path))
 
 
 def table_properties(spark: SparkSession, path: str) -> dict[str, str]:
-    """What SHOW TBLPROPERTIES says."""
+    """What SHOW TBLPROPERTIES says, which does so after a Spark job."""
+    if (table := opened(path)) is not None:
+        return dict(table.metadata().configuration)
     shown = spark.sql(f"SHOW TBLPROPERTIES delta.{quoted(path)}").collect()
     return {row.key: row.value for row in shown}
 
@@ -82,6 +86,25 @@ def generation_at(spark: SparkSession, path: str) -> int | None:
     if not is_table(spark, path):
         return None
     return int(table_properties(spark, path).get(GENERATION_PROPERTY, 1))
+
+
+def version_of(spark: SparkSession, path: str) -> int:
+    """The newest version of a table."""
+    if (table := opened(path)) is not None:
+        return table.version()
+    last = DeltaTable.forPath(spark, path).history(1).select("version")
+    return int(last.collect()[0].version)
+
+
+def columns_of(spark: SparkSession, path: str) -> StructType:
+    """The columns of a table."""
+    table = opened(path)
+    held: StructType
+    if table is None:
+        held = DeltaTable.forPath(spark, path).toDF().schema
+    else:
+        held = StructType.fromJson(json.loads(table.schema().to_json()))
+    return held
 
 
 def new_properties(
@@ -171,20 +194,6 @@ def laid_out(writer: DataFrameWriterV2, how: Layout) -> DataFrameWriterV2:
     if how.clusters:
         writer.clusterBy(*map(quoted, how.clusters))
     return writer
-
-
-def create_table(
-    spark: SparkSession, path: str, columns: StructType, how: Layout, properties: dict[str, str]
-) -> None:
-    """Make an empty table, if there is none."""
-    builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(columns)
-    if how.partitions:
-        builder = builder.partitionedBy(*how.partitions)
-    if how.clusters:
-        builder = builder.clusterBy(*how.clusters)
-    for name, value in properties.items():
-        builder = builder.property(name, value)
-    builder.execute()
 
 
 def features(columns: StructType) -> dict[str, str]:

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
-from jobs.sinks.delta.log import adds, commit, folder_of, joined, keep_short, staged
-from jobs.sinks.delta.reads import opened
+from jobs.sinks.delta.log import adds, commit, joined, keep_short, staged
+from jobs.sinks.delta.reads import folder_of, opened
 
 RUN_BYTES: Final = 32 << 20
 """Of the files that one run reads: compressed, so several times that in memory."""

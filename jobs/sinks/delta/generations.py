@@ -27,7 +27,6 @@ from jobs.sinks.delta.errors import (
     KEY_PROPERTY,
     Layout,
     apart_path,
-    create_table,
     generation_at,
     is_table,
     laid_out,
@@ -38,9 +37,11 @@ from jobs.sinks.delta.errors import (
     refused,
     run,
     table_properties,
+    version_of,
 )
 from jobs.sinks.delta.fill import POSITION, fill
 from jobs.sinks.delta.history.columns import CONTROL, loaded
+from jobs.sinks.delta.new_table import create_table
 from jobs.sinks.rows import Rows
 from jobs.sinks.schema import check_names, quoted
 from jobs.spark.faults import fault
@@ -73,8 +74,7 @@ class DeltaGenerations:
         number = self._run(lambda: generation_at(self._spark, self._live))
         if number is None:
             return None
-        table = self._run(lambda: DeltaTable.forPath(self._spark, self._live))
-        version = self._run(lambda: table.history(1).select("version").collect()[0].version)
+        version = self._run(lambda: version_of(self._spark, self._live))
         held = self._run(lambda: table_properties(self._spark, self._live))
         return Live(number, str(version), held.get(HISTORY_PROPERTY, ""))
 

@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import pyarrow as pa
@@ -42,11 +41,6 @@ _ADD: Final = frozenset(
     )
 )
 """What an ``add`` has in a commit. A checkpoint has statistics as columns, too."""
-
-
-def folder_of(path: str) -> Path:
-    """Where a table is."""
-    return Path(unquote(urlsplit(path).path)) if path.startswith("file:/") else Path(path)
 
 
 def adds(folder: Path, version: int, paths: set[str]) -> dict[str, Add]:

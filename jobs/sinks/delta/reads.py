@@ -7,7 +7,9 @@ tables whose features it knows: the others are Spark's as well.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
@@ -43,9 +45,24 @@ _LISTED: Final = 7
 """Tables for writers of older versions have none of the others, or say so by a property."""
 
 
+def is_local(path: str) -> bool:
+    """Whether it is one of this machine's own files."""
+    return ":" not in path or path.startswith("file:/")
+
+
+def is_absent(path: str) -> bool:
+    """Whether it is known that there is no table."""
+    return is_local(path) and not (folder_of(path) / "_delta_log").exists()
+
+
+def folder_of(path: str) -> Path:
+    """Where a table on this machine is."""
+    return Path(unquote(urlsplit(path).path)) if path.startswith("file:/") else Path(path)
+
+
 def opened(path: str) -> DeltaTable | None:
     """The table, None if it is not here, or is one of those that are left to Spark."""
-    if ":" in path and not path.startswith("file:/"):
+    if not is_local(path):
         return None
     try:
         table = DeltaTable(path)

@@ -27,7 +27,7 @@ from jobs.sinks.delta.errors import (
     SMALL_FILE_BYTES,
     WIDENING,
     apart_path,
-    create_table,
+    columns_of,
     features,
     generation_at,
     is_table,
@@ -41,7 +41,8 @@ from jobs.sinks.delta.errors import (
     table_properties,
 )
 from jobs.sinks.delta.files import join_files
-from jobs.sinks.delta.log import folder_of
+from jobs.sinks.delta.new_table import create_table
+from jobs.sinks.delta.reads import folder_of
 from jobs.sinks.delta.transactions import Transaction, Transactions
 from jobs.sinks.row_errors import TOLD, unkeyed
 from jobs.sinks.schema import changes, check_key, check_names, evolved, quoted, widens
@@ -132,7 +133,7 @@ class DeltaView:
                 "--new-history` to start over",
             )
         names = {field.name for field in control}
-        held = [f for f in self.table(self.spark).toDF().schema if f.name not in names]
+        held = [f for f in columns_of(self.spark, self.path) if f.name not in names]
         whole = evolved(self.view, StructType(held), columns, widens).fields
         added = StructType(whole[len(held) :])
         wider = [new for new, old in zip(whole, held, strict=False) if new is not old]

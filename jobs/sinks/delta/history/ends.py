@@ -23,7 +23,8 @@ from jobs.sinks.contract import COMMIT_LSN, ORDINAL
 from jobs.sinks.delta.deletion_vectors import vector_file
 from jobs.sinks.delta.files import rows_left
 from jobs.sinks.delta.history.order import Key, keys_of
-from jobs.sinks.delta.log import adds, commit, folder_of, keep_short, marked, staged
+from jobs.sinks.delta.log import adds, commit, keep_short, marked, staged
+from jobs.sinks.delta.reads import folder_of
 from jobs.sinks.delta.transactions import Transaction
 
 _VECTORS: Final = "deletionVectors"
