@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
 from jobs.batch.thresholds import FEW_ROWS, ROWS_HERE
 from jobs.run.builds.builder import Generation
 from jobs.run.parts import Parts
 from jobs.sinks.rows import Rows
 from jobs.sinks.write import write_rows
 from jobs.state.batch.progress import read_progress
-from jobs.state.mirrors.load_task import LoadTask, Ranges, key_ranges
+from jobs.state.mirrors.load_task import LoadTask, Ranges, key_ranges, numbers_of, run_tasks
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.rows_query import ROW
 
@@ -43,7 +41,7 @@ class Divided:
     def write(self, writer: Callable[[Any], None]) -> None:
         tasks = self._tasks(writer)
         numbers = self.parts.spark.range(0, len(tasks), 1, len(tasks))
-        write_rows(numbers, FEW_ROWS + 1, _numbers, partial(_run, tasks))
+        write_rows(numbers, FEW_ROWS + 1, numbers_of, partial(run_tasks, tasks))
 
     def _tasks(self, writer: Callable[[Any], None]) -> list[LoadTask]:
         kept, form = self.generation.kept, self.generation.form
@@ -80,13 +78,3 @@ def divided(
     with translated(f"loading view {kept.name}"):
         ranges = key_ranges(conn, f"({whole}) v", kept.plan.key[0], tasks)
     return Divided(parts, conn, generation, rows, ranges) if ranges.rows >= ROWS_HERE else None
-
-
-def _numbers(batch: pa.RecordBatch) -> list[int]:
-    found: list[int] = batch.column(0).to_pylist()
-    return found
-
-
-def _run(tasks: list[LoadTask], numbers: list[int]) -> None:
-    for number in numbers:
-        tasks[number]()

@@ -6,11 +6,13 @@ that all parts see the mirrors at the same moment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
 
 from cdc.lsn import Position
 from jobs.sinks.postgres.table import ident, literal
@@ -46,6 +48,19 @@ class LoadTask:
             with translated(f"loading view {self.view}"), conn.transaction():
                 write_each(self.view, reading, self.writer)
         return reading.count
+
+
+def numbers_of(batch: pa.RecordBatch) -> list[int]:
+    """Which tasks a worker of Spark's is to run."""
+    found: list[int] = batch.column(0).to_pylist()
+    return found
+
+
+def run_tasks(tasks: Sequence[LoadTask], numbers: Iterable[int]) -> None:
+    """Run some of these. It is here, and not with who plans them, as a worker first imports what
+    it runs."""
+    for number in numbers:
+        tasks[number]()
 
 
 class _Reading:
