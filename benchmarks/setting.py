@@ -75,8 +75,9 @@ def clear(home: Path) -> None:
     """Delete what a run left that was cut off: its servers, and what it noted of views, which is
     not true of new stores."""
     servers.purge(servers_home(home))
-    for name in ("logs", "views", "lake"):
-        shutil.rmtree(home / name, ignore_errors=True)
+    for pattern in ("logs", "lake", "views*", "idle-*"):
+        for folder in home.glob(pattern):
+            shutil.rmtree(folder, ignore_errors=True)
     (home / "logs").mkdir(parents=True)
 
 

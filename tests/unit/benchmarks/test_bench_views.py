@@ -167,7 +167,7 @@ def _write(table: Path, rows: dict[int, str]) -> None:
 
 
 def test_what_a_run_left_that_was_cut_off_is_not_taken_for_the_next_one_s(tmp_path: Path) -> None:
-    for name in ("logs", "views", "lake", "chaos"):
+    for name in ("logs", "views", "views-delta-0", "idle-50", "lake", "chaos"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "left").touch()
     clear(tmp_path)

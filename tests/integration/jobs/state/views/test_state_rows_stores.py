@@ -164,7 +164,7 @@ def test_a_load_leaves_the_same(
 
 def test_columns_hold_what_a_cursor_gives(both: Both) -> None:
     long = "(select string_agg(md5(i::text), e',\n') from generate_series(1, 200000) i)"
-    texts = ["null", "''", "'\"\"'", "e'\r'", "e'a\nb'", "'a,b'", r"'\.'", "'NULL'", "' '", long]
+    texts = ["null", long, "''", "'\"\"'", "e'\r'", "e'a\nb'", "'a,b'", r"'\.'", "'NULL'", "' '"]
     select = " union all ".join(f"select {n}::text, {text}" for n, text in enumerate(texts))
     with both.conn.transaction():
         tables = list(text_columns(both.conn, f"{select} order by 1", 2))
