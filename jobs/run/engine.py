@@ -18,6 +18,7 @@ import structlog
 
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Offsets
+from jobs.run.builds.worker_start import WorkerStart
 from jobs.run.commands.queue import Orders
 from jobs.run.parts import Parts
 from jobs.run.removal import drop_spare_mirrors, spare_mirrors
@@ -71,7 +72,7 @@ class Engine:
         self._lock = threading.RLock()
         self._batches = Batches(self._connect, parts.config.apply.dlq_limit)
         self._reach = Reach(parts.broker, self._older)
-        self._tables = MirroredTables(parts.config, parts.broker)
+        self._tables = MirroredTables(parts.config, parts.broker, WorkerStart(parts).told)
         self._joined = threading.Event()
         self._generations = KeptGenerations(
             parts, self._tables, self._reach, self.changing, self._joined.set
