@@ -23,6 +23,7 @@ from cdc.kafka.range_reader import read_stretch, reading
 from jobs.batch.folded import SCHEMA
 from jobs.batch.parts import Part, divided
 from jobs.batch.task_fold import TaskFold, TooLargeError, batches
+from jobs.spark.collector import collect_rarely
 from jobs.spark.faults import stream_error
 
 HELD_BYTES: Final = 256 << 20
@@ -108,6 +109,7 @@ def _reader(kafka: Kafka, parts: list[list[Part]]) -> Callable[[int], Iterator[p
     most_bytes = HELD_BYTES // max(len(parts), 1)
 
     def read(task: int) -> Iterator[pa.RecordBatch]:
+        collect_rarely()
         left = list(parts[task])
         while left:
             part = left.pop()

@@ -24,6 +24,7 @@ from jobs.run.engine import Engine
 from jobs.run.parts import Parts
 from jobs.run.stream.stream import Stream, StreamBatch
 from jobs.run.views.direct_views import DirectViews, is_direct
+from jobs.spark.collector import collect_rarely
 from jobs.state.batch.progress import recreated_topics, stream_offsets
 from jobs.state.server.database import StateServer, state_server
 from jobs.state.server.identity import Identity, is_lost, refuse_older_copy
@@ -114,6 +115,7 @@ def _parts(spark: SparkSession, config: Config, reload: Callable[[], Config]) ->
         Broker(config.kafka.bootstrap_servers, config.kafka) as broker,
     ):
         refuse_other_state(config, server, broker)
+        collect_rarely()
         yield Parts(config, (), reload, server, broker, spark)
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from cdc.lsn import Position
 from jobs.sinks.postgres.table import ident, literal
 from jobs.sinks.rows import Rows, write_each
+from jobs.spark.collector import collect_rarely
 from jobs.state.server.connection import Connection, connect, translated
 from jobs.state.views.store_rows import RowForm
 
@@ -64,6 +65,7 @@ def numbers_of(batch: pa.RecordBatch) -> list[int]:
 def run_tasks(tasks: Sequence[LoadTask], numbers: Iterable[int]) -> None:
     """Run some of these. It is here, and not with who plans them, as a worker first imports what
     it runs."""
+    collect_rarely()
     for number in numbers:
         tasks[number]()
 
