@@ -453,9 +453,9 @@ def test_a_table_that_has_another_name_is_told_and_comes_back(shop: Shop, runnin
 
     before = shop.shown("moved")
     execute("alter table moved rename to other", "update other set word = 'as other'")
-    told("public.moved is called public.other in the source now")
+    told("public.moved was renamed to public.other in the source")
     assert shop.shown("moved") == before
-    assert "is called public.other" in shop.refused("view", "rebuild", name)
+    assert "renamed to public.other" in shop.refused("view", "rebuild", name)
     execute("alter table other rename to moved")
     shop.equal("moved", sql)
     execute(
