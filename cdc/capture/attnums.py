@@ -95,7 +95,8 @@ class Attnums:
         names = self._names.setdefault(relation.oid, [])
         if names and relation.name not in names:  # at a start it goes over older names again
             log.error(
-                "a table has another name, and another topic: views of the old name get nothing",
+                "a table was renamed and has another topic: views of the old name get no more "
+                "changes",
                 table=relation.name,
                 was=names[-1],
                 way_out=f"rename it back and run `headwater verify --repair`; or `headwater table "

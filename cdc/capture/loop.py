@@ -199,7 +199,7 @@ class Capture:
         searched_from = start.mark.searched_from
         starts = self._broker.beginning_offsets(sorted(start.ends))
         if records := unbounded(searched_from, starts, start.ends):
-            log.info("topics are read from their beginning, once", records=records)
+            log.info("topics are read once from the beginning", records=records)
         tails = read_tails(self._broker, sorted(start.ends), searched_from)
         self._way.progress = Progress(start.mark.confirmed)
         self._recorder.identity = start.identity

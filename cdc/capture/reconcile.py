@@ -56,7 +56,9 @@ def begin(config: Config, broker: Broker) -> Start:
         start = reconcile(config, conn, broker)
         for table in check_publication(config, conn, start.mark):
             way_out = f"headwater table add {table.label}"
-            log.warning("a chosen table is not captured", table=table.label, way_out=way_out)
+            log.warning(
+                "a table in source.tables is not captured", table=table.label, way_out=way_out
+            )
         _check_keys(config, conn)
         return start
 

@@ -113,7 +113,7 @@ class Topics:
             if self._trigger.unreadable:
                 log.error(
                     "this role may not read headwater_ddl.secret",
-                    way_out="headwater check --sql has the statements that allow it",
+                    way_out="run the statements of `headwater check --sql`",
                 )
             return None
         topic = ddl_topic(self._config.source.name)
@@ -122,7 +122,7 @@ class Topics:
 
     def passed_over(self, lsn: int, why: str) -> None:
         """See ``cdc.events.outbox.Outbox``."""
-        log.error("a logical message is published as it is", lsn=format_lsn(lsn), reason=why)
+        log.error("a logical message is published unchanged", lsn=format_lsn(lsn), reason=why)
 
     def ledger(self) -> Ledger | None:
         """Counts of transactions with their topic, if they are asked for."""

@@ -30,7 +30,9 @@ def ddl_events(source: Source) -> Iterator[Finding]:
         return
     schema, readable = row
     if schema == "headwater":
-        message = "the DDL trigger is of an earlier version: its messages have no secret and go to "
+        message = (
+            "the DDL trigger is of an earlier version: its messages carry no secret and go to "
+        )
         message += f"{source.config.source.name}.message, and its functions run with a superuser's "
         message += "rights in a schema that is not a superuser's"
         hint = "a superuser must run `headwater init --ddl-events`"

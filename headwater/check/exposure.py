@@ -87,7 +87,9 @@ def open_connections(config: Config) -> Iterator[Finding]:
 
 
 def _unchecked(what: str, hint: str) -> Finding:
-    message = f"{what}: whoever is between can read and change what is sent, passwords too"
+    message = (
+        f"{what}: anyone on the network path can read and change the data, including passwords"
+    )
     return Finding("warning", "TLS", message, hint)
 
 

@@ -33,7 +33,7 @@ def failover(source: Source) -> Iterator[Finding]:
         return
     state = slot_state(source.conn, source.config.source.slot_name)
     if state is not None and not state.failover:
-        message = f"slot {state.name} was made without failover: no standby synchronises it"
+        message = f"slot {state.name} was created without failover: no standby synchronises it"
         yield Finding("warning", _CHECK, message, START_AGAIN)
     with translated("reading synchronized_standby_slots"):
         awaited = source.conn.execute(_AWAITED).fetchall()
@@ -49,6 +49,8 @@ def failover(source: Source) -> Iterator[Finding]:
         if not active:
             message = f"standby slot {name} of synchronized_standby_slots is not in use: capture "
             message += "gets nothing until that standby is connected"
-            yield Finding("warning", _CHECK, message, "start the standby, or take its slot out")
+            yield Finding(
+                "warning", _CHECK, message, "start the standby, or remove its slot from the setting"
+            )
     if awaited and all(active for _, active in awaited):
         yield Finding("ok", _CHECK, f"waits for {', '.join(name for name, _ in awaited)}")

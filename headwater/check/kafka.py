@@ -26,7 +26,7 @@ def kafka(
         yield Finding("ok", "topics", f"{len(existing)} are there")
     single = {spec.name for spec in specs if spec.partitions == 1}
     for name, (wanted, has) in different_partitions(broker, specs).items():
-        message = f"topic {name} has {has} partitions, the configuration says {wanted}"
+        message = f"topic {name} has {has} partitions, but the configuration says {wanted}"
         if name in single:
             yield Finding("error", "topics", message, f"delete topic {name}; init creates it")
         else:
@@ -47,6 +47,6 @@ def _cleanup(broker: Broker, specs: Mapping[str, TopicSpec]) -> Iterator[Finding
             hint = f"kafka-configs --alter --topic {name} --add-config cleanup.policy=delete"
             yield Finding("error", "topics", message, hint)
         else:
-            message = f"topic {name} is not compacted: it would forget table versions or progress"
+            message = f"topic {name} is not compacted: it would lose table versions or progress"
             hint = f"kafka-configs --alter --topic {name} --add-config cleanup.policy=compact"
             yield Finding("error", "topics", message, hint)

@@ -26,7 +26,7 @@ def producer(config: Config) -> Iterator[Finding]:
             yield Finding("error", "producer", fault.message, fault.hint)
         return
     for name in settings_without_effect(settings):
-        message = f"kafka.producer: {name} is a consumer's setting, which no producer looks at"
+        message = f"kafka.producer: {name} is a consumer setting, which producers ignore"
         yield Finding("warning", "producer", message, "remove it")
     if settings:
         yield Finding("ok", "producer", f"takes {', '.join(sorted(settings))}")
@@ -70,7 +70,7 @@ def _too_small(limit: int, names: list[str], largest: int) -> Finding:
     noun = "topics" if len(names) > 1 else "topic"
     message = (
         f"{noun} {', '.join(names[:_NAMED])}{more}: records up to {limit} bytes, the producer "
-        f"sends up to {largest}: capture stops at a record between"
+        f"sends up to {largest}: capture stops at a record in between"
     )
     hint = f"raise {_LIMIT} of the topic to {largest} (kafka-configs --alter --topic {names[0]} "
     hint += f"--add-config {_LIMIT}={largest}; for new topics in kafka.topic), or lower "

@@ -244,11 +244,11 @@ def _unfit(
         yield Finding("error", "publication", message, hint)
     if surplus:
         message = f"{name} publishes {', '.join(surplus)}, which source.tables does not choose"
-        hint = f"captured still: headwater table remove {' '.join(surplus)}"
+        hint = f"they are still captured; run `headwater table remove {' '.join(surplus)}`"
         yield Finding("error", "publication", message, hint)
     if not left_out and not surplus:
-        message = f"publication {name} is not as init made it"
-        hint = f"some changes since are not captured; to go back: {'; '.join(statements)}"
+        message = f"publication {name} differs from what `headwater init` created"
+        hint = f"some changes since then are not captured; to restore it: {'; '.join(statements)}"
         yield Finding("error", "publication", message, hint, tuple(statements))
 
 

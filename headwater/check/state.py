@@ -26,7 +26,7 @@ def state(config: Config, source: Source | None) -> Iterator[Finding]:
     out of reach. Raises what the state database says against it."""
     if config.apply.engine != "database":
         if config.apply.state_dsn:
-            hint = 'set apply.engine = "database", or take state_dsn out'
+            hint = 'set apply.engine = "database", or remove state_dsn'
             yield Finding("warning", _CHECK, "apply.state_dsn is not used", hint)
         return
     from jobs.state.server.database import running_dsn
@@ -81,10 +81,10 @@ def _files(config: Config) -> Iterator[Finding]:
     holder = directory_holder(home)
     where = f"PostgreSQL {binaries.major}, embedded, in {place.directory if place else home}"
     if not os.access(folder, os.W_OK | os.X_OK):
-        hint = "give this user the right, or set apply.state"
+        hint = "give this user write permission, or set apply.state"
         yield Finding("error", _CHECK, f"{folder} is not writable", hint)
     elif (free_mb := shutil.disk_usage(folder).free // _MB) < _ROOM_MB:
-        hint = "make room: its tables are as large as those of the source that views need"
+        hint = "free disk space: it needs as much as the source's tables that views read"
         yield Finding("warning", _CHECK, f"{where}: only {free_mb} MB are free", hint)
     else:
         yield Finding("ok", _CHECK, f"{where}, kept by {holder}" if holder else where)
@@ -102,7 +102,7 @@ def _version(config: Config, dsn: str, source: Source) -> Iterator[Finding]:
     else:
         own = find_binaries().major
     if own < newest:
-        hint = "views that use what only the newer one has are refused; else nothing to do"
+        hint = "views that use features of the newer version are refused; otherwise nothing to do"
         if config.apply.state_dsn:
             hint = f"name a PostgreSQL {newest} in apply.state_dsn: {hint}"
         message = f"is PostgreSQL {own}, the source is {newest}"

@@ -72,7 +72,7 @@ def applied(config: Config) -> Iterator[Finding]:
             if fault is not None:
                 yield Finding("error", f"view {name}", fault.message, fault.hint)
     for name, view in undeclared_views(config).items():
-        message = f"its rows are in {view.store}, and it is not declared any more"
+        message = f"its rows are in {view.store}, but it is no longer declared"
         hint = f"headwater view drop {name}, or declare it again"
         yield Finding("warning", f"view {name}", message, hint)
 

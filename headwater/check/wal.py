@@ -99,7 +99,10 @@ def slot(source: Source) -> Iterator[Finding]:
     confirmed = format_lsn(state.confirmed_flush or 0)
     message = f"{name}: confirmed {confirmed}, holds back {retained >> 20} MB of WAL, {user}"
     if state.wal_status == "unreserved" or retained > _RETAINED_WARNING_BYTES:
-        hint = "start capture, or see what it waits for, before the slot is lost or the disk full"
+        hint = (
+            "start capture, or find out what it waits for, before the slot is lost or the disk "
+            "is full"
+        )
         yield Finding("warning", "slot", message, hint)
     else:
         yield Finding("ok", "slot", message)

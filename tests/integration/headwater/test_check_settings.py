@@ -43,7 +43,7 @@ def test_settings_of_the_producer_that_cannot_work_are_errors_and_stop_init(
     assert shop.records("a") == 0
     shop.extra = '[kafka.producer]\n"auto.offset.reset" = "earliest"'
     (ignored,) = found_by("producer", shop, "warning")
-    assert "auto.offset.reset is a consumer's setting" in ignored
+    assert "auto.offset.reset is a consumer setting" in ignored
 
 
 def test_topics_that_take_less_than_the_producer_sends_are_named(shop: Deployment) -> None:

@@ -116,7 +116,7 @@ def test_what_the_state_database_lacks_is_told_by_the_views_that_need_it(shop: D
 def test_a_setting_that_has_no_effect_is_a_warning(shop: Deployment, store_database: str) -> None:
     shop.extra = f'[apply]\nengine = "delta"\nstate_dsn = "{store_database}"\n'
     assert found(shop, "warning") == [
-        ("apply.state_dsn is not used", 'set apply.engine = "database", or take state_dsn out')
+        ("apply.state_dsn is not used", 'set apply.engine = "database", or remove state_dsn')
     ]
 
 

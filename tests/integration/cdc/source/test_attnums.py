@@ -141,7 +141,7 @@ def test_a_snapshot_says_the_same(shop: Deployment) -> None:
 
 def test_a_table_that_is_renamed_is_told(shop: Deployment) -> None:
     """Also one that takes the name of another, and also by a capture that starts then."""
-    said = "views of the old name get nothing"
+    said = "a table was renamed"
     shop.execute("insert into item values (1, 1, 1)", "insert into older values (1, 1)")
     with shop.running("capture") as capture:
         shop.captured(capture)

@@ -65,7 +65,7 @@ def _warned(source: str, more: dict[str, Any], kafka: dict[str, Any] | None = No
     }
     findings = list(open_connections(parse_config(raw, {}, Path("/"))))
     assert all(one.level == "warning" and one.hint for one in findings)
-    return [one.message.partition(": whoever is between")[0] for one in findings]
+    return [one.message.partition(": anyone on")[0] for one in findings]
 
 
 @pytest.mark.parametrize(
