@@ -469,7 +469,7 @@ def test_a_table_that_has_another_name_is_told_and_comes_back(shop: Shop, runnin
     execute("insert into moved values (8, 'behind', 2)")
     shop.equal("moved", sql)
     execute("alter table moved set schema elsewhere")
-    told("public.moved is called elsewhere.moved in the source now")
+    told("public.moved was renamed to elsewhere.moved in the source")
     execute("drop table elsewhere.moved; drop table sooner")
     shop.forget("moved")
     assert running.poll() is None
