@@ -68,7 +68,7 @@ def test_a_table_leaves_while_capture_runs_and_joins_again(shop: Deployment) -> 
 
         done = shop.run("table", "remove", "public.second", "--yes")
         assert done.returncode == 0, done.stderr
-        assert "public.second is not captured any more" in done.stdout
+        assert "public.second is no longer captured" in done.stdout
         assert published(shop) == {"first"}
         shop.execute("insert into second values (2)", "insert into first values (1)")
         shop.captured(capture)
