@@ -17,10 +17,10 @@ import orjson
 
 from cdc.errors import LogError
 from cdc.kafka.broker import Broker, Record
-from cdc.kafka.marks import newest_mark
+from cdc.kafka.marks import newest_mark, refuse_other_database
 from cdc.lsn import parse_lsn
 from cdc.source.postgres import Connection, translated
-from cdc.source.slot import slot_state
+from cdc.source.slot import identify, slot_state
 from cdc.topics import view_group
 
 _WAL_END = (
@@ -83,11 +83,14 @@ def measure(
 ) -> Lag:
     """The lag of capture and of ``views``, each given with the topics it reads.
 
-    ``now_s`` is Unix time. Raises ``LogError`` when a topic does not exist, ``RetryableError``
+    ``now_s`` is Unix time. Raises ``LogError`` when a topic does not exist, or the topics are of
+    another database than ``conn``, ``RetryableError``
     when a server cannot be reached.
     """
     wal_lsn = wal_end(conn)
     stored = newest_mark(broker, source)
+    if stored is not None:
+        refuse_other_database(source, stored.mark, identify(conn))
     progress, confirmed = (stored.mark.lsn, stored.mark.confirmed) if stored else (None, None)
     return Lag(
         wal_lsn,

@@ -16,7 +16,6 @@ Streaming goes on meanwhile, and no other consumer sees anything.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,10 +23,11 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from cdc.config import Config
-from cdc.errors import HeadwaterError, SourceError, UsageError
+from cdc.errors import HeadwaterError, SourceError
 from cdc.events.envelope import SourceContext
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.kafka.bulk import BulkProducer
+from cdc.kafka.marks import own_mark
 from cdc.kafka.topology import dead_letters_specs, event_settings
 from cdc.source.catalog import captured_tables
 from cdc.source.postgres import Connection, connect
@@ -40,6 +40,7 @@ from snapshots.initial import lost_in_kafka
 from snapshots.job import Job, Observer, Silent, StoppedError
 from snapshots.ledger import Ledger
 from snapshots.plan import Bounds
+from snapshots.rate import parse_rate
 from snapshots.refusals import refuse_bounds, refuse_unfit
 from snapshots.rounds import run as run_rounds
 from snapshots.status import Standing, snapshot, snapshots
@@ -65,10 +66,13 @@ class Options:
 def create(config: Config, tables: Sequence[str], options: Options | None = None) -> int:
     """Record a snapshot of ``tables`` (names or patterns as in ``source.tables``); its id.
 
-    Reads no row yet. Raises ``SourceError`` for whatever would stop it.
+    Reads no row yet. Raises ``SourceError`` for whatever would stop it, ``LogError`` where the
+    source's topics are of another database.
     """
     with connect(config.source.dsn, application_name="headwater snapshot") as conn:
         chosen = refuse_unfit(conn, config.source, tables)
+        with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
+            own_mark(broker, config.source.name, identify(conn))
         return record(conn, config, chosen, options or Options())
 
 
@@ -179,7 +183,7 @@ def ask(config: Config, snapshot_id: int, what: str) -> Standing:
 
 def discard(config: Config, snapshot_id: int) -> list[str]:
     """Delete the snapshot's topics, and all that is known of it; their names. Raises
-    ``SourceError`` while a process runs it."""
+    ``SourceError`` while a process runs it, ``LogError`` for topics of another database."""
     with connect(config.source.dsn, application_name="headwater snapshot") as conn:
         found = snapshot(conn, config.source.name, snapshot_id)
         if found.kind == "initial":
@@ -189,21 +193,9 @@ def discard(config: Config, snapshot_id: int) -> list[str]:
                 f"a process is still running snapshot {snapshot_id}",
                 f"run `headwater snapshot cancel {snapshot_id}` to end it",
             )
-        deleted = _delete_topics(config, found)
+        deleted = _delete_topics(config, conn, found)
         state.forget(conn, snapshot_id)
         return deleted
-
-
-def parse_rate(text: str) -> tuple[float, float]:
-    """Rows a second and bytes a second, infinite without a limit. Raises ``UsageError``."""
-    unlimited = float("inf")
-    if text == "none":
-        return unlimited, unlimited
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(rows|MB)/s", text)
-    if match is None or not float(match[1]):
-        raise UsageError(f"{text!r} is not a rate", 'write "5000 rows/s", "20 MB/s" or "none"')
-    amount = float(match[1])
-    return (amount, unlimited) if match[2] == "rows" else (unlimited, amount * 1_000_000)
 
 
 def _run(config: Config, conn: Connection, found: Standing, observer: Observer) -> None:
@@ -219,7 +211,9 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
     names = [topic_of(table) for table in captured_tables(conn, chosen)]
     settings = {**event_settings(kafka), **({} if found.joining else _KEPT)}
     specs = [TopicSpec(n, kafka.partitions, kafka.replication_factor, settings) for n in names]
+    here = identify(conn)
     with Broker(kafka.bootstrap_servers, kafka) as broker:
+        own_mark(broker, source.name, here)
         broker.create_topics([*specs, *dead_letters_specs(config)])
         partitions = broker.partitions(names)
         ends = {topic: sum(of.values()) for topic, of in broker.end_offsets(names).items()}
@@ -227,7 +221,7 @@ def _run(config: Config, conn: Connection, found: Standing, observer: Observer) 
     job = Job(
         source=source,
         kafka=kafka,
-        context=SourceContext(version("headwater"), source.name, identify(conn).database),
+        context=SourceContext(version("headwater"), source.name, here.database),
         tables=lambda: captured_tables(conn, chosen),
         topic_of=topic_of,
         slot=lambda: create_slot(
@@ -275,7 +269,7 @@ def _ended(config: Config, conn: Connection, snapshot_id: int, error: BaseExcept
     """Record why it is not complete."""
     if isinstance(error, StoppedError) and error.what == "cancel":
         with suppress(SourceError):  # its record may be gone
-            _delete_topics(config, snapshot(conn, config.source.name, snapshot_id))
+            _delete_topics(config, conn, snapshot(conn, config.source.name, snapshot_id))
         state.set_status(conn, snapshot_id, "cancelled")
     elif isinstance(error, StoppedError | KeyboardInterrupt):
         state.set_status(conn, snapshot_id, "paused")
@@ -283,12 +277,15 @@ def _ended(config: Config, conn: Connection, snapshot_id: int, error: BaseExcept
         state.set_status(conn, snapshot_id, "failed", str(error))
 
 
-def _delete_topics(config: Config, found: Standing) -> list[str]:
+def _delete_topics(config: Config, conn: Connection, found: Standing) -> list[str]:
+    """Raises ``LogError`` for those of another database."""
     if found.joining:
         return []  # capture streams to them
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         # One that failed early has topics that nothing tells of yet.
         topics = broker.topics(snapshot_prefix(config.source.name, found.id))
+        if topics:
+            own_mark(broker, config.source.name, identify(conn))
         broker.delete_topics(topics)
     return topics
 

@@ -15,12 +15,13 @@ from collections.abc import Set as AbstractSet
 from cdc.config import Config, Source
 from cdc.errors import SourceError, UsageError
 from cdc.kafka.broker import Broker
+from cdc.kafka.marks import own_mark
 from cdc.kafka.topology import topic_specs
 from cdc.source.catalog import captured_tables, chosen_tables, relation
 from cdc.source.postgres import Connection, connect
 from cdc.source.publication import add_tables, read_publication
 from cdc.source.selection import Table, parse_pattern
-from cdc.source.slot import slot_state
+from cdc.source.slot import identify, slot_state
 from cdc.source.types import load_types
 from cdc.topics import table_topic
 from snapshots import on_demand
@@ -152,6 +153,7 @@ def _publish(
     joining = [table for table in tables if table.label not in published]
     topics = [table_topic(source.name, table.schema, table.name) for table in tables]
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
+        own_mark(broker, source.name, identify(conn))
         created = broker.create_topics(topic_specs(config, tables))
         ends = broker.end_offsets(topics)
     observer.step(f"topics: {len(created)} created")

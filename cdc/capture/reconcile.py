@@ -17,7 +17,7 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError, LogError, SourceError
 from cdc.events.marks import Mark
 from cdc.kafka.broker import Broker
-from cdc.kafka.marks import newest_mark
+from cdc.kafka.marks import newest_mark, refuse_other_database, uninitialised
 from cdc.kafka.tails import read_tails
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.bounded_query import asking
@@ -28,7 +28,7 @@ from cdc.source.publication import read_publication, unpublished
 from cdc.source.selection import Table
 from cdc.source.slot import PLUGIN, SlotState, SourceIdentity, identify, slot_state
 from cdc.source.timelines import branched_at, read_history
-from cdc.topics import progress_topic, table_topic
+from cdc.topics import table_topic
 
 REBUILD = (
     "run `headwater init --again` for a new snapshot, and let the views apply it: "
@@ -67,12 +67,7 @@ def reconcile(config: Config, conn: Connection, broker: Broker) -> Start:
     """Compare and answer where to start; raises ``SourceError`` or ``LogError``."""
     stored = newest_mark(broker, config.source.name)
     if stored is None:
-        topic = progress_topic(config.source.name)
-        raise LogError(
-            f"source {config.source.name} is not initialised: topic {topic} holds no progress "
-            "record",
-            "run `headwater init` first",
-        )
+        raise uninitialised(config.source.name)
     mark = stored.mark
     identity = check_source(config, conn, mark, lambda: newest_event(broker, mark))
     ends = broker.end_offsets(sorted(broker.partitions(sorted(mark.offsets))))
@@ -102,13 +97,13 @@ def check_source(
     Asked again for every session: a slot may be dropped and made anew, or a standby promoted,
     while capture is not connected. ``newest`` gives the commit LSN of the newest event that Kafka
     holds, if it is needed; ``covered`` is the end LSN up to which this process has come, which the
-    next marks will say. Raises ``SourceError``.
+    next marks will say. Raises ``SourceError``, or ``LogError`` for another database.
     """
     identity = identify(conn)
+    refuse_other_database(config.source.name, mark, identity)
     slot = slot_state(conn, config.source.slot_name)
     fault = (
-        _cluster_fault(mark, identity)
-        or _timeline_fault(config, mark, identity, newest, covered)
+        _timeline_fault(config, mark, identity, newest, covered)
         or _slot_fault(config, mark, slot, identity)
         or _source_fault(mark, _wal_end(conn))
     )
@@ -147,22 +142,6 @@ def _check_keys(config: Config, conn: Connection) -> None:
         tables, _ = chosen_tables(conn, config.source)
         for fault in key_faults(conn, config.source, tables):
             log.warning(fault.message, way_out=fault.hint)
-
-
-def _cluster_fault(mark: Mark, identity: SourceIdentity) -> HeadwaterError | None:
-    if mark.system_id != identity.system_id:
-        return SourceError(
-            f"the source is another PostgreSQL cluster (system identifier {identity.system_id}) "
-            f"than the one Kafka was filled from ({mark.system_id})",
-            "check source.dsn, or give the new source a name of its own",
-        )
-    if mark.database != identity.database:
-        return SourceError(
-            f"the source is database {identity.database}, but Kafka was filled from "
-            f"{mark.database}",
-            "check source.dsn, or give the new source a name of its own",
-        )
-    return None
 
 
 def _timeline_fault(

@@ -20,7 +20,7 @@ from headwater.check.emit_topics import emit_rights, emit_topics, unnamed_topics
 from headwater.check.encoding import encoding
 from headwater.check.failover import failover
 from headwater.check.finding import Finding
-from headwater.check.kafka import kafka
+from headwater.check.kafka import kafka, topics_database
 from headwater.check.producer import producer, record_sizes
 
 __all__ = ["Finding", "errors_of", "preflight"]
@@ -83,6 +83,8 @@ def preflight(
             if subject is not None:
                 tables = subject.outbox_tables
                 findings += _run("emit topics", unnamed_topics, config, broker, tables)
+                if with_views:  # init has more to say of it
+                    findings += _run("topics", topics_database, config, broker)
     if with_views:
         findings += _run("views", views.applied, config)
         findings += _run("stores", stores.stores, config)

@@ -8,9 +8,9 @@ from typing import Final
 
 from cdc.config import Config
 from cdc.kafka.broker import Broker
-from cdc.kafka.marks import newest_mark
+from cdc.kafka.marks import stored_mark
 from cdc.source.postgres import Connection, translated
-from cdc.topics import outbox_topic, progress_topic, table_topic
+from cdc.topics import outbox_topic, table_topic
 from headwater.check.finding import Finding, by_sql
 from headwater.check.source import Source
 
@@ -74,8 +74,7 @@ def unnamed_topics(config: Config, broker: Broker, tables: Collection[str]) -> I
     """Topics that capture has written emitted events to and the configuration does not name: those
     who emit to them would be refused. ``tables`` are the topics of tables. Earlier versions took
     any topic."""
-    topic = progress_topic(config.source.name)
-    stored = newest_mark(broker, config.source.name) if broker.partitions([topic]) else None
+    stored = stored_mark(broker, config.source.name)
     if stored is not None and (names := unnamed(config, stored.mark.offsets, tables)):
         message = f"Kafka holds events that were emitted to {', '.join(names)}, which "
         message += "capture.emit_topics does not name: headwater.emit would refuse the next ones"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from cdc.config import Config
 from cdc.kafka.broker import Broker, TopicSpec, different_partitions
+from cdc.kafka.marks import refuse_foreign_topics
 from headwater.check.finding import Finding
 
 
@@ -33,6 +35,12 @@ def kafka(
             hint = f"set kafka.partitions = {has}: it applies to new topics only"
             yield Finding("warning", "topics", message, hint)
     yield from _cleanup(broker, {spec.name: spec for spec in specs if spec.name in existing})
+
+
+def topics_database(config: Config, broker: Broker) -> Iterator[Finding]:
+    """Raises ``LogError`` where the source's topics are of another database than source.dsn's."""
+    refuse_foreign_topics(config, broker)
+    yield from ()
 
 
 def _cleanup(broker: Broker, specs: Mapping[str, TopicSpec]) -> Iterator[Finding]:

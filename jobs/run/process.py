@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 from cdc.config import Config
 from cdc.errors import HeadwaterError, UsageError
 from cdc.kafka.broker import Broker, Offsets
-from cdc.source import postgres as source_postgres
-from cdc.source.slot import identify
+from cdc.kafka.marks import refuse_foreign_topics
 from cdc.topics import table_topic, view_group
 from jobs.batch.thresholds import BATCH_RECORDS
 from jobs.run.commands.client import Teller, awaited
@@ -45,7 +44,7 @@ def keep_views(
     """Keep views until ``stopping``; why those that could not be kept were not.
 
     Raises ``StateError`` for a state database that cannot be used, ``LogError`` where Kafka no
-    longer holds what the stream goes on with.
+    longer holds what the stream goes on with, or has the topics of another database.
     """
     for name in names:
         if name not in config.views:
@@ -110,13 +109,14 @@ def stream_of(
 
 @contextmanager
 def _parts(spark: SparkSession, config: Config, reload: Callable[[], Config]) -> Iterator[Parts]:
-    with (
-        state_server(config, source_identity(config), _waits) as server,
-        Broker(config.kafka.bootstrap_servers, config.kafka) as broker,
-    ):
-        refuse_other_state(config, server, broker)
-        collect_rarely()
-        yield Parts(config, (), reload, server, broker, spark)
+    name = config.source.name
+    with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
+        here = refuse_foreign_topics(config, broker)
+        identity = Identity(name, here.system_id, here.database)
+        with state_server(config, identity, _waits) as server:
+            refuse_other_state(config, server, broker)
+            collect_rarely()
+            yield Parts(config, (), reload, server, broker, spark)
 
 
 def refuse_other_state(config: Config, server: StateServer, broker: Broker) -> None:
@@ -146,14 +146,6 @@ def _committed(config: Config, broker: Broker, name: str) -> Offsets:
     tables = tables_read(name, config.views[name].sql)
     topics = [table_topic(config.source.name, one.schema, one.table) for one in tables]
     return broker.committed(view_group(name), topics)
-
-
-def source_identity(config: Config) -> Identity:
-    """The source, as it says itself who it is."""
-    source = config.source
-    with source_postgres.connect(source.dsn, application_name="headwater apply") as conn:
-        found = identify(conn)
-    return Identity(source.name, found.system_id, found.database)
 
 
 def _waits(error: HeadwaterError) -> None:

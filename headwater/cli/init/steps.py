@@ -87,11 +87,11 @@ def initialise(
         changed = ensure_publication(conn, source.publication_name, tables)
         observer.step(f"publication {source.publication_name} {'set' if changed else 'fits'}")
         with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
+            kit = Kit(config, conn, broker, observer, tables)
+            refuse_other_history(kit, is_known=known is not None)
             specs = all_specs(config, tables)
             created = broker.create_topics(specs)
             observer.step(f"topics: {len(created)} created, {len(specs) - len(created)} were there")
-            kit = Kit(config, conn, broker, observer, tables)
-            refuse_other_history(kit)
             lsn, *counts = _take_snapshot(kit, known, with_rows, again)
     topics = [spec.name for spec in specs]
     return Outcome(True, source.slot_name, source.publication_name, lsn, topics, *counts)
@@ -250,7 +250,7 @@ def _standing(
         observer.step(f"{table.label} is not captured: headwater table add {table.label}")
         tables.remove(table)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
-        if made := restore_topics(config, broker, tables, slot.active_pid):
+        if made := restore_topics(config, broker, tables, slot.active_pid, identify(conn)):
             observer.step(f"topics made that were gone, and had been empty: {', '.join(made)}")
     return Outcome(
         False,

@@ -13,12 +13,12 @@ from cdc.events.marks import Mark
 from cdc.events.records import Record
 from cdc.kafka.broker import Broker
 from cdc.kafka.bulk import BulkProducer
-from cdc.kafka.marks import newest_mark
+from cdc.kafka.marks import newest_mark, refuse_other_database, stored_mark
 from cdc.kafka.topology import all_specs, topic_specs
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.postgres import Connection, translated
 from cdc.source.selection import Table
-from cdc.source.slot import identify
+from cdc.source.slot import SourceIdentity, identify
 from cdc.topics import progress_topic, schemas_topic, table_topic
 from snapshots.job import Observer
 
@@ -38,10 +38,13 @@ class Kit:
         return progress_topic(self.config.source.name)
 
 
-def refuse_other_history(kit: Kit) -> None:
-    """Positions of this source must be higher than any that the topics already hold."""
-    stored = newest_mark(kit.broker, kit.config.source.name)
+def refuse_other_history(kit: Kit, *, is_known: bool) -> None:
+    """Positions of this source must be higher than any that the topics already hold. ``is_known``:
+    this database has begun to fill them. Raises ``LogError``."""
+    stored = stored_mark(kit.broker, kit.config.source.name)
     if stored is None:
+        if not is_known:
+            _refuse_records(kit)
         return
     mark = stored.mark
     held = max(mark.lsn, newest_event(kit.broker, mark))
@@ -58,6 +61,19 @@ def refuse_other_history(kit: Kit) -> None:
             "give this source a unique source.name, or delete those topics and rebuild the "
             "views that report it; if the server was promoted or restored, wait until its WAL "
             "is past that LSN",
+        )
+
+
+def _refuse_records(kit: Kit) -> None:
+    """Another database's init may be underway: there is no mark before it is done."""
+    there = kit.broker.partitions(table_topics(kit))
+    held = kit.broker.end_offsets(sorted(there)) if there else {}
+    if filled := [topic for topic, of_topic in held.items() if any(of_topic.values())]:
+        raise LogError(
+            f"Kafka holds records in {', '.join(filled)}, and no progress mark says of which "
+            "database they are",
+            "check source.name and kafka.bootstrap_servers; if no `headwater init` of another "
+            "database is underway, delete those topics with Kafka's tools, then run this again",
         )
 
 
@@ -81,11 +97,12 @@ def ends(kit: Kit) -> dict[str, dict[int, int]]:
 
 
 def restore_topics(
-    config: Config, broker: Broker, tables: list[Table], reader: int | None
+    config: Config, broker: Broker, tables: list[Table], reader: int | None, here: SourceIdentity
 ) -> list[str]:
     """Make those topics of an initialised source that are gone and never held a record.
 
-    Raises ``LogError`` when others are gone, or the progress mark is; ``SourceError`` while the
+    Raises ``LogError`` when others are gone, or the progress mark is, or the topics are of another
+    database than ``here``; ``SourceError`` while the
     server process ``reader`` serves the slot to a capture: its marks have Kafka's ids of the
     topics that it found, and with those the next start would refuse what is made here.
     """
@@ -93,6 +110,8 @@ def restore_topics(
     existing = broker.partitions([spec.name for spec in specs])
     marked = progress_topic(source) in existing
     stored = newest_mark(broker, source) if marked else None
+    if stored is not None:
+        refuse_other_database(source, stored.mark, here)
     missing = [spec for spec in specs if spec.name not in existing]
     lost = [spec.name for spec in missing if _held(spec.name, source, stored)]
     if stored is None and not lost:

@@ -90,7 +90,8 @@ def start(
       headwater snapshot start public.orders --key-range 1000:2000 --workers 2
       headwater snapshot start --view open_orders
     """
-    from snapshots.on_demand import Options, create, parse_rate
+    from snapshots.on_demand import Options, create
+    from snapshots.rate import parse_rate
 
     config = configured(ctx)
     chosen = [*(tables or ()), *tables_of(config, views or ())]

@@ -50,7 +50,8 @@ def add(
     """
     from headwater.cli.init.command import Display
     from headwater.cli.snapshot.display import describe, progress
-    from snapshots.on_demand import Options, parse_rate
+    from snapshots.on_demand import Options
+    from snapshots.rate import parse_rate
     from snapshots.table_joining import join
 
     config = configured(ctx)

@@ -9,13 +9,14 @@ from typing import Final
 from cdc.config import Config
 from cdc.errors import SourceError, StateError
 from cdc.kafka.broker import Broker
+from cdc.kafka.marks import stored_mark
 from cdc.lag import wal_end
 from cdc.source.catalog import chosen_tables
 from cdc.source.postgres import Connection, connect, translated
 from cdc.source.publication import read_publication
 from cdc.source.schema_owner import refuse_lesser_owner
 from cdc.source.slot import PLUGIN, identify, slot_state
-from headwater.cli.uninstall.topics import found_in_kafka, refuse_other_database, stored_mark
+from headwater.cli.uninstall.topics import found_in_kafka, refuse_topics_of_others
 from jobs.generations.built_views import built_views
 from jobs.generations.locks import is_free
 from jobs.generations.view_state import view_directory
@@ -81,12 +82,13 @@ def planned(config: Config) -> Uninstall:
     filled = built(config, whole)
     views = {name for name, _ in filled}
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
-        mark = stored_mark(broker, source.name)
+        stored = stored_mark(broker, source.name)
+        mark = stored.mark if stored else None
         by_build = views, whole.views.keys() - views
         kafka = found_in_kafka(broker, source.name, mark, tables, by_build)
     if any(topic.startswith(f"{source.name}.") for topic in kafka.topics):
         is_known = retained is not None or source.name in sources
-        refuse_other_database(source.name, mark, identity, is_known)
+        refuse_topics_of_others(source.name, mark, identity, is_known)
     state = view_directory(config.apply.state, source.name, "")
     return Uninstall(
         source.slot_name,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cdc.errors import LogError
 from cdc.events.marks import Mark
 from cdc.kafka.broker import Broker
-from cdc.kafka.marks import newest_mark
+from cdc.kafka.marks import refuse_other_database
 from cdc.source.slot import SourceIdentity
 from cdc.topics import (
     message_topic,
@@ -34,13 +34,6 @@ class Found:
     foreign: tuple[str, ...]
     unbuilt_topics: tuple[str, ...]
     unbuilt_groups: tuple[str, ...]
-
-
-def stored_mark(broker: Broker, source: str) -> Mark | None:
-    """The newest progress mark; None where there is none."""
-    topic = progress_topic(source)
-    stored = newest_mark(broker, source) if broker.partitions([topic]) else None
-    return stored.mark if stored else None
 
 
 def found_in_kafka(
@@ -70,7 +63,7 @@ def found_in_kafka(
     )
 
 
-def refuse_other_database(
+def refuse_topics_of_others(
     source: str, mark: Mark | None, here: SourceIdentity, is_known: bool
 ) -> None:
     """Raise ``LogError`` unless the source's topics were filled from the database ``here``.
@@ -78,16 +71,18 @@ def refuse_other_database(
     Without a mark, as ``headwater init`` leaves it when it is interrupted, the database itself has
     to know the source (``is_known``). Pure.
     """
-    to = f"database {here.database} of cluster {here.system_id}"
-    if mark is None:
-        fault = "" if is_known else f"without a progress mark, and {to} does not know the source"
-    else:
-        filled = f"database {mark.database} of cluster {mark.system_id}"
-        fault = "" if filled == to else f"from {filled}, but source.dsn leads to {to}"
-    if fault:
+    way_out = f"if their database no longer exists, delete the topics {source}.* with Kafka's "
+    way_out += "tools, then run this again"
+    if mark is not None:
+        try:
+            refuse_other_database(source, mark, here)
+        except LogError as error:
+            message = f"{error.message}: nothing was removed"
+            raise LogError(message, f"{error.hint}; {way_out}") from None
+    elif not is_known:
+        to = f"database {here.database} of cluster {here.system_id}"
         raise LogError(
-            f"Kafka holds topics of source {source} {fault}: nothing was removed",
-            "check source.dsn, source.name and kafka.bootstrap_servers; if their database no "
-            f"longer exists, delete the topics {source}.* with Kafka's tools, then run this "
-            "again",
+            f"Kafka holds topics of source {source} without a progress mark, and {to} does not "
+            "know the source: nothing was removed",
+            f"check source.dsn, source.name and kafka.bootstrap_servers; {way_out}",
         )

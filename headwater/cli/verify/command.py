@@ -97,6 +97,7 @@ def _is_kept_history(config: Config, view: str) -> bool:
 def _compared(config: Config, view: str, timeout: float, limit: int, repair: bool) -> Report:
     """The verification's report."""
     from cdc.kafka.broker import Broker
+    from cdc.kafka.marks import refuse_foreign_topics
     from jobs.dead_letters.topic import waiting
     from jobs.generations.record import read_generations
     from jobs.generations.view_state import view_directory
@@ -106,6 +107,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
 
     with ExitStack() as stack:
         broker = stack.enter_context(Broker(config.kafka.bootstrap_servers, config.kafka))
+        refuse_foreign_topics(config, broker)
         if is_kept_by_state(config, view):
             on_step = stack.enter_context(_steps(err()))
             asked = state_views.Asked(view, timeout, limit, repair)

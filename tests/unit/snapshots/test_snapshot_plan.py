@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from cdc.errors import UsageError
 from headwater.cli.snapshot.command import parse_range
 from snapshots.chunk import Pace, unseen, what_it_sees
-from snapshots.on_demand import parse_rate
 from snapshots.plan import Leaf, chunk_blocks, split
+from snapshots.rate import parse_rate
 from snapshots.read import Block
 
 UNLIMITED = float("inf")

@@ -17,18 +17,20 @@ from headwater.cli.init.topics import refuse_other_history, restore_topics
 MARK = Mark(100, {"shop.message": {0: 0}, "shop.public.item": {0: 7}}, "7", 1, "shop", "slot")
 SHOP = cast(Any, SimpleNamespace(source=SimpleNamespace(name="shop")))
 NO_TABLES = list[Any]()
+HERE = SourceIdentity("7", 1, "shop")
 
 
 @pytest.fixture(autouse=True)
 def mark(monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest one."""
-    monkeypatch.setattr(init_topics, "newest_mark", lambda *_: SimpleNamespace(mark=MARK))
+    for name in ("newest_mark", "stored_mark"):
+        monkeypatch.setattr(init_topics, name, lambda *_: SimpleNamespace(mark=MARK))
 
 
 @pytest.mark.parametrize(
     ("here", "refused"),
     [
-        (SourceIdentity("7", 1, "shop"), False),
+        (HERE, False),
         (SourceIdentity("8", 1, "shop"), True),
         (SourceIdentity("7", 1, "staging"), True),
     ],
@@ -41,10 +43,10 @@ def test_topics_that_another_database_filled_are_not_taken_over(
     conn = SimpleNamespace(execute=lambda _: SimpleNamespace(fetchone=lambda: ("1/0",)))
     kit = cast(Any, SimpleNamespace(config=SHOP, conn=conn, broker=None))
     if not refused:
-        refuse_other_history(kit)
+        refuse_other_history(kit, is_known=True)
         return
     with pytest.raises(LogError, match=r"filled from another database or history .*shop"):
-        refuse_other_history(kit)
+        refuse_other_history(kit, is_known=True)
 
 
 class Kafka:
@@ -70,8 +72,10 @@ def test_a_topic_that_capture_knows_is_made_again_only_while_capture_is_stopped(
     monkeypatch.setattr(init_topics, "all_specs", lambda *_: specs)
     gone = cast(Any, Kafka("shop.public.item", "shop.transaction"))
     with pytest.raises(SourceError, match=r"shop\.message.*stop `headwater capture`"):
-        restore_topics(SHOP, gone, NO_TABLES, 4711)
+        restore_topics(SHOP, gone, NO_TABLES, 4711, HERE)
     assert gone.made == []
-    assert restore_topics(SHOP, gone, NO_TABLES, None) == ["shop.message"]
+    assert restore_topics(SHOP, gone, NO_TABLES, None, HERE) == ["shop.message"]
     new = cast(Any, Kafka("shop.public.item", "shop.message"))
-    assert restore_topics(SHOP, new, NO_TABLES, 4711) == ["shop.transaction"]  # in no mark yet
+    assert restore_topics(SHOP, new, NO_TABLES, 4711, HERE) == [
+        "shop.transaction"
+    ]  # in no mark yet

@@ -19,7 +19,7 @@ from headwater.cli.common import confirmation
 from headwater.cli.uninstall import command
 from headwater.cli.uninstall import plan as uninstall_plan
 from headwater.cli.uninstall.plan import Uninstall
-from headwater.cli.uninstall.topics import found_in_kafka, refuse_other_database
+from headwater.cli.uninstall.topics import found_in_kafka, refuse_topics_of_others
 
 PRODUCTION = Mark(100, {"shop.public.left": {0: 5}}, "7", 1, "shop", "headwater_shop")
 HERE = SourceIdentity("7", 3, "shop")
@@ -46,15 +46,15 @@ class Kafka:
 
 @pytest.mark.parametrize("here", [HERE._replace(system_id="8"), HERE._replace(database="staging")])
 def test_topics_that_another_database_filled_are_refused(here: SourceIdentity) -> None:
-    refuse_other_database("shop", PRODUCTION, HERE, False)
+    refuse_topics_of_others("shop", PRODUCTION, HERE, False)
     with pytest.raises(LogError, match=r"from database shop of cluster 7, but source\.dsn"):
-        refuse_other_database("shop", PRODUCTION, here, True)
+        refuse_topics_of_others("shop", PRODUCTION, here, True)
 
 
 def test_without_a_mark_the_database_has_to_know_the_source() -> None:
-    refuse_other_database("shop", None, HERE, True)
+    refuse_topics_of_others("shop", None, HERE, True)
     with pytest.raises(LogError, match="does not know the source: nothing was removed"):
-        refuse_other_database("shop", None, HERE, False)
+        refuse_topics_of_others("shop", None, HERE, False)
 
 
 def test_only_views_that_were_built_lose_their_topics_and_groups() -> None:
