@@ -295,6 +295,7 @@ class Engine:
             self._stream.stop()
         self._stream.close()
         self._views.close()
+        self._altered.close()
         try:
             self._reach.commit()
         except HeadwaterError as error:

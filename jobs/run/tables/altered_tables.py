@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -15,6 +16,8 @@ from cdc.errors import HeadwaterError
 from cdc.kafka.broker import Offsets
 from cdc.topics import schemas_topic
 from jobs.run.tables.mirrored_tables import MirroredTables
+from jobs.run.tables.source_session import SourceSession
+from jobs.run.tables.source_tables import moved
 from jobs.run.views.kept_generations import KeptGenerations
 from jobs.state.server.connection import Connection
 
@@ -31,6 +34,14 @@ class AlteredTables:
     changing: Callable[[], AbstractContextManager[Connection]]
     opened: Callable[[], None]
     _described: Offsets = field(default_factory=dict, init=False)
+    _session: SourceSession = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._session = self.tables.source_session()
+
+    def close(self) -> None:
+        """Let go of the source."""
+        self._session.close()
 
     def follow(self, seen: Mapping[str, set[str]]) -> None:
         """The versions that a batch has, by ``schema.table``."""
@@ -60,8 +71,9 @@ class AlteredTables:
     def look_at_names(self, conn: Connection) -> bool:
         """A table that was renamed, or dropped, sends no event under the name that views read.
         Whether the source could be asked: whoever needs it tells why not."""
+        records = self.tables.filled(conn).values()
         try:
-            found = self.tables.moved(conn)
+            found = self._session.ask(partial(moved, records=records)) if records else {}
         except HeadwaterError as error:
             log.debug("source_not_asked", error=str(error))
             return False

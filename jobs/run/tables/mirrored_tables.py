@@ -16,10 +16,10 @@ from cdc.config import Config
 from cdc.errors import ViewError
 from cdc.kafka.broker import Broker
 from cdc.source import postgres as source_postgres
-from cdc.source.bounded_query import answered
 from cdc.source.types import load_types
 from cdc.topics import table_topic
-from jobs.run.tables.source_tables import gone, moved, table_oids
+from jobs.run.tables.source_session import SourceSession
+from jobs.run.tables.source_tables import gone, table_oids
 from jobs.state.batch.progress import add_partitions, advance, remove_topics
 from jobs.state.batch.staging import Mirror
 from jobs.state.mirrors import table as state_tables
@@ -40,7 +40,6 @@ from jobs.state.server.connection import Connection
 from views.maintain.mirror import MirrorColumn, MirrorTable
 
 _APPLICATION: Final = "headwater apply"
-_ANSWER_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +127,9 @@ class MirroredTables:
         self._forget_stale(conn, found)
         return found
 
-    def moved(self, conn: Connection) -> dict[str, Refill]:
-        """Mirrored tables that are not what has their name in the source now. Whoever asks has
-        other work."""
-        with self._source() as session, answered(session, _ANSWER_S):
-            return moved(session, self.filled(conn).values())
+    def source_session(self) -> SourceSession:
+        """One to ask again and again."""
+        return SourceSession(self._source)
 
     def leave(self, conn: Connection, found: Mapping[str, Refill]) -> None:
         """These mirrors are stale, and the stream goes on without their topics."""
