@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from cdc.capture.ddl_trigger import DdlTrigger
+from cdc.capture.other_sources import OtherSources
 from cdc.config import Config
 from cdc.events.dead_letters import DeadLetters
 from cdc.events.transactions import Ledger
@@ -51,6 +52,7 @@ class Topics:
         self._tables: set[str] | None = None
         self._described: dict[str, str] = {}
         self._trigger = DdlTrigger(config.source.dsn)
+        self._others = OtherSources(config.source.dsn, config.source.name)
         # Who reads a row before Kafka shows its version would take it for no event of ours.
         producer.leading.add(schemas_topic(config.source.name))
 
@@ -106,6 +108,10 @@ class Topics:
                 self.open(name)
                 self._outbox[topic] = name
         return self._outbox[topic]
+
+    def is_others(self, topic: str) -> bool:
+        """See ``cdc.events.outbox.Outbox``."""
+        return self._others.publish(topic)
 
     def ddl(self, secret: str) -> str | None:
         """See ``cdc.events.outbox.Outbox``."""

@@ -70,8 +70,9 @@ class Messages:
             return None
         topic = outbox.outbox(emitted.topic)
         if topic is None:
-            why = "its topic is none of capture.emit_topics, or a table's"
-            outbox.passed_over(message.lsn, why)
+            if not outbox.is_others(emitted.topic):
+                why = "its topic is none of capture.emit_topics, or a table's"
+                outbox.passed_over(message.lsn, why)
             return None
         return topic, record(emitted, position, at.commit_ms, self._partitions(topic))
 

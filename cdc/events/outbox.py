@@ -28,6 +28,9 @@ class Outbox(Protocol):
     def outbox(self, topic: str) -> str | None:
         """Make Kafka's topic ready for ``topic`` and name it; None when it may not be one."""
 
+    def is_others(self, topic: str) -> bool:
+        """Whether another source of the database publishes what is emitted to ``topic``."""
+
     def passed_over(self, lsn: int, why: str) -> None:
         """A message is published, but not as what its prefix says, or not whole."""
 

@@ -61,6 +61,7 @@ def transcribed(
     topics = SimpleNamespace(
         ddl=lambda secret: "s.__ddl" if secret == "s3cret" else None,
         outbox=lambda topic: f"s.outbox.{topic}",
+        is_others=lambda _topic: False,
         passed_over=lambda _lsn, reason: reasons.append(reason),
     )
     made = Transcriber(

@@ -23,7 +23,7 @@ ID = "8b9f6a0e-3a52-4c1e-9b63-0a5f7a7f1d10"
 
 
 class Topics:
-    """Every topic is one, but ``taken``."""
+    """Every topic is one, but ``taken``, and ``others``, which another source publishes."""
 
     def __init__(self) -> None:
         self.odd: list[int] = []
@@ -32,7 +32,10 @@ class Topics:
         return "s.__ddl" if secret == "s3" else None
 
     def outbox(self, topic: str) -> str | None:
-        return None if topic == "taken" else f"s.outbox.{topic}"
+        return None if topic in ("taken", "others") else f"s.outbox.{topic}"
+
+    def is_others(self, topic: str) -> bool:
+        return topic == "others"
 
     def passed_over(self, lsn: int, why: str) -> None:
         del why
@@ -49,8 +52,10 @@ def message(body: bytes, transactional: bool = True) -> bytes:
     return head + pack(">I", len(body)) + body
 
 
-def transcribed(*bodies: bytes, replay: KafkaReplay | None = None) -> dict[str, list[Record]]:
-    topics = Topics()
+def transcribed(
+    *bodies: bytes, replay: KafkaReplay | None = None, topics: Topics | None = None
+) -> dict[str, list[Record]]:
+    topics = topics or Topics()
     made = Transcriber(
         SourceContext("1", "s", "db"), relation, lambda _r, _k, _x: None, lambda _t: 3, 50,
         replay, topics,
@@ -116,6 +121,12 @@ def test_what_emit_does_not_write_stays_a_logical_message(body: bytes) -> None:
     records = transcribed(body, content())
     assert list(records) == ["s.message", "s.outbox.orders"]
     assert records["s.message"][0]["key"] == b'{"prefix":"headwater.outbox"}'
+
+
+def test_what_another_source_publishes_is_no_fault_and_stands_among_messages_all_the_same() -> None:
+    topics = Topics()
+    records = transcribed(content(topic="others"), content(topic="taken"), topics=topics)
+    assert ([len(of) for of in records.values()], len(topics.odd)) == ([2], 1)
 
 
 def test_a_tail_reads_the_position_of_a_tombstone_from_its_header() -> None:
