@@ -1,0 +1,73 @@
+"""What `headwater check` says of topics that somebody else made, or set otherwise since."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from cdc.config import Config
+from cdc.kafka.broker import Broker, TopicSpec
+from cdc.kafka.topology import topic_specs
+from cdc.source.selection import Table
+from headwater.check.finding import Finding
+from headwater.check.kafka import kafka
+
+CONFIG = Config.model_validate(
+    {
+        "source": {"name": "shop", "dsn": "dbname=x", "tables": ["public.item"]},
+        "kafka": {"bootstrap_servers": "none:1", "partitions": 3},
+    }
+)
+TABLE = Table(1, "public", "item", "r", "p", "d", identified=True)
+PROGRESS, SCHEMAS, ITEM = "shop.__progress", "shop.__schemas", "shop.public.item"
+
+
+class Kafka:
+    """It has topics, of these partitions and ``cleanup.policy``."""
+
+    def __init__(self, held: dict[str, tuple[int, str]]) -> None:
+        self.held = held
+
+    def partitions(self, topics: list[str]) -> dict[str, int]:
+        return {name: self.held[name][0] for name in topics if name in self.held}
+
+    def topic_config(self, topics: list[str]) -> dict[str, dict[str, str]]:
+        return {name: {"cleanup.policy": self.held[name][1]} for name in topics}
+
+
+def found(**held: tuple[int, str]) -> list[Finding]:
+    """What is wrong where some topics are not as ``init`` makes them."""
+    specs = topic_specs(CONFIG, [TABLE])
+    asmade = {one.name: (one.partitions, _policy(one)) for one in specs}
+    broker = cast(Broker, Kafka({**asmade, **held}))
+    return [one for one in kafka(broker, "none:1", specs, True) if one.level != "ok"]
+
+
+def _policy(spec: TopicSpec) -> str:
+    return spec.config["cleanup.policy"]
+
+
+def test_topics_as_init_makes_them_are_fine() -> None:
+    assert found() == []
+
+
+def test_a_compacted_topic_of_events_would_stop_capture() -> None:
+    for policy in ("compact", "compact,delete"):
+        (fault,) = found(**{ITEM: (3, policy)})
+        assert (fault.level, fault.check) == ("error", "topics")
+        assert f"topic {ITEM} is compacted: it refuses records without a key" in fault.message
+        assert fault.hint.endswith(f"--topic {ITEM} --add-config cleanup.policy=delete")
+
+
+def test_what_has_to_be_remembered_is_compacted() -> None:
+    for topic in (PROGRESS, SCHEMAS):
+        (fault,) = found(**{topic: (1, "delete")})
+        assert fault.level == "error"
+        assert f"topic {topic} is not compacted" in fault.message
+        assert fault.hint.endswith(f"--topic {topic} --add-config cleanup.policy=compact")
+
+
+def test_other_partitions_are_told_and_of_marks_there_is_one() -> None:
+    (fault,) = found(**{ITEM: (5, "delete")})
+    assert (fault.level, fault.hint.partition(":")[0]) == ("warning", "set kafka.partitions = 5")
+    (fault,) = found(**{PROGRESS: (2, "compact")})
+    assert (fault.level, fault.hint) == ("error", f"delete topic {PROGRESS}; init creates it")
