@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cdc.errors import ViewError
 from cdc.source.postgres import Connection, identifier, plan_fault, planned_rows
+from headwater.check.index_fields import index_fields
 from headwater.check.view_columns import check_columns, store_columns
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from views.maintain import MirrorTable
     from views.maintain.plan import ViewPlan
     from views.tables import TableVersion
+
+_SMALLER: Final = (
+    "raise apply.whole_rows, or change the SQL so that it can be maintained incrementally"
+    " (docs/sql.md)"
+)
 
 
 def described(
@@ -28,9 +34,10 @@ def described(
     mirror: Callable[[str], MirrorTable],
     known: Mapping[str, TableNames],
     whole_rows: int,
-) -> tuple[str, str]:
-    """How a view is kept, in words, and its columns in a store of that kind; and a warning where it
-    may have more rows than ``whole_rows`` allow. Raises ``ViewError`` for what cannot be.
+) -> tuple[str, str, str]:
+    """How a view is kept, in words, and its columns in a store of that kind; and a warning, with
+    what to do, where it may have more rows than ``whole_rows`` allow, or more fields than its
+    index. Raises ``ViewError`` for what cannot be.
 
     ``captured`` are the tables by ``schema.table``, ``version`` describes one as it is now,
     ``mirror`` as it will be planned over; ``known`` is what the view calls their columns, if it was
@@ -65,7 +72,14 @@ def described(
     columns = ", ".join(f"{column} {type_}" for column, type_ in found)
     how = f"every change ({view.history})" if view.history else _how(plan)
     said = f"in {view.store}, {how}: {columns}{_granted(plan)}"
-    return said, _large(conn, plan, sql, whole_rows)
+    if warning := _large(conn, plan, sql, whole_rows):
+        return said, warning, _SMALLER
+    if kind == "opensearch":
+        from jobs.direct.columns import columns_named
+
+        fields = index_fields(conn, name, view, sql, columns_named(found))
+        return said, fields.fault, fields.hint
+    return said, "", ""
 
 
 def _how(plan: ViewPlan) -> str:

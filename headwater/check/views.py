@@ -95,7 +95,7 @@ def _any_select(source: Source, tables: _Tables, name: str, view: View) -> Findi
     try:
         kind = source.config.store(view.store).kind
         known = known_names(source.config, name, view)
-        said, warning = described(
+        said, warning, hint = described(
             source.conn, name, view, kind, tables.oids, tables.mirror, tables.planned, known,
             source.config.apply.whole_rows,
         )  # fmt: skip
@@ -103,10 +103,6 @@ def _any_select(source: Source, tables: _Tables, name: str, view: View) -> Findi
         error = tables.explained(view, fault)
         return Finding("error", f"view {name}", error.message, error.hint)
     if warning:
-        hint = (
-            "raise apply.whole_rows, or change the SQL so that it can be maintained "
-            "incrementally (docs/sql.md)"
-        )
         return Finding("warning", f"view {name}", f"{warning}; {said}", hint)
     return Finding("ok", f"view {name}", said)
 

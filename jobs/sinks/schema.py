@@ -17,6 +17,7 @@ from pyspark.sql.types import (
     LongType,
     MapType,
     ShortType,
+    StringType,
     StructField,
     StructType,
 )
@@ -129,6 +130,32 @@ def evolved(
             *(StructField(f.name, f.dataType, True, f.metadata) for f in added),
         ]
     )
+
+
+def evolved_documents(
+    view: str, stored: StructType, wanted: StructType, key: tuple[str, ...], made_anew: bool
+) -> StructType:
+    """``evolved``, of a store of JSON. Values may get another text where all rows are made anew
+    when a type has changed; columns of the key never: rows would have another name beside the one
+    they have. A numeric that has no limits any more keeps its text."""
+    stored = StructType(
+        [
+            wanted[f.name] if f.name in wanted.names and _lost_limits(f, wanted[f.name]) else f
+            for f in stored
+        ]
+    )
+    held = [name for name in key if name in stored.names]
+    ends = [StructType([columns[name] for name in held]) for columns in (stored, wanted)]
+    evolved(view, ends[0], ends[1], widens_as_text)
+    return evolved(view, stored, wanted, widens if made_anew else widens_as_text)
+
+
+def _lost_limits(held: StructField, wanted: StructField) -> bool:
+    was, now = held.dataType, wanted.dataType
+    while isinstance(was, ArrayType) and isinstance(now, ArrayType):
+        was, now = was.elementType, now.elementType
+    numeric = wanted.metadata.get(POSTGRES_TYPE) == "numeric"
+    return numeric and isinstance(was, DecimalType) and isinstance(now, StringType)
 
 
 def check_key(view: str, stored: Iterable[str], wanted: Iterable[str]) -> None:

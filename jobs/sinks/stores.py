@@ -19,6 +19,7 @@ def open_sink(
     generation: int | None = None,
     declared: View | None = None,
     history: str = "",
+    made_anew: bool = False,
 ) -> Sink:
     """The sink of one view in a configured store.
 
@@ -26,6 +27,7 @@ def open_sink(
     for. ``generation`` names one (``Generations``); None is the one that people read
     when ``prepare`` is called, or the first. ``declared`` is what the configuration says of the
     view, for what a store lets it choose; ``history`` what the generation was declared with.
+    ``made_anew``: whoever writes makes all rows anew when a column has another type.
     Clients are imported here, so that a store that is not used needs none.
     """
     if config.kind == "delta":
@@ -38,14 +40,14 @@ def open_sink(
     if config.kind == "opensearch":
         from jobs.sinks.opensearch.sink import OpenSearchSink
 
-        return OpenSearchSink(config, view, retry_s, generation, declared)
+        return OpenSearchSink(config, view, retry_s, generation, declared, made_anew)
     if config.kind == "postgres":
         from jobs.sinks.postgres.sink import PostgresSink
 
         return PostgresSink(config, view, retry_s, generation)
     from jobs.sinks.redis.sink import RedisSink
 
-    return RedisSink(config, view, retry_s, generation, declared)
+    return RedisSink(config, view, retry_s, generation, declared, made_anew)
 
 
 def open_generations(

@@ -205,7 +205,9 @@ def _stored(config: Config, found: Described) -> Iterator[Sink]:
         if stored.live() is None:
             raise lost_error(view.name, found.store)
         declared = config.views[view.name]
-        sink = open_sink(settings, view.name, spark, retry_s, declared=declared, history=history)
+        sink = open_sink(
+            settings, view.name, spark, retry_s, None, declared, history, made_anew=True
+        )
         stack.callback(sink.close)
         sink.prepare(spark_columns(view.columns), view.key)
         yield sink

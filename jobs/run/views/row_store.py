@@ -68,7 +68,7 @@ def open_keeper(
     apply, record, history = parts.config.apply, generation.record, generation.history
     store = parts.config.store(record.store)
     sink = open_sink(store, record.name, parts.spark, apply.retry_s, record.generation, view,
-                     record.history)  # fmt: skip
+                     record.history, made_anew=True)  # fmt: skip
     if sink.prepare(spark_columns(generation.columns), generation.key):
         sink.close()
         files = GenerationFiles(parts, record.name)

@@ -19,6 +19,7 @@ from cdc.config import OpenSearch
 from cdc.errors import RetryableError, SinkError, ViewError
 from cdc.tls import certificates, client_context
 from jobs.sinks.opensearch.bulk import is_passing, reason
+from jobs.sinks.opensearch.json_fields import exact as exact_json
 from jobs.sinks.write import until
 
 TIMEOUT_S = 60.0
@@ -52,10 +53,13 @@ class Server:
     retry_s: float
     authorities: str = field(default="", repr=False)
     """PEM; empty: whom the system trusts."""
+    exact: bool = False
+    """Whether numbers in answers know how they are written (``json_fields.exact``)."""
 
     @property
     def client(self) -> Client:
-        return _client(self.url, self.user, self.password, self.verify_certs, self.authorities)
+        how = self.verify_certs, self.authorities, self.exact
+        return _client(self.url, self.user, self.password, *how)
 
     @property
     def place(self) -> str:
@@ -160,8 +164,11 @@ def server_of(config: OpenSearch, retry_s: float) -> Server:
 
 
 @cache
-def _client(url: str, user: str, password: str, verify_certs: bool, authorities: str) -> Client:
-    """One client a process. It never tries again by itself: ``Server.call`` decides that."""
+def _client(
+    url: str, user: str, password: str, verify_certs: bool, authorities: str, exact: bool
+) -> Client:
+    """One client a process, and one whose answers are ``exact``. It never tries again by itself:
+    ``Server.call`` decides that."""
     encrypted = url.startswith("https:")
     if encrypted and not verify_certs:
         log.warning("certificates_are_not_verified", store=urlsplit(url).hostname)
@@ -174,7 +181,7 @@ def _client(url: str, user: str, password: str, verify_certs: bool, authorities:
         timeout=TIMEOUT_S,
         max_retries=0,
         retry_on_timeout=False,
-        serializer=_Serializer(),
+        serializer=_ExactSerializer() if exact else _Serializer(),
     )
 
 
@@ -186,3 +193,8 @@ class _Serializer(opensearchpy.JSONSerializer):
 
     def dumps(self, data: Any) -> Any:
         return data if isinstance(data, str | bytes) else orjson.dumps(data)
+
+
+class _ExactSerializer(_Serializer):
+    def loads(self, s: str) -> Any:
+        return exact_json(s)

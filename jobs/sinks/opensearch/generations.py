@@ -22,6 +22,7 @@ from jobs.sinks.opensearch.indexes import (
     owned,
     readers_alias,
 )
+from jobs.sinks.opensearch.json_fields import json_fields, refuse_objects
 from jobs.sinks.opensearch.mapping import LIVE, index_body
 from jobs.sinks.opensearch.overrides import filled, filling
 from jobs.sinks.opensearch.writer import OpenSearchWriter
@@ -53,12 +54,15 @@ class OpenSearchGenerations:
     ) -> None:
         index = index_of(self._view, number)
         body = index_body(self._view, columns, key, (alias_of(index),), self._declared)
+        objects = json_fields(self._view, columns, self._declared.mapping if self._declared else {})
+        if isinstance(rows, DataFrame):
+            refuse_objects(self._view, objects)
         settings = body["settings"]
         body["settings"] = filling(settings)
         self.live()  # refuses what is somebody else's
         self.drop(number)
         create(self._server, self._view, index, body)
-        writer = OpenSearchWriter(self._server, self._view, alias_of(index))
+        writer = OpenSearchWriter(self._server, self._view, alias_of(index), objects)
         if isinstance(rows, DataFrame):
             write_documents(Documents(columns, key)(rows), FEW_ROWS + 1, writer)
         else:

@@ -2,8 +2,8 @@
 
 ``_source`` keeps every value exactly as it was sent; a field only says how it is searched. So
 decimals are indexed as doubles, and what a field cannot hold (NaN, the year 12000) is left out of
-the index by ``ignore_malformed``, not refused. Integers of every size are indexed as ``long``: a
-field keeps its type for good, and a column may become wider.
+the index by ``ignore_malformed``, not refused. Integers of every size are indexed as ``long``, and
+floats as ``double``: a field keeps its type for good, and a column may become wider.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from cdc.config import View
 from cdc.errors import ViewError
 from cdc.lsn import Position
 from jobs.sinks.contract import COMMIT_LSN, ORDINAL
+from jobs.sinks.opensearch.json_fields import derived, json_fields
 from jobs.sinks.opensearch.overrides import check, merged, serving
 from jobs.sinks.schema import check_names, columns_json
 
@@ -59,7 +60,7 @@ _FIELDS: dict[type[DataType], dict[str, Any]] = {
     ShortType: _LONG,
     IntegerType: _LONG,
     LongType: _LONG,
-    FloatType: {"type": "float", "ignore_malformed": True},
+    FloatType: {"type": "double", "ignore_malformed": True},
     DoubleType: {"type": "double", "ignore_malformed": True},
     DecimalType: {"type": "double", "ignore_malformed": True},
     BooleanType: {"type": "boolean"},
@@ -122,7 +123,11 @@ def properties(view: str, columns: StructType, declared: View | None = None) -> 
     """
     check_names(view, "opensearch", columns)
     fields = {field.name: _field(view, field) for field in columns}
-    return fields if declared is None else merged(view, fields, declared.mapping)
+    if declared is None:
+        return fields
+    for name in json_fields(view, columns, declared.mapping):
+        fields[name] = derived(declared.mapping[name]["type"])
+    return merged(view, fields, declared.mapping)
 
 
 def below(position: Position) -> dict[str, Any]:

@@ -15,9 +15,11 @@ out of searches (but not out of ``GET <view>/_doc/<id>``).
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -43,6 +45,7 @@ from jobs.sinks.opensearch.indexes import (
     owned,
     readers_alias,
 )
+from jobs.sinks.opensearch.json_fields import json_fields, refuse_objects, text_of
 from jobs.sinks.opensearch.mapping import (
     DELETED_AT,
     LIVE,
@@ -59,7 +62,7 @@ from jobs.sinks.row_errors import (
     RowsUnfitError,
 )
 from jobs.sinks.rows import Rows, write
-from jobs.sinks.schema import REBUILD, check_key, columns_from_json, evolved, widens_as_text
+from jobs.sinks.schema import REBUILD, check_key, columns_from_json, evolved_documents
 from jobs.sinks.write import write_documents
 
 TOMBSTONE_S = 24 * 3600
@@ -83,12 +86,16 @@ class OpenSearchSink:
         retry_s: float,
         generation: int | None = None,
         declared: View | None = None,
+        made_anew: bool = False,
     ) -> None:
         self._view, self._wanted, self._declared = view, generation, declared
+        self._made_anew = made_anew
         self._index = self._alias = ""
         self._server = server_of(config, retry_s)
         self._columns = StructType()
         self._key: tuple[str, ...] = ()
+        self._objects: tuple[str, ...] = ()
+        self._mapping = declared.mapping if declared else {}
         self._documents: Documents | None = None
         self._batches = 0
 
@@ -106,6 +113,9 @@ class OpenSearchSink:
         else:
             self._create(columns, key)
         self._columns, self._key = columns, key
+        self._objects = json_fields(self._view, columns, self._mapping)
+        if not self._made_anew:
+            refuse_objects(self._view, self._objects)
         self._documents = None
         return not there
 
@@ -126,8 +136,9 @@ class OpenSearchSink:
         wanted = declaration(self._declared)
         if meta.get("declared", declaration(None)) != wanted:
             log.warning("index_kept_as_it_was_built", view=self._view, index=self._index)
+        self._mapping = json.loads(meta.get("declared") or "{}").get("mapping", {})
         held = columns_from_json(meta["columns"])
-        whole = evolved(self._view, held, columns, widens_as_text)
+        whole = evolved_documents(self._view, held, columns, key, self._made_anew)
         if whole == held:
             return
         added = StructType([column for column in whole if column.name not in held.names])
@@ -158,7 +169,7 @@ class OpenSearchSink:
     def _shown(self) -> Iterator[OpenSearchWriter]:
         """What is written herein can be searched at the end."""
         try:
-            yield OpenSearchWriter(self._server, self._view, self._alias)
+            yield OpenSearchWriter(self._server, self._view, self._alias, self._objects)
         except (RowsRefusedError, RowsUnfitError):
             self._refresh()  # the others are there
             raise
@@ -170,7 +181,7 @@ class OpenSearchSink:
     def truncate(self, before: Position, batch: Batch) -> None:  # noqa: ARG002
         # Deleted like any row, at the position of the TRUNCATE. A delete by query would leave a
         # version of its own, which refuses what the same transaction inserts next.
-        writer = OpenSearchWriter(self._server, self._view, self._alias)
+        writer = OpenSearchWriter(self._server, self._view, self._alias, self._objects)
         self._refresh()
         for hits in pages(self._server, self._alias, {"query": below(before), "_source": False}):
             writer([Document(hit["_id"], None, before, ()) for hit in hits])
@@ -178,9 +189,13 @@ class OpenSearchSink:
 
     def scan(self) -> Iterator[ViewRow]:
         decode = row_decoder(self._columns, self._key)
-        for hits in pages(self._server, self._alias, {}):
+        server = replace(self._server, exact=True) if self._objects else self._server
+        for hits in pages(server, self._alias, {}):
             for hit in hits:
                 source = hit["_source"]
+                for name in self._objects:
+                    if source.get(name) is not None:
+                        source[name] = text_of(source[name])
                 # What somebody else wrote has no position: it is older than all.
                 yield decode(source, Position(source.get(COMMIT_LSN, 0), source.get(ORDINAL, 0)))
 

@@ -12,8 +12,9 @@ from jobs.sinks.contract import COMMIT_LSN, ORDINAL
 from jobs.sinks.documents import Document, Stored, filled
 from jobs.sinks.opensearch.bulk import document_id, stored
 from jobs.sinks.opensearch.client import Client, Refusal, Server
+from jobs.sinks.opensearch.json_fields import with_objects
 from jobs.sinks.opensearch.requests import Sending
-from jobs.sinks.row_errors import RowsError, raise_together, refused_rows
+from jobs.sinks.row_errors import Refused, RowsError, raise_together, refused_rows
 from jobs.sinks.schema import REBUILD
 from jobs.sinks.write import with_keys
 
@@ -33,17 +34,22 @@ class OpenSearchWriter:
     server: Server
     view: str
     alias: str
+    objects: tuple[str, ...] = ()
+    """Columns of JSON that the index has as objects."""
 
     def __call__(self, documents: list[Document]) -> None:
         errors: list[RowsError] = []
         whole = with_keys(self.view, documents, errors)
         if any(document.unchanged for document in whole):
             whole = self._filled(whole, errors)
+        odd: list[Refused] = []
+        if self.objects:
+            whole, odd = with_objects(whole, self.objects)
         first = Sending(self.server, self.alias, "external", whole)
         first.run()
         second = Sending(self.server, self.alias, "external_gte", self._later(first.ties))
         second.run()
-        if refused := first.refused + second.refused:
+        if refused := odd + first.refused + second.refused:
             where = f"index {self.alias}: {self.server.place}"
             errors.insert(0, refused_rows(where, refused, REBUILD))
         raise_together(errors)

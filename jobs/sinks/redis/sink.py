@@ -43,7 +43,7 @@ from jobs.sinks.redis.layout import (
 )
 from jobs.sinks.redis.writer import RedisWriter
 from jobs.sinks.rows import Rows, write
-from jobs.sinks.schema import check_key, columns_from_json, columns_json, evolved, widens_as_text
+from jobs.sinks.schema import check_key, columns_from_json, columns_json, evolved_documents
 from jobs.sinks.write import write_documents
 
 SCAN_KEYS = 5_000
@@ -90,8 +90,10 @@ class RedisSink:
         retry_s: float,
         generation: int | None = None,
         declared: View | None = None,
+        made_anew: bool = False,
     ) -> None:
         self._view, self._address = view, address_of(config, retry_s)
+        self._made_anew = made_anew
         self._keyspace = Keyspace(self._address)
         self._wanted = generation
         self._declared = shape_of(declared)
@@ -125,7 +127,7 @@ class RedisSink:
                 log.warning("rows_kept_as_they_were_built", view=self._view, rows=self._prefix)
         else:
             check(self._view, self._shape, columns)
-        whole = evolved(self._view, stored, columns, widens_as_text)
+        whole = evolved_documents(self._view, stored, columns, key, self._made_anew)
         entry = {
             "key": orjson.dumps(key),
             "columns": columns_json(whole),

@@ -25,6 +25,9 @@ def found(deployment: Deployment) -> dict[str, tuple[str, str]]:
         "create table item (id int primary key, kind text not null, "
         "twice int generated always as (id * 2) stored)",
         "create table event (id int primary key, kind text)",
+        "create table doc (id int primary key, body jsonb)",
+        """insert into doc select i, jsonb_build_object('id', i, 'of', jsonb_build_array(
+           jsonb_build_object('name', 'x', 'n' || i % 3, 1))) from generate_series(1, 20) i""",
         "insert into item select i, 'k' from generate_series(1, 20) i",
         "analyze item",
     )
@@ -32,8 +35,13 @@ def found(deployment: Deployment) -> dict[str, tuple[str, str]]:
         f'[views.{name}]\nstore = "cache"\nkey = ["id"]\nsql = """{sql}"""\n'
         for name, sql in VIEWS.items()
     )
+    for name, kind in (("opened", "object"), ("flat", "flat_object")):
+        views += f'[views.{name}]\nstore = "search"\nkey = ["id"]\nsql = "select * from doc"\n'
+        views += f'mapping = {{ body = {{ type = "{kind}" }} }}\n'
+        views += 'settings = { "mapping.total_fields.limit" = 13 }\n'
     deployment.extra = (
         f'[stores.cache]\nkind = "redis"\nurl = "redis://127.0.0.1:1/0"\n'
+        f'[stores.search]\nkind = "opensearch"\nurl = "http://127.0.0.1:1"\n'
         f'[apply]\nwhole_rows = 19\n[tables."public.event"]\nmirror = false\n{views}'
     )
     _, findings = deployment.check()
@@ -60,3 +68,7 @@ def test_each_view_is_told_how_it_is_kept_or_why_it_cannot_be(
     assert found["unknown"][0] == "error"
     level, said = found["elsewhere"]
     assert (level, "public.absent, which is not captured" in said) == ("error", True), said
+    level, said = found["opened"]
+    counted = "its index has 12 fields, 7 of them of JSON in 1,000 rows, and may have 13"
+    assert (level, said.partition(";")[0]) == ("warning", counted)
+    assert found["flat"] == ("ok", "in search, incremental: id int4, body jsonb")

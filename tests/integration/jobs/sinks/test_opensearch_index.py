@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,15 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import opensearchpy
 import pytest
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from structlog.testing import capture_logs
 
 from cdc.config import OpenSearch, View
 from cdc.errors import RetryableError, ViewError
 from cdc.lsn import Position
+from jobs.sinks.contract import Batch
 from jobs.sinks.documents import Document
 from jobs.sinks.opensearch.client import Server
 from jobs.sinks.opensearch.writer import OpenSearchWriter
 from jobs.sinks.row_errors import RowsRefusedError
+from jobs.sinks.rows import Rows, RowSink
+from jobs.sinks.schema import POSTGRES_TYPE
 from jobs.sinks.stores import open_generations, open_sink
 from stack import servers
 from tests.support.events.batches import Feed, batch_rows, upsert
@@ -173,6 +178,7 @@ def busy(tmp_path: Path) -> Iterator[str]:
         servers.purge(tmp_path)
 
 
+@pytest.mark.server
 def test_a_server_that_says_429_gets_everything_in_the_end(busy: str) -> None:
     view, count, writers = "v", 3_000, 6
     config = OpenSearch(kind="opensearch", url=busy)
@@ -198,3 +204,53 @@ def test_a_server_that_says_429_gets_everything_in_the_end(busy: str) -> None:
     rejected = node["thread_pool"]["write"]["rejected"]
     pressure = node["indexing_pressure"]["memory"]["total"]
     assert rejected + pressure["coordinating_rejections"] + pressure["primary_rejections"] > 0
+
+
+DOCS = StructType(
+    [
+        StructField("id", IntegerType()),
+        StructField("doc", StringType(), metadata={POSTGRES_TYPE: "jsonb"}),
+    ]
+)
+
+
+def test_jsonb_is_an_object_that_is_searched_and_what_does_not_fit_is_refused_alone(
+    search: OpenSearch, source_name: str, client: opensearchpy.OpenSearch
+) -> None:
+    limited = {"mapping.total_fields.limit": 25}
+    view = declared(mapping={"doc": {"type": "object"}}, settings=limited)
+    sink = open_sink(search, source_name, None, 30, None, view, made_anew=True)
+    assert sink.prepare(DOCS, ("id",))
+    assert isinstance(sink, RowSink)
+
+    def write(*texts: tuple[int, str | None]) -> dict[str | None, str]:
+        """Why which rows were refused."""
+        rows = [
+            Document(str(id_), json.dumps({"id": id_, "doc": text}), Position(LSN + id_, 1), ())
+            for id_, text in texts
+        ]
+        try:
+            sink.write_rows(Rows(rows, ()), Batch(source_name, "g", 1, len(rows)))
+        except RowsRefusedError as error:
+            return {one.id: one.cause for one in error.rows}
+        return {}
+
+    texts: dict[int, str | None] = {
+        1: '{"a": 1.50, "kind": "car", "of": [{"n": 12345678901234567890123.10}]}',
+        2: '{"b": {"deep": [1, 2, null]}, "kind": "\\"bus\\" \u00e9"}',
+        3: None,
+    }
+    assert write(*texts.items()) == {}
+    many = json.dumps({f"name{i}": "x" for i in range(30)})
+    odd = [(4, '{"a": {"now": "an object"}}'), (5, '"a text"'), (6, many), (7, '{"kind": "tram"}')]
+    refused = write(*odd)
+    assert list(refused) == ["4", "5", "6"]
+    assert all("OpenSearch refused it: HTTP 400" in cause for cause in refused.values())
+    texts[7] = odd[-1][1]
+    assert {row.values["id"]: row.values["doc"] for row in sink.scan()} == texts
+    for field, wanted, id_ in (("a", 1.5, 1), ("kind.keyword", "tram", 7), ("b.deep", 2, 2)):
+        found = client.search(index=source_name, body={"query": {"term": {f"doc.{field}": wanted}}})
+        assert [hit["_source"]["id"] for hit in found["hits"]["hits"]] == [id_]
+    by_spark = open_sink(search, source_name, None, 30, None, view)
+    with pytest.raises(ViewError, match="texts where Spark computes the view"):
+        by_spark.prepare(DOCS, ("id",))

@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     LongType,
     ShortType,
     StringType,
+    StructField,
     StructType,
     TimestampType,
 )
@@ -26,10 +27,12 @@ from cdc.errors import ViewError
 from jobs.sinks.arrow import python_values
 from jobs.sinks.opensearch.mapping import properties
 from jobs.sinks.schema import (
+    POSTGRES_TYPE,
     check_key,
     columns_from_json,
     columns_json,
     evolved,
+    evolved_documents,
     quoted,
     widens,
     widens_as_text,
@@ -125,6 +128,38 @@ def test_a_wider_type_has_room_for_every_value_as_it_is(
     held: DataType, wanted: DataType, fits: bool, as_text: bool
 ) -> None:
     assert (widens(held, wanted), widens_as_text(held, wanted)) == (fits, as_text)
+
+
+def test_documents_get_another_text_where_rows_are_made_anew_but_for_their_names() -> None:
+    """``1.50`` and ``1.5000`` are one number, and two names of a document."""
+
+    def columns(number: DataType) -> StructType:
+        return StructType().add("id", LongType()).add("n", number).add("a", ArrayType(number))
+
+    for held, wanted in (
+        (FloatType(), DoubleType()),
+        (DecimalType(10, 2), DecimalType(12, 4)),
+    ):
+        both = columns(held), columns(wanted)
+        assert evolved_documents("v", *both, ("id",), True) == both[1]
+        for key, made_anew in ((("id",), False), (("n",), True), (("id", "n"), True)):
+            with pytest.raises(ViewError, match="the store holds n "):
+                evolved_documents("v", *both, key, made_anew)
+
+
+def test_a_numeric_without_limits_has_the_text_that_it_had_with_them() -> None:
+    def columns(number: DataType, postgres: str = "") -> StructType:
+        told = {POSTGRES_TYPE: postgres} if postgres else None
+        listed = StructField("a", ArrayType(number), metadata=told)
+        return StructType([StructField("n", number, metadata=told), listed])
+
+    held, endless = columns(DecimalType(10, 2)), columns(StringType(), "numeric")
+    for made_anew in (True, False):
+        assert evolved_documents("v", held, endless, ("n",), made_anew) == endless
+        with pytest.raises(ViewError, match=r"n decimal\(10,2\), now string"):
+            evolved_documents("v", held, columns(StringType()), ("n",), made_anew)
+    with pytest.raises(ViewError, match=r"n string, now decimal\(10,2\)"):
+        evolved_documents("v", endless, held, (), True)
 
 
 def test_the_order_of_key_columns_matters() -> None:
