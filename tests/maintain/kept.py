@@ -108,8 +108,9 @@ class KeptView:
     def _find(self, state: str, touched: tuple[str, ...]) -> None:
         for query in self.plan.key_queries:
             if query.table in touched:
-                exact = f'{state}."{query.table}"'
-                changed = exact if query.flavour == "exact" else images(query.table)
+                old, new = f'old."{query.table}"', f'new."{query.table}"'
+                at = "before" if state == "old" else "after"
+                changed = self.plan.changed(query, old, new, at)
                 sql = query.sql(mirror, changed, images)
                 self.connection.execute(f"insert into dirty {sql}")
 

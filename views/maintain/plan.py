@@ -41,10 +41,12 @@ class KeyQuery:
 
     ``flavour`` is ``exact``: run with the old images over the state before and with the new ones
     over the state after; or ``beside``: with old and new images together over either state.
-    ``both_states`` are the tables whose images it also reads, of both kinds.
+    ``both_states`` are the tables whose images it also reads, of both kinds. ``key`` is that of the
+    table.
     """
 
     table: str
+    key: tuple[str, ...]
     alias: str
     flavour: str
     both_states: tuple[str, ...]
@@ -109,6 +111,28 @@ class ViewPlan:
     def rows(self, relation: Relation, keys: str) -> str:
         """SELECT: the view's rows whose key is in the relation ``keys``, which holds no NULL."""
         return self.rows_template.fill(relation, keys)
+
+    def changed(self, query: KeyQuery, old: str, new: str, state: str) -> str:
+        """The images that ``query`` is to be run with in a state, ``before`` or ``after``: those of
+        rows of which the view sees a change. One that has the same bytes in all columns that are
+        read, before and after, touches no key.
+
+        Old and new images of a key are neighbours: found by sorting, however many there are.
+        """
+        reads = self.reads[query.table]
+        names, key = (", ".join(map(quoted, part)) for part in (reads, query.key))
+        is_new, other = (_free(name, reads) for name in ("is_new", "other"))
+        row = f"ROW({names})::record"
+        side = {"before": f"NOT {is_new} AND ", "after": f"{is_new} AND "}[state]
+        return (
+            f"(SELECT {names} FROM (SELECT {names}, {is_new}, CASE WHEN {is_new} "
+            f"THEN lag({row}) OVER of_key ELSE lead({row}) OVER of_key END AS {other} "
+            f"FROM (SELECT {names}, false AS {is_new} FROM {old} AS o "
+            f"UNION ALL SELECT {names}, true FROM {new} AS n) AS images "
+            f"WINDOW of_key AS (PARTITION BY {key} ORDER BY {is_new})) AS beside_other "
+            f"WHERE {side if query.flavour == 'exact' else ''}"
+            f"({other} OPERATOR(pg_catalog.*=) {row}) IS NOT TRUE)"
+        )
 
     def whole(self, relation: Relation) -> str:
         """SELECT: all rows of the view."""
@@ -191,6 +215,13 @@ def _reads(statement: Statement) -> dict[str, tuple[str, ...]]:
     }
 
 
+def _free(name: str, taken: Sequence[str]) -> str:
+    """A name of our own, quoted, that none of these is."""
+    while name in taken:
+        name += "_"
+    return quoted(name)
+
+
 def outputs(query: Query, position: int) -> list[exp.Expr]:
     """What a column of a query is in each of its branches."""
     if isinstance(query, SetOperation):
@@ -247,6 +278,7 @@ class _Found:
         return [
             KeyQuery(
                 occurrence.table.table,
+                tuple(occurrence.table.key),
                 occurrence.alias,
                 flavour,
                 both,

@@ -19,7 +19,7 @@ from cdc.lsn import Position
 from jobs.batch.folded import count, steps
 from jobs.state.batch.faulty_records import FaultyKeys
 from jobs.state.batch.key_marker import KeyMarker
-from jobs.state.batch.mirror_batch import Images, images, prepare_images, write
+from jobs.state.batch.mirror_batch import LARGE, Images, images, prepare_images, write
 from jobs.state.batch.progress import Progress, advance, begin_batch, end_batch
 from jobs.state.batch.staged_parts import drop_parts, open_parts, parts_of
 from jobs.state.batch.staging import (
@@ -268,7 +268,8 @@ class Batches:
         """Change the mirrors; what was changed, and the views that have something to do since."""
         made = images(conn, staged)
         tables = frozenset(one.mirror.table.label for one in made if one.old or one.new)
-        views = marker.before(conn, tables, batch)
+        large = any(one.old + one.new >= LARGE for one in made)
+        views = marker.before(conn, tables, batch, large)
         write(conn, made)
         views |= marker.after(conn, tables, batch)
         return made, views

@@ -28,14 +28,18 @@ class KeyMarker:
 
     def __init__(self, views: Sequence[KeptView], images: Images) -> None:
         self._views, self._images = tuple(views), images
-        self._sql: dict[tuple[int, State], bytes | None] = {}
+        self._sql: dict[tuple[int, State, bool], bytes | None] = {}
         self._gates: dict[int, dict[str, list[Any]]] = {}
+        self._large = False
         self._groups = {
             view.id: GroupChanges(view, view.groups, images) for view in views if view.groups
         }
 
-    def before(self, conn: Connection, tables: frozenset[str], batch: int) -> set[int]:
+    def before(
+        self, conn: Connection, tables: frozenset[str], batch: int, large: bool = False
+    ) -> set[int]:
         """On the state before; the ids of the views that have a dirty key of it."""
+        self._large = large
         self._gates = {view.id: self._gated(conn, view, tables) for view in self._reading(tables)}
         for view in self._reading(tables):
             if view.id in self._groups:
@@ -76,10 +80,11 @@ class KeyMarker:
         return {view.id for view, cursor in asked if cursor.rowcount}
 
     def _query(self, view: KeptView, state: State) -> bytes | None:
-        if (view.id, state) not in self._sql:
-            query = mark_sql(view, self._images, state)
-            self._sql[view.id, state] = None if query is None else query.encode()
-        return self._sql[view.id, state]
+        of = (view.id, state, self._large)
+        if of not in self._sql:
+            query = mark_sql(view, self._images, state, self._large)
+            self._sql[of] = None if query is None else query.encode()
+        return self._sql[of]
 
     def _reading(self, tables: frozenset[str]) -> list[KeptView]:
         return [view for view in self._views if tables & view.plan.reads.keys()]

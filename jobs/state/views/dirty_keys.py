@@ -44,11 +44,13 @@ class Taken(NamedTuple):
     whole: int | None = None
 
 
-def mark_sql(view: KeptView, images: Images, state: State) -> str | None:
+def mark_sql(view: KeptView, images: Images, state: State, large: bool = False) -> str | None:
     """The statement that dirties the keys which changed rows touch in a state of the mirrors;
     ``$1`` is the batch. None where no query of the view is of these tables.
 
-    Tables without a change are among them for nothing: their images are empty.
+    Of a ``large`` batch all images are taken: to leave out those of which the view sees no change
+    costs more than the few keys that only they touch. Tables without a change are among them for
+    nothing: their images are empty.
     """
 
     def known(table: str) -> tuple[str, str]:
@@ -64,8 +66,11 @@ def mark_sql(view: KeptView, images: Images, state: State) -> str | None:
         if query.table not in images:
             continue
         old, new = known(query.table)
-        exact = old if state == "before" else new
-        changed = both(query.table) if query.flavour == "beside" else exact
+        if large:
+            exact = old if state == "before" else new
+            changed = both(query.table) if query.flavour == "beside" else exact
+        else:
+            changed = view.plan.changed(query, old, new, state)
         parts.append(query.sql(view.relation, changed, both))
     if not parts:
         return None

@@ -167,6 +167,30 @@ def test_what_is_written_again_is_under_a_newer_position(setting: EngineSetting)
     assert max(kept.store.positions.values()) == kept.store.positions[("1",)]
 
 
+def test_a_change_of_columns_that_a_view_does_not_read_touches_no_key(
+    setting: EngineSetting,
+) -> None:
+    lists = (
+        "select o.id, o.extra, array_agg(p.name order by p.name) as names from orders o "
+        "left join lines l on l.order_id = o.id left join products p on p.sku = l.sku "
+        "group by o.id"
+    )
+    kept = setting.add("lists", lists, ("id",))
+    for change, is_read in (
+        ("update products set price = price + 1, category = null", False),
+        ("update orders set status = 'done' where id < 12", False),
+        ("update orders set extra = '{\"w\": 1.00}' where id = 10", True),  # equal, not the same
+        ("update products set price = 0, name = name || '!' where sku = 'B'", True),
+        ("delete from products where sku = 'A'", True),
+    ):
+        setting.mirrors.execute(change)
+        applied = setting.apply(setting.mirrors.changes())
+        assert applied is not None
+        assert (kept.view.id in applied.views) == is_read, change
+        setting.keep()
+        setting.check()
+
+
 def test_columns_of_two_rows_of_one_table_are_not_asked_of_one_of_them(postgres: str) -> None:
     """A table under two aliases that are bound to the same key, joined by both with a third."""
     table = "create table a (id int primary key, x int, y int)"
