@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from cdc.errors import LogError, RetryableError
 from cdc.kafka.broker import Offsets
-from cdc.kafka.range_reader import reading
+from cdc.kafka.range_reader import consumed, reading
 from cdc.kafka.security import PLAINTEXT, Security
 
 _AT_ONCE: Final = 1_000
@@ -150,7 +150,7 @@ class PartitionReader:
 
     def _fetch(self, timeout_s: float) -> bool:
         """Keep what is there, or comes soon; whether something did."""
-        messages = self._client.consume(_AT_ONCE, timeout_s)
+        messages = consumed(self._client, _AT_ONCE, timeout_s)
         moved = False
         for message in messages:
             place = (message.topic(), message.partition())

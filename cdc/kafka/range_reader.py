@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from time import monotonic
 from typing import Final, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from cdc.errors import LogError, RetryableError
 from cdc.kafka.security import Security, for_librdkafka_elsewhere
@@ -67,7 +67,7 @@ def read_stretch(settings: Mapping[str, str | int | bool], stretch: Stretch) -> 
         client.assign([TopicPartition(stretch.topic, stretch.partition, stretch.begin)])
         heard, done = monotonic(), False
         while not done:
-            found = client.consume(_AT_ONCE, _POLL_S)
+            found = consumed(client, _AT_ONCE, _POLL_S)
             if found:
                 heard = monotonic()
             elif monotonic() - heard > _SILENT_S:
@@ -92,6 +92,15 @@ def read_stretch(settings: Mapping[str, str | int | bool], stretch: Stretch) -> 
         raise LogError(f"reading {_name(stretch)}: {error.args[0].str()}") from None
     finally:
         client.close()
+
+
+def consumed(client: Consumer, at_most: int, timeout_s: float) -> list[Message]:
+    """What there is, as soon as there is something: asked for several, the client waits until it
+    has as many or the time is over."""
+    found: list[Message] = client.consume(1, timeout_s)
+    if found:
+        found += client.consume(at_most, 0)
+    return found
 
 
 def _is_end(stretch: Stretch, error: KafkaError, offset: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +10,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from cdc.errors import LogError
+from cdc.kafka import partition_reader, range_reader
 from cdc.kafka.partition_reader import PartitionReader
+from cdc.kafka.security import PLAINTEXT
 from tests.support.events.written_topics import Log
 
 
@@ -40,6 +43,22 @@ def test_what_was_fetched_ahead_is_read_later(reader: PartitionReader, log: Log)
     send(log, 1, b"b")
     assert reader.has_more({log.topic: {0: 3, 1: 2}}, 60)
     assert read(reader, log, [3, 2], [3, 3]) == [b"b"]
+
+
+def test_what_there_is_is_read_at_once(
+    reader: PartitionReader, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked for several records, the client itself waits until it has as many."""
+    monkeypatch.setattr(partition_reader, "_POLL_S", 30.0)
+    monkeypatch.setattr(range_reader, "_POLL_S", 30.0)
+    send(log, 0, b"0", b"1")
+    began = time.monotonic()
+    assert reader.has_more({log.topic: {0: 0, 1: 0}}, 60)
+    assert read(reader, log, [0, 0], [2, 0]) == [b"0", b"1"]
+    settings = range_reader.reading(log.bootstrap, PLAINTEXT)
+    found = list(range_reader.read_stretch(settings, range_reader.Stretch(log.topic, 0, 0, 2)))
+    assert sum(map(len, found)) == 2
+    assert time.monotonic() - began < 20
 
 
 def test_it_goes_back_where_it_is_told(reader: PartitionReader, log: Log) -> None:
