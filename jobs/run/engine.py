@@ -42,8 +42,10 @@ from jobs.state.server.connection import Connection, translated
 from jobs.state.views.missed_changes import leave_all_but
 
 _POLL_S: Final = 0.05
-_ORDERS_S: Final = 0.2
+_ORDERS_S: Final = 0.5
 _COMMIT_S: Final = 0.25
+_GROUP_S: Final = 1.0
+"""A group is committed at once, and not again before that: ten views would be forty a second."""
 _LOOK_S: Final = 1.0
 _VERSIONS_S: Final = 5.0
 _TABLES_S: Final = 5.0
@@ -269,7 +271,7 @@ class Engine:
 
     def _commit(self) -> None:
         self._generations.caught_up(self._last)
-        self._reach.commit()
+        self._reach.commit(_GROUP_S)
 
     def _ends(self) -> Offsets:
         """Where the topics of the stream end now."""

@@ -156,7 +156,22 @@ def with_keys(view: str, rows: Sequence[_Row], errors: list[RowsError]) -> Seque
 def until(retry_s: float, attempt: Callable[[], _T]) -> _T:
     """Call ``attempt`` until it raises no ``RetryableError`` or ``retry_s`` have passed. Where the
     process keeps a log, which tasks do not, it tells when that takes longer than ``_QUIET_S``."""
-    told = False
+    try:
+        return attempt()  # as a rule that is all: to make what tries again takes as long
+    except RetryableError as error:
+        return _again(retry_s, attempt, error)
+
+
+def _again(retry_s: float, attempt: Callable[[], _T], error: RetryableError) -> _T:
+    """What is to be done after a first try that has failed with ``error``."""
+    first, told = True, False
+
+    def tried() -> _T:
+        nonlocal first
+        if first:
+            first = False
+            raise error
+        return attempt()
 
     def tell(state: RetryCallState) -> None:
         nonlocal told
@@ -176,4 +191,4 @@ def until(retry_s: float, attempt: Callable[[], _T]) -> _T:
         before_sleep=tell,
         reraise=True,
     )
-    return policy(attempt)
+    return policy(tried)

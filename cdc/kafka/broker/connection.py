@@ -33,6 +33,12 @@ _PASSING: Final = (
     kafka_errors.UnknownError,
     kafka_errors.InvalidReplicationFactorError,
 )
+_TRIES: Final = tenacity.Retrying(
+    retry=tenacity.retry_if_exception_type(_PASSING),
+    stop=lambda tries: (tries.seconds_since_start or 0) >= RETRY_TIMEOUT_S,
+    wait=tenacity.wait_exponential(multiplier=0.05, max=1),
+    reraise=True,
+)
 # What the client raises as a plain RuntimeError: between two controllers, and on a connection that
 # it is about to close.
 _NAMELESS: Final[Mapping[str, type[kafka_errors.KafkaError]]] = {
@@ -62,12 +68,7 @@ class Connection:
         electing, loading, or has just come back."""
         with self.translated(doing):
             admin = self._connected(doing)
-            return tenacity.Retrying(
-                retry=tenacity.retry_if_exception_type(_PASSING),
-                stop=tenacity.stop_after_delay(RETRY_TIMEOUT_S),
-                wait=tenacity.wait_exponential(multiplier=0.05, max=1),
-                reraise=True,
-            )(_named()(call), admin)
+            return _TRIES(_named()(call), admin)
 
     @contextmanager
     def reader(self, doing: str) -> Iterator[Any]:

@@ -7,6 +7,7 @@ group ``headwater.<view>`` is committed at the offsets of that batch: for ``head
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -33,6 +34,8 @@ class _View:
     group: str = ""
     reached: int = -1
     committed: int = -1
+    committed_at: float = -math.inf
+    """By the clock."""
     refused: str = ""
     """What Kafka said to the last try, told once: as of a group that has members."""
 
@@ -44,6 +47,7 @@ class Reach:
 
     broker: Broker
     older: Callable[[Sequence[int]], dict[int, Offsets]]
+    clock: Callable[[], float] = time.monotonic
     _views: dict[int, _View] = field(default_factory=dict)
     _offsets: dict[int, Offsets] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -86,19 +90,21 @@ class Reach:
             found = self._views.get(id_)
             return -1 if found is None else found.reached
 
-    def commit(self) -> None:
-        """Commit the groups of the views that have come further. What cannot be committed now is
-        with the next call."""
+    def commit(self, rest_s: float = 0.0) -> None:
+        """Commit the groups of the views that have come further, but for those that were committed
+        less than ``rest_s`` ago. What cannot be committed now is with the next call."""
+        began = self.clock()
         with self._lock:
             due = [
                 (view, view.reached)
                 for view in self._views.values()
-                if view.group and view.reached > view.committed
+                if view.group
+                and view.reached > view.committed
+                and began >= view.committed_at + rest_s
             ]
             at = {batch: self._offsets.get(batch) for _, batch in due}
         if missing := [batch for batch, offsets in at.items() if offsets is None]:
             at |= self.older(missing)
-        deadline = time.monotonic() + _PATIENCE_S
         for view, batch in due:
             offsets = at.get(batch)
             if offsets is None:  # forgotten: the next batch tells
@@ -110,7 +116,7 @@ class Reach:
                 if view.refused != str(error):
                     log.warning("offsets_not_committed", group=view.group, error=str(error))
                 view.refused = str(error)
-                if time.monotonic() > deadline:  # Kafka is away: the others would wait as long
+                if self.clock() > began + _PATIENCE_S:  # Kafka is away: so long for each
                     return
             else:
-                view.committed, view.refused = batch, ""
+                view.committed, view.committed_at, view.refused = batch, began, ""

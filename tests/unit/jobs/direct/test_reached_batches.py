@@ -26,6 +26,15 @@ class Groups:
         self.held[group] = offsets
 
 
+class Now:
+    """A clock that stands."""
+
+    at_s = 0.0
+
+    def __call__(self) -> float:
+        return self.at_s
+
+
 def older(batches: Sequence[int]) -> dict[int, Offsets]:
     return {batch: {"s.public.a": {0: 1}} for batch in batches if batch == 3}
 
@@ -66,6 +75,18 @@ def test_nothing_goes_back_and_what_failed_is_committed_next() -> None:
     reach.commit()
     assert groups.held["headwater.v"] == {"s.public.a": {0: 10}}
     assert reach.of(1) == 8
+
+
+def test_a_group_is_committed_at_once_and_rests_then() -> None:
+    reach, groups = opened()
+    now = reach.clock = Now()
+    for number in (8, 9, 10):
+        reach.batch(number, {"s.public.a": {0: number}})
+    for number, at_s, held in ((8, 5.0, 8), (9, 5.9, 8), (10, 6.0, 10)):
+        now.at_s = at_s
+        reach.reached(1, number)
+        reach.commit(1.0)
+        assert groups.held["headwater.v"] == {"s.public.a": {0: held}}
 
 
 def test_a_group_that_is_refused_is_told_once_and_keeps_no_other_from_its_commit() -> None:
