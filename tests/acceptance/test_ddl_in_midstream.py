@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.test_views import done
-from tests.support.commands.deployment import Deployment
+from tests.support.commands.deployment import Deployment, done
 from tests.support.servers.forked_command import Child
 from tests.support.servers.lent_jvm import Lender
 from tests.support.waiting import wait_until

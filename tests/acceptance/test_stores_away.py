@@ -1,4 +1,4 @@
-"""All stores that are servers are away for more than a minute, and views go on by themselves."""
+"""All stores that are servers are away for a while, and views go on by themselves."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import psycopg
 import pytest
 
 from stack import servers
-from tests.acceptance.test_views import done
-from tests.support.commands.deployment import Deployment
+from tests.support.commands.deployment import Deployment, done
 from tests.support.servers.forked_command import Child
 from tests.support.servers.lent_jvm import Lender
 from tests.support.waiting import wait_until
 
-AWAY_S = 60.0
+AWAY_S = 20.0
+"""Ten times the longest pause between two tries (``jobs.sinks.write.until``)."""
 VIEWS = ("cache", "base", "search")
 TABLES = (
     "create table orders (id int primary key, n int not null, note text)",
@@ -78,7 +78,7 @@ retry_s = 600.0
 
 
 @pytest.mark.timeout(1200)
-def test_views_go_on_when_their_stores_were_away_for_more_than_a_minute(
+def test_views_go_on_when_their_stores_were_away(
     shop: Deployment, stack_home: Path, tmp_path: Path
 ) -> None:
     """Nobody starts anything but the stores, which were killed."""
@@ -90,7 +90,7 @@ def test_views_go_on_when_their_stores_were_away_for_more_than_a_minute(
         try:
             for name, home in homes.items():
                 servers.kill(home, name)
-            commits = _changed_for_a_minute(shop, apply)
+            commits = _changed_meanwhile(shop, apply)
             shop.captured(capture)
             assert [_condition(home, name) for name, home in homes.items()] == ["dead"] * 3
             held = shop.run("wait", *views, "--timeout", "0")
@@ -105,7 +105,7 @@ def test_views_go_on_when_their_stores_were_away_for_more_than_a_minute(
         assert apply.poll() is None
         assert capture.poll() is None
         assert "view_stopped" not in shop.log("apply")
-        assert commits > 50
+        assert commits > 20
         assert "no dead letters" in shop.run("dead-letters", "list").stderr
         lag = json.loads(done(shop, "lag", "--json"))
         assert {one["parked_keys"] for one in lag["views"]} == {0}
@@ -116,8 +116,8 @@ def _condition(home: Path, name: str) -> str:
     return found.condition
 
 
-def _changed_for_a_minute(shop: Deployment, apply: Child) -> int:
-    """Change after change until one has committed more than a minute behind the kill; how many."""
+def _changed_meanwhile(shop: Deployment, apply: Child) -> int:
+    """Change after change until one has committed ``AWAY_S`` behind the kill; how many."""
     killed, commits = time.monotonic(), 0
     with psycopg.connect(shop.dsn, autocommit=True) as conn:
 
@@ -131,5 +131,5 @@ def _changed_for_a_minute(shop: Deployment, apply: Child) -> int:
                 raise RuntimeError(f"apply has ended:\n{shop.log('apply')}")
             return time.monotonic() - killed > AWAY_S
 
-        wait_until(over, "a change that commits a minute after the stores went", 10 * AWAY_S)
+        wait_until(over, "a change that commits long after the stores went", 10 * AWAY_S)
     return commits

@@ -249,6 +249,19 @@ def answer_in_the_end(bootstrap: str, ask: Callable[[Broker], T]) -> T:
     return wait_until(lambda: (answer(bootstrap, ask),), "Kafka to answer")[0]
 
 
+def done(deployment: Deployment, *arguments: str) -> str:
+    """A command that must succeed; what it prints."""
+    run = deployment.run(*arguments, timeout_s=900)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+def listed(deployment: Deployment) -> dict[str, Any]:
+    (found,) = json.loads(done(deployment, "view", "list", "--json"))
+    assert isinstance(found, dict)
+    return found
+
+
 def fold(events: list[Event]) -> dict[str, dict[str, Any]]:
     """The table that a topic describes: the last image of each key, by its key's JSON."""
     rows: dict[str, tuple[tuple[int, int], dict[str, Any] | None]] = {}

@@ -6,7 +6,7 @@ own; it opens and stops what it takes for a Spark of its own. Once it has ended,
 ``taken_back`` takes from the JVM what it has left there.
 
 What it has from the lender, and is not itself tested by that: Java's options, the class path, and
-Spark's log. ``headwater`` with a JVM of its own is tested by ``tests/acceptance/test_views.py``,
+Spark's log. ``headwater`` with a JVM of its own is tested by
 ``tests/integration/headwater/test_apply_command.py``, ``test_cluster.py``, the demo and chaos.
 """
 

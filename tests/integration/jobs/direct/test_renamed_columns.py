@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.test_views import done
-from tests.support.commands.deployment import Deployment
+from tests.support.commands.deployment import Deployment, done
 from tests.support.servers.lent_jvm import Lender
 
 TABLES = (
