@@ -82,7 +82,7 @@ class PlainDisplay:
             self._states[stage.title] = stage.state
         if time.monotonic() - self._counted >= _PLAIN_EVERY_S:
             self._counted = time.monotonic()
-            self._line(f"  {clock(self._board.seconds)} {counters(self._board)}")
+            self._line(f"  {clock(self._board.seconds)} {progress(self._board)}")
 
     def stop(self) -> None:
         self.refresh()
@@ -119,6 +119,12 @@ def counters(board: Board) -> str:
     if behind:
         parts.append(f"records behind: {', '.join(behind)}")
     return " · ".join(parts) or "working"
+
+
+def progress(board: Board) -> str:
+    """What the stage at work does now, and the counters."""
+    notes = [stage.note for stage in board.stages if stage.state == "running" and stage.note]
+    return " · ".join([*notes, counters(board)])
 
 
 def clock(seconds: float) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 from cdc.errors import FatalError
 from demo.home import Home
-from demo.stopped import StoppedViews
-from stack.child_process import Process, run, tail
+from demo.job_log import JobLog
+from stack.child_process import Process, last_line, run, tail
 
 
 class Pipeline:
@@ -19,14 +19,19 @@ class Pipeline:
         self._home = home
         self.capture = self._process("capture", "capture")
         self.job = self._process("Spark job", "apply", "--json")
-        self._stopped = StoppedViews(self.job.log)
+        self._followed = JobLog(self.job.log)
 
     def check(self) -> None:
         """Raise ``FatalError`` when a process died unasked, with the tail of its log, or when a
         view stopped, with what it said."""
         for process in (self.capture, self.job):
             process.check()
-        self._stopped.check()
+        self._followed.follow()
+
+    @property
+    def doing(self) -> str:
+        """What `headwater apply` does for its views now, in words."""
+        return self._followed.doing
 
     def stop(self) -> None:
         """Stop all, the readers of the log first."""
@@ -36,16 +41,19 @@ class Pipeline:
             process.stop()
 
     def command(
-        self, verb: str, *arguments: str, timeout_s: float, on_wait: Callable[[], None]
+        self, verb: str, *arguments: str, timeout_s: float, on_wait: Callable[[str], None]
     ) -> dict[str, Any]:
         """Run ``headwater VERB ... --json`` to its end and give the document it printed.
+        ``on_wait`` hears several times a second what the command has said last.
 
         One with an exit code 1 counts too: it tells of differences. Raises ``FatalError`` with
         the tail of the command's log when it prints none or does not end in time.
         """
         log = self._home.log(" ".join((verb, *arguments[:1])))
         given = self._arguments(verb, *arguments, "--json")
-        code, printed = run(f"headwater {verb}", given, log, timeout_s, lambda _pid: on_wait())
+        code, printed = run(
+            f"headwater {verb}", given, log, timeout_s, lambda _pid: on_wait(last_line(log))
+        )
         try:
             document: dict[str, Any] = json.loads(printed)
         except json.JSONDecodeError:

@@ -69,6 +69,7 @@ class Story:
         self._display = display
         self._pipeline = Pipeline(home)
         self._traffic: Traffic | None = None
+        self._building: Stage | None = None
         self._rows_loaded = 0
 
     def run(self, keep: bool) -> tuple[list[ViewReport], Totals]:
@@ -126,7 +127,7 @@ class Story:
         with self._board.stage("snapshot") as stage:
             stage.note = "headwater init: publication, slot, topics, five tables at one LSN"
             done = self._pipeline.command(
-                "init", timeout_s=_COMMAND_S, on_wait=self._display.refresh
+                "init", timeout_s=_COMMAND_S, on_wait=lambda _said: self._display.refresh()
             )
             rows = sum(done["rows"].values())
             stage.note = (
@@ -139,7 +140,9 @@ class Story:
             stage.note = "capture and the Spark job start; the views are filled"
             self._pipeline.capture.start()
             self._pipeline.job.start()
+            self._building = stage
             self._await_applied(source, watch)
+            self._building = None
             stage.note = "Delta table, search index and cache hold the snapshot"
 
     def _plan(self, live: Sequence[Flight]) -> list[Transaction]:
@@ -221,6 +224,8 @@ class Story:
         """Look after everything that runs, and show it."""
         self._pipeline.check()
         watch.poll(self._board)
+        if self._building is not None and self._pipeline.doing:
+            self._building.note = self._pipeline.doing
         if (traffic := self._traffic) is not None:
             if traffic.error is not None:
                 raise traffic.error

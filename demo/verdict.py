@@ -33,7 +33,12 @@ def verified(
     reports = []
     for view in VIEWS:
         stage.note = f"headwater verify {view}"
-        result = pipeline.command("verify", view, *_WAIT, timeout_s=_VERIFY_S, on_wait=on_wait)
+
+        def waiting(said: str, view: str = view) -> None:
+            stage.note = f"headwater verify {view}: {said}" if said else stage.note
+            on_wait()
+
+        result = pipeline.command("verify", view, *_WAIT, timeout_s=_VERIFY_S, on_wait=waiting)
         reports.append(
             ViewReport(
                 name=view,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from cdc.events.parked import Letters
 from cdc.kafka.broker import Broker
@@ -32,6 +32,9 @@ from views.tables import TableVersion
 
 MAX_ROUNDS = 6
 _SPARE_ROWS = 1_000
+_TOLD_ROWS = 10_000
+
+T = TypeVar("T")
 
 
 class Difference(NamedTuple):
@@ -165,7 +168,7 @@ class Verification:
         ) as source:
             self._on_step("reading the source")
             rows = source.rows() if only is None else source.rows_of(sorted(only))
-            expected = expected_rows(rows, self._view.name)
+            expected = expected_rows(self._counted(rows, "source"), self._view.name)
             if only is None:
                 report.lsn, report.source_rows = source.lsn, len(expected)
             self._wait_for(source.lsn)
@@ -175,7 +178,8 @@ class Verification:
             newer_from = self._window.newer_from(source.lsn)
             # Of those that are kept some may turn out to be newer.
             keep = room + _SPARE_ROWS if room else 0
-            outcome = compare(expected, self._stored(), newer_from, keep, only)
+            stored = self._counted(self._stored(), "view")
+            outcome = compare(expected, stored, newer_from, keep, only)
             self._set_aside(outcome, waiting | self._parked_rows(source))
             if only is None:
                 report.rows_read = outcome.view_rows
@@ -192,6 +196,13 @@ class Verification:
             beyond = self._repair.write(source, present, outcome.extra, lacking, before)
             self._beyond |= beyond
         return undecided | (wrong - beyond)
+
+    def _counted(self, rows: Iterable[T], of: str) -> Iterator[T]:
+        """The rows, and meanwhile how many have been read."""
+        for number, row in enumerate(rows, 1):
+            if number % _TOLD_ROWS == 0:
+                self._on_step(f"reading the {of}: {number:,} rows")
+            yield row
 
     def _wait_for(self, lsn: int) -> None:
         deadline = time.monotonic() + self._timeout_s

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from views.tables import TableVersion
 
 
-_LONG_S = 5.0
+_LONG_S = 2.0
 """What lasts longer is told to who reads no terminal, too."""
 
 

@@ -73,6 +73,7 @@ class ViewBuild:
     _thread: threading.Thread | None = field(default=None, init=False)
 
     def start(self) -> None:
+        self.steps.view = self.name
         self._thread = threading.Thread(target=self._run, name=f"build-{self.name}", daemon=True)
         self._thread.start()
 
@@ -229,7 +230,7 @@ class ViewBuild:
         while self.host.reached(generation) < target:
             if not self.host.knows(generation):
                 raise RetryableError(
-                    f"view {self.name}: a table that it reads was altered", "it is built again"
+                    f"view {self.name}: one of its tables was altered", "it is built again"
                 )
             error = self.host.error(generation)
             if error is not None and not isinstance(error, RetryableError):
@@ -253,4 +254,6 @@ def place_to_load(stopping: threading.Event, view: str) -> Iterator[None]:
 
 def stopped(view: str) -> RetryableError:
     """Of a build that was told to stop."""
-    return RetryableError(f"view {view}: stopped", f"`headwater view rebuild {view}` goes on")
+    return RetryableError(
+        f"view {view}: stopped", f"run `headwater view rebuild {view}` to continue"
+    )

@@ -18,6 +18,7 @@ from cdc.kafka.broker import Broker
 from cdc.source import postgres as source_postgres
 from cdc.source.types import load_types
 from cdc.topics import table_topic
+from jobs.run.builds.step_log import RowsLog
 from jobs.run.tables.source_session import SourceSession
 from jobs.run.tables.source_tables import gone, table_oids
 from jobs.state.batch.progress import add_partitions, advance, remove_topics
@@ -44,7 +45,7 @@ _APPLICATION: Final = "headwater apply"
 
 @dataclass(frozen=True, slots=True)
 class MirroredTables:
-    """Reads and fills mirrors. ``told`` hears lines of a fill's progress."""
+    """Reads and fills mirrors. ``told`` hears how many rows of a table are read."""
 
     config: Config
     broker: Broker
@@ -154,17 +155,23 @@ class MirroredTables:
             self._refuse_gone(conn, missing)
             raise ViewError(
                 f"{', '.join(sorted(missing))}: not captured",
-                "add it to source.tables, then `headwater table add`",
+                "add it to source.tables, then run `headwater table add`",
             )
         topics = {label: self.topic(label) for label in wanted}
         there = self.broker.partitions(list(topics.values()))
         if absent := sorted(set(topics.values()) - there.keys()):
             raise ViewError(
                 f"topic {', '.join(absent)} does not exist",
-                "run `headwater init`, or `headwater table add` for a table that is new",
+                "run `headwater init`, or `headwater table add` for a new table",
             )
         ids = self.broker.topic_ids(list(topics.values()))  # before the offsets, which are theirs
         ends = self.broker.end_offsets(list(topics.values()))
+
+        told = RowsLog("mirror_filling")
+
+        def read(label: str, rows: int) -> None:
+            told.tell(rows, table=label)
+            self.told(label, rows)
 
         def joined(state: Connection, done: Filled) -> None:
             topic = topics[done.table.label]
@@ -176,7 +183,7 @@ class MirroredTables:
             self.config.source,
             list(oids.values()),
             slot_timeout_s=self.config.snapshot.slot_timeout_s,
-            on_rows=self.told,
+            on_rows=read,
             filled=joined,
         )
 
