@@ -66,5 +66,5 @@ def test_what_a_process_says_is_in_its_log(tmp_path: Path) -> None:
 
 
 def test_a_missing_binary_is_an_error_that_names_it(tmp_path: Path) -> None:
-    with pytest.raises(StackError, match="/nowhere/server does not start"):
+    with pytest.raises(StackError, match="/nowhere/server cannot be started"):
         process.spawn(["/nowhere/server"], tmp_path / "log", tmp_path, os.environ)
