@@ -66,7 +66,7 @@ COMMANDS = (
     ("capture",),
     ("verify", "items", "--repair"),
     ("lag",),
-    ("check",),
+    ("check", "--json"),  # a table would break the text
 )
 
 
