@@ -56,7 +56,7 @@ def test_without_a_docker_command_the_reason_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(StackError, match="no docker command: run without --docker"):
+    with pytest.raises(StackError, match="docker was not found: run without --docker"):
         docker.up()
 
 
