@@ -1,8 +1,9 @@
 """Pure tests: those that need no JVM and no server. ``pytest --pure`` runs no others.
 
-A test is pure unless a fixture that it asks for, directly or through others, starts a server or
-Spark, or it is marked ``server`` because it starts one by itself. A pure test that starts one
-fails: its fixtures and processes are watched, and ``--pure`` hides Java from all that it starts.
+A test outside of ``tests/integration`` and ``tests/acceptance`` is pure unless a fixture that it
+asks for, directly or through others, starts a server or Spark, or it is marked ``server`` because
+it starts one by itself. A pure test that starts one fails: its fixtures and processes are watched,
+and ``--pure`` hides Java from all that it starts.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ SERVERS: Final = frozenset({"java", "spark-submit", "postgres", "initdb", "redis
 """The names of programs that are servers, or start one. To ask one for its version starts none."""
 _VERSION: Final = frozenset({"-version", "--version", "-V"})
 _STARTS: Final = frozenset({"subprocess.Popen", "os.posix_spawn"})
+_WITH_SERVERS: Final = frozenset({"integration", "acceptance"})
 _NOWHERE: Final = "/no-java-in-pure-tests"
 
 
@@ -30,7 +32,10 @@ class _Watch:
 
 
 def is_pure(item: pytest.Item) -> bool:
-    """Whether a test needs neither a JVM nor a server."""
+    """Whether a test needs neither a JVM nor a server; none of the integration tests is taken for
+    one."""
+    if _WITH_SERVERS & set(item.path.parts):
+        return False
     asked: list[str] = getattr(item, "fixturenames", [])
     return STARTING.isdisjoint(asked) and item.get_closest_marker("server") is None
 
