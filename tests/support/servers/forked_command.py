@@ -29,6 +29,7 @@ from typing import IO, Final
 
 from tests.chaos import dying
 from tests.support.commands.kill_points import kill_as_told
+from tests.support.commands.short_waits import wait_as_told
 from tests.support.servers.lent_jvm import borrow_as_told
 from tests.support.servers.state_copies import copy_state_databases
 
@@ -193,6 +194,7 @@ def _become(request: dict[str, object]) -> None:
     os.chdir(str(request["cwd"]))
     borrow_as_told()
     kill_as_told()
+    wait_as_told()
 
 
 def main() -> None:
