@@ -17,6 +17,7 @@ import psycopg
 import pytest
 import redis
 
+from tests.support.commands import short_waits
 from tests.support.commands.deployment import Deployment
 from tests.support.servers.forked_command import Child
 from tests.support.servers.lent_jvm import Lender
@@ -139,6 +140,7 @@ def shop(
         store = stack.enter_context(fresh_database(postgres))
         name = f"t{os.urandom(5).hex()}"
         deployment = Deployment(home, name, source, kafka, jvm=lender)
+        deployment.environment = short_waits.waiting(short_waits.OF_APPLY)
         deployment.execute(*TABLES)
         made = Shop(deployment, redis_server, store)
         made.declare("items", ITEMS)
@@ -159,6 +161,9 @@ def test_a_view_is_created_while_apply_runs(shop: Shop, running: Child) -> None:
     name = shop.declare("kinds", KINDS, "tables")
     (built,) = json.loads(shop.done("view", "create", name, "--json"))
     assert (built["view"], built["live"], built["rows"]) == (name, True, 5)
+    shop.declare("kinds", f"select id, name from ({KINDS}) k", "tables")
+    assert "headwater view rebuild" in shop.refused("view", "create", name, code=2)
+    shop.declare("kinds", KINDS, "tables")
     shop.deployment.execute("update item set kind_id = 1 where id = 2")
 
     def rows() -> list[Any]:
