@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.capture.beside import measure_beside
 from benchmarks.capture.consumer import librdkafka_version
 from benchmarks.capture.latency import measure_latency
 from benchmarks.capture.memory import measure_memory
 from benchmarks.capture.race import measure_races
 from benchmarks.capture.restart import measure_restart
 from benchmarks.capture.snapshot import measure_snapshot
+from benchmarks.capture.snapshot_cost import measure_beside
+from benchmarks.environment import Setting, Watch, open_setting, server_versions, servers_home
+from benchmarks.fault_seeds import SEEDS, measure_seeds
 from benchmarks.many.measure import measure_many
-from benchmarks.proc import require_proc
+from benchmarks.process_usage import require_proc
 from benchmarks.report.metrics import MEASUREMENTS, ON_REQUEST, ROWS
 from benchmarks.report.results import Results, machine_facts
-from benchmarks.seeds import SEEDS, measure_seeds
-from benchmarks.setting import Setting, Watch, open_setting, server_versions, servers_home
 from benchmarks.views.bootstrap import measure_bootstrap
 from benchmarks.views.catchup import measure_catch_up
 from benchmarks.views.growth import measure_growth
-from benchmarks.views.joined import measure_joined
+from benchmarks.views.joined_backlog import measure_joined
 from benchmarks.views.story import measure_demo
 from benchmarks.views.visible import measure_visible
 from cdc.errors import UsageError

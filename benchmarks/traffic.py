@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.capture.shapes import USUAL
-from benchmarks.setting import Setting
+from benchmarks.environment import Setting
 from cdc.errors import FatalError
 from stack.child_process import tail
 

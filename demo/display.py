@@ -13,7 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from demo.board import Board, Stage
+from demo.status import Board, Stage
 
 EVENTS_SHOWN = 10
 _PLAIN_EVERY_S = 5.0

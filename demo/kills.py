@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from demo.counters import Goal, Watch
 from demo.freshness import Window
-from demo.watch import Goal, Watch
 from stack.child_process import Process
 
 DOWN_S = 2.0

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from cdc.errors import FatalError
-from demo.home import Home
 from demo.job_log import JobLog
+from demo.run_folder import Home
 from stack.child_process import Process, last_line, run, tail
 
 

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from demo.board import Stage
+from demo.environment import SOURCE, Addresses
 from demo.freshness import Freshness
-from demo.setting import SOURCE, Addresses
+from demo.status import Stage
 
 _FRESH = """\
   Freshness: from commit in PostgreSQL to applied in the store, p50 / p99, live traffic only.

@@ -14,18 +14,18 @@ from dataclasses import dataclass
 
 from cdc.errors import FatalError
 from cdc.source.postgres import Connection, connect, translated
-from demo.board import Board, Stage, ViewState, until
+from demo.counters import Goal, Watch
 from demo.data import ALL_FLIGHTS, LIVE_DATE, Flight, load, read_data
 from demo.display import Display
-from demo.home import Home
+from demo.environment import SOURCE, STORES, TABLES, VIEWS, Addresses
 from demo.kills import Kill, Surroundings
 from demo.pipeline import Pipeline
 from demo.plan import Transaction, plan
 from demo.report import Totals, ViewReport
-from demo.setting import SOURCE, STORES, TABLES, VIEWS, Addresses
+from demo.run_folder import Home
+from demo.status import Board, Stage, ViewState, until
 from demo.traffic import Traffic
 from demo.verdict import Live, verified
-from demo.watch import Goal, Watch
 
 _COMMAND_S = 180.0
 _STALL_S = 480.0

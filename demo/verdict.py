@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from demo.board import Stage
+from demo.environment import STORES, VIEWS
 from demo.freshness import Window, batches, freshness, undisturbed
 from demo.pipeline import Pipeline
 from demo.report import ViewReport
-from demo.setting import STORES, VIEWS
+from demo.status import Stage
 
 _VERIFY_S = 300.0
 _WAIT = ("--timeout", "120")

@@ -2,7 +2,7 @@
 
 from cdc.errors import HeadwaterError, UsageError
 from verification.reach import NotReachedError, StoppedError
-from verification.waiting import Reached, Views, current_lsn
+from verification.read_your_writes import Reached, Views, current_lsn
 
 __all__ = [
     "HeadwaterError",

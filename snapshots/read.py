@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from cdc.errors import RetryableError, SourceError
-from cdc.source.copying import copy_out
+from cdc.source.copy_out import copy_out
 from cdc.source.postgres import Connection, literal, translated
 
 BLOCK_ROWS: Final = 2_000

@@ -26,7 +26,7 @@ from verification.compare import Outcome
 from verification.log_changes import UntellableError
 from verification.select_view import SelectView
 from verification.source import SourceSnapshot
-from verification.touched import touched_keys
+from verification.touched_rows import touched_keys
 from views.spark.view import View
 from views.tables import TableVersion
 

@@ -14,12 +14,12 @@ from cdc.config import Source
 from cdc.events.envelope import SourceContext
 from cdc.events.records import schema_record
 from cdc.source.catalog import relation, select_rows
-from cdc.source.copying import copy_out
+from cdc.source.copy_out import copy_out
 from cdc.source.postgres import identifier, literal
 from cdc.source.table_lookup import table_of
 from cdc.source.types import load_types
 from verification.source import SourceSnapshot, key_rows, sql_texts
-from verification.touched import key_reader
+from verification.touched_rows import key_reader
 from views.spark.generation_names import begun, seen
 from views.spark.resolve import ResolvedView
 from views.tables import TableVersion, parse_version

@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeVar
 
-from cdc.events.parked import Letters
+from cdc.events.view_dead_letters import Letters
 from cdc.kafka.broker import Broker
 from cdc.topics import table_topic
 from jobs.sinks.contract import ViewRow
 from verification.change_window import ChangeWindow, LogWindow, QuietWindow
 from verification.compare import Outcome, Row, StoredRow, compare, differing_columns, expected_rows
 from verification.exact_snapshot import source_at_new_lsn
-from verification.parked import parked_rows
+from verification.parked_rows import parked_rows
 from verification.reach import Lacking, wait_until_applied
 from verification.repair.rows import Repair
 from verification.scope import tables_read

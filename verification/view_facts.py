@@ -16,7 +16,7 @@ from jobs.dead_letters.topic import waiting
 from jobs.generations.record import read_generations
 from jobs.generations.view_state import view_directory
 from jobs.state.views.view_status import ViewStatus, view_status
-from verification.late_views import is_applied, refuse_stopped
+from verification.late_view_errors import is_applied, refuse_stopped
 from verification.reach import Lacking, StoppedError
 from views.parse.definition import ViewDefinition, parse_view
 from views.parse.table_references import tables_read

@@ -11,8 +11,8 @@ from benchmarks.capture.consumer import Reader, reading
 from benchmarks.capture.process import capturing, slot_of, topic_of
 from benchmarks.capture.shapes import USUAL
 from benchmarks.capture.slots import create_slot, drop_slot
+from benchmarks.environment import Setting, create_table, init_source
 from benchmarks.peers.debezium import QUICK, streaming, warm_worker
-from benchmarks.setting import Setting, create_table, init_source
 from benchmarks.traffic import Traffic, inserts, traffic
 from cdc.errors import FatalError
 from cdc.source.postgres import translated

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from benchmarks import proc
+from benchmarks import process_usage
 from benchmarks.capture.consumer import keys, opened
 from benchmarks.capture.process import (
     Capturing,
@@ -17,7 +17,14 @@ from benchmarks.capture.process import (
 )
 from benchmarks.capture.shapes import USUAL
 from benchmarks.capture.slots import drop_slot
-from benchmarks.setting import Setting, create_table, drop_table, init_source, load, servers_home
+from benchmarks.environment import (
+    Setting,
+    create_table,
+    drop_table,
+    init_source,
+    load,
+    servers_home,
+)
 from benchmarks.traffic import Traffic, inserts, traffic
 from stack import servers
 
@@ -57,7 +64,7 @@ def measure_large_transaction(setting: Setting) -> float:
                     run.process.check,
                     lambda part: setting.watch("one transaction", part / 2),
                 )
-                peak_mb = proc.peak_rss_mb(run.process.pid)
+                peak_mb = process_usage.peak_rss_mb(run.process.pid)
             require_exactly(log.count(), rows, run.process.name)
         drop_slot(conn, slot_of(source))
         drop_table(conn, table)
@@ -90,7 +97,7 @@ def _kafka_down(setting: Setting) -> float:
                     run.process.check,
                     lambda part: setting.watch("catching up", 0.9 + part / 10),
                 )
-            peak_mb = proc.peak_rss_mb(run.process.pid)
+            peak_mb = process_usage.peak_rss_mb(run.process.pid)
         drop_slot(conn, slot_of(source))
     every = list(keys(setting.bootstrap, topic))
     require_exactly(len(every), rows, run.process.name)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from benchmarks import proc
+from benchmarks import process_usage
 from benchmarks.capture.consumer import Log
-from benchmarks.setting import Setting
+from benchmarks.environment import Setting
 from cdc.errors import FatalError
 from cdc.topics import slot_name, table_topic
 from stack.child_process import Process, tail
@@ -39,7 +39,7 @@ class Capturing:
 
     def cpu_s(self) -> float:
         """CPU time since the stream began."""
-        return proc.cpu_s(self.process.pid) - self.cpu_before_s
+        return process_usage.cpu_s(self.process.pid) - self.cpu_before_s
 
 
 def capture_process(setting: Setting, source: str) -> Process:
@@ -56,7 +56,7 @@ def capturing(setting: Setting, source: str) -> Iterator[Capturing]:
     process.start()
     try:
         streaming_at = _await_streaming(process)
-        yield Capturing(process, streaming_at, proc.cpu_s(process.pid))
+        yield Capturing(process, streaming_at, process_usage.cpu_s(process.pid))
     finally:
         process.ask_to_stop()
         process.stop()

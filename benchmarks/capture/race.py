@@ -6,16 +6,16 @@ any of them starts. They take turns, so that what disturbs the machine disturbs 
 
 from __future__ import annotations
 
-from benchmarks import proc
+from benchmarks import process_usage
 from benchmarks.capture.consumer import opened
 from benchmarks.capture.process import await_count, capturing, require_exactly, slot_of, topic_of
 from benchmarks.capture.shapes import RACES, Race
 from benchmarks.capture.slots import create_slot, drop_slot
+from benchmarks.environment import Setting, create_table, drop_table, init_source, load
 from benchmarks.peers.debezium import stream, warm_worker
 from benchmarks.peers.recvlogical import receive
 from benchmarks.report.medians import RACERS, Run, race_figures, worst
 from benchmarks.report.metrics import REPEATS
-from benchmarks.setting import Setting, create_table, drop_table, init_source, load
 from cdc.source.postgres import Connection
 from stack.debezium import Worker
 
@@ -27,7 +27,7 @@ def measure_races(setting: Setting) -> dict[str, float]:
         for number, race in enumerate(RACES):
             runs = run_race(_part_of(setting, race, number), conn, worker, race, REPEATS)
             figures |= race_figures(race.name, runs)
-        figures["debezium_rss_mb"] = proc.peak_rss_mb(worker.process.pid)
+        figures["debezium_rss_mb"] = process_usage.peak_rss_mb(worker.process.pid)
     return figures | worst(figures)
 
 
@@ -73,7 +73,7 @@ def _capture(setting: Setting, conn: Connection, source: str, table: str, rows: 
             ended, _ = await_count(
                 log, rows, run.process.check, lambda part: setting.watch("capture", part)
             )
-            cpu_s, peak_mb = run.cpu_s(), proc.peak_rss_mb(run.process.pid)
+            cpu_s, peak_mb = run.cpu_s(), process_usage.peak_rss_mb(run.process.pid)
         require_exactly(log.count(), rows, run.process.name)
     drop_slot(conn, slot_of(source))
     return Run(rows / (ended - run.streaming_at), cpu_s * 1e6 / rows, peak_mb)

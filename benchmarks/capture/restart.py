@@ -10,7 +10,7 @@ from benchmarks.capture.consumer import Reader, reading
 from benchmarks.capture.process import capture_process, slot_of, topic_of
 from benchmarks.capture.shapes import USUAL
 from benchmarks.capture.slots import drop_slot
-from benchmarks.setting import Setting, create_table, init_source
+from benchmarks.environment import Setting, create_table, init_source
 from benchmarks.traffic import Traffic, inserts, traffic
 from cdc.errors import FatalError
 from cdc.source.postgres import Connection, translated

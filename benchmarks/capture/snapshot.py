@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Final, NamedTuple
 
-from benchmarks import proc
+from benchmarks import process_usage
 from benchmarks.capture.process import slot_of
 from benchmarks.capture.shapes import Shape
 from benchmarks.capture.slots import drop_slot
+from benchmarks.environment import Setting, create_table, drop_table, init_source, load, settle
 from benchmarks.peers.debezium import snapshot, warm_worker
 from benchmarks.report.metrics import REPEATS, SNAPSHOT_SHAPES
-from benchmarks.setting import Setting, create_table, drop_table, init_source, load, settle
 from cdc.errors import FatalError
 from cdc.kafka.broker import Broker, last_record
 from cdc.source.postgres import Connection
@@ -98,7 +98,7 @@ def _snapshot(
 
     def look(pid: int) -> None:
         nonlocal peak_mb
-        peak_mb = max(peak_mb, proc.largest_rss_mb(pid))
+        peak_mb = max(peak_mb, process_usage.largest_rss_mb(pid))
 
     init_source(setting, source, table, on_wait=look)
     drop_slot(conn, slot_of(source))

@@ -10,15 +10,15 @@ from typing import NoReturn
 
 from rich.console import Console
 
+from benchmarks.environment import open_setting, servers_home
 from benchmarks.many.figures import MANY_RATES
 from benchmarks.many.measure import SECONDS, WARM_UP_S, Plan, measured
 from benchmarks.many.shop import FULL
 from benchmarks.many.views import BUILT, STORES
-from benchmarks.proc import require_proc
+from benchmarks.process_usage import require_proc
 from benchmarks.report.display import number, views_table
 from benchmarks.report.metrics import FIGURES, IN_TABLES, ROWS
 from benchmarks.report.results import Results
-from benchmarks.setting import open_setting, servers_home
 from stack import servers
 from stack.guardian import Guardian
 

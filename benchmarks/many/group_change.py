@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
+from benchmarks.environment import Setting
 from benchmarks.report.metrics import ROWS
-from benchmarks.setting import Setting
 from cdc.config import Source
 from cdc.source.postgres import translated
-from jobs.batch.folded import SCHEMA
+from jobs.batch.folded_rows import SCHEMA
 from jobs.run.stream.batches import Batches
 from jobs.run.tables.mirrored_tables import planned
 from jobs.run.views.view_keeper import Change, ViewKeeper
@@ -40,8 +40,8 @@ from jobs.state.mirrors.record import MirrorRecord, read_mirrors
 from jobs.state.mirrors.versions import batch_mirror
 from jobs.state.server.connection import Connection, connect
 from jobs.state.server.migration import migrate
-from jobs.state.views.kept_view import KeptView, make_tables, read_key
 from jobs.state.views.rows_query import remember_sql
+from jobs.state.views.view_generation import KeptView, make_tables, read_key
 from jobs.state.views.view_record import add_view, note_loaded
 from views.maintain import plan_view
 

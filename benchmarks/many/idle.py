@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from benchmarks.many.place import SOURCE, Place
+from benchmarks.environment import headwater
+from benchmarks.many.deployment import SOURCE, Place
 from benchmarks.many.usage import using
 from benchmarks.many.views import View, store_lines, view_lines
-from benchmarks.setting import headwater
 from cdc.errors import FatalError
 from stack.child_process import Process, tail
 

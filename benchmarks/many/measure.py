@@ -11,19 +11,19 @@ from typing import Final, NamedTuple
 
 from benchmarks.capture.process import capturing, slot_of
 from benchmarks.capture.slots import drop_slot
+from benchmarks.environment import Setting, headwater
+from benchmarks.many.deployment import SOURCE, Place, make, remove
 from benchmarks.many.figures import MANY_RATES
 from benchmarks.many.group_change import measure_group_change
 from benchmarks.many.idle import measure_idle
 from benchmarks.many.load import Load, loading
-from benchmarks.many.looks import looks
-from benchmarks.many.place import SOURCE, Place, make, remove
 from benchmarks.many.probes import Probes, looking, sending
+from benchmarks.many.readers import looks
 from benchmarks.many.results import Phase, build_figures, phase_figures
 from benchmarks.many.shop import FULL, Sizes
 from benchmarks.many.usage import using
 from benchmarks.many.views import BUILT, VIEWS, View, view_lines
 from benchmarks.report.metrics import ROWS
-from benchmarks.setting import Setting, headwater
 from cdc.errors import FatalError
 from stack.child_process import Process, tail
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from benchmarks import proc
+from benchmarks import process_usage
 
 _EVERY_S: Final = 5.0
 
@@ -37,11 +37,11 @@ class Usage:
         self._thread.join()
 
     def _cpu_s(self) -> float:
-        return proc.cpu_of_s(proc.owners(self._pid, self._state))
+        return process_usage.cpu_of_s(process_usage.owners(self._pid, self._state))
 
     def _sample(self) -> None:
         while True:
-            found = proc.pss_mb(proc.owners(self._pid, self._state))
+            found = process_usage.pss_mb(process_usage.owners(self._pid, self._state))
             self.rss_mb = max(self.rss_mb, found)
             if self._halt.wait(_EVERY_S):
                 return

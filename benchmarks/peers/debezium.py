@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from benchmarks import proc
+from benchmarks import process_usage
 from benchmarks.capture.consumer import PARTITIONS, opened
 from benchmarks.capture.process import await_count, require_exactly, topic_of
 from benchmarks.capture.shapes import USUAL
 from benchmarks.capture.slots import await_active, create_slot, drop_slot, drop_slot_if_any
+from benchmarks.environment import Setting, create_table, drop_table, load
 from benchmarks.report.medians import Run
-from benchmarks.setting import Setting, create_table, drop_table, load
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.source.postgres import Connection, translated
 from jobs.spark import jars
@@ -121,10 +121,10 @@ def _counted(setting: Setting, worker: Worker, name: str, table: str, rows: int)
 
     with opened(setting.bootstrap, topic_of(name, table)) as log:
         started, before = await_count(log, 1, check, lambda _part: None)
-        cpu_before_s = proc.cpu_s(worker.process.pid)
+        cpu_before_s = process_usage.cpu_s(worker.process.pid)
         ended, held = await_count(log, rows, check, lambda part: setting.watch(what, part))
-        cpu_s = proc.cpu_s(worker.process.pid) - cpu_before_s
-        peak_mb = proc.peak_rss_mb(worker.process.pid)
+        cpu_s = process_usage.cpu_s(worker.process.pid) - cpu_before_s
+        peak_mb = process_usage.peak_rss_mb(worker.process.pid)
     require_exactly(held, rows, name)
     counted = max(1, rows - before)
     return Run(counted / max(ended - started, 0.001), cpu_s * 1e6 / counted, peak_mb)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from benchmarks.environment import Setting
 from benchmarks.report.medians import Run
-from benchmarks.setting import Setting
 from cdc.errors import FatalError
 from cdc.lsn import format_lsn
 from stack.child_process import tail

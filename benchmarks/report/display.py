@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from benchmarks.setting import Watch
+    from benchmarks.environment import Watch
 
 _STYLES = {"met": "green", "missed": "bold red", "": "dim"}
 

@@ -6,8 +6,8 @@ import time
 from typing import Final, NamedTuple
 
 from benchmarks.capture.shapes import STRIDE
-from benchmarks.peers.plain import Spans
-from benchmarks.setting import Setting, headwater
+from benchmarks.environment import Setting, headwater
+from benchmarks.peers.spark_merge_process import Spans
 from benchmarks.views.process import at_of, events
 from cdc.source.postgres import Connection, translated
 

@@ -14,9 +14,7 @@ from typing import Final
 from benchmarks.capture.process import slot_of
 from benchmarks.capture.shapes import CUSTOMERS, USUAL
 from benchmarks.capture.slots import drop_slot
-from benchmarks.peers.bulk import bulk_rates
-from benchmarks.report.metrics import REPEATS
-from benchmarks.setting import (
+from benchmarks.environment import (
     Setting,
     create_table,
     drop_table,
@@ -25,6 +23,8 @@ from benchmarks.setting import (
     load,
     settle,
 )
+from benchmarks.peers.bulk import bulk_rates
+from benchmarks.report.metrics import REPEATS
 from benchmarks.views.process import Declared, declare, open_stores
 from cdc.errors import FatalError
 from stack.servers import Endpoints

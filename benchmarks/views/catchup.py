@@ -18,10 +18,7 @@ from benchmarks.capture.process import (
 )
 from benchmarks.capture.shapes import USUAL
 from benchmarks.capture.slots import drop_slot
-from benchmarks.peers.bulk import bulk_rates
-from benchmarks.peers.plain import Spans, merge_now, plain_table
-from benchmarks.report.metrics import REPEATS
-from benchmarks.setting import (
+from benchmarks.environment import (
     Setting,
     create_table,
     drop_table,
@@ -29,6 +26,9 @@ from benchmarks.setting import (
     init_source,
     load,
 )
+from benchmarks.peers.bulk import bulk_rates
+from benchmarks.peers.spark_merge_process import Spans, merge_now, plain_table
+from benchmarks.report.metrics import REPEATS
 from benchmarks.views import contents
 from benchmarks.views.backlog import catch_up, update_rows
 from benchmarks.views.contents import require_same

@@ -12,7 +12,7 @@ from deltalake import DeltaTable, QueryBuilder
 from opensearchpy import OpenSearch, helpers
 from redis import Redis
 
-from benchmarks.setting import Setting
+from benchmarks.environment import Setting
 from cdc.errors import FatalError
 from cdc.source.postgres import translated
 

@@ -9,8 +9,7 @@ from benchmarks.capture.consumer import opened
 from benchmarks.capture.process import await_count, capturing, slot_of, topic_of
 from benchmarks.capture.shapes import CUSTOMERS, STRIDE, orders_of
 from benchmarks.capture.slots import drop_slot
-from benchmarks.report.metrics import GROWTH_ROWS
-from benchmarks.setting import (
+from benchmarks.environment import (
     Setting,
     create_table,
     drop_table,
@@ -19,6 +18,7 @@ from benchmarks.setting import (
     load,
     settle,
 )
+from benchmarks.report.metrics import GROWTH_ROWS
 from benchmarks.views.process import (
     Declared,
     applied,

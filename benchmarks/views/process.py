@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks.capture.consumer import opened
-from benchmarks.setting import SETTINGS, Setting, servers_home
+from benchmarks.environment import SETTINGS, Setting, servers_home
 from cdc.errors import FatalError
 from jobs.spark import jars
 from stack import servers

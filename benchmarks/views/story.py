@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from benchmarks.setting import Watch
+from benchmarks.environment import Watch
 from cdc.errors import FatalError
 from jobs.spark import jars
 from jobs.spark.java import find_java

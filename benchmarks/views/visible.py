@@ -14,8 +14,8 @@ from benchmarks.capture.latency import percentile, waits_ms
 from benchmarks.capture.process import capturing, slot_of, topic_of
 from benchmarks.capture.shapes import CUSTOMERS, STRIDE, orders_of
 from benchmarks.capture.slots import drop_slot
-from benchmarks.peers.plain import await_merged, merging, plain_table
-from benchmarks.setting import Setting, create_table, drop_table, init_source, load, settle
+from benchmarks.environment import Setting, create_table, drop_table, init_source, load, settle
+from benchmarks.peers.spark_merge_process import await_merged, merging, plain_table
 from benchmarks.traffic import Traffic, traffic
 from benchmarks.views.probes import InDelta, Look, Watcher, in_opensearch, in_redis, watching
 from benchmarks.views.process import (

@@ -16,7 +16,7 @@ from typing import Final
 import structlog
 
 from cdc.capture.reconcile import REBUILD
-from cdc.capture.watch import Observation, Watch
+from cdc.capture.source_watch import Observation, Watch
 from cdc.config import Capture, Config
 from cdc.errors import HeadwaterError, SourceError
 from cdc.events.heartbeat import Heartbeat, Pulse

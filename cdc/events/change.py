@@ -30,11 +30,11 @@ from cdc.events.envelope import NEW_KEY_HEADER, OLD_KEY_HEADER, SourceContext, T
 from cdc.events.heartbeat import HEARTBEAT, Heartbeat, heartbeat
 from cdc.events.logical import Messages
 from cdc.events.outbox import Outbox
-from cdc.events.outgoing import Outgoing
 from cdc.events.records import Batch, Block, Record, Replay, schema_record, truncate_records
 from cdc.events.table import Lookup, Resolver, Table, Tables
 from cdc.events.transactions import NO_BLOCK, Ledger
 from cdc.events.transcriber_state import Standing
+from cdc.events.unpublished import Outgoing
 from cdc.events.values import UNAVAILABLE
 from cdc.lsn import Position, format_lsn
 from cdc.protocol import messages

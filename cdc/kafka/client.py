@@ -1,7 +1,7 @@
 """Clients of librdkafka, through confluent-kafka: their settings, and why a broker refuses them.
 
 The settings that order and exactly-once publishing rest on may not be changed:
-``cdc.kafka.settings``.
+``cdc.kafka.producer_settings``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from cdc.errors import UsageError
-from cdc.kafka.security import PLAINTEXT, Security, for_librdkafka
-from cdc.kafka.settings import (
+from cdc.kafka.producer_settings import (
     Settings,
     contradiction,
     explained,
@@ -25,6 +24,7 @@ from cdc.kafka.settings import (
     merged,
     without_effect,
 )
+from cdc.kafka.security import PLAINTEXT, Security, for_librdkafka
 
 HELD_BYTES: Final = 300
 """What a client holds of a record besides key and value: bookkeeping, the allocator's share."""

@@ -10,7 +10,7 @@ from cdc.config import Config
 from cdc.errors import LogError
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.kafka.client import setting_faults, settings_without_effect
-from cdc.kafka.settings import largest_bytes
+from cdc.kafka.producer_settings import largest_bytes
 from cdc.topics import progress_topic, schemas_topic
 from headwater.check.finding import Finding
 

@@ -14,7 +14,7 @@ from cdc.errors import HeadwaterError
 if TYPE_CHECKING:
     from types import FrameType
 
-    from demo.home import Home
+    from demo.run_folder import Home
 
 DEFAULT_HOME = Path(".headwater/demo")
 
@@ -50,8 +50,8 @@ def demo(
       headwater demo --keep
     """
     from demo.display import display_for
-    from demo.home import Home
     from demo.report import document, show, succeeded
+    from demo.run_folder import Home
     from demo.story import Script, Story, new_board
     from headwater.cli.common.output import err, out, print_json
     from jobs.spark.java import find_java

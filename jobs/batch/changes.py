@@ -15,7 +15,7 @@ from cdc.config import Kafka
 from cdc.kafka.broker import Offsets
 from cdc.kafka.partition_reader import FetchedRecord
 from cdc.kafka.range_reader import Raw, Stretch, read_stretch, reading
-from jobs.batch.folded import SCHEMA
+from jobs.batch.folded_rows import SCHEMA
 from jobs.batch.parts import Part, divided
 from jobs.batch.task_fold import OVERHEAD_BYTES, Last, TooLargeError, batches, read_event
 
@@ -84,7 +84,8 @@ class EveryChange:
             raise TooLargeError
 
     def table(self) -> pa.Table:
-        """Rows of ``jobs.batch.folded.SCHEMA``, each of one record, in the order of positions."""
+        """Rows of ``jobs.batch.folded_rows.SCHEMA``, each of one record, in the order of
+        positions."""
         self._found.sort(key=lambda one: one.at)
         if self._is_partial:
             _fill(self._found)

@@ -20,7 +20,7 @@ from cdc.errors import LogError
 from cdc.kafka.broker import Offsets
 from cdc.kafka.partition_reader import LOST_HINT
 from cdc.kafka.range_reader import read_stretch, reading
-from jobs.batch.folded import SCHEMA
+from jobs.batch.folded_rows import SCHEMA
 from jobs.batch.parts import Part, divided
 from jobs.batch.task_fold import TaskFold, TooLargeError, batches
 from jobs.spark.collector import collect_rarely
@@ -50,7 +50,7 @@ class LargeBatch:
     end: Offsets
 
     def collect(self) -> pa.Table:
-        """All rows, of ``jobs.batch.folded.SCHEMA``, in the driver.
+        """All rows, of ``jobs.batch.folded_rows.SCHEMA``, in the driver.
 
         Raises what the tasks raise, as ``write``: ``LogError`` where Kafka does not hold the
         records, ``RetryableError`` where it does not answer.

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from cdc.events.codes import SNAPSHOT, TRUNCATE
-from jobs.batch.folded import NO_EVENT, SCHEMA
+from jobs.batch.folded_rows import NO_EVENT, SCHEMA
 from jobs.direct.schema import JSON_OPTIONS
 
 RANK: Final = "rank"
@@ -36,7 +36,7 @@ _GROUP: Final = ("topic", "key", "schema_id", "alone")
 
 def folded(records: DataFrame) -> DataFrame:
     """Records with ``topic, partition, offset, key, value``, all but key as the Kafka source has
-    them and key and value as text, to rows of ``jobs.batch.folded.SCHEMA``, with ``rank`` and
+    them and key and value as text, to rows of ``jobs.batch.folded_rows.SCHEMA``, with ``rank`` and
     ``text``. Tombstones are dropped."""
     return _ranked(_parsed(records))
 

@@ -19,10 +19,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from cdc.errors import FatalError
 from cdc.kafka.partition_reader import FetchedRecord
 from jobs.batch.cell import keeping, open_cell
-from jobs.batch.finish import finished, no_text
-from jobs.batch.folded import SCHEMA, count
+from jobs.batch.folded_rows import SCHEMA, count
+from jobs.batch.image_completion import finished, no_text
 from jobs.batch.plan import folded
-from jobs.spark.interpreted import interpreted
+from jobs.spark.interpreter import interpreted
 from jobs.spark.session import session_beside
 
 CHUNK_BYTES: Final = 4 << 20
@@ -47,7 +47,7 @@ class SmallBatch:
             self._batches: Any = rows._jdf.toArrowBatchRdd()
 
     def fold(self, records: Sequence[FetchedRecord]) -> pa.Table:
-        """The rows of ``jobs.batch.folded.SCHEMA`` that the records amount to."""
+        """The rows of ``jobs.batch.folded_rows.SCHEMA`` that the records amount to."""
         texts, aside = list[dict[str, Any]](), list[dict[str, Any]]()
         for record in records:
             if record.value is not None:

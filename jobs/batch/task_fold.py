@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from cdc.events.codes import SNAPSHOT, TRUNCATE
 from cdc.kafka.range_reader import Raw
-from jobs.batch.folded import NO_EVENT, SCHEMA
+from jobs.batch.folded_rows import NO_EVENT, SCHEMA
 from jobs.batch.images import Image, filled, text
 from jobs.batch.parts import Part
 
@@ -167,7 +167,7 @@ def _replace(known: Last, at: _At, event: _Event, size: int) -> int:
 
 
 def batches(part: Part, found: Iterable[Last]) -> Iterator[pa.RecordBatch]:
-    """Rows of ``jobs.batch.folded.SCHEMA``, in batches of a few megabytes."""
+    """Rows of ``jobs.batch.folded_rows.SCHEMA``, in batches of a few megabytes."""
     some, size = list[Last](), 0
     for one in found:
         some.append(one)

@@ -24,7 +24,7 @@ from jobs.direct.evaluate import Model
 from jobs.direct.snapshot_rows import read_topics
 from jobs.generations.view_state import ViewState
 from jobs.sinks.contract import COMMIT_LSN, DELETED
-from jobs.spark.interpreted import interpreted
+from jobs.spark.interpreter import interpreted
 
 
 class Folding:

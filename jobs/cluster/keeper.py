@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from cdc.config import Config
 from cdc.errors import ViewError
-from cdc.events.parked import Letter
+from cdc.events.view_dead_letters import Letter
 from cdc.kafka.broker import Broker, Offsets
 from cdc.lsn import Position
 from cdc.topics import table_topic

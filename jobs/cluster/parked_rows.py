@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from cdc.errors import ViewError
-from cdc.events.parked import Letter, Letters, row_letter
+from cdc.events.view_dead_letters import Letter, Letters, row_letter
 from cdc.lsn import Position
 from jobs.dead_letters.parking import Box
 from jobs.sinks.documents import key_text

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructField, StructType
 from jobs.cluster.mirrors.changes import Changed
 from jobs.cluster.mirrors.parquet_files import GROUP_ROWS, read_files
 from jobs.cluster.touched_keys import distinct
-from jobs.spark.interpreted import interpreted, of_one_part
+from jobs.spark.interpreter import interpreted, of_one_part
 from views.spark.plan import KeyQuery, key_queries, recomputation, whole
 from views.spark.view import MaintainedView
 

@@ -18,7 +18,7 @@ from jobs.cluster.driver_rows import at_hand, brought, is_flat
 from jobs.cluster.queries import Maintenance
 from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.schema import quoted
-from jobs.spark.interpreted import interpreted, of_one_part
+from jobs.spark.interpreter import interpreted, of_one_part
 
 _THERE = "__there"
 

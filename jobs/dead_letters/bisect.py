@@ -17,7 +17,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from cdc.errors import HeadwaterError
 from cdc.lsn import Position
-from jobs.batch.folded import NO_EVENT
+from jobs.batch.folded_rows import NO_EVENT
 from jobs.batch.thresholds import FEW_ROWS
 from jobs.dead_letters.parked_keys import record_id
 from jobs.direct.evaluate import Model, released
@@ -28,7 +28,7 @@ from jobs.sinks.contract import COMMIT_LSN, ORDINAL
 from jobs.sinks.documents import key_text
 from jobs.sinks.row_errors import RowsRefusedError, RowsUnfitError
 from jobs.spark.faults import POISON, translate
-from jobs.spark.interpreted import interpreted
+from jobs.spark.interpreter import interpreted
 
 _HEAD = (
     StructType()

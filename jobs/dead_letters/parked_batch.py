@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, Row
 
-from cdc.events.parked import Letter, Owner
+from cdc.events.view_dead_letters import Letter, Owner
 from cdc.lsn import Position
 from jobs.dead_letters.parked_keys import without
 from jobs.dead_letters.parked_rows import before_end, id_of

@@ -9,7 +9,7 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from cdc.events.parked import Owner
+from cdc.events.view_dead_letters import Owner
 
 
 def record_id() -> Column:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import Row
 
 from cdc.events.codes import DELETE, TRUNCATE
-from cdc.events.parked import Owner, fate
+from cdc.events.view_dead_letters import Owner, fate
 from cdc.lsn import Position
 
 

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from cdc.errors import ViewError
 from cdc.events.codes import DELETE, TRUNCATE
-from cdc.events.parked import Letter, Letters, fate
+from cdc.events.view_dead_letters import Letter, Letters, fate
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
 from jobs.dead_letters.bisect import Poison

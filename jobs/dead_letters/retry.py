@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 from cdc.config import Config
 from cdc.errors import ViewError
-from cdc.events.parked import Letter, Letters
+from cdc.events.view_dead_letters import Letter, Letters
 from cdc.kafka.broker import Broker
 from jobs.dead_letters.bisect import Poison, isolate
 from jobs.dead_letters.parked_keys import without

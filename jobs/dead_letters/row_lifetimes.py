@@ -16,7 +16,7 @@ from typing import NamedTuple
 from pyspark.sql import Row
 
 from cdc.events.codes import DELETE
-from cdc.events.parked import Letter
+from cdc.events.view_dead_letters import Letter
 from cdc.lsn import Position
 from jobs.dead_letters.parked_rows import fate_of, id_of
 

@@ -1,4 +1,5 @@
-"""The dead letters of a view's generation, in Kafka. ``cdc.events.parked`` says what they are."""
+"""The dead letters of a view's generation, in Kafka. ``cdc.events.view_dead_letters`` says what
+they are."""
 
 from __future__ import annotations
 
@@ -8,8 +9,14 @@ from pathlib import Path
 
 from cdc.config import Config
 from cdc.errors import ViewError
-from cdc.events.parked import Letter, Letters, by_generation, letter_record, settled_record
 from cdc.events.records import Record
+from cdc.events.view_dead_letters import (
+    Letter,
+    Letters,
+    by_generation,
+    letter_record,
+    settled_record,
+)
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.kafka.bulk import BulkProducer
 from cdc.topics import view_dead_letters_topic

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc.errors import ViewError
-from cdc.events.parked import Letters, spelled
+from cdc.events.view_dead_letters import Letters, spelled
 from cdc.kafka.broker import Broker
 from cdc.topics import table_topic
 from jobs.cluster.mirrors.table_record import remembered

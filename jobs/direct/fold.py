@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructType
 
 from cdc.events.codes import DELETE, PLACEHOLDER, SNAPSHOT, UPDATE
-from jobs.batch.folded import NO_EVENT
+from jobs.batch.folded_rows import NO_EVENT
 from jobs.direct.renamed_columns import Sent
 from jobs.direct.schema import JSON_OPTIONS, left_out
 from jobs.spark.faults import FOREIGN_RECORD, fault

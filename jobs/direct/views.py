@@ -20,7 +20,7 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError, RetryableError, UsageError, ViewError
 from cdc.kafka.broker import Broker
 from cdc.topics import view_group
-from jobs.batch.sample import LOGGED, spread
+from jobs.batch.key_sample import LOGGED, spread
 from jobs.direct.query import Applied, ViewQuery
 from jobs.direct.table_versions import NotDescribedError
 from jobs.generations.last_error import noted

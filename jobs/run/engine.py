@@ -24,16 +24,16 @@ from jobs.run.parts import Parts
 from jobs.run.removal import drop_spare_mirrors, spare_mirrors
 from jobs.run.schedule import Chore, Schedule
 from jobs.run.stream.batches import Applied, Batches, StaleTypesError
+from jobs.run.stream.large_batch import by_tasks
 from jobs.run.stream.record_reader import read_again
 from jobs.run.stream.recreated_topics import leave_recreated, recreated
-from jobs.run.stream.staged_batch import by_tasks
 from jobs.run.stream.stream import OpenStream, StreamBatch
 from jobs.run.stream.tombstone_expiry import TombstoneExpiry
 from jobs.run.tables.altered_tables import AlteredTables
 from jobs.run.tables.mirrored_tables import MirroredTables
-from jobs.run.views.kept_generations import KeptGenerations
-from jobs.run.views.kept_views import KeptViews
+from jobs.run.views.generation_registry import KeptGenerations
 from jobs.run.views.reach import Reach
+from jobs.run.views.view_registry import KeptViews
 from jobs.state.batch.faulty_records import FaultyRecord
 from jobs.state.batch.progress import forget_batches, offsets_of, read_progress, stream_offsets
 from jobs.state.batch.staging import RecordsNeededError

@@ -44,8 +44,8 @@ STEPS: Final[dict[str, Step]] = {
 BUILDING: Final[dict[str, Step]] = {
     "behind a generation begun": Step("jobs.run.builds.view_build:ViewBuild._begun", True),
     "behind a generation loaded": Step("jobs.run.builds.view_build:ViewBuild._loaded", True),
-    "before a generation is shown": Step("jobs.run.views.kept_views:KeptViews._switch", False),
-    "behind a generation shown": Step("jobs.run.views.kept_views:KeptViews._switch", True),
+    "before a generation is shown": Step("jobs.run.views.view_registry:KeptViews._switch", False),
+    "behind a generation shown": Step("jobs.run.views.view_registry:KeptViews._switch", True),
 }
 ALL: Final = {**STEPS, **BUILDING}
 

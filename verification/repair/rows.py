@@ -18,7 +18,7 @@ from cdc.kafka.broker import Broker, Offsets
 from jobs.replay.repair import writable
 from verification.events import KeyedEvent, SourceEvents
 from verification.source import SourceSnapshot
-from verification.touched import touched_keys
+from verification.touched_rows import touched_keys
 from views.spark.resolve import ResolvedView
 from views.tables import TableVersion
 

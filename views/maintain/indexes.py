@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from views.function_names import words
 from views.maintain.touched.links import compared_with
-from views.maintain.touched.passing import stages
+from views.maintain.touched.pushdown_columns import stages
 from views.maintain.tree import functions
 from views.maintain.tree.correlated_sources import blocks
 from views.maintain.tree.origin import source_of

@@ -20,12 +20,12 @@ from views.maintain.proofs.shown_only import check_shown_only
 from views.maintain.proofs.single_rows import SingleRows, single_rows
 from views.maintain.proofs.view_key import key_positions, prove
 from views.maintain.pushdown import rows_of_keys
-from views.maintain.touched.find import Find
-from views.maintain.touched.gates import gate_of, nothing_compared
 from views.maintain.touched.key_queries import Touched
 from views.maintain.touched.links import NullComparedError
 from views.maintain.touched.occurrences import Occurrence, occurrences
 from views.maintain.touched.paths import NoWayError
+from views.maintain.touched.search_plan import Find
+from views.maintain.touched.whole_view_gates import gate_of, nothing_compared
 from views.maintain.tree.correlated_sources import columns
 from views.maintain.tree.render import RESERVED, Template, Writer, quoted
 from views.maintain.tree.scope import resolve

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from views.maintain.touched.passing import carried, column_passes, of_rows, passes, stages
 from views.maintain.touched.paths import certain
+from views.maintain.touched.pushdown_columns import carried, column_passes, of_rows, passes, stages
 from views.maintain.tree.from_clause import outer_sides
 from views.maintain.tree.origin import same_type
 from views.maintain.tree.render import KEYS, Writer, quoted

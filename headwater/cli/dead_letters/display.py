@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cdc.events.parked import BEHIND
+from cdc.events.view_dead_letters import BEHIND
 from headwater.cli.common.format import age, size
 from headwater.cli.common.records import key_text, labelled, plain, with_value
 from headwater.cli.dead_letters.entry import by_key

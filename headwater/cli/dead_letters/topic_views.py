@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from cdc.events.parked import BEHIND
+from cdc.events.view_dead_letters import BEHIND
 from headwater.cli.common.context import declared
 from headwater.cli.dead_letters.entry import Entry, Settled
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cdc.config import Config
-    from cdc.events.parked import Letter
+    from cdc.events.view_dead_letters import Letter
 
 
 def entries(config: Config, view: str, values: bool = False) -> list[Entry]:

@@ -101,7 +101,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
     from jobs.dead_letters.topic import waiting
     from jobs.generations.record import read_generations
     from jobs.generations.view_state import view_directory
-    from verification.late_views import watched
+    from verification.late_view_errors import watched
     from verification.verify import Verification
     from verification.view_facts import is_kept_by_state, view_facts
 

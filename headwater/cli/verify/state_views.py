@@ -62,7 +62,7 @@ def compared(
     from jobs.state.views.view_names import read_names
     from jobs.state.views.view_status import state_session
     from verification.batch_end import BatchEnds
-    from verification.late_views import watched
+    from verification.late_view_errors import watched
     from verification.verify import Verification
     from verification.view_facts import view_facts
 
@@ -176,7 +176,7 @@ def _standing(
     from jobs.state.views.generation_keys import generation_keys
     from jobs.state.views.key_watch import key_watch
     from verification.change_window import WatchWindow
-    from verification.parked import parked_in_state
+    from verification.parked_rows import parked_in_state
     from verification.repair.from_state import RepairFromState
 
     keys = generation_keys(conn, record)

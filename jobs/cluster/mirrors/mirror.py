@@ -31,7 +31,7 @@ from jobs.cluster.mirrors.sql import ATTEMPT
 from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
 from jobs.sinks.schema import quoted
 from jobs.spark.faults import fault
-from jobs.spark.interpreted import of_one_part
+from jobs.spark.interpreter import of_one_part
 
 _VERSION = (
     StructField(DELETED, BooleanType()),

@@ -35,7 +35,6 @@ from jobs.state.mirrors.record import read_mirrors
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.dirty_keys import put_off
 from jobs.state.views.first_columns import first_columns, remember_first_columns
-from jobs.state.views.kept_view import KeptView, Relation, follow_key_types, make_tables, read_key
 from jobs.state.views.known_columns import known_columns
 from jobs.state.views.missed_changes import make_up_for, mark_every_key
 from jobs.state.views.parked_keys import too_many_parked
@@ -43,6 +42,13 @@ from jobs.state.views.rows_query import KEY, ROW, load_sql
 from jobs.state.views.store_rows import ArrowForm, RowForm, form_of_store
 from jobs.state.views.text_columns import text_columns
 from jobs.state.views.view_columns import ViewColumn, described, spark_columns
+from jobs.state.views.view_generation import (
+    KeptView,
+    Relation,
+    follow_key_types,
+    make_tables,
+    read_key,
+)
 from jobs.state.views.view_names import ViewNames, present, remember_names, view_names
 from jobs.state.views.view_record import ViewRecord, add_view, note_loaded
 from views.maintain.plan import ViewPlan
@@ -157,7 +163,7 @@ def load(
     divide: Divide = lambda _conn, _rows: None,
 ) -> int:
     """Fill its place in the store from the mirrors as they are now; how many rows it has then.
-    ``divide`` may have others make them, too (``jobs.run.builds.divided_load``), ``connect`` opens
+    ``divide`` may have others make them, too (``jobs.run.builds.parallel_load``), ``connect`` opens
     a second session.
 
     What the store was given is remembered, so that later only what differs is written. Rows that

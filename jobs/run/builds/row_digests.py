@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 from jobs.state.server.connection import Connection
-from jobs.state.views.kept_view import KeptView
 from jobs.state.views.rows_query import remember_sql
+from jobs.state.views.view_generation import KeptView
 
 Connect = Callable[[], Connection]
 

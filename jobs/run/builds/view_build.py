@@ -22,12 +22,12 @@ from pyspark.sql.types import StructType
 from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
 from jobs.run.builds.builder import Declared, Generation, begin, load, make_up, opened
-from jobs.run.builds.divided_load import divided
 from jobs.run.builds.generation_files import GenerationFiles, is_built_from
+from jobs.run.builds.parallel_load import divided
 from jobs.run.builds.step_log import Steps
 from jobs.run.parts import Parts
 from jobs.run.removal import forget_unknown
-from jobs.run.views.kept_generations import KeptGenerations
+from jobs.run.views.generation_registry import KeptGenerations
 from jobs.run.views.view_plan import planned, relation_of
 from jobs.sinks.rows import Rows
 from jobs.sinks.schema import check_names
@@ -36,7 +36,7 @@ from jobs.state.batch.progress import read_progress
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.view_columns import spark_columns
 from jobs.state.views.view_record import PAUSED, view_records
-from jobs.state.views.whole_views import is_always_whole, too_large
+from jobs.state.views.whole_recomputation import is_always_whole, too_large
 from views.maintain.plan import ViewPlan
 
 _POLL_S: Final = 0.02

@@ -19,7 +19,7 @@ from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
 from jobs.run.commands.work import WORK, Help, Work
 from jobs.run.parts import Parts
-from jobs.run.views.kept_views import KeptViews
+from jobs.run.views.view_registry import KeptViews
 from jobs.spark.faults import trace, translate
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.commands import (

@@ -15,8 +15,8 @@ from jobs.run.builds.step_log import Steps
 from jobs.run.builds.view_build import ViewBuild, stopped
 from jobs.run.parts import Parts
 from jobs.run.removal import drop_all, drop_generation
-from jobs.run.views.kept_views import KeptViews
 from jobs.run.views.view_entry import ViewEntry
+from jobs.run.views.view_registry import KeptViews
 from jobs.state.batch.faulty_records import FaultyRecord, faulty_records
 from jobs.state.groups.tables import fill_groups
 from jobs.state.histories.queue import History, added, make_up_for_history

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from cdc.errors import RetryableError
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
-from jobs.batch.folded import count, steps
+from jobs.batch.folded_rows import count, steps
 from jobs.state.batch.faulty_records import FaultyKeys
 from jobs.state.batch.key_marker import KeyMarker
 from jobs.state.batch.mirror_batch import LARGE, Images, images, prepare_images, write
@@ -39,7 +39,7 @@ from jobs.state.mirrors.table import image_tables
 from jobs.state.mirrors.type_changes import may_be_types
 from jobs.state.mirrors.versions import seen_versions, unread
 from jobs.state.server.connection import Connection, translated
-from jobs.state.views.kept_view import KeptView
+from jobs.state.views.view_generation import KeptView
 
 
 class Applied(NamedTuple):

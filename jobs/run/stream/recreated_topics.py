@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from jobs.run.tables.mirrored_tables import MirroredTables
-from jobs.run.views.kept_generations import KeptGenerations
+from jobs.run.views.generation_registry import KeptGenerations
 from jobs.state.batch.faulty_records import forget_table
 from jobs.state.batch.progress import recreated_topics, remove_topics, stream_offsets
 from jobs.state.mirrors.record import mark_stale

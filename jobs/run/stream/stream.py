@@ -81,7 +81,7 @@ class StreamBatch:
 
     @cached_property
     def rows(self) -> pa.Table:
-        """All rows, of ``jobs.batch.folded.SCHEMA``."""
+        """All rows, of ``jobs.batch.folded_rows.SCHEMA``."""
         return self.folded.collect() if isinstance(self.folded, LargeBatch) else self.folded
 
     def pieces(self) -> Iterator[StreamBatch]:

@@ -51,9 +51,9 @@ from jobs.state.histories.rows import HistoryRows, with_rows
 from jobs.state.mirrors.record import read_mirrors
 from jobs.state.server.connection import Connection, translated
 from jobs.state.values.arrow_values import arrow_column
-from jobs.state.views.kept_view import KeptView
 from jobs.state.views.store_rows import RowForm
 from jobs.state.views.view_columns import ViewColumn, spark_columns
+from jobs.state.views.view_generation import KeptView
 from jobs.state.views.view_record import ViewRecord
 from views.histories import history_key
 

@@ -8,7 +8,7 @@ from typing import Final
 from jobs.state.groups.sums import GroupSums
 from jobs.state.groups.tables import fill_groups, is_filled
 from jobs.state.server.connection import Connection
-from jobs.state.views.kept_view import KeptView
+from jobs.state.views.view_generation import KeptView
 
 _FIRST_S: Final = 10.0
 _LAST_S: Final = 3_600.0

@@ -23,10 +23,10 @@ from jobs.sinks.stores import open_sink
 from jobs.state.batch.progress import Progress
 from jobs.state.values.document_sql import DocumentSql
 from jobs.state.views.dirty_keys import NEVER
-from jobs.state.views.kept_view import KeptView
 from jobs.state.views.rows_query import KEY, ROW
 from jobs.state.views.store_rows import RowForm
 from jobs.state.views.view_columns import spark_columns
+from jobs.state.views.view_generation import KeptView
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from cdc.errors import HeadwaterError, RetryableError
-from jobs.batch.sample import LOGGED, spread
+from jobs.batch.key_sample import LOGGED, spread
 from jobs.run.stream.batches import Applied
 from jobs.run.views.reach import Reach
 from jobs.run.views.view_keeper import Turn

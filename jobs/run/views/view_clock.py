@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from jobs.run.views.view_entry import ViewEntry
 from jobs.state.server.connection import Connection
-from jobs.state.views.kept_view import KeptView
-from jobs.state.views.whole_views import tick
+from jobs.state.views.view_generation import KeptView
+from jobs.state.views.whole_recomputation import tick
 
 
 @dataclass(slots=True)

@@ -33,10 +33,10 @@ from jobs.state.views.dirty_keys import (
     take,
     waits_since,
 )
-from jobs.state.views.kept_view import KeptView
 from jobs.state.views.parked_keys import ParkedKey, any_parked, key_at, park, unpark
 from jobs.state.views.rows_query import all_rows_sql, dirty_rows_sql, many_rows_sql
-from jobs.state.views.whole_views import settle_whole, too_large
+from jobs.state.views.view_generation import KeptView
+from jobs.state.views.whole_recomputation import settle_whole, too_large
 
 KEYS_A_TURN: Final = 2_000
 """So many keys are taken at most: other views of the store have their turn between."""

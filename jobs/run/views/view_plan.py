@@ -10,7 +10,7 @@ from cdc.errors import ViewError
 from jobs.state.mirrors.record import read_mirrors
 from jobs.state.mirrors.table import MIRROR_SCHEMA, one_identifier
 from jobs.state.server.connection import Connection
-from jobs.state.views.kept_view import quoted
+from jobs.state.views.view_generation import quoted
 from jobs.state.views.view_names import ViewNames, present, read_names, remember_names, view_names
 from jobs.state.views.view_record import ViewRecord, view_records
 from views.histories import history_key

@@ -15,8 +15,8 @@ import psycopg
 from jobs.state.groups.changes import GroupChanges
 from jobs.state.server.connection import Connection, numbered, translated
 from jobs.state.views.dirty_keys import Images, State, mark_sql
-from jobs.state.views.kept_view import KeptView
-from jobs.state.views.whole_views import mark_whole
+from jobs.state.views.view_generation import KeptView
+from jobs.state.views.whole_recomputation import mark_whole
 
 
 class KeyMarker:

@@ -131,9 +131,9 @@ class Staged:
 def records_of(
     batch: pa.RecordBatch, topics: Mapping[str, str]
 ) -> Iterator[tuple[Record, str | None]]:
-    """The records of rows of ``jobs.batch.folded.SCHEMA``, each with why it is no event of ours,
-    None for one that is. ``topics`` has the ``schema.table`` of each topic; rows of others are left
-    out: their mirror has become stale while the stream still brings them."""
+    """The records of rows of ``jobs.batch.folded_rows.SCHEMA``, each with why it is no event of
+    ours, None for one that is. ``topics`` has the ``schema.table`` of each topic; rows of others
+    are left out: their mirror has become stale while the stream still brings them."""
     columns: list[list[Any]] = [batch.column(name).to_pylist() for name in _FOLDED]
     for topic, part, at, key, op, lsn, n, schema, before, after, left, cause, us in zip(
         *columns, strict=True

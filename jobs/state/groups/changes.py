@@ -16,7 +16,7 @@ import structlog
 from jobs.state.groups.sums import GroupSums
 from jobs.state.groups.tables import UNKNOWN, drop_group_table, is_of_data
 from jobs.state.server.connection import Connection, translated
-from jobs.state.views.kept_view import KeptView, quoted
+from jobs.state.views.view_generation import KeptView, quoted
 
 log = structlog.get_logger("apply")
 

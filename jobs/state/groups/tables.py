@@ -18,7 +18,7 @@ import structlog
 
 from jobs.state.groups.sums import ADDED, BUILT, GROUP_SCHEMA, GroupSums
 from jobs.state.server.connection import Connection, translated
-from jobs.state.views.kept_view import KeptView
+from jobs.state.views.view_generation import KeptView
 from views.maintain.groups.plan import GroupPlan, Relation
 
 log = structlog.get_logger("apply")

@@ -17,8 +17,8 @@ from pyspark.sql.types import StructType
 from jobs.state.batch.progress import Progress, advance
 from jobs.state.histories.sql import BEGINS, queue_sql, queue_table, whole_sql
 from jobs.state.server.connection import Connection, translated
-from jobs.state.views.kept_view import KeptView
 from jobs.state.views.store_rows import RowForm
+from jobs.state.views.view_generation import KeptView
 from jobs.state.views.view_record import note_loaded
 from views.histories import KeyColumn
 

@@ -13,9 +13,9 @@ from typing import Final
 from cdc.source.postgres import identifier
 from jobs.state.batch.sql import STAGED, Shape, Traits, same_key, typed_shape, with_parameters
 from jobs.state.mirrors.table import LSN, ORDINAL, MirrorTable
-from jobs.state.views.kept_view import KeptView
 from jobs.state.views.rows_query import KEY, ROW
 from jobs.state.views.store_rows import RowForm
+from jobs.state.views.view_generation import KeptView
 from jobs.state.views.view_record import QUEUE_SCHEMA
 from views.histories import KeyColumn
 

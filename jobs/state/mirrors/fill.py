@@ -22,7 +22,7 @@ from cdc.errors import RetryableError, SourceError
 from cdc.protocol.relation import Relation, TypeInfo
 from cdc.source import postgres as source_postgres
 from cdc.source.catalog import select_rows
-from cdc.source.copying import copy_out
+from cdc.source.copy_out import copy_out
 from cdc.source.postgres import identifier, literal
 from cdc.source.slot import create_slot
 from cdc.source.table_lookup import table_files

@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 
 from jobs.state.mirrors.table import MIRROR_SCHEMA
 from jobs.state.server.connection import Connection, translated
-from jobs.state.views.kept_view import Relation, quoted
+from jobs.state.views.view_generation import Relation, quoted
 from views.maintain import Index
 
 _UNBOUNDED: Final = ("text", "character varying", "bytea", "jsonb")

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from jobs.state.server.connection import Connection
-from jobs.state.views.kept_view import KeptView, KeyColumn, quoted
 from jobs.state.views.own_columns import own_columns
+from jobs.state.views.view_generation import KeptView, KeyColumn, quoted
 
 State = Literal["before", "after"]
 Images = dict[str, tuple[str, str]]

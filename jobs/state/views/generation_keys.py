@@ -11,7 +11,7 @@ from cdc.errors import ViewError
 from jobs.generations.record import read_generations
 from jobs.generations.view_state import view_directory
 from jobs.state.server.connection import Connection, translated
-from jobs.state.views.kept_view import DIRTY_SCHEMA, SHOWN_SCHEMA, KeyColumn, quoted
+from jobs.state.views.view_generation import DIRTY_SCHEMA, SHOWN_SCHEMA, KeyColumn, quoted
 from jobs.state.views.view_record import ViewRecord, view_records
 
 _TYPES = b"""

@@ -16,8 +16,8 @@ from cdc.kafka.broker import Offsets
 from jobs.state.batch.progress import stream_offsets
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.generation_keys import KeyTables
-from jobs.state.views.kept_view import quoted
 from jobs.state.views.own_columns import own_columns
+from jobs.state.views.view_generation import quoted
 
 MOST_KEYS: Final = 200_000
 """More are not told: then any key may be among them."""

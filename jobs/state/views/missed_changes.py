@@ -13,10 +13,10 @@ from typing import Final
 from jobs.state.batch.progress import advance
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.dirty_keys import SURE, mark_all_sql
-from jobs.state.views.kept_view import KeptView, quoted
 from jobs.state.views.own_columns import own_columns
+from jobs.state.views.view_generation import KeptView, quoted
 from jobs.state.views.view_record import LOADED, PAUSED, note_loaded
-from jobs.state.views.whole_views import mark_whole
+from jobs.state.views.whole_recomputation import mark_whole
 
 _DOUBTFUL: Final = 1
 """The same of keys that somebody may have written meanwhile: batches count from 1."""

@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 from cdc.errors import ViewError
 from jobs.state.batch.progress import Progress
 from jobs.state.server.connection import Connection
-from jobs.state.views.kept_view import KeptView, quoted
+from jobs.state.views.view_generation import KeptView, quoted
 
 
 class ParkedKey(NamedTuple):

@@ -15,8 +15,8 @@ from jobs.state.batch.progress import advance
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.dirty_keys import FORGOTTEN
 from jobs.state.views.generation_keys import KeyTables
-from jobs.state.views.kept_view import KeptView, quoted
 from jobs.state.views.own_columns import own_columns
+from jobs.state.views.view_generation import KeptView, quoted
 
 _PART_KEYS: Final = 10_000
 _WAITING: Final = """

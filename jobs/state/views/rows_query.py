@@ -12,8 +12,8 @@ from typing import Final
 
 from jobs.state.batch.sql import with_parameters
 from jobs.state.views.dirty_keys import HELD
-from jobs.state.views.kept_view import KeptView, KeyColumn, quoted
 from jobs.state.views.own_columns import own_columns
+from jobs.state.views.view_generation import KeptView, KeyColumn, quoted
 
 ROW: Final = "m"
 """What a row of the view is called where something is shown of it."""

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from cdc.errors import StateError
 from jobs.state.groups.sums import GROUP_SCHEMA
 from jobs.state.server.connection import Connection
-from jobs.state.views.kept_view import DIRTY_SCHEMA, SHOWN_SCHEMA
+from jobs.state.views.view_generation import DIRTY_SCHEMA, SHOWN_SCHEMA
 
 _COLUMNS: Final = "id, name, generation, sql, key, store, state, coalesce(error, ''), history"
 QUEUE_SCHEMA: Final = "queue"

@@ -32,7 +32,7 @@ POINTS = (
     "before jobs.sinks.redis.generations:RedisGenerations.switch",
     "after jobs.sinks.redis.generations:RedisGenerations.switch",
     "after jobs.run.builds.generation_files:GenerationFiles.switch",
-    "before jobs.run.views.kept_views:drop_expired",
+    "before jobs.run.views.view_registry:drop_expired",
     "before jobs.sinks.redis.generations:RedisGenerations.drop",
     "after jobs.sinks.redis.generations:RedisGenerations.drop",
     "before jobs.run.removal:forget_view",

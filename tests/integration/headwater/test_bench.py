@@ -13,8 +13,8 @@ from benchmarks.capture.race import run_race
 from benchmarks.capture.restart import measure_restart
 from benchmarks.capture.shapes import WIDE, Race
 from benchmarks.capture.snapshot import snapshot_turns
+from benchmarks.environment import Setting
 from benchmarks.peers.debezium import warm_worker
-from benchmarks.setting import Setting
 from stack.guardian import Guardian
 
 

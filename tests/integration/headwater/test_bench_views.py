@@ -10,7 +10,7 @@ import pytest
 from redis import Redis
 
 from benchmarks.capture.shapes import CUSTOMERS, USUAL, orders_of
-from benchmarks.setting import Setting, create_table, load
+from benchmarks.environment import Setting, create_table, load
 from benchmarks.traffic import traffic
 from benchmarks.views import contents
 from benchmarks.views.catchup import update_keys

@@ -13,7 +13,7 @@ from cdc.errors import RetryableError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.lsn import Position
 from tests.support.commands.deployment import Deployment
-from tests.support.things import ODD, ROWS, TABLE, TYPES, MemoryView, add_loud
+from tests.support.sample_view import ODD, ROWS, TABLE, TYPES, MemoryView, add_loud
 from verification.scope import published_sql
 from views.tables import TableVersion
 

@@ -13,7 +13,7 @@ from cdc.errors import RetryableError
 from cdc.kafka.broker import Broker
 from jobs.sinks.contract import ViewRow
 from tests.support.commands.deployment import Deployment
-from tests.support.things import ODD, ROWS, TABLE, TYPES, MemoryView, add_loud
+from tests.support.sample_view import ODD, ROWS, TABLE, TYPES, MemoryView, add_loud
 from tests.support.waiting import wait_until
 
 

@@ -8,11 +8,11 @@ import psycopg
 import pytest
 
 from cdc.errors import SourceError
-from cdc.events.parked import Letter, Letters, row_letter
+from cdc.events.view_dead_letters import Letter, Letters, row_letter
 from cdc.lsn import Position
 from tests.support.views.mirrored_view import CUSTOMERS, ORDERS
 from verification.exact_snapshot import source_at_new_lsn
-from verification.parked import parked_rows
+from verification.parked_rows import parked_rows
 from verification.values.canonical import unpacked
 from views.parse.definition import parse_view
 from views.spark.view import resolve_maintained

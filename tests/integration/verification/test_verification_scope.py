@@ -14,7 +14,7 @@ from cdc.kafka.broker import Broker
 from jobs.direct.versions import read_versions
 from jobs.sinks.contract import ViewRow
 from tests.support.commands.deployment import Deployment
-from tests.support.things import MemoryView
+from tests.support.sample_view import MemoryView
 from views.parse.definition import parse_view
 from views.spark.resolve import ResolvedView, resolve
 

@@ -92,7 +92,7 @@ def _folded(found: list[tuple[Any, ...]]) -> Row:
 
 
 def comparable(rows: Iterable[Row]) -> list[Row]:
-    """Rows of ``jobs.batch.folded.SCHEMA`` as ``model`` has them."""
+    """Rows of ``jobs.batch.folded_rows.SCHEMA`` as ``model`` has them."""
     found = []
     for row in rows:
         if row["op"] is None:

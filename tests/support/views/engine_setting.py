@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
-from jobs.batch.folded import SCHEMA
+from jobs.batch.folded_rows import SCHEMA
 from jobs.run.stream.batches import Applied, Batches
 from jobs.run.tables.mirrored_tables import planned
 from jobs.run.views.view_keeper import Change, ViewKeeper
@@ -27,8 +27,8 @@ from jobs.state.batch.staging import Record
 from jobs.state.groups.tables import fill_groups, with_groups
 from jobs.state.mirrors.indexes import make_indexes
 from jobs.state.server.connection import Connection, connect
-from jobs.state.views.kept_view import KeptView, make_tables, read_key
 from jobs.state.views.rows_query import remember_sql
+from jobs.state.views.view_generation import KeptView, make_tables, read_key
 from jobs.state.views.view_record import add_view, forget_view
 from tests.support.views.mirror_tables import MirrorSetting, fold
 from views.maintain import plan_view

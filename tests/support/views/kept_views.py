@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from jobs.state.server.connection import Connection
 from jobs.state.server.migration import migrate
-from jobs.state.views.kept_view import KeptView, make_tables, read_key
+from jobs.state.views.view_generation import KeptView, make_tables, read_key
 from jobs.state.views.view_record import LOADED, ViewRecord, add_view, note_loaded
 from views.maintain.mirror import MirrorColumn, MirrorTable
 from views.maintain.plan import plan_view

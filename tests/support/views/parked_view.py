@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdc.events.parked import Letter, Letters
+from cdc.events.view_dead_letters import Letter, Letters
 from cdc.lsn import Position
 from jobs.dead_letters.bisect import Poison, isolate
 from jobs.dead_letters.parking import Parking

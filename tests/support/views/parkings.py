@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import HeadwaterError
 from cdc.events.codes import PLACEHOLDER
-from cdc.events.parked import Letter
+from cdc.events.view_dead_letters import Letter
 from jobs.dead_letters.topic import waiting
 from jobs.direct.views import apply_views
 from tests.support.events.written_topics import row, v1

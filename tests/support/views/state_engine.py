@@ -34,7 +34,7 @@ from tests.support.events.memory_log import LogInMemory
 from tests.support.views.kept_views import kept_view
 from verification.batch_end import BatchEnds
 from verification.change_window import QuietWindow, WatchWindow
-from verification.parked import parked_in_state
+from verification.parked_rows import parked_in_state
 from verification.repair.from_state import RepairFromState
 from verification.scope import published_relations
 from verification.select_view import SelectView, described_view

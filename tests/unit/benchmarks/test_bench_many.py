@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from benchmarks import proc
+from benchmarks import process_usage
 from benchmarks.many import shop
 from benchmarks.many.figures import MANY, MANY_RATES, MANY_VIEWS
 from benchmarks.many.idle import Idle, idle_figures, idle_views
-from benchmarks.many.looks import key_of, oldest_first
 from benchmarks.many.probes import Probes, looking, reached, written_by
+from benchmarks.many.readers import key_of, oldest_first
 from benchmarks.many.results import Phase, build_figures, phase_figures
 from benchmarks.many.shop import FULL, PROBE, PROBES, uuid_text
 from benchmarks.many.transactions import MIX, transactions
@@ -212,13 +212,13 @@ def test_a_state_database_counts_by_its_folder_and_this_process_does_not(tmp_pat
             for child in (apply, database):
                 assert child.stdout is not None
                 child.stdout.readline()
-            found = proc.owners(apply.pid, tmp_path)
+            found = process_usage.owners(apply.pid, tmp_path)
             assert set(found) == {apply.pid, database.pid}
-            assert os.getpid() not in proc.owners(apply.pid, Path(sys.executable))
-        assert proc.cpu_of_s(found) >= 0.4
+            assert os.getpid() not in process_usage.owners(apply.pid, Path(sys.executable))
+        assert process_usage.cpu_of_s(found) >= 0.4
         assert usage.cpu_cores > 0
         assert usage.rss_mb > 5
         for child in (apply, database):
             assert child.stdin is not None
             child.stdin.close()
-    assert proc.pss_mb([apply.pid]) == proc.cpu_of_s([apply.pid]) == 0
+    assert process_usage.pss_mb([apply.pid]) == process_usage.cpu_of_s([apply.pid]) == 0

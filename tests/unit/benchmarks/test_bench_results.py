@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import seeds
+from benchmarks import fault_seeds
 from benchmarks.capture.latency import percentile, waits_ms
 from benchmarks.capture.shapes import NARROW, RACES, USUAL, WIDE
 from benchmarks.capture.snapshot import Turn, snapshot_figures
@@ -224,12 +224,12 @@ def test_snapshots_give_medians_and_the_worst_shape_beside_debezium_decides() ->
 
 def test_chaos_is_counted_from_what_it_prints() -> None:
     printed = json.dumps({"seeds": 200, "failures": [7, 19], "kills": 900})
-    assert seeds.figures("chaos", [printed]) == {"chaos_seeds": 200, "chaos_failures": 2}
-    assert seeds.figures("snapshot-seeds", [printed]).keys() == {
+    assert fault_seeds.figures("chaos", [printed]) == {"chaos_seeds": 200, "chaos_failures": 2}
+    assert fault_seeds.figures("snapshot-seeds", [printed]).keys() == {
         figure.name for figure in MEASUREMENTS["snapshot-seeds"]
     }
     with_spark = json.dumps({"seeds": 20, "failures": [3]})
-    assert seeds.figures("view-seeds", [printed, with_spark]) == {
+    assert fault_seeds.figures("view-seeds", [printed, with_spark]) == {
         "view_seeds": 200,
         "view_spark_seeds": 20,
         "view_failures": 3,
@@ -238,7 +238,7 @@ def test_chaos_is_counted_from_what_it_prints() -> None:
 
 def test_seeds_are_found_wherever_the_bench_is_run_from(tmp_path: Path) -> None:
     """The installed command has neither the checkout nor its tests on its path."""
-    run = "from pathlib import Path; from benchmarks.seeds import measure_seeds as run; "
+    run = "from pathlib import Path; from benchmarks.fault_seeds import measure_seeds as run; "
     run += "run('snapshot-seeds', Path('home'), lambda _: 1.5, print)"  # refused by the command
     command = [sys.executable, "-P", "-c", run]
     found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)

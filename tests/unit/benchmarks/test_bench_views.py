@@ -11,11 +11,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from benchmarks.capture.shapes import CUSTOMERS, USUAL, orders_of
-from benchmarks.peers.plain import Spans
-from benchmarks.peers.plainmerge import COLUMNS
+from benchmarks.environment import clear
+from benchmarks.peers.spark_merge import COLUMNS
+from benchmarks.peers.spark_merge_process import Spans
 from benchmarks.report.metrics import APPLY, GROWTH_ROWS, MEASUREMENTS, VISIBLE
 from benchmarks.report.page import render
-from benchmarks.setting import clear
 from benchmarks.views.bootstrap import bootstrap_figures
 from benchmarks.views.catchup import Run, catch_up_figures
 from benchmarks.views.contents import Contents, in_delta

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import demo
-from demo.setting import STORES, VIEWS, Addresses, config
+from demo.environment import STORES, VIEWS, Addresses, config
 from tests.support.events.declared_tables import declared_tables
 from views.parse.definition import parse_view
 from views.spark.view import MaintainedView, resolve_view

@@ -13,9 +13,9 @@ from cdc.errors import RetryableError, SinkError, UsageError
 from headwater.cli.wait import document, lacking, line
 from jobs.generations.last_error import forget, noted
 from jobs.generations.locks import turn
-from verification.late_views import Standing, idle, is_applied, refuse_stopped, said, way_out
+from verification.late_view_errors import Standing, idle, is_applied, refuse_stopped, said, way_out
 from verification.reach import Behind, Lacking, StoppedError
-from verification.waiting import Reached, current_lsn, parsed
+from verification.read_your_writes import Reached, current_lsn, parsed
 
 
 def test_what_a_view_lacks_is_told_in_one_line() -> None:

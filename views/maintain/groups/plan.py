@@ -25,12 +25,12 @@ from views.maintain.groups.values import (
     aliased,
 )
 from views.maintain.indexes import Index
-from views.maintain.touched.find import Find
 from views.maintain.touched.key_queries import Touched
 from views.maintain.touched.links import NullComparedError
 from views.maintain.touched.occurrences import occurrences
-from views.maintain.touched.passing import has_subquery, of_rows
 from views.maintain.touched.paths import NoWayError
+from views.maintain.touched.pushdown_columns import has_subquery, of_rows
+from views.maintain.touched.search_plan import Find
 from views.maintain.tree.correlated_sources import own_expressions
 from views.maintain.tree.derived_tables import without_derived_tables
 from views.maintain.tree.from_clause import column, outer_sides

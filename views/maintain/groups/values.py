@@ -13,7 +13,7 @@ from typing import Final
 from sqlglot import exp
 
 from views.function_names import AGGREGATES
-from views.maintain.touched.passing import of_rows
+from views.maintain.touched.pushdown_columns import of_rows
 from views.maintain.tree import functions
 from views.maintain.tree.parser import text
 from views.maintain.tree.render import quoted

@@ -10,7 +10,7 @@ from sqlglot import exp
 from views.function_names import words
 from views.maintain.proofs.key_proof import KeyProof
 from views.maintain.proofs.settled_columns import Settled
-from views.maintain.touched.passing import built_of, of_rows
+from views.maintain.touched.pushdown_columns import built_of, of_rows
 from views.maintain.tree import functions
 from views.maintain.tree.correlated_sources import blocks, own_expressions
 from views.maintain.tree.errors import refuse

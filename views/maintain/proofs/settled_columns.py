@@ -15,8 +15,8 @@ from sqlglot import exp
 
 from views.function_names import ROWS
 from views.maintain.proofs.not_null import NotNull
-from views.maintain.touched.passing import of_rows
 from views.maintain.touched.paths import certain
+from views.maintain.touched.pushdown_columns import of_rows
 from views.maintain.tree import functions
 from views.maintain.tree.origin import of_node
 from views.maintain.tree.tree import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from views.maintain.touched.occurrences import Occurrence, occurrences
-from views.maintain.touched.passing import stages
+from views.maintain.touched.pushdown_columns import stages
 from views.maintain.tree.from_clause import outer_sides
 from views.maintain.tree.origin import of_node, source_of
 from views.maintain.tree.tree import Block, Query, Source, Statement

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
-from views.maintain.touched.find import Find, Finder, Wanted
 from views.maintain.touched.occurrences import Step
-from views.maintain.touched.passing import column_passes
 from views.maintain.touched.paths import Level, NoWayError, Route, Search
+from views.maintain.touched.pushdown_columns import column_passes
+from views.maintain.touched.search_plan import Find, Finder, Wanted
 from views.maintain.tree.correlated_sources import columns, queries_in
 from views.maintain.tree.origin import same_type
 from views.maintain.tree.render import BOTH, CHANGED, quoted, where

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from views.maintain.pushdown import Values, push
-from views.maintain.touched.find import Find, Wanted
 from views.maintain.touched.joined_rows import joined
 from views.maintain.touched.occurrences import Step
 from views.maintain.touched.partners import lateral, outer, through, through_full
-from views.maintain.touched.passing import carried, handles, has_subquery, of_rows, passes
 from views.maintain.touched.paths import Level, NoWayError, missing_at
+from views.maintain.touched.pushdown_columns import carried, handles, has_subquery, of_rows, passes
 from views.maintain.touched.recursion import touched_roots
+from views.maintain.touched.search_plan import Find, Wanted
 from views.maintain.tree.grouping_sets import sets_of
 from views.maintain.tree.render import Writer, quoted, within
 from views.maintain.tree.tree import (

@@ -8,8 +8,8 @@ from sqlglot import exp
 
 from views.maintain.proofs.not_null import NotNull
 from views.maintain.touched.occurrences import Step
-from views.maintain.touched.passing import passes
 from views.maintain.touched.paths import Level, NoWayError, certain
+from views.maintain.touched.pushdown_columns import passes
 from views.maintain.tree.correlated_sources import free, own_expressions
 from views.maintain.tree.tree import (
     Block,

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
-from views.maintain.touched.find import Find, Finder, Wanted
 from views.maintain.touched.links import linked, opened
 from views.maintain.touched.occurrences import Step
-from views.maintain.touched.passing import has_subquery
 from views.maintain.touched.paths import Level, NoWayError, matched, missing_at, pruned
+from views.maintain.touched.pushdown_columns import has_subquery
+from views.maintain.touched.search_plan import Find, Finder, Wanted
 from views.maintain.tree.from_clause import column
 from views.maintain.tree.origin import of_node
 from views.maintain.tree.tree import Block, Joined, Tree, aliases, joins, reads

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from views.maintain.touched.passing import has_subquery
+from views.maintain.touched.pushdown_columns import has_subquery
 from views.maintain.tree.correlated_sources import all_reads, free
 from views.maintain.tree.from_clause import outer_sides
 from views.maintain.tree.tree import Joined, Leaf, Query, Source, Tree, aliases, joins, reads

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from views.maintain.touched.find import Find, Finder
 from views.maintain.touched.occurrences import Step
-from views.maintain.touched.passing import has_subquery, of_rows, recursive_source
 from views.maintain.touched.paths import NoWayError, certain, missing_at, pruned
+from views.maintain.touched.pushdown_columns import has_subquery, of_rows, recursive_source
+from views.maintain.touched.search_plan import Find, Finder
 from views.maintain.tree.from_clause import column
 from views.maintain.tree.render import all_of, quoted
 from views.maintain.tree.tree import Block, Recursion, Source, reads, replaced_source

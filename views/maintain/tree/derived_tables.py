@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from views.maintain.touched.passing import has_subquery, of_rows
+from views.maintain.touched.pushdown_columns import has_subquery, of_rows
 from views.maintain.tree.correlated_sources import own_expressions
 from views.maintain.tree.from_clause import outer_sides
 from views.maintain.tree.render import constant

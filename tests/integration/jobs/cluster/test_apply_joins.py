@@ -17,7 +17,7 @@ from cdc.protocol.relation import Column, Relation
 from jobs.cluster.driver_rows import brought
 from jobs.direct.views import apply_views
 from jobs.generations.view_state import view_directory
-from jobs.spark.interpreted import of_one_part
+from jobs.spark.interpreter import of_one_part
 from tests.support.events.events import delete, event, truncate
 from tests.support.events.written_topics import CUSTOMERS, INT4, INT8, ORDERS, Log
 from tests.support.views.recording_sink import RecordingSink

@@ -7,7 +7,7 @@ import pytest
 
 from cdc.errors import UsageError
 from cdc.kafka.client import open_client, setting_faults, settings_without_effect
-from cdc.kafka.settings import FIXED, Settings
+from cdc.kafka.producer_settings import FIXED, Settings
 
 ORDER = "exactly-once order depends on it: remove the setting"
 

@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 
 from cdc.errors import UsageError
 from cdc.events.dead_letters import DeadLetter
-from cdc.events.parked import BEHIND, Letter, row_letter
+from cdc.events.view_dead_letters import BEHIND, Letter, row_letter
 from cdc.lsn import Position
 from headwater.cli.common.format import age
 from headwater.cli.common.records import pretty

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from headwater.cli.verify.command import Steps
-from verification.late_views import watched
+from verification.late_view_errors import watched
 from verification.reach import Lacking, StoppedError
 
 

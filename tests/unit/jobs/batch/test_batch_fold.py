@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jobs.batch.folded import count
+from jobs.batch.folded_rows import count
 from tests.support.events.events import Record, delete, event, snapshot, truncate
 from tests.support.events.fold_model import comparable, fetched, in_order, model
 from tests.support.events.random_batches import random_events

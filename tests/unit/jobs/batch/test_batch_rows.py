@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from jobs.batch.folded import SCHEMA, oldest_us, steps
+from jobs.batch.folded_rows import SCHEMA, oldest_us, steps
 from jobs.batch.images import Image, filled, images
 
 

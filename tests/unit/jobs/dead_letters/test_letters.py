@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdc.errors import ViewError
-from cdc.events.parked import Letters
+from cdc.events.view_dead_letters import Letters
 from cdc.kafka.broker import Broker, Offsets
 from jobs.dead_letters.topic import LetterBox
 from jobs.generations.view_state import ViewState

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc.errors import HeadwaterError, LogError, ViewError
-from cdc.events.parked import (
+from cdc.events.records import Record as Sent
+from cdc.events.view_dead_letters import (
     Fate,
     Letter,
     by_generation,
@@ -20,7 +21,6 @@ from cdc.events.parked import (
     row_letter,
     settled_record,
 )
-from cdc.events.records import Record as Sent
 from cdc.kafka.broker import Record
 from cdc.lsn import Position
 from headwater.cli.lag import waiting_keys

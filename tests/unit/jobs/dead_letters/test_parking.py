@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from cdc.errors import ViewError
 from cdc.events.codes import PLACEHOLDER
-from cdc.events.parked import Owner
+from cdc.events.view_dead_letters import Owner
 from jobs.generations.view_state import Beginning
 from jobs.spark.faults import UnfitValueError
 from tests.support.events.events import Record, delete, event, snapshot, truncate

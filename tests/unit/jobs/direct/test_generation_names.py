@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc.errors import ViewError
-from cdc.events.parked import Letter, Letters
+from cdc.events.view_dead_letters import Letter, Letters
 from jobs.direct.column_names import Names
 from jobs.direct.versions import Versions
 from jobs.generations.view_state import Beginning, ViewState, declared, open_state
 from tests.support.events.events import Record, event, kafka_frame
-from verification.parked import _renamed
+from verification.parked_rows import _renamed
 from views.expressions.types import INT4
 from views.parse.definition import parse_view
 from views.spark.resolve import resolve

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.batch.folded import SCHEMA
+from jobs.batch.folded_rows import SCHEMA
 from jobs.state.batch.staging import records_of
 
 

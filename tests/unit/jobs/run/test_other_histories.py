@@ -9,7 +9,7 @@ import pytest
 
 from cdc.config import Config, View
 from cdc.errors import RetryableError
-from jobs.run.views.kept_histories import OtherHistories
+from jobs.run.views.history_recovery import OtherHistories
 
 NONE = cast(Any, None)
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from structlog.testing import capture_logs
 
-from jobs.batch.sample import LOGGED, spread
+from jobs.batch.key_sample import LOGGED, spread
 from jobs.run.views.turn_reports import Turns
 
 NOW_S = 1_000.0

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.direct.evaluate import Model
-from jobs.spark.interpreted import interpreted
+from jobs.spark.interpreter import interpreted
 from jobs.spark.session import session_beside
 from tests.support.events.events import event, kafka_frame
 from tests.unit.jobs.direct.test_applying import TABLE

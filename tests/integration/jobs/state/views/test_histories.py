@@ -29,9 +29,9 @@ from jobs.sinks.stores import open_generations, open_sink
 from jobs.state.batch.faulty_records import faulty_records
 from jobs.state.batch.staging import Record
 from jobs.state.histories.queue import History, added, make_queue, make_up_for_history, waiting
-from jobs.state.views.kept_view import KeptView, make_tables, read_key
 from jobs.state.views.store_rows import form_of_store
 from jobs.state.views.view_columns import described, spark_columns
+from jobs.state.views.view_generation import KeptView, make_tables, read_key
 from jobs.state.views.view_record import add_view, note_loaded
 from tests.support.servers.postgres import fresh_database
 from tests.support.views.engine_setting import EngineSetting, Killed, split

@@ -11,8 +11,8 @@ from jobs.run.tables.mirrored_tables import planned
 from jobs.run.views.view_keeper import ViewKeeper
 from jobs.run.views.view_plan import planned_again, relation_of
 from jobs.state.server.connection import Connection
-from jobs.state.views.kept_view import KeptView, follow_key_types, read_key
 from jobs.state.views.missed_changes import make_up_for
+from jobs.state.views.view_generation import KeptView, follow_key_types, read_key
 from jobs.state.views.view_names import present, remember_names, view_names
 from jobs.state.views.view_record import view_records
 from tests.support.servers.postgres import fresh_database

@@ -13,12 +13,12 @@ from jobs.state.batch.progress import advance, read_progress
 from jobs.state.server.connection import Connection, connect, numbered
 from jobs.state.views.dirty_keys import settle, take
 from jobs.state.views.generation_keys import generation_keys, live_record
-from jobs.state.views.kept_view import KeptView
 from jobs.state.views.key_watch import key_watch
 from jobs.state.views.repair import is_written, make_anew
 from jobs.state.views.rows_query import dirty_rows_sql
+from jobs.state.views.view_generation import KeptView
 from jobs.state.views.view_record import ViewRecord
-from jobs.state.views.whole_views import mark_whole, settle_whole
+from jobs.state.views.whole_recomputation import mark_whole, settle_whole
 from tests.support.views.kept_views import kept_view, table
 
 ROWS = "insert into item select i, 'n' || i from generate_series(1, 5) i"

@@ -10,7 +10,7 @@ from bootstrap.kept_sql import KeptSql
 from cdc.errors import ViewError
 from jobs.run.views.view_clock import ViewClock
 from jobs.state.batch.progress import read_progress
-from jobs.state.views.whole_views import tick
+from jobs.state.views.whole_recomputation import tick
 from tests.support.servers.postgres import fresh_database
 from tests.support.views.engine_setting import EngineSetting, Killed
 

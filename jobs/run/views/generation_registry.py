@@ -30,7 +30,7 @@ from jobs.state.mirrors.record import MirrorRecord
 from jobs.state.mirrors.table import has_only_more
 from jobs.state.mirrors.table_changes import Refill
 from jobs.state.server.connection import Connection
-from jobs.state.views.kept_view import KeptView
+from jobs.state.views.view_generation import KeptView
 from jobs.state.views.view_record import PAUSED, ViewRecord, forget_view
 from views.maintain.mirror import MirrorTable
 

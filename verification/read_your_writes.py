@@ -16,7 +16,7 @@ from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.position import CURRENT_LSN, nudge
 from cdc.source.position import current_lsn as lsn_of
 from cdc.source.postgres import Connection, connect
-from verification.late_views import Standing, idle, said, way_out
+from verification.late_view_errors import Standing, idle, said, way_out
 from verification.reach import (
     Lacking,
     NotReachedError,

@@ -9,8 +9,8 @@ from benchmarks.capture.consumer import opened
 from benchmarks.capture.process import await_count, capturing, require_exactly, slot_of, topic_of
 from benchmarks.capture.shapes import CUSTOMERS, orders_of
 from benchmarks.capture.slots import drop_slot
+from benchmarks.environment import Setting, create_table, drop_table, headwater, init_source, load
 from benchmarks.report.metrics import REPEATS
-from benchmarks.setting import Setting, create_table, drop_table, headwater, init_source, load
 from benchmarks.views import contents
 from benchmarks.views.backlog import catch_up, update_rows
 from benchmarks.views.contents import require_same

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.marks import newest_mark
 from cdc.topics import table_topic, view_group
-from demo.board import Board
+from demo.status import Board
 
 _EVERY_S = 0.5
 

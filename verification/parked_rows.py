@@ -8,7 +8,7 @@ from contextlib import suppress
 import orjson
 
 from cdc.errors import SourceError
-from cdc.events.parked import Letters, spelled
+from cdc.events.view_dead_letters import Letters, spelled
 from cdc.source.postgres import identifier, literal
 from cdc.topics import table_topic
 from jobs.state.server.connection import Connection
@@ -16,7 +16,7 @@ from jobs.state.views.parked_keys import parked_keys
 from verification.change_window import packed_keys
 from verification.scope import names_now, published_rows
 from verification.source import SourceSnapshot
-from verification.touched import key_reader
+from verification.touched_rows import key_reader
 from views.parse.dialects import POSTGRES
 from views.spark.plan import key_queries
 from views.spark.resolve import ResolvedView

@@ -12,7 +12,7 @@ from benchmarks.capture.latency import percentile, waits
 from benchmarks.capture.process import capturing, slot_of, topic_of
 from benchmarks.capture.shapes import USUAL
 from benchmarks.capture.slots import drop_slot
-from benchmarks.setting import (
+from benchmarks.environment import (
     Setting,
     create_table,
     drop_table,

@@ -1,6 +1,6 @@
 """What people build today: Debezium's events from Kafka into a Delta table by foreachBatch.
 
-``python -m benchmarks.peers.plainmerge BOOTSTRAP TOPIC TABLE [now]``: the newest event of each key
+``python -m benchmarks.peers.spark_merge BOOTSTRAP TOPIC TABLE [now]``: the newest event of each key
 by ``row_number``, then one MERGE; with ``now`` until what is there has been merged, else until
 stopped. Spark and Delta with their defaults, but for the driver's memory, which is that of
 ``headwater apply``. It imports nothing of Headwater's but where the jars are. Prints lines of JSON:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from cdc.errors import UsageError
 from cdc.source.postgres import connect, translated
-from demo.setting import MARK, SOURCE, Addresses, config
+from demo.environment import MARK, SOURCE, Addresses, config
 from stack import servers
 from stack.guardian import Guardian
 

@@ -19,8 +19,8 @@ from jobs.run.builds.generation_files import GenerationFiles, is_built_from
 from jobs.run.builds.view_build import ViewBuild
 from jobs.run.parts import Parts
 from jobs.run.removal import drop_expired, forget_unknown
-from jobs.run.views.kept_generations import KeptGenerations
-from jobs.run.views.kept_histories import OtherHistories, adopted
+from jobs.run.views.generation_registry import KeptGenerations
+from jobs.run.views.history_recovery import OtherHistories, adopted
 from jobs.run.views.view_clock import ViewClock
 from jobs.run.views.view_entry import ViewEntry
 from jobs.run.views.view_errors import note_errors, of_builds

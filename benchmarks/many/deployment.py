@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from benchmarks.environment import Setting, checkpoint, init_source
 from benchmarks.many.shop import NAMES, TABLES, Sizes, row_sql
 from benchmarks.many.views import VIEWS, store_lines, view_lines
-from benchmarks.setting import Setting, checkpoint, init_source
 from benchmarks.views.process import lake, open_stores
 from cdc.source.postgres import translated
 from stack.servers import Endpoints

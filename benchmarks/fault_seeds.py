@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from benchmarks.setting import Watch
+from benchmarks.environment import Watch
 from cdc.errors import FatalError, UsageError
 from stack.child_process import tail
 

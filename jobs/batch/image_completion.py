@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.kafka.partition_reader import FetchedRecord
-from jobs.batch.folded import NO_EVENT, SCHEMA
+from jobs.batch.folded_rows import NO_EVENT, SCHEMA
 from jobs.batch.images import Image, filled, images
 from jobs.batch.plan import RANK, TEXT
 
@@ -21,7 +21,7 @@ _GROUP: Final = ("topic", "key", "schema_id", "op")
 
 
 def finished(rows: pa.Table) -> pa.Table:
-    """Rows of ``jobs.batch.plan.folded`` as ``jobs.batch.folded.SCHEMA`` has them."""
+    """Rows of ``jobs.batch.plan.folded`` as ``jobs.batch.folded_rows.SCHEMA`` has them."""
     is_rare = pc.or_(pc.greater(rows.column(RANK), 1), pc.is_valid(rows.column(TEXT)))
     if not pc.any(is_rare).as_py():
         return rows.select(SCHEMA.names).cast(SCHEMA)

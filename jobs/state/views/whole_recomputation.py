@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from cdc.errors import ViewError
 from jobs.state.batch.progress import advance
 from jobs.state.server.connection import Connection, translated
-from jobs.state.views.kept_view import KeptView
 from jobs.state.views.own_columns import own_columns
+from jobs.state.views.view_generation import KeptView
 
 
 def mark_whole(conn: Connection, view: KeptView, batch: int) -> None:

@@ -11,7 +11,7 @@ from jobs.run.builds.builder import Declared, begin
 from jobs.run.builds.generation_files import GenerationFiles
 from jobs.run.parts import Parts
 from jobs.run.views.direct_views import is_direct
-from jobs.run.views.kept_generations import KeptGenerations
+from jobs.run.views.generation_registry import KeptGenerations
 from jobs.run.views.view_plan import planned, relation_of
 from jobs.state.server.connection import Connection
 from jobs.state.views.view_record import LOADED, PAUSED, ViewRecord, note_paused, view_records

@@ -1,4 +1,4 @@
-"""``benchmarks.peers.plainmerge`` as it is measured: a process of its own, like ours."""
+"""``benchmarks.peers.spark_merge`` as it is measured: a process of its own, like ours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from benchmarks.setting import Setting
+from benchmarks.environment import Setting
 from benchmarks.views.process import at_of, events, lake
 from cdc.errors import FatalError
 from stack.child_process import Process, tail
@@ -35,7 +35,7 @@ def _program(setting: Setting, topic: str, table: Path) -> list[str]:
     return [
         sys.executable,
         "-m",
-        "benchmarks.peers.plainmerge",
+        "benchmarks.peers.spark_merge",
         setting.bootstrap,
         topic,
         str(table),
