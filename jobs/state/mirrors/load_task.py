@@ -98,14 +98,14 @@ def key_ranges(conn: Connection, relation: str, column: str, parts: int) -> Rang
     """Conditions that divide the rows of a relation, by a column without NULL, into about as many
     parts of about the same size: at most ``parts``."""
     name = ident(column)
-    fractions = [number / parts for number in range(1, parts)]
+    fractions = ", ".join(str(number / parts) for number in range(1, parts))
     query = (
         "select c.rows, array(select distinct bound from unnest(c.bounds) bound "
         "where bound is not null order by bound)::text[] from (select count(*) as rows, "
-        f"percentile_disc(%s::float8[]) within group (order by {name}) as bounds "
+        f"percentile_disc(array[{fractions}]::float8[]) within group (order by {name}) as bounds "
         f"from {relation}) c"
     )
-    row = conn.execute(query.encode(), [fractions]).fetchone()
+    row = conn.execute(query.encode()).fetchone()  # no parameters: a name may hold a percent sign
     assert row is not None, "an aggregate has one row"
     bounds = [literal(text) for text in row[1]]
     if not bounds:

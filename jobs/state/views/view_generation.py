@@ -27,8 +27,13 @@ DIRTY_SCHEMA, SHOWN_SCHEMA = "dirty", "shown"
 
 
 def quoted(name: str) -> str:
-    """An identifier of PostgreSQL, whatever it holds."""
-    return '"' + name.replace('"', '""') + '"'
+    """An identifier of PostgreSQL, whatever it holds; without percent signs, which psycopg would
+    take for its own in statements with parameters."""
+    text = name.replace('"', '""')
+    if "%" not in text:
+        return f'"{text}"'
+    text = text.replace("\\", "\\\\").replace("%", "\\0025")
+    return f'U&"{text}"'
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What is hard on who keeps views: names that differ by case only, and deep JSON."""
+"""What is hard on who keeps views: names that differ by case only or hold percent signs, and deep JSON."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ VIEWS = {
         ' as "Cases" from owners o join cases c on c."ID" = o."Id" group by o."Id"',
         ["Id"],
     ),
+    "percents": ('select id as "%s", name as "100%", "Name" as "%(n)s" from cases', ["%s"]),
+    "shares": ('select "Name" as "g%", count(*) as "c%s" from cases group by "Name"', ["g%"]),
     "documents": ("select id, doc ? 'a' as has, doc @> '[1]' as within, doc from cases", ["id"]),
 }  # fmt: skip
 
@@ -41,7 +43,7 @@ def setting(postgres: str) -> Iterator[EngineSetting]:
         made.close()
 
 
-def test_columns_that_differ_by_case_and_deep_json_are_kept(setting: EngineSetting) -> None:
+def test_columns_with_hard_names_and_deep_json_are_kept(setting: EngineSetting) -> None:
     for name, (sql, key) in VIEWS.items():
         setting.add(name, sql, key)
     setting.check()
