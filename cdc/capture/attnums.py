@@ -95,10 +95,10 @@ class Attnums:
         names = self._names.setdefault(relation.oid, [])
         if names and relation.name not in names:  # at a start it goes over older names again
             log.error(
-                "a table was renamed and has another topic: views of the old name get no more "
-                "changes",
+                "table_renamed",
                 table=relation.name,
                 was=names[-1],
+                reason="it has another topic: views of the old name get no more changes",
                 way_out=f"rename it back and run `headwater verify --repair`; or `headwater table "
                 f"add {relation.name}`, write that name in the views' SQL, and rebuild them",
             )
@@ -111,7 +111,7 @@ class Attnums:
         if not were or were == attnums:
             return
         log.warning(
-            "other columns under the same names",
+            "columns_replaced",
             table=relation.name,
             schema_id=relation.schema_id(),
             were=were,

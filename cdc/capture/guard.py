@@ -189,7 +189,7 @@ class Guard:
         reason = passed or danger(seen, self._capture)
         if reason is not None and self._may_warn("wal", now):
             log.warning(
-                "the slot holds back WAL",
+                "slot_retains_wal",
                 slot=self._slot,
                 retained_mb=seen.retained >> 20,
                 unconfirmed_mb=(seen.unconfirmed or 0) >> 20,
@@ -206,7 +206,7 @@ class Guard:
             return
         seen = self._observation
         log.warning(
-            "heartbeat overdue",
+            "heartbeat_overdue",
             age_s=round(age_s),
             expected_every_s=every_s,
             walsender=seen.walsender if seen else "not known",

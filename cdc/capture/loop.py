@@ -124,7 +124,7 @@ class Capture:
             elif error.pid == self._sender:
                 self._guard.end_sender(error.pid)
             elif not waited:
-                log.info("waiting for the slot", up_to_s=SLOT_WAIT_S, reason=str(error))
+                log.info("slot_in_use", up_to_s=SLOT_WAIT_S, reason=str(error))
             self._pause(pause_s, stop)
 
     def close(self) -> None:
@@ -199,7 +199,7 @@ class Capture:
         searched_from = start.mark.searched_from
         starts = self._broker.beginning_offsets(sorted(start.ends))
         if records := unbounded(searched_from, starts, start.ends):
-            log.info("topics are read once from the beginning", records=records)
+            log.info("topics_scanned", records=records)
         tails = read_tails(self._broker, sorted(start.ends), searched_from)
         self._way.progress = Progress(start.mark.confirmed)
         self._recorder.identity = start.identity

@@ -41,7 +41,7 @@ class OtherSources:
             return False
         if topic not in self._told:
             self._told.add(topic)
-            log.info("another source publishes what is emitted", topic=topic, source=source)
+            log.info("emitted_for_another_source", topic=topic, source=source)
         return True
 
 

@@ -56,9 +56,7 @@ def begin(config: Config, broker: Broker) -> Start:
         start = reconcile(config, conn, broker)
         for table in check_publication(config, conn, start.mark):
             way_out = f"headwater table add {table.label}"
-            log.warning(
-                "a table in source.tables is not captured", table=table.label, way_out=way_out
-            )
+            log.warning("table_not_captured", table=table.label, way_out=way_out)
         _check_keys(config, conn)
         return start
 
@@ -141,7 +139,7 @@ def _check_keys(config: Config, conn: Connection) -> None:
     if config.source.keys:
         tables, _ = chosen_tables(conn, config.source)
         for fault in key_faults(conn, config.source, tables):
-            log.warning(fault.message, way_out=fault.hint)
+            log.warning("source_key_unused", reason=fault.message, way_out=fault.hint)
 
 
 def _timeline_fault(
@@ -159,7 +157,7 @@ def _timeline_fault(
     if fault is None and branch is not None:
         at = format_lsn(branch)
         now, was = identity.timeline, mark.timeline
-        log.warning("the source was promoted", timeline=now, was=was, branched_at=at)
+        log.warning("source_promoted", timeline=now, was=was, branched_at=at)
     return fault
 
 

@@ -166,7 +166,7 @@ class Session:
             self._recorder.record(self._way.progress, now=True)
             self._producer.flush(max(0.0, deadline - monotonic()))
         except RetryableError as error:
-            log.warning("stopping before Kafka acknowledged all records", reason=str(error))
+            log.warning("stopped_before_acknowledgement", reason=str(error))
         self._recorder.record(self._way.progress)
         self._feedback()
         self._guard.taken(self._stream, self._way.progress.confirmed)

@@ -107,7 +107,7 @@ class Watch:
                 self._disconnect()
                 wait_s = min(2 * wait_s if failed else self.every_s, _LONGEST_BACKOFF_S)
                 if not (failed or self._ending.is_set()):
-                    log.warning("no heartbeat written", reason=str(error), again_in_s=wait_s)
+                    log.warning("heartbeat_failed", reason=str(error), again_in_s=wait_s)
                 failed = True
         self._disconnect()
 
@@ -152,7 +152,7 @@ class Watch:
 
     def _without_beats(self, why: str) -> None:
         self.beats = False
-        log.warning("no heartbeats", reason=why)
+        log.warning("heartbeats_off", reason=why)
 
     def _ask(self, query: str, doing: str) -> tuple[bytes | None, ...]:
         assert self._conn is not None

@@ -87,8 +87,9 @@ class Topics:
         if self.open(topic):
             table = self._described.get(topic, topic)
             log.warning(
-                "a table joined; its earlier rows are not in Kafka",
+                "table_joined",
                 table=table,
+                reason="its earlier rows are not in Kafka",
                 way_out=f"headwater table add {table}",
             )
         return self.partitions[topic]
@@ -102,7 +103,7 @@ class Topics:
             return None
         if topic not in self._outbox:
             if name.replace(".", "_") in {t.replace(".", "_") for t in self._table_topics()}:
-                log.error("events were emitted to the topic of a table", topic=name)
+                log.error("emitted_to_table_topic", topic=name, reason="not published")
                 self._outbox[topic] = None
             else:
                 self.open(name)
@@ -118,7 +119,7 @@ class Topics:
         if not self._trigger.wrote(secret):
             if self._trigger.unreadable:
                 log.error(
-                    "this role may not read headwater_ddl.secret",
+                    "ddl_secret_unreadable",
                     way_out="run the statements of `headwater check --sql`",
                 )
             return None
@@ -128,7 +129,7 @@ class Topics:
 
     def passed_over(self, lsn: int, why: str) -> None:
         """See ``cdc.events.outbox.Outbox``."""
-        log.error("a logical message is published unchanged", lsn=format_lsn(lsn), reason=why)
+        log.error("logical_message_unchanged", lsn=format_lsn(lsn), reason=why)
 
     def ledger(self) -> Ledger | None:
         """Counts of transactions with their topic, if they are asked for."""
@@ -151,8 +152,9 @@ class Topics:
     def _cut(self, topic: str, position: Position, size: int) -> None:
         self._open_letters()
         log.error(
-            "a record is too large for Kafka: its pieces are in the topic of dead letters",
+            "record_too_large",
             topic=topic,
+            reason="Kafka refuses it: its pieces are in the topic of dead letters",
             position=position.hex(),
             bytes=size,
             way_out="headwater dead-letters list",

@@ -58,7 +58,7 @@ class Listener:
                 pause_s = _EVERY_S
             except Exception as error:  # a bug in here, too, must not make capture deaf
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-                log.warning("signals cannot be read", reason=_told(error), again_in_s=pause_s)
+                log.warning("signals_unreadable", reason=_told(error), again_in_s=pause_s)
             self._snapshots.look()
 
     def _command(self, snapshot_id: int) -> list[str]:

@@ -79,6 +79,6 @@ class SnapshotProcesses:
             file.seek(0)
             said = file.read().decode(errors="replace").strip().splitlines()
         if child.returncode:
-            log.error("a snapshot failed", snapshot=snapshot_id, reason=said[-1:])
+            log.error("snapshot_failed", snapshot=snapshot_id, reason=said[-1:])
         else:
-            log.info("a snapshot is complete", snapshot=snapshot_id)
+            log.info("snapshot_complete", snapshot=snapshot_id)

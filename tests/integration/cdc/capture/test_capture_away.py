@@ -89,7 +89,7 @@ def test_wal_held_back_by_an_old_transaction_is_warned_of(shop: Deployment) -> N
         old.execute("select pg_current_xact_id()")
         fill(shop, 20)
         shop.captured(capture)  # confirmed, and yet the WAL is kept
-        warned = "the slot holds back WAL"
+        warned = "slot_retains_wal"
         wait_until(lambda: warned in shop.log("capture"), "the warning")
         assert "wal_warn_mb = 8" in shop.log("capture")
         assert '"walsender": "active, ' in shop.log("capture")  # it may wait, or just now work
@@ -158,7 +158,7 @@ def test_a_stop_without_kafka_is_quick_and_says_what_was_not_acknowledged(
             shop.execute("insert into item values (1, 'a'), (2, 'b')")
             target = shop.wal_end()
             wait_until(lambda: shop.slot(sent) >= target, "the rows to be sent")
-            wait_until(lambda: "heartbeat overdue" in shop.log("capture"), "capture to wait")
+            wait_until(lambda: "heartbeat_overdue" in shop.log("capture"), "capture to wait")
             began = time.monotonic()
             capture.send_signal(signal.SIGTERM)
             assert capture.wait(120) == 1

@@ -86,7 +86,7 @@ def test_a_stalled_connection_is_left_and_nothing_is_lost_or_doubled(shop: Deplo
             proxy.stall()
             shop.execute("insert into item values (2, 'b')")
             wait_until(lambda: "silent for" in shop.log("capture"), "the silence to be noticed")
-            wait_until(lambda: "heartbeat overdue" in shop.log("capture"), "to be told of beats")
+            wait_until(lambda: "heartbeat_overdue" in shop.log("capture"), "to be told of beats")
             proxy.release()
             shop.execute("insert into item values (3, 'c')")
             wait_until(lambda: shop.records("item") == 3, "the rows after the stall")
@@ -170,7 +170,8 @@ def test_what_a_role_has_for_defaults_changes_nothing(shop: Deployment) -> None:
             shop.execute("insert into item values (1, 'a')")
             shop.captured(capture)
         assert "reconnecting" not in shop.log("capture")
-        assert "no heartbeat" not in shop.log("capture")
+        assert "heartbeats_off" not in shop.log("capture")
+        assert "heartbeat_failed" not in shop.log("capture")
     finally:
         shop.execute(f"reassign owned by {role} to current_user", f"drop role {role}")
 
@@ -186,12 +187,12 @@ def test_a_role_that_may_write_no_heartbeat_streams_and_says_so_once(shop: Deplo
     try:
         theirs = replace(shop, dsn=shop.dsn.replace("postgres@", f"{role}@"))
         with theirs.running("capture") as capture:
-            wait_until(lambda: "no heartbeats" in shop.log("capture"), "the reason")
+            wait_until(lambda: "heartbeats_off" in shop.log("capture"), "the reason")
             shop.execute("insert into item values (1, 'a')")
             shop.captured(capture)
             assert capture.poll() is None
-        assert shop.log("capture").count("no heartbeats") == 1
+        assert shop.log("capture").count("heartbeats_off") == 1
         assert "GRANT EXECUTE" in shop.log("capture")
-        assert "heartbeat overdue" not in shop.log("capture")
+        assert "heartbeat_overdue" not in shop.log("capture")
     finally:
         shop.execute(f"drop owned by {role}", f"drop role {role}")

@@ -57,7 +57,7 @@ def test_capture_follows_a_promoted_standby_exactly_once(
         shop.execute("insert into item select i, 'after' from generate_series(601, 1000) i")
         shop.captured(capture)
         assert capture.poll() is None
-    assert "the source was promoted" in shop.log("capture")
+    assert "source_promoted" in shop.log("capture")
     assert shop.newest_mark().timeline == 2
     with shop.running("capture") as capture:  # and a process that begins on the new timeline
         shop.execute("insert into item values (1001, 'last')")

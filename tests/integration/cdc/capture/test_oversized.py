@@ -51,7 +51,7 @@ def test_a_dead_letter_is_whole_and_later_events_of_its_key_flow(shop: Deploymen
             f"select headwater.emit('orders', 'k', '{BIG}', '{{\"kind\": \"Paid\"}}')",
         )
         shop.captured(capture)
-    assert shop.log("capture").count("too large for Kafka") == 2
+    assert shop.log("capture").count("record_too_large") == 2
     assert fold(shop.events("item"))['{"id": 1}']["name"] == "small"
     assert_exactly_once_in_order(shop.events("item"))
     listed = json.loads(shop.run("dead-letters", "list", "--json").stdout)

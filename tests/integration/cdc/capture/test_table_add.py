@@ -133,7 +133,7 @@ def test_a_table_that_was_published_by_hand_gets_its_rows(shop: Deployment) -> N
             "update second set n = 5 where id <= 10",
             "delete from second where id = 11",
         )
-        wait_until(lambda: "a table joined" in shop.log("capture"), "the hint")
+        wait_until(lambda: "table_joined" in shop.log("capture"), "the hint")
         shop.captured(capture)
         done = shop.run("table", "add", "public.second")
         assert done.returncode == 0, done.stderr

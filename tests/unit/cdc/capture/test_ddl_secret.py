@@ -93,7 +93,7 @@ def test_capture_says_that_it_may_not_read_the_secret(
     with capture_logs() as logs:
         assert topics(config()).ddl("s3cret") is None
     events = [one["event"] for one in logs]
-    assert events == (["this role may not read headwater_ddl.secret"] if secret is None else [])
+    assert events == (["ddl_secret_unreadable"] if secret is None else [])
     assert "s3cret" not in str(logs)
 
 
