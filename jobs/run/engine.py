@@ -38,6 +38,7 @@ from jobs.state.batch.faulty_records import FaultyRecord
 from jobs.state.batch.progress import forget_batches, offsets_of, read_progress, stream_offsets
 from jobs.state.batch.staging import RecordsNeededError
 from jobs.state.mirrors.indexes import drop_spare_indexes
+from jobs.state.mirrors.table_changes import Refill
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.missed_changes import leave_all_but
 
@@ -133,10 +134,16 @@ class Engine:
                 return
             self._reach.batch(applied.progress.batch, applied.offsets)
             self._generations.batch(applied)
-            # Only then: who has no work is taken to have reached the last batch.
-            self._last = applied.progress.batch
+            self._last = applied.progress.batch  # then: who has no work has reached the last batch
         for fault in applied.faults:
             log.error("record_not_applied", record=fault.record.record, cause=fault.cause)
+
+    def refill(self, labels: Sequence[str]) -> None:
+        """Fill the mirrors of these tables again, and make up what views over them miss."""
+        with self.changing() as conn:
+            self._tables.leave(conn, dict.fromkeys(labels, Refill("asked for")))
+            self._generations.pass_over(labels)
+        self._schedule.soon("views")
 
     def again(self, records: Sequence[FaultyRecord]) -> None:
         """Apply records once more that could not be applied."""

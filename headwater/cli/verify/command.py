@@ -71,6 +71,8 @@ def verify(
       headwater verify open_orders
       headwater verify open_orders --repair
     """
+    from verification.view_facts import is_kept_by_state
+
     config = configured(ctx)
     if of_history := repair and _is_kept_history(config, view):
         repair = False
@@ -81,7 +83,7 @@ def verify(
     if as_json:
         print_json(document(report))
     else:
-        show(report, out())
+        show(report, out(), is_kept_by_state(config, view))
     if not report.equal:
         raise typer.Exit(1)
 

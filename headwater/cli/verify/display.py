@@ -54,8 +54,9 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
-def show(report: Report, console: Console) -> None:
-    """The report for people: what differs first, the sum last."""
+def show(report: Report, console: Console, by_state: bool = False) -> None:
+    """The report for people: what differs first, the sum last. ``by_state``: of a view that is kept
+    over mirrors in the state database."""
     from rich.table import Table
     from rich.text import Text
 
@@ -91,10 +92,10 @@ def show(report: Report, console: Console) -> None:
         )
     if report.beyond_repair:
         first = "once no key is parked, " if report.waiting else ""
+        refill = " --refill" if by_state else ""
         console.print(
-            f"{report.beyond_repair:,} rows differ still: they are made from the view's mirrors of"
-            f" its tables, which are not what the tables are: {first}headwater view rebuild"
-            f" {report.view}",
+            f"{report.beyond_repair:,} rows still differ: the view's mirrors of its tables differ"
+            f" from the tables: {first}run headwater view rebuild {report.view}{refill}",
             style="red",
         )
     if report.awaiting:

@@ -24,10 +24,12 @@ def build(
     hold: bool,
     as_json: bool,
     new_history: bool = False,
+    refill: bool = False,
 ) -> None:
     """Have views built side by side. Exits with 1 where one of them was not."""
     answers = carried_out(
-        reload, [command(kind, view, hold=hold, new_history=new_history) for view in views]
+        reload,
+        [command(kind, view, hold=hold, new_history=new_history, refill=refill) for view in views],
     )
     built = [one.result for one in answers if one.error is None and one.result is not None]
     applied = bool(built) and is_kept(reload())

@@ -134,22 +134,38 @@ def rebuild(
     hold: HoldOption = False,
     master: MasterOption = None,
     new_history: NewHistoryOption = False,
+    refill: Annotated[
+        bool,
+        typer.Option("--refill", help="Read the views' tables again from the source, too."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Build views again with their current SQL beside the live ones, and swap them in.
 
     A running `headwater apply` maintains the live generation until the switch and the new one from
     then on. The old generation is kept for `rollback`. If it is killed, run it again: it resumes.
+    With --refill the mirrors of its tables in the state database are filled again from the source
+    first; other views over these tables are brought up to date, too.
 
     \b
-    Example:
+    Examples:
       headwater view rebuild open_orders
+      headwater view rebuild open_orders --refill
     """
+    from cdc.errors import UsageError
+
     config = configured_for(ctx, master)
     mirrored = over_mirrors(config, known(config, views), as_json)
+    others = [view for view in views if view not in mirrored]
+    if refill and others:
+        raise UsageError(
+            f"--refill: {', '.join(others)} has no mirrors in the state database",
+            "leave --refill out: without mirrors every rebuild reads the source",
+        )
     if mirrored:
-        build(partial(configured_for, ctx, master), "rebuild", mirrored, hold, as_json, new_history)
-    if others := [view for view in views if view not in mirrored]:
+        again = partial(configured_for, ctx, master)
+        build(again, "rebuild", mirrored, hold, as_json, new_history, refill)
+    if others:
         _build(config, others, hold, as_json, new=False, new_history=new_history)
 
 

@@ -26,6 +26,7 @@ from jobs.state.views.own_columns import own_columns
 from jobs.state.views.parked_keys import ParkedKey, parked_keys, unpark
 from jobs.state.views.repair import Anew, is_written, make_anew
 from jobs.state.views.view_record import view_records
+from views.parse.table_references import tables_read
 
 _POLL_S: Final = 0.05
 _COUNT_S: Final = 0.25
@@ -37,6 +38,9 @@ class Help(Protocol):
 
     def spare_mirrors(self) -> None:
         """Mirrors that no view needs are to be dropped."""
+
+    def refill(self, labels: Sequence[str]) -> None:
+        """The mirrors of these tables are to be filled again from the source."""
 
     def again(self, records: Sequence[FaultyRecord]) -> None:
         """Apply records once more that could not be applied, in their order."""
@@ -100,13 +104,17 @@ def create(work: Work) -> dict[str, Any]:
 
 
 def rebuild(work: Work) -> dict[str, Any]:
-    """A view anew, beside the live one."""
+    """A view anew, beside the live one; if asked for, over mirrors that are filled again."""
     entry, hold = work.entry, bool(work.command.arguments.get("hold"))
     anew = bool(work.command.arguments.get("new_history"))
     if entry.live is None and not work.files.read().of:
         raise UsageError(
             f"view {work.name} does not exist yet", f"run `headwater view create {work.name}`"
         )
+    if work.command.arguments.get("refill"):
+        tables = [table.name for table in tables_read(work.name, entry.declared.sql)]
+        work.steps.step(f"{', '.join(tables)}: to be read again from the source")
+        work.help.refill(tables)
     if entry.build is not None:
         return _waited_for(work, entry.build, own=False)
     return _waited_for(work, work.views.build(entry, hold, anew), own=True)

@@ -17,6 +17,9 @@ import psycopg
 import pytest
 import redis
 
+from cdc.config import load_config
+from jobs.state.mirrors.record import read_mirrors
+from jobs.state.views.view_status import state_session
 from tests.support.commands import short_waits
 from tests.support.commands.deployment import Deployment
 from tests.support.servers.forked_command import Child
@@ -286,6 +289,23 @@ def test_rows_that_a_store_lost_are_written_again(shop: Shop, running: Child) ->
     assert done["rows"] == len(shop.expected(ITEMS))
     assert shop.shown("items") == shop.expected(ITEMS)
     assert "tomorrow" in shop.refused("replay", shop.name("items"), "--from", "tomorrow", code=2)
+    assert running.poll() is None
+
+
+def test_mirrors_that_differ_from_their_tables_are_filled_again(shop: Shop, running: Child) -> None:
+    with state_session(load_config(shop.deployment.config)) as conn:
+        assert conn is not None
+        held = read_mirrors(conn)["public.item"].table
+        conn.execute(f"update {held.relation} set name = 'of no one' where id < 5".encode())
+    shop.done("replay", shop.name("items"), "--from", "beginning")
+    repair = ("verify", shop.name("items"), "--repair")
+    told = json.loads(shop.deployment.run(*repair, "--json").stdout)
+    assert told["different"] == told["beyond_repair"] == 4
+    said = shop.deployment.run(*repair).stdout
+    assert f"view rebuild {shop.name('items')} --refill" in " ".join(said.split())
+    shop.done("view", "rebuild", shop.name("items"), "--refill")
+    assert shop.shown("items") == shop.expected(ITEMS)
+    shop.done("verify", shop.name("items"))
     assert running.poll() is None
 
 
