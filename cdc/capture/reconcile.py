@@ -120,8 +120,8 @@ def check_publication(config: Config, conn: Connection, mark: Mark) -> list[Tabl
         raise SourceError(f"there is no publication {source.publication_name}", REBUILD)
     if not (publication.publishes_all and publication.via_root):
         raise SourceError(
-            f"publication {source.publication_name} does not publish all operations of all "
-            "tables with publish_via_partition_root",
+            f"publication {source.publication_name} has to publish all operations, and to have "
+            "publish_via_partition_root = true",
             REBUILD,
         )
     tables, _ = chosen_tables(conn, source)
@@ -165,9 +165,11 @@ def branch_fault(
     mark: Mark, timeline: int, branch: int | None, newest: Callable[[], int], covered: int
 ) -> HeadwaterError | None:
     """Why ``timeline``, which left that of ``mark`` at ``branch``, cannot be followed. Pure."""
-    moved = f"the source is on timeline {timeline}, Kafka was filled from {mark.timeline}"
+    moved = f"the source is on timeline {timeline}, Kafka was filled from timeline {mark.timeline}"
     if branch is None:
-        return SourceError(f"{moved}, which is none of its ancestors: LSNs differ", REBUILD)
+        return SourceError(
+            f"{moved}, which is not an ancestor of it, so their LSNs cannot be compared", REBUILD
+        )
     at = format_lsn(branch)
     held = newest()
     if held >= branch:

@@ -78,8 +78,8 @@ class Kafka(Security):
     def _topics_take_records_without_a_key(self) -> Kafka:
         if "compact" in self.topic.get("cleanup.policy", ""):
             raise ValueError(
-                'topic."cleanup.policy": a compacted topic refuses records without a key, as a '
-                "TRUNCATE is and events of a table without one, and capture would stop: remove it"
+                'topic."cleanup.policy": a compacted topic refuses records without a key (TRUNCATE '
+                "events, events of tables without a key), which would stop capture: remove it"
             )
         return self
 

@@ -282,8 +282,8 @@ class _Rows:
         shape = mirror.shapes.get(schema_id)
         if shape is None:
             raise StateError(
-                f"{mirror.table.label}: events of version {schema_id} came before the mirror was"
-                " made to follow it",
+                f"{mirror.table.label}: events of table version {schema_id} arrived before the "
+                "mirror had its columns",
                 "start `headwater apply` again",
             )
         if shape not in shapes:

@@ -120,8 +120,8 @@ def _refuse_unread(table: MirrorTable, versions: Mapping[str, SentVersion], seen
     known = versions.keys() | dict(table.versions).keys()
     if seen - known:
         raise RetryableError(
-            f"{table.label}: events came before the description of their table version",
-            "it is about to arrive in the topic of schemas, where capture wrote it first",
+            f"{table.label}: an event arrived before the description of its table version",
+            "apply tries again: capture wrote it first, so it is about to arrive",
         )
 
 

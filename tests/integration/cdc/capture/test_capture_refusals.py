@@ -47,7 +47,7 @@ def refused(shop: Deployment, *said: str) -> None:
     [
         ({"system_id": "42"}, ("of cluster 42, but source.dsn leads to", "check source.dsn")),
         ({"database": "shop2"}, ("from database shop2 of cluster", "check source.dsn")),
-        ({"timeline": 7}, ("which is none of its ancestors", AGAIN)),
+        ({"timeline": 7}, ("which is not an ancestor of it", AGAIN)),
         ({"confirmed": 1 << 60}, ("restored from an older backup", AGAIN)),
         ({"confirmed": 1}, ("ahead of Kafka at 0/1", AGAIN)),
     ],

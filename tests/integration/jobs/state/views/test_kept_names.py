@@ -1,4 +1,4 @@
-"""What is hard on who keeps views: names that differ by case only or hold percent signs, and deep JSON."""
+"""What is hard on who keeps views: odd names (case, percent signs), and deep JSON."""
 
 from __future__ import annotations
 
