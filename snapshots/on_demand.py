@@ -268,9 +268,11 @@ def bounds_of(options: Mapping[str, Any]) -> Bounds:
 def _ended(config: Config, conn: Connection, snapshot_id: int, error: BaseException) -> None:
     """Record why it is not complete."""
     if isinstance(error, StoppedError) and error.what == "cancel":
-        with suppress(SourceError):  # its record may be gone
-            _delete_topics(config, conn, snapshot(conn, config.source.name, snapshot_id))
-        state.set_status(conn, snapshot_id, "cancelled")
+        try:
+            with suppress(SourceError):  # its record may be gone
+                _delete_topics(config, conn, snapshot(conn, config.source.name, snapshot_id))
+        finally:
+            state.set_status(conn, snapshot_id, "cancelled")
     elif isinstance(error, StoppedError | KeyboardInterrupt):
         state.set_status(conn, snapshot_id, "paused")
     else:

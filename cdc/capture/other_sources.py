@@ -7,11 +7,13 @@ Each capture of a database reads what is emitted for any of them, for WAL is one
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from time import monotonic
 from typing import Final
 
 import structlog
 
+from cdc.errors import RetryableError
 from cdc.source.bounded_query import asking
 from cdc.source.postgres import translated
 
@@ -36,7 +38,8 @@ class OtherSources:
         """Whether one of them does; told once of each topic."""
         if topic not in self._topics and self._clock() >= self._ask_at:
             self._ask_at = self._clock() + _ASK_EVERY_S
-            self._topics = topics_of_others(self._dsn, self._source)
+            with suppress(RetryableError):  # then it is told as nobody's
+                self._topics = topics_of_others(self._dsn, self._source)
         if (source := self._topics.get(topic)) is None:
             return False
         if topic not in self._told:

@@ -8,6 +8,7 @@ its own, so that none waits for another.
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -59,10 +60,8 @@ log = structlog.get_logger("apply")
 
 
 class Engine:
-    """Keeps views until it is told to stop. Owns the stream, and a session with the state.
-
-    ``open_stream`` makes it of what applies its batches.
-    """
+    """Keeps views until it is told to stop. Owns the stream, which ``open_stream`` makes of what
+    applies its batches, and a session with the state."""
 
     def __init__(
         self,
@@ -164,8 +163,7 @@ class Engine:
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:
-        """No batch is applied herein; the next one knows the mirrors and views that there are
-        then."""
+        """No batch is applied herein; the next one knows the mirrors and views there are then."""
         with self._lock, closing(self._connect()) as conn:
             # Who reads a mirror for long may wait for others to read it: not behind us.
             conn.execute(b"set lock_timeout = '2s'")
@@ -268,6 +266,7 @@ class Engine:
             self._schedule.wait("tables", _SOURCE_AWAY_S)
 
     def _look_after(self) -> None:
+        gc.collect()  # it looks for cycles by itself after millions of objects only
         forget_batches(self._conn, self._reach.lowest())
         self._expiry.expire(self._conn, self._tables.filled(self._conn).values(), self._ends)
         with self.changing() as conn:

@@ -7,6 +7,7 @@ task or batch is simply run again.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, TypeVar
@@ -18,7 +19,6 @@ from tenacity import (
     RetryCallState,
     Retrying,
     retry_if_exception_type,
-    stop_after_delay,
     wait_random_exponential,
 )
 
@@ -156,14 +156,15 @@ def with_keys(view: str, rows: Sequence[_Row], errors: list[RowsError]) -> Seque
 def until(retry_s: float, attempt: Callable[[], _T]) -> _T:
     """Call ``attempt`` until it raises no ``RetryableError`` or ``retry_s`` have passed. Where the
     process keeps a log, which tasks do not, it tells when that takes longer than ``_QUIET_S``."""
+    began = time.monotonic()
     try:
         return attempt()  # as a rule that is all: to make what tries again takes as long
     except RetryableError as error:
-        return _again(retry_s, attempt, error)
+        return _again(retry_s, began, attempt, error)
 
 
-def _again(retry_s: float, attempt: Callable[[], _T], error: RetryableError) -> _T:
-    """What is to be done after a first try that has failed with ``error``."""
+def _again(retry_s: float, began: float, attempt: Callable[[], _T], error: RetryableError) -> _T:
+    """What is to be done after a first try, begun at ``began``, that has failed with ``error``."""
     first, told = True, False
 
     def tried() -> _T:
@@ -175,7 +176,7 @@ def _again(retry_s: float, attempt: Callable[[], _T], error: RetryableError) -> 
 
     def tell(state: RetryCallState) -> None:
         nonlocal told
-        if told or (state.seconds_since_start or 0) <= _QUIET_S or state.outcome is None:
+        if told or time.monotonic() - began <= _QUIET_S or state.outcome is None:
             return
         import structlog  # here: a task that need not wait starts without it
 
@@ -186,7 +187,7 @@ def _again(retry_s: float, attempt: Callable[[], _T], error: RetryableError) -> 
 
     policy = Retrying(
         retry=retry_if_exception_type(RetryableError),
-        stop=stop_after_delay(retry_s),
+        stop=lambda _: time.monotonic() - began >= retry_s,
         wait=wait_random_exponential(multiplier=0.05, max=2),
         before_sleep=tell,
         reraise=True,

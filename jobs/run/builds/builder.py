@@ -9,7 +9,6 @@ next.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol
@@ -22,7 +21,6 @@ from cdc.config import Config, View
 from cdc.errors import HeadwaterError
 from cdc.source.postgres import sqlstate
 from cdc.source.types import load_types
-from jobs.run.builds.row_digests import Connect, remembered
 from jobs.run.views.histories import LoadedHistory, opened_history
 from jobs.run.views.view_keeper import DATA_EXCEPTIONS
 from jobs.sinks.row_errors import Refused, RowsRefusedError, RowsUnfitError
@@ -38,7 +36,7 @@ from jobs.state.views.first_columns import first_columns, remember_first_columns
 from jobs.state.views.known_columns import known_columns
 from jobs.state.views.missed_changes import make_up_for, mark_every_key
 from jobs.state.views.parked_keys import too_many_parked
-from jobs.state.views.rows_query import KEY, ROW, load_sql
+from jobs.state.views.rows_query import KEY, ROW, load_sql, remember_sql
 from jobs.state.views.store_rows import ArrowForm, RowForm, form_of_store
 from jobs.state.views.text_columns import text_columns
 from jobs.state.views.view_columns import ViewColumn, described, spark_columns
@@ -157,14 +155,12 @@ def begin(
 def load(
     conn: Connection,
     generation: Generation,
-    connect: Connect,
     store: LoadedStore,
     told: Callable[[int], None] = lambda _: None,
     divide: Divide = lambda _conn, _rows: None,
 ) -> int:
     """Fill its place in the store from the mirrors as they are now; how many rows it has then.
-    ``divide`` may have others make them, too (``jobs.run.builds.parallel_load``), ``connect`` opens
-    a second session.
+    ``divide`` may have others make them, too (``jobs.run.builds.parallel_load``).
 
     What the store was given is remembered, so that later only what differs is written. Rows that
     hold what no column of the view can are left out: their keys are dirty, and parked by the first
@@ -173,7 +169,7 @@ def load(
     Raises ``ViewError`` where more than ``generation.parked_at_most`` would be parked.
     """
     try:
-        return _load(conn, generation, connect, store, told, divide)
+        return _load(conn, generation, store, told, divide)
     except HeadwaterError as error:
         refused = isinstance(error, (RowsRefusedError, RowsUnfitError))
         of_rows = refused or sqlstate(error)[:2] in DATA_EXCEPTIONS
@@ -181,7 +177,7 @@ def load(
             raise
         log.warning("loaded_in_turns", view=generation.record.name, error=str(error))
     if generation.history is not None:
-        return _load(conn, generation, connect, store, told, divide, generation.parked_at_most)
+        return _load(conn, generation, store, told, divide, generation.parked_at_most)
     load_nothing(conn, generation, store)
     return 0
 
@@ -189,7 +185,6 @@ def load(
 def _load(
     conn: Connection,
     generation: Generation,
-    connect: Connect,
     store: LoadedStore,
     told: Callable[[int], None],
     divide: Divide,
@@ -204,8 +199,9 @@ def _load(
     with translated(f"loading view {record.name}"), conn.transaction():
         conn.execute(b"set transaction isolation level repeatable read")
         parts = divide(conn, rows) if history is None else None
-        with remembered(conn, kept, connect) if history is None else nullcontext():
-            store(parts or rows, columns, generation.key)
+        store(parts or rows, columns, generation.key)
+        for statement in remember_sql(kept) if history is None else ():
+            conn.execute(statement.encode())
     with translated(f"loading view {record.name}"), conn.transaction():
         if isinstance(rows, _LoadedRows):
             put_off(conn, kept, rows.unfit)

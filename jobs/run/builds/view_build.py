@@ -173,7 +173,6 @@ class ViewBuild:
             count = load(
                 conn,
                 generation,
-                self._connect,
                 partial(self._fill, number),
                 partial(self._read, generation),
                 partial(divided, self.parts, generation),

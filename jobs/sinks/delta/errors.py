@@ -223,6 +223,13 @@ def _attempt(view: str, path: str, action: Callable[[], _T]) -> _T:
         raise refused(view, path, error) from error
     except Py4JJavaError as error:
         raise full(view, path, error) or _failed(view, path, error) from error
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise full(view, path, error) or SinkError(
+            f"view {view}: Delta table {path}: {error.strerror or error}",
+            "check the folder and the rights of this user",
+        ) from error
 
 
 def full(view: str, path: str, error: Exception) -> RetryableError | None:

@@ -22,6 +22,7 @@ from jobs.sinks.delta.errors import Layout
 from jobs.sinks.delta.log import commit
 from jobs.sinks.delta.reads import folder_of, is_local, is_plain
 
+_DEFAULTS: Final = "spark.databricks.delta.properties.defaults."
 _VECTORS: Final = "delta.enableDeletionVectors"
 _NTZ: Final = "delta.feature.timestampNtz"
 _KNOWN: Final = frozenset(
@@ -36,7 +37,8 @@ def create_table(
     spark: SparkSession, path: str, columns: StructType, how: Layout, properties: dict[str, str]
 ) -> None:
     """Make an empty table, if there is none."""
-    if how == Layout() and _is_ordinary(columns, properties) and _is_free(path):
+    ordinary = how == Layout() and _is_ordinary(columns, properties)
+    if ordinary and not _has_defaults(spark) and _is_free(path):
         folder = folder_of(path)
         (folder / "_delta_log").mkdir(parents=True, exist_ok=True)
         with suppress(CommitFailedError):  # somebody else has made it
@@ -59,12 +61,22 @@ def _is_ordinary(columns: StructType, properties: Mapping[str, str]) -> bool:
     return is_plain(columns) and len(names) == len(columns) and properties.keys() <= _KNOWN | ours
 
 
+def _has_defaults(spark: SparkSession) -> bool:
+    """Whether the session gives properties to all new tables."""
+    return any(name.startswith(_DEFAULTS) for name in spark.conf.getAll)
+
+
 def _is_free(path: str) -> bool:
-    """Whether nothing is there yet, in a place that this process can write to."""
+    """Whether no table is there yet, nor anything else but what a killed process left of making
+    one, in a place that this process can write to."""
     if not is_local(path):
         return False
     folder = folder_of(path)
-    return not folder.exists() or not any(folder.iterdir())
+    if not folder.exists():
+        return True
+    logs = [one.name for one in (folder / "_delta_log").glob("*")]
+    committed = any(name.endswith((".json", ".parquet")) and name[0] != "." for name in logs)
+    return not committed and {one.name for one in folder.iterdir()} <= {"_delta_log"}
 
 
 def _first(columns: StructType, properties: Mapping[str, str]) -> list[Mapping[str, Any]]:

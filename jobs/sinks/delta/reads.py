@@ -7,6 +7,7 @@ tables whose features it knows: the others are Spark's as well.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -14,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
+from pyspark import SparkContext
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BooleanType,
@@ -46,8 +48,19 @@ _LISTED: Final = 7
 
 
 def is_local(path: str) -> bool:
-    """Whether it is one of this machine's own files."""
-    return ":" not in path or path.startswith("file:/")
+    """Whether it is one of this machine's own files, to Spark as well: a path without a scheme may
+    be in another file system."""
+    if ":" in path:
+        return path.startswith("file:/")
+    context = SparkContext._active_spark_context
+    return context is None or _default_scheme(context) == "file"
+
+
+@lru_cache(maxsize=4)
+def _default_scheme(context: SparkContext) -> str:
+    """Of the file system that paths without one are in (``fs.defaultFS``)."""
+    jsc: Any = context._jsc
+    return urlsplit(str(jsc.hadoopConfiguration().get("fs.defaultFS"))).scheme
 
 
 def is_absent(path: str) -> bool:

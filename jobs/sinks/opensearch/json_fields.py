@@ -25,7 +25,7 @@ from jobs.sinks.schema import POSTGRES_TYPE
 DYNAMIC: Final = ("object", "nested")
 """Types that get a field for each name that a value has."""
 _OBJECTS: Final = (*DYNAMIC, "flat_object")
-_LONGEST_INT: Final = 18
+_LONGEST_INT: Final = 4_000
 """Digits that any reader takes for an integer of 64 bits."""
 
 

@@ -21,6 +21,7 @@ from jobs.spark.collector import collect_rarely
 from jobs.state.server.connection import Connection, connect, translated
 from jobs.state.views.store_rows import RowForm
 
+_LOCK_S: Final = 10
 _FETCHED: Final = 20_000
 """Rows at a time: a few megabytes, which are written while the next ones are read."""
 
@@ -43,7 +44,8 @@ class LoadTask:
 
     def __call__(self) -> int:
         """How many rows were written. Raises what ``writer`` raises, a ``RowsError`` when all
-        others have been written, and ``RetryableError`` for a state database that is away."""
+        others have been written, and ``RetryableError`` for a state database that is away, or a
+        mirror that is about to be replaced."""
         with closing(connect(self.dsn, autocommit=True)) as conn:
             reading = _Reading(conn, self)
             with translated(f"loading view {self.view}"), conn.transaction():
@@ -80,6 +82,8 @@ class _Reading:
         task = self._task
         self._conn.execute(b"set transaction isolation level repeatable read, read only")
         self._conn.execute(f"set transaction snapshot {literal(task.snapshot)}".encode())
+        # Who waits for whoever loads, to replace a mirror, is not waited for by a part of the load.
+        self._conn.execute(f"set local lock_timeout = '{_LOCK_S}s'".encode())
         with self._conn.cursor(name="headwater_part") as cursor:
             cursor.execute(task.select.encode())
             while found := cursor.fetchmany(_FETCHED):

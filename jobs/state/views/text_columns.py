@@ -14,6 +14,7 @@ from pyarrow import csv
 from jobs.state.server.connection import Connection
 
 _BLOCK_BYTES: Final = 4 << 20
+_MARK: Final = "\ufeff".encode()
 _PARSED: Final = csv.ParseOptions(newlines_in_values=True)
 
 
@@ -36,7 +37,9 @@ def text_columns(conn: Connection, select: str, width: int) -> Iterator[pa.Table
 
 
 def _read(block: bytes, width: int) -> pa.Table:
-    """NULL is an empty field, an empty text is quoted."""
+    """NULL is an empty field, an empty text is quoted. One byte order mark at the start is none of
+    a text's, so there is one."""
+    block = _MARK + block
     names = [str(number) for number in range(width)]
     return csv.read_csv(
         pa.BufferReader(block),

@@ -6,6 +6,7 @@ import pytest
 
 from cdc.capture import other_sources
 from cdc.capture.other_sources import OtherSources
+from cdc.errors import RetryableError
 
 
 def test_who_publishes_is_asked_at_most_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,3 +27,13 @@ def test_who_publishes_is_asked_at_most_once_a_second(monkeypatch: pytest.Monkey
     now[0] += 1
     assert others.publish("nobodys")
     assert asked == [2]
+
+
+def test_a_source_that_cannot_be_asked_knows_of_no_other_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def away(_dsn: str, _source: str) -> dict[str, str]:
+        raise RetryableError("no connection is left", "wait")
+
+    monkeypatch.setattr(other_sources, "topics_of_others", away)
+    assert not OtherSources("dbname=x", "shop", lambda: 10.0).publish("mails")

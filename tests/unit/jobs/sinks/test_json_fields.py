@@ -95,6 +95,12 @@ def test_what_is_read_is_the_text_that_was_written(value: Any) -> None:
     assert text_of(exact(text)) == text
 
 
+def test_large_integers_are_integers() -> None:
+    """Beside objects, as keys of other columns: 19 digits, and a minus."""
+    large = [1234567890123456789, -(2**63), 10**30]
+    assert exact(json.dumps(large)) == large
+
+
 def test_fields_that_are_near_the_limit_are_foreseen() -> None:
     assert IndexFields(900, 0, 1000).fault == ""
     assert IndexFields(1001, 0, 1000).fault == "its index has 1,001 fields and may have 1,000"

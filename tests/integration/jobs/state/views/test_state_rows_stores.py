@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from cdc.config import Delta, View
@@ -179,3 +180,11 @@ def test_rows_that_no_column_holds_are_left_out_of_columns(both: Both) -> None:
     rows = both.made(form, select)
     assert [(one.id, "'at'" in one.cause) for one in rows.unfit] == [("1", True)]
     assert rows.written.column("id").to_pylist() == [2]
+
+
+def test_a_byte_order_mark_is_part_of_its_text(database: str) -> None:
+    """Also at the start of what is read at once, and alone."""
+    select = "select E'\\uFEFFa', E'\\uFEFF' union all select null, ''"
+    with psycopg.connect(database) as conn:
+        (found,) = text_columns(conn, select, 2)
+    assert [column.to_pylist() for column in found.columns] == [["\ufeffa", None], ["\ufeff", ""]]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from threading import Thread
 
 import psycopg
 import pytest
 from psycopg import conninfo
 
 from cdc.config import Redis
+from cdc.errors import RetryableError
 from cdc.lsn import Position
 from cdc.source.types import load_types
 from jobs.sinks.redis.sink import RedisSink
@@ -19,6 +21,7 @@ from jobs.state.server.settings import SESSION_OPTIONS
 from jobs.state.views.store_rows import form_of_store
 from jobs.state.views.view_columns import described, spark_columns
 from tests.support.servers.stores import LSN
+from tests.support.waiting import wait_until
 
 ROWS = 9_000
 SELECT = "select id, name, at from public.t"
@@ -97,6 +100,28 @@ def test_a_part_tells_of_rows_that_no_view_holds_when_the_others_are_written(
     found = {row.key[0] for row in sink.scan()}
     assert 6 in found
     assert 7 not in found
+    sink.close()
+
+
+def test_a_part_does_not_wait_behind_who_waits_for_the_load(
+    database: str, redis_server: str, source_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mirror that is to be replaced meanwhile: the load holds it, and would wait for its part."""
+    monkeypatch.setattr("jobs.state.mirrors.load_task._LOCK_S", 1)
+    store = Redis(kind="redis", url=redis_server)
+    sink = RedisSink(store, source_name, 60.0)
+    with _made(database) as conn, psycopg.connect(database) as replacing:
+        first, *_ = _tasks(conn, database, sink, store)
+        dropping = Thread(target=replacing.execute, args=("drop table public.t",))
+        dropping.start()
+        asked = "select 1 from pg_locks where pid = %s and not granted"
+        with psycopg.connect(database, autocommit=True) as look:
+            pid = replacing.info.backend_pid
+            wait_until(lambda: look.execute(asked, (pid,)).fetchone(), "the drop to wait")
+        with pytest.raises(RetryableError, match="lock"):
+            first()
+        conn.rollback()
+        dropping.join()
     sink.close()
 
 

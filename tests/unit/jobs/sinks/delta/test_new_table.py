@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +14,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import types as T
 
 from cdc.config import Delta
-from jobs.sinks.delta.errors import Layout, columns_of, new_properties, table_properties
+from cdc.errors import RetryableError, SinkError
+from jobs.sinks.delta import reads
+from jobs.sinks.delta.errors import Layout, columns_of, new_properties, run, table_properties
 from jobs.sinks.delta.new_table import create_table
 from jobs.sinks.delta.reads import opened
 
@@ -85,3 +90,55 @@ def test_what_spark_refuses_is_refused(spark: SparkSession, tmp_path: Path) -> N
     with pytest.raises(AnalysisException):
         create_table(spark, str(other), PLAIN, Layout(), {})
     assert opened(str(other)) is None
+
+
+def test_what_a_killed_process_left_of_making_one_is_gone_on_with(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = tmp_path / "killed" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f".{0:020}.json.1.tmp").write_text("{", encoding="utf-8")
+    create_table(spark, str(tmp_path / "killed"), PLAIN, Layout(), {})
+    assert spark.read.format("delta").load(str(tmp_path / "killed")).schema == PLAIN
+
+
+def test_properties_that_the_session_gives_to_new_tables_are_theirs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    setting = "spark.databricks.delta.properties.defaults.enableChangeDataFeed"
+    spark.conf.set(setting, "true")
+    try:
+        create_table(spark, str(tmp_path / "fed"), PLAIN, Layout(), {})
+    finally:
+        spark.conf.unset(setting)
+    assert table_properties(spark, str(tmp_path / "fed"))["delta.enableChangeDataFeed"] == "true"
+
+
+def test_paths_without_a_scheme_are_where_spark_has_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    context: Any = spark.sparkContext
+    hadoop = context._jsc.hadoopConfiguration()
+    assert reads.is_local(str(tmp_path))
+    hadoop.set("fs.defaultFS", "hdfs://nowhere:9000")
+    reads._default_scheme.cache_clear()
+    try:
+        assert not reads.is_local(str(tmp_path))
+        assert not reads.is_absent(str(tmp_path))
+        assert reads.is_local(f"file://{tmp_path}")
+    finally:
+        hadoop.set("fs.defaultFS", "file:///")
+        reads._default_scheme.cache_clear()
+
+
+def test_a_disk_without_room_and_rights_that_lack_are_told(tmp_path: Path) -> None:
+    def failing(number: int) -> Callable[[], None]:
+        def action() -> None:
+            raise OSError(number, os.strerror(number))
+
+        return action
+
+    with pytest.raises(RetryableError, match="no disk space"):
+        run("v", str(tmp_path), 0.0, failing(errno.ENOSPC))
+    with pytest.raises(SinkError, match="Permission denied"):
+        run("v", str(tmp_path), 0.0, failing(errno.EACCES))

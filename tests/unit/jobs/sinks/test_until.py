@@ -41,6 +41,20 @@ def test_what_does_not_pass_is_raised() -> None:
         until(0.1, attempts(10_000))
 
 
+def test_the_first_try_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, tries = [100.0], [0]
+    monkeypatch.setattr("jobs.sinks.write.time.monotonic", lambda: now[0])
+
+    def slow() -> None:
+        now[0] += 40
+        tries[0] += 1
+        raise RetryableError("Redis at h:1 does not answer")
+
+    with pytest.raises(RetryableError):
+        until(30, slow)
+    assert tries == [1]
+
+
 def attempts(failures: int) -> Callable[[], str]:
     left = [RetryableError("Redis at h:1 does not answer")] * failures
 
