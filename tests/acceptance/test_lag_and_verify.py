@@ -138,4 +138,4 @@ def test_wrong_use_is_an_error_with_exit_code_2(deployment: Deployment) -> None:
     assert "no view 'nothing'" in done.stderr
     done = deployment.run("lag", "--watch", "--json")
     assert done.returncode == 2
-    assert "do not go together" in done.stderr
+    assert "cannot be combined" in done.stderr

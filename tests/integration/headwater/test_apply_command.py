@@ -243,7 +243,7 @@ def test_a_store_that_was_emptied_is_told_and_not_filled_from_the_middle(
     client: Any = redis.Redis.from_url(setting.redis_url)
     client.delete(*client.scan_iter(f"*{setting.name('good')}*"))
     setting.execute("insert into t values (3, 'c')")
-    lost = "store cache no longer holds what was applied to it, or is another"
+    lost = "store cache no longer holds the changes that were applied to it, or was replaced"
     for verb in ("apply", "apply", "verify"):
         arguments = ["--available-now"] if verb == "apply" else [setting.name("good")]
         done = setting.deployment.run(verb, *arguments)

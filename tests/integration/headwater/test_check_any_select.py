@@ -67,7 +67,7 @@ def test_each_view_is_told_how_it_is_kept_or_why_it_cannot_be(
     assert (level, "not unique" in said) == ("error", True), said
     assert found["unknown"][0] == "error"
     level, said = found["elsewhere"]
-    assert (level, "public.absent, which is not captured" in said) == ("error", True), said
+    assert (level, "public.absent, a table that is not captured" in said) == ("error", True), said
     level, said = found["opened"]
     counted = "its index has 12 fields, 7 of them of JSON in 1,000 rows, and may have 13"
     assert (level, said.partition(";")[0]) == ("warning", counted)

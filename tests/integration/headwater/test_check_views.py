@@ -44,8 +44,8 @@ def test_each_view_is_checked_against_its_tables_as_they_are(shop: Deployment) -
     assert code == 1
     wrong = {f["check"].removeprefix("view "): f["message"] for f in found["error"]}
     assert set(wrong) == set(declared) - {"good", "joined", "labelled", "ended"}
-    assert "public.other, which is not captured" in wrong["elsewhere"]
-    assert "public.other, which is not captured" in wrong["half"]
+    assert "public.other, a table that is not captured" in wrong["elsewhere"]
+    assert "public.other, a table that is not captured" in wrong["half"]
     assert "(id) is not unique in the view" in wrong["doubled"]
     assert "nope" in wrong["unknown"]
     assert "PostgreSQL rejects its SQL: invalid input value for enum" in wrong["mislabelled"]
@@ -121,4 +121,4 @@ def test_what_a_view_says_of_its_store_is_about_its_columns(
     assert wrong["view laid"] == laid
     assert wrong["view named"] == "view named: OpenSearch has no fields named '_id'"
     assert wrong["view cased"] == "view cased: Delta takes 'id' and 'ID' for one name"
-    assert 'no history = "log" of rows that are made of several rows' in wrong["view counted"]
+    assert 'no history = "log" for rows computed from several rows' in wrong["view counted"]

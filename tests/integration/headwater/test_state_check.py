@@ -55,7 +55,7 @@ def test_an_embedded_one_of_another_source_is_an_error(shop: Deployment) -> None
     with state_server(load_config(shop.config), other):
         ((message, hint),) = found(shop, "error")
     assert f"belongs to source {shop.name} (database {other.database}, system 7)" in message
-    assert "views are then built anew" in hint
+    assert "views are then rebuilt" in hint
 
 
 def test_one_of_ones_own_is_looked_at_and_not_changed(

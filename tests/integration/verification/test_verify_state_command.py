@@ -117,7 +117,7 @@ def test_a_view_that_was_not_built_is_refused(shop: StateEngine, tmp_path: Path)
     ):
         compared(settings, Asked("unbuilt", 10.0, 20, False), shop.log, lambda _: None)
     settings = config(shop, tmp_path, "", unbuilt=SQL)
-    with pytest.raises(ViewError, match="view unbuilt: store store no longer holds what was"):
+    with pytest.raises(ViewError, match="view unbuilt: store store no longer holds the changes"):
         compared(settings, Asked("unbuilt", 10.0, 20, False), shop.log, lambda _: None)
 
 

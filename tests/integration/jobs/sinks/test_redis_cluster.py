@@ -90,7 +90,7 @@ def test_a_node_that_is_taken_for_a_server_is_an_error(
     with pytest.raises(SinkError, match="is a node of a cluster: set cluster = true"):
         sink.prepare(ITEMS, ("id",))
     alone = open_sink(Redis(kind="redis", url=redis_server, cluster=True), "v", spark, 5)
-    with pytest.raises(SinkError, match="is no cluster: set cluster = false"):
+    with pytest.raises(SinkError, match="is not a cluster: set cluster = false"):
         alone.prepare(ITEMS, ("id",))
 
 

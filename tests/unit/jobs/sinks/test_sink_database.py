@@ -42,12 +42,12 @@ DSN = "host=db.example port=5433 dbname=views user=writer password=hunter2"
         (
             "FATAL: no more connections allowed (max_client_conn)",
             RetryableError,
-            "takes no more connections: raise max_connections",
+            "accepts no more connections: raise max_connections",
         ),
         (
             "FATAL:  sorry, too many clients already",
             RetryableError,
-            "takes no more connections: raise max_connections",
+            "accepts no more connections: raise max_connections",
         ),
         ("Connection refused", RetryableError, "does not answer: start it"),
         ("FATAL:  the database system is starting up", RetryableError, "does not answer"),

@@ -77,7 +77,7 @@ def test_an_empty_table_that_was_removed_is_not_made_by_its_first_rows(
                 write(feed, 1, rows, by_spark=True)
     shutil.rmtree(tmp_path / "v")
     again = " --new-history" if history else ""
-    said = rf"{tmp_path}/v was removed: `headwater view rebuild v{again}` fills it anew, from a"
+    said = rf"{tmp_path}/v was removed: run `headwater view rebuild v{again}`"
     with pytest.raises(SinkError, match=said):
         write(feed, 1, rows, by_spark=True)
     assert not (tmp_path / "v").exists()
