@@ -110,7 +110,7 @@ REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("public.item", "--key-range", "5"), "is not LO:HI"),
     (("public.item", "--key-range", "10:5"), "10 is not below 5"),
     (("public.item", "--rate", "fast"), "is not a rate"),
-    (("--view", "itms"), "no view 'itms': [views] has: none"),
+    (("--view", "itms"), "no view 'itms': declared views: none"),
     ((), "name a table, or a view with --view"),
 )
 

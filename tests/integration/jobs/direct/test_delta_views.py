@@ -125,7 +125,7 @@ def test_a_history_begins_with_a_snapshot_and_is_not_given_up_unasked(
         (3, 1040, "c", "meanwhile"),
     ]  # fmt: skip
     assert logged() == kept
-    with pytest.raises(ViewError, match=r"has history since generation 1 .*--new-history"):
+    with pytest.raises(ViewError, match=r"has history since generation 1, .*--new-history"):
         build(setting.kit())
     other = Delta(kind="delta", path=str(tmp_path / "other"))
     elsewhere = Setting(quickly, table, other, tmp_path)

@@ -503,7 +503,7 @@ def test_sql_that_postgresql_alone_judges_has_a_history(setting: HistorySetting)
 def test_a_key_that_is_not_the_table_s_is_refused(setting: HistorySetting) -> None:
     sql = "select id as order_id, coalesce(extra, 0) as extra from orders"
     with (
-        pytest.raises(ViewError, match=r"told apart by \(id\)"),
+        pytest.raises(ViewError, match=r"whose key is \(id\)"),
         setting.engine.conn.transaction(),
     ):
         Table(setting, "log", "twice", sql, ("order_id", "extra"))
