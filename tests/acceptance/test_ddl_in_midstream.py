@@ -15,7 +15,8 @@ from tests.support.servers.lent_jvm import Lender
 from tests.support.waiting import wait_until
 
 TABLES = (
-    "create table items (id int primary key, n int, body text)",
+    "create table items (id int primary key, n int, body text,"
+    " f real default 0.1, p numeric(10,2) default 1.5, doc jsonb default '{\"a\": 1.50}')",
     "create table notes (id int primary key, body text, day text, other int)",
     "create table anew (id int primary key, a int, b text, c int)",
     "create table typed (id int primary key, a int, b text)",
@@ -38,12 +39,15 @@ VIEWS = {
 }
 ADDED = """
 begin; insert into items values (51, 51, 'before'); alter table items add late text;
-insert into items values (52, 52, 'behind', 'late'); update items set late = 'now' where id < 5;
+insert into items (id, n, body, late) values (52, 52, 'behind', 'late');
+update items set late = 'now' where id < 5;
 commit
 """
 WIDER = """
-begin; update items set n = -n where id < 5; alter table items alter n type bigint;
-insert into items values (53, 1::bigint << 40, 'wide', 'late'); commit
+begin; update items set n = -n where id < 5;
+alter table items alter n type bigint, alter f type float8, alter p type numeric(14,4);
+insert into items (id, n, body, f, p) values (53, 1::bigint << 40, 'wide', 1e200, 1e8 + 0.0001);
+commit
 """
 DROPPED = """
 begin; update notes set other = 7, body = 'last' where id < 5; alter table notes drop body;
@@ -111,7 +115,8 @@ state = "{tmp_path}/state"
         f'[views.{source_name}_{view}]\nstore = "{store}"\nkey = ["id"]\nsql = "{sql}"\n'
         for view, (store, sql) in VIEWS.items()
     )
-    extra = stores + "".join(views)
+    mapping = f'[views.{source_name}_items_search.mapping]\ndoc = {{ type = "object" }}\n'
+    extra = stores + "".join(views) + mapping
     made = Deployment(tmp_path, source_name, database, kafka, extra=extra, jvm=lender)
     made.execute(*TABLES)
     made.init()

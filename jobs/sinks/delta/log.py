@@ -130,10 +130,11 @@ def commit(
     of: Transaction | None,
     operation: str = "MERGE",
 ) -> None:
-    """Make the next version of a table from ``version``. Raises ``CommitFailedError`` where
-    somebody else has made it."""
+    """Make the next version of a table from ``version``, -1 where there is none. Raises
+    ``CommitFailedError`` where somebody else has made it."""
+    read = {"readVersion": version} if version >= 0 else {}
     info = {"timestamp": _now_ms(), "operation": operation, "operationParameters": {},
-            "readVersion": version, "isBlindAppend": False, "engineInfo": _ENGINE}  # fmt: skip
+            **read, "isBlindAppend": False, "engineInfo": _ENGINE}  # fmt: skip
     whole: list[Mapping[str, Any]] = [{"commitInfo": info}, *actions]
     if of is not None:
         txn = {"appId": of.app_id, "version": of.version, "lastUpdated": _now_ms()}

@@ -91,7 +91,7 @@ def test_when_kafkas_disk_is_full_it_says_so_and_goes_on_later(
     (line,) = (line for line in servers.status(own_kafka) if line.name == "kafka")
     assert line.pid is not None
     resource.prlimit(line.pid, resource.RLIMIT_FSIZE, (LARGEST_FILE, resource.RLIM_INFINITY))
-    refused = r"Kafka acknowledged nothing for 3 s, \d+ records"
+    refused = r"Kafka acknowledged nothing for 3 s, and \d+ records"
     with monkeypatch.context() as patched:
         patched.setattr(bulk, "_STALLED_S", 3.0)
         with pytest.raises(RetryableError, match=refused):

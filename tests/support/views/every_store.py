@@ -20,8 +20,9 @@ from cdc.kafka.broker import Broker
 from cdc.topics import view_dead_letters_topic, view_group
 from jobs.dead_letters.topic import read_letters
 from jobs.generations.view_state import view_directory
+from jobs.sinks.opensearch.mapping import DELETED_AT
 from tests.support.commands.killed_drivers import Driver
-from tests.support.events.events import delete, event, truncate
+from tests.support.events.events import delete, event, snapshot, truncate
 from tests.support.events.written_topics import CUSTOMERS, ORDERS, Log
 from tests.support.servers.lent_jvm import Lender
 from tests.support.waiting import wait_until
@@ -125,6 +126,11 @@ class EveryStore:
         self.parked.discard(id_)
         self.orders.write(*delete(self.lsn, 1, {"id": id_}, ORDERS.schema_id()))
 
+    def late(self, id_: int, note: str) -> None:
+        """The row of an order of customer 1, which a snapshot had read before it was deleted."""
+        values = {"id": id_, "customer_id": 1, "total": 1, "note": note}
+        self.orders.write(snapshot(self.lsn - 1, values, ORDERS.schema_id()))
+
     def truncate(self, *ids: int) -> None:
         """All orders go, and some come again."""
         self.lsn += 1
@@ -133,6 +139,21 @@ class EveryStore:
         self.order(1, f"since {self.lsn}", *ids)
 
     # What becomes of it.
+
+    def forget_deleted(self) -> None:
+        """No store remembers any more what was deleted, as after a day."""
+        for key in self.redis.scan_iter(f"{self.cached}:*", count=5_000):
+            if self.redis.hget(key, "doc") is None:
+                self.redis.delete(key)
+        with psycopg.connect(self.urls.postgres) as conn:
+            table = f"{self.views['table']}@1"
+            conn.execute(f'delete from "{table}" where "__deleted_at" is not null'.encode())
+        index, gone = f"{self.views['joined']}-1", {"query": {"exists": {"field": DELETED_AT}}}
+        with opensearchpy.OpenSearch([self.urls.opensearch]) as client:
+            at_once = {"index": {"gc_deletes": "0ms"}}  # else the version is known for a minute
+            client.indices.put_settings(index=index, body=at_once)
+            client.delete_by_query(index=index, body=gone, params={"refresh": "true"})
+            assert client.count(index=index, body=gone)["count"] == 0
 
     def started(self, held: bool = False) -> Driver:
         """A driver; ``held``: it repeats the batches that were killed, and waits at the next."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import deltalake
 import pytest
 from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
@@ -62,6 +63,8 @@ def test_a_table_made_here_is_what_spark_makes(
     assert _protocol(spark, here) == _protocol(spark, there)
     assert table_properties(spark, str(here)) == table_properties(spark, str(there))
     assert spark.read.format("delta").load(str(here)).schema == columns
+    (made,) = deltalake.DeltaTable(str(here)).history()
+    assert made["operation"] == "CREATE TABLE"
     assert columns_of(spark, str(here)) == columns_of(spark, str(there)) == columns
     create_table(spark, str(here), PLAIN, Layout(), properties)
     assert columns_of(spark, str(here)) == columns, "one that is there stays as it is"
