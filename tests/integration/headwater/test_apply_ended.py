@@ -131,7 +131,6 @@ def test_a_store_that_is_emptied_is_not_made_anew_for_a_column_that_comes(
         running.end()
     assert 2 not in running.sink.values()
     said = "store memory no longer holds the changes that were applied to it, or was replaced"
-    )
     assert said in str(running.failed["v"])
     again = apply_views(running.spark, running.config, ["v"], threading.Event(), True,
                         {"v": running.sink})  # fmt: skip
