@@ -85,7 +85,7 @@ def test_a_stalled_connection_is_left_and_nothing_is_lost_or_doubled(shop: Deplo
             shop.captured(capture)
             proxy.stall()
             shop.execute("insert into item values (2, 'b')")
-            wait_until(lambda: "silent for" in shop.log("capture"), "the silence to be noticed")
+            wait_until(lambda: "has sent nothing for" in shop.log("capture"), "the silence to be noticed")
             wait_until(lambda: "heartbeat_overdue" in shop.log("capture"), "to be told of beats")
             proxy.release()
             shop.execute("insert into item values (3, 'c')")
@@ -136,7 +136,7 @@ def test_a_server_that_only_decodes_is_silent_and_not_left_for_ever(
         assert capture.poll() is None
         assert "another capture" not in shop.log("capture")
         if watched:  # it was seen to work, so nothing had to begin again
-            assert "silent for" not in shop.log("capture")
+            assert "has sent nothing for" not in shop.log("capture")
 
 
 DEFAULTS = {

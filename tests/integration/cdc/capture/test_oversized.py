@@ -59,7 +59,7 @@ def test_a_dead_letter_is_whole_and_later_events_of_its_key_flow(shop: Deploymen
     assert (item["of"], item["key"]) == (table_topic(shop.name, "public", "item"), '{"id":1}')
     shown = shop.run("dead-letters", "show", item["id"])
     assert json.loads(shown.stdout)["after"] == {"id": 1, "name": BIG}
-    assert "key        id=1" in shown.stderr
+    assert "key id=1" in " ".join(shown.stderr.split())
     as_json = json.loads(shop.run("dead-letters", "show", item["id"], "--json").stdout)
     assert as_json["value"]["after"] == {"id": 1, "name": BIG}
     assert shop.run("dead-letters", "show", orders["id"]).stdout == BIG
