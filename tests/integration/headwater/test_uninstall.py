@@ -61,7 +61,7 @@ def test_a_table_leaves_while_capture_runs_and_joins_again(shop: Deployment) -> 
         _, found = shop.check()
         (fault,) = found["error"]
         assert "publishes public.second, which source.tables does not choose" in fault["message"]
-        assert fault["hint"].endswith("headwater table remove public.second")
+        assert fault["hint"].endswith("`headwater table remove public.second`")
         asked = shop.run("table", "remove", "public.second")
         assert (asked.returncode, published(shop)) == (2, {"first", "second"})
         assert "add --yes to run it" in asked.stderr

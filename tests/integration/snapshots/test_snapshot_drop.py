@@ -118,7 +118,7 @@ def test_one_that_runs_is_paused_or_failed_names_the_verb_to_use(shop: Deploymen
     wait_until(lambda: listed(shop)[snapshot_id] == "interrupted", "its session to be gone")
     said = refused(shop, snapshot_id)
     assert f"snapshot {snapshot_id} is interrupted" in said
-    assert f"headwater snapshot resume {snapshot_id} goes on" in said
+    assert f"run `headwater snapshot resume {snapshot_id}` to continue" in said
     assert f"run `headwater snapshot cancel {snapshot_id}` to end it" in said
     assert shop.run("snapshot", "cancel", str(snapshot_id)).returncode == 0
     assert shop.run("snapshot", "drop", str(snapshot_id)).returncode == 0
@@ -145,7 +145,7 @@ def test_one_that_a_view_is_built_from_stays_until_the_view_has_it(
     write_generations(directory, Generations("open_items", {1: building}))
     said = refused(shop, snapshot_id)
     assert f"view open_items is being built from snapshot {snapshot_id}" in said
-    assert "headwater view rebuild open_items goes on" in said
+    assert "run `headwater view rebuild open_items` to continue" in said
     assert len(topics(shop)) == 1
     loaded = Generation(1, "loaded", declared, snapshot=str(snapshot_id))
     write_generations(directory, Generations("open_items", {1: loaded}))

@@ -98,7 +98,7 @@ def test_mirrors_that_are_older_than_the_checkpoint_are_refused(
     view.apply()
     attempts.write_text(older)
     view.put(ORDERS, 3, id=12)
-    with pytest.raises(ViewError, match="would be missing: `headwater view rebuild v`"):
+    with pytest.raises(ViewError, match="would be lost: run `headwater view rebuild v`"):
         view.apply()
 
 
@@ -129,7 +129,7 @@ def test_rows_of_a_store_whose_state_is_lost_are_not_gone_on_with(view: Mirrored
     view.forget_all()
     view.delete(ORDERS, 2, id=10)
     for _ in range(2):
-        with pytest.raises(ViewError, match=r"does not know how .*`headwater view create v`"):
+        with pytest.raises(ViewError, match=r"has no state of them.*`headwater view create v`"):
             view.restart()
     view.sink = RecordingSink()  # a store that is new is filled from the beginning
     view.restart()
