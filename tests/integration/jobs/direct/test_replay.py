@@ -136,7 +136,9 @@ def test_what_retention_removed_is_told(kafka: str, source_name: str, broker: Br
     finally:
         admin.close()
     for place in ("0/9", "4", "2000-01-01", f"{log.topic}-0-1"):
-        with pytest.raises(LogError, match=r"begins at offset 5, .*, LSN 0/F: --from beginning"):
+        with pytest.raises(
+            LogError, match=r"begins at offset 5, .*, LSN 0/F: use --from beginning"
+        ):
             places(broker, [log.topic], parse_place(place), {})
     assert places(broker, [log.topic], parse_place("0/11"), {})[log.topic][0] == 7
     assert places(broker, [log.topic], parse_place("beginning"), {})[log.topic][0] == 5
