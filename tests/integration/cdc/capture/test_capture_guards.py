@@ -85,7 +85,7 @@ def test_a_stalled_connection_is_left_and_nothing_is_lost_or_doubled(shop: Deplo
             shop.captured(capture)
             proxy.stall()
             shop.execute("insert into item values (2, 'b')")
-            wait_until(lambda: "sent nothing for" in shop.log("capture"), "the silence to be told")
+            wait_until(lambda: "sent nothing for" in shop.log("capture"), "silence to be told")
             wait_until(lambda: "heartbeat_overdue" in shop.log("capture"), "to be told of beats")
             proxy.release()
             shop.execute("insert into item values (3, 'c')")
