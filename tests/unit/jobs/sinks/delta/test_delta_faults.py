@@ -106,7 +106,7 @@ def test_without_room_a_batch_is_to_be_tried_again_and_the_table_is_as_it_was(
     whole = {1: LONG, 2: LONG, 3: "c"}
     assert {row["id"]: row["name"] for row in read} == feed.values("name") == whole
     shutil.rmtree(tmp_path / "v")
-    with pytest.raises(SinkError, match="v was removed: `headwater view rebuild v` fills it"):
+    with pytest.raises(SinkError, match="v was removed: run `headwater view rebuild v`"):
         write(feed, 4, batch(feed, upsert(8, id=4, name="d")))
     assert not (tmp_path / "v").exists()
 
