@@ -139,7 +139,7 @@ def test_a_change_of_type_that_is_none_to_spark_is_refused(
 ) -> None:
     id_ = StructField("id", LongType())
     open_feed(base, StructType([id_, told("data", "uuid")]))
-    with pytest.raises(ViewError, match="holds data as uuid, and it is jsonb now: rebuild"):
+    with pytest.raises(ViewError, match="holds data as uuid, but its type is now jsonb: rebuild"):
         open_feed(base, StructType([id_, told("data", "jsonb")]))
 
 

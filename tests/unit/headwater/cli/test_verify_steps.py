@@ -25,10 +25,10 @@ class Facts:
             raise StoppedError(f"view {view}: {self._fault}", "mend it", lacking)
 
 
-def test_what_lasts_is_told_each_five_seconds() -> None:
+def test_what_lasts_is_told_each_two_seconds() -> None:
     now, stream = [0.0], StringIO()
     steps = Steps(Console(file=stream, width=200), lambda: now[0])
-    for at, what in ((0.1, "a"), (4.9, "b"), (5.0, "waiting for view v"), (9.9, "c"), (10.0, "d")):
+    for at, what in ((0.1, "a"), (1.9, "b"), (2.0, "waiting for view v"), (3.9, "c"), (4.0, "d")):
         now[0] = at
         steps.update(what)
     assert stream.getvalue().splitlines() == ["waiting for view v", "d"]
