@@ -122,7 +122,7 @@ def test_an_index_whose_answer_was_lost_is_ours(
         create(server, source_name, index, body_of(source_name))
     assert owned(client, source_name, index) == [index]
     other = f"{source_name}-1"
-    with pytest.raises(ViewError, match=f"is that of index {index} of view {source_name}"):
+    with pytest.raises(ViewError, match=f"is already used by index {index} of view {source_name}"):
         create(server, other, index, body_of(other))
 
 

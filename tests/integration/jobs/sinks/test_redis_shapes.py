@@ -285,7 +285,7 @@ def test_a_set_held_by_something_else_is_an_error_without_values(
 ) -> None:
     feed = opened(index_by=("name",))
     client.set(f"{source_name}@1#name:s3cr3t", "mine")
-    with pytest.raises(SinkError, match="held by something else") as refused:
+    with pytest.raises(SinkError, match="another program holds a key of the view") as refused:
         feed.apply(upsert(LSN, id=1, name="s3cr3t"))
     assert "s3cr3t" not in str(refused.value)
 
