@@ -157,9 +157,7 @@ def test_truncate_takes_what_is_older_whenever_it_comes(table: Table) -> None:
 def test_a_value_that_was_left_out_is_taken_from_the_mirror(table: Table) -> None:
     table.write(change(1, 1, 5, "large"))
     assert table.write(change(2, 1, 6, unchanged=["note"])) == {1: ((5, "large"), (6, "large"))}
-    with pytest.raises(
-        ViewError, match="unchanged large .TOAST. value that the store does not hold"
-    ):
+    with pytest.raises(ViewError, match="value that the store does not hold"):
         table.write(change(3, 2, 6, unchanged=["note"]))
 
 
