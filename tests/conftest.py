@@ -6,6 +6,7 @@ A server that does not come up fails the tests that need it; nothing is skipped.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import tempfile
 import uuid
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from jobs.state.server.place import OUTSIDE
 from stack import servers as stack_servers
 from stack.guardian import Guardian
 from stack.servers import Endpoints
@@ -60,10 +62,14 @@ def pytest_configure() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def guardian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guardian]:
     """Ends what the run started, should it be killed: also servers below a ``tmp_path``."""
-    guardian = Guardian()
-    guardian.purge(tmp_path_factory.getbasetemp())
+    guardian, base = Guardian(), tmp_path_factory.getbasetemp()
+    guardian.purge(base)
     yield guardian
     guardian.release()
+    # State databases of root, which ``nobody`` could not reach below a ``tmp_path``.
+    for home in OUTSIDE.glob("*/home"):
+        if Path(home.read_text(encoding="utf-8")).is_relative_to(base):
+            shutil.rmtree(home.parent)
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ from jobs.state.server.private_folder import PASSED_THROUGH, private_folder
 PORT: Final = 5432
 """Only part of the socket's name."""
 _NAME: Final = "_database"
-_OUTSIDE: Final = Path("/var/lib/headwater")
+OUTSIDE: Final = Path("/var/lib/headwater")
 _SOCKET_BYTES: Final = 107  # sun_path of Linux less its end
 _RECORD: Final = "place.json"
 _OWNER: Final = "home"
@@ -127,14 +127,14 @@ def _adopted(home: Path, directory: Path) -> Path:
 
 def _outside(home: Path) -> Path:
     """A new folder of root's that the server's account may enter."""
-    _OUTSIDE.mkdir(mode=PASSED_THROUGH, parents=True, exist_ok=True)
-    if _OUTSIDE.is_symlink() or _OUTSIDE.stat().st_uid != os.geteuid():
-        raise StateError(f"{_OUTSIDE} belongs to another user", "remove it, or set apply.state")
-    _OUTSIDE.chmod(PASSED_THROUGH)
-    for owner in _OUTSIDE.glob(f"*/{_OWNER}"):
+    OUTSIDE.mkdir(mode=PASSED_THROUGH, parents=True, exist_ok=True)
+    if OUTSIDE.is_symlink() or OUTSIDE.stat().st_uid != os.geteuid():
+        raise StateError(f"{OUTSIDE} belongs to another user", "remove it, or set apply.state")
+    OUTSIDE.chmod(PASSED_THROUGH)
+    for owner in OUTSIDE.glob(f"*/{_OWNER}"):
         if owner.read_text(encoding="utf-8") == str(home):  # of a home that was removed
             shutil.rmtree(owner.parent)
-    directory = Path(tempfile.mkdtemp(prefix=f"{home.parent.name}-", dir=_OUTSIDE))
+    directory = Path(tempfile.mkdtemp(prefix=f"{home.parent.name}-", dir=OUTSIDE))
     directory.chmod(PASSED_THROUGH)
     (directory / _OWNER).write_text(str(home), encoding="utf-8")
     return directory

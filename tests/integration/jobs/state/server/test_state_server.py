@@ -237,7 +237,7 @@ def test_a_folder_that_the_server_cannot_enter_or_name_is_not_used(
 ) -> None:
     """The socket's path has a limit; to root's server also a folder of root's is out of reach."""
     outside = folder / "outside"
-    monkeypatch.setattr(places, "_OUTSIDE", outside)
+    monkeypatch.setattr(places, "OUTSIDE", outside)
     private = folder / "private"
     private.mkdir(mode=0o700)
     config = state_config(private / ("v" * 100))
