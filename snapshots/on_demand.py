@@ -127,7 +127,10 @@ def run(config: Config, snapshot_id: int, observer: Observer | None = None) -> S
             _run(config, conn, found, observer or Silent())
         except (HeadwaterError, KeyboardInterrupt) as error:
             with suppress(HeadwaterError):  # the source itself may be away
-                _ended(config, conn, snapshot_id, error)
+                try:
+                    _ended(config, conn, snapshot_id, error)
+                except HeadwaterError as left:
+                    state.set_status(conn, snapshot_id, "failed", f"not cancelled: {left}")
             raise
         return snapshot(conn, source.name, snapshot_id)
 
@@ -268,11 +271,9 @@ def bounds_of(options: Mapping[str, Any]) -> Bounds:
 def _ended(config: Config, conn: Connection, snapshot_id: int, error: BaseException) -> None:
     """Record why it is not complete."""
     if isinstance(error, StoppedError) and error.what == "cancel":
-        try:
-            with suppress(SourceError):  # its record may be gone
-                _delete_topics(config, conn, snapshot(conn, config.source.name, snapshot_id))
-        finally:
-            state.set_status(conn, snapshot_id, "cancelled")
+        with suppress(SourceError):  # its record may be gone
+            _delete_topics(config, conn, snapshot(conn, config.source.name, snapshot_id))
+        state.set_status(conn, snapshot_id, "cancelled")
     elif isinstance(error, StoppedError | KeyboardInterrupt):
         state.set_status(conn, snapshot_id, "paused")
     else:
