@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from cdc.errors import RetryableError
+from cdc.errors import HeadwaterError
 from cdc.source.bounded_query import asking
 from cdc.source.postgres import translated
 
@@ -38,7 +38,7 @@ class OtherSources:
         """Whether one of them does; told once of each topic."""
         if topic not in self._topics and self._clock() >= self._ask_at:
             self._ask_at = self._clock() + _ASK_EVERY_S
-            with suppress(RetryableError):  # then it is told as nobody's
+            with suppress(HeadwaterError):  # then it is told as nobody's: no reason to end
                 self._topics = topics_of_others(self._dsn, self._source)
         if (source := self._topics.get(topic)) is None:
             return False

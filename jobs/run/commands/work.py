@@ -15,6 +15,7 @@ from jobs.run.builds.step_log import Steps
 from jobs.run.builds.view_build import ViewBuild, stopped
 from jobs.run.parts import Parts
 from jobs.run.removal import drop_all, drop_generation
+from jobs.run.views.history_recovery import refillable
 from jobs.run.views.view_entry import ViewEntry
 from jobs.run.views.view_registry import KeptViews
 from jobs.state.batch.faulty_records import FaultyRecord, faulty_records
@@ -26,7 +27,6 @@ from jobs.state.views.own_columns import own_columns
 from jobs.state.views.parked_keys import ParkedKey, parked_keys, unpark
 from jobs.state.views.repair import Anew, is_written, make_anew
 from jobs.state.views.view_record import view_records
-from views.parse.table_references import tables_read
 
 _POLL_S: Final = 0.05
 _COUNT_S: Final = 0.25
@@ -112,7 +112,7 @@ def rebuild(work: Work) -> dict[str, Any]:
             f"view {work.name} does not exist yet", f"run `headwater view create {work.name}`"
         )
     if work.command.arguments.get("refill"):
-        tables = [table.name for table in tables_read(work.name, entry.declared.sql)]
+        tables = refillable(work.parts.reload(), work.name, entry.declared.sql)
         work.steps.step(f"{', '.join(tables)}: to be read again from the source")
         work.help.refill(tables)
     if entry.build is not None:

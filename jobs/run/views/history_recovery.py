@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import structlog
 
-from cdc.config import View
-from cdc.errors import HeadwaterError
+from cdc.config import Config, View
+from cdc.errors import HeadwaterError, UsageError
 from jobs.generations.record import Generation as Recorded
 from jobs.run.builds.builder import Declared, begin
 from jobs.run.builds.generation_files import GenerationFiles
@@ -15,6 +15,7 @@ from jobs.run.views.generation_registry import KeptGenerations
 from jobs.run.views.view_plan import planned, relation_of
 from jobs.state.server.connection import Connection
 from jobs.state.views.view_record import LOADED, PAUSED, ViewRecord, note_paused, view_records
+from views.parse.table_references import tables_read
 
 log = structlog.get_logger("apply")
 
@@ -75,3 +76,17 @@ class OtherHistories:
         for record in view_records(conn, name):
             if live is not None and record.generation == live.number and record.state == LOADED:
                 self._generations.reopened(conn, record, view)
+
+
+def refillable(config: Config, name: str, sql: str) -> list[str]:
+    """The tables of a view, ``schema.table``, whose mirrors may be filled again. Raises
+    ``UsageError`` if a history follows one of them: it would lack the changes of that time."""
+    tables = [table.name for table in tables_read(name, sql)]
+    for other, view in config.views.items():
+        if view.history and (lost := {t.name for t in tables_read(other, view.sql)} & {*tables}):
+            raise UsageError(
+                f"view {other} has history of {', '.join(sorted(lost))}: while its mirror is "
+                "filled again, changes would be missing from the history",
+                "run `headwater view rebuild` without --refill",
+            )
+    return tables

@@ -6,7 +6,7 @@ import pytest
 
 from cdc.capture import other_sources
 from cdc.capture.other_sources import OtherSources
-from cdc.errors import RetryableError
+from cdc.errors import HeadwaterError, RetryableError, SourceError
 
 
 def test_who_publishes_is_asked_at_most_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,11 +29,14 @@ def test_who_publishes_is_asked_at_most_once_a_second(monkeypatch: pytest.Monkey
     assert asked == [2]
 
 
+@pytest.mark.parametrize("error", [RetryableError, SourceError])
 def test_a_source_that_cannot_be_asked_knows_of_no_other_one(
-    monkeypatch: pytest.MonkeyPatch,
+    error: type[HeadwaterError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away(_dsn: str, _source: str) -> dict[str, str]:
-        raise RetryableError("no connection is left", "wait")
+    """No connection is left, or the role may not read the table: capture goes on."""
 
-    monkeypatch.setattr(other_sources, "topics_of_others", away)
+    def refused(_dsn: str, _source: str) -> dict[str, str]:
+        raise error("no answer", "wait")
+
+    monkeypatch.setattr(other_sources, "topics_of_others", refused)
     assert not OtherSources("dbname=x", "shop", lambda: 10.0).publish("mails")
