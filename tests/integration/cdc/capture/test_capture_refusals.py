@@ -196,7 +196,7 @@ def test_a_second_capture_says_at_once_what_it_waits_for(shop: Deployment) -> No
         shop.captured(capture)
         second = shop.run("capture")
         assert second.returncode == 1
-        lines = [line for line in second.stderr.splitlines() if "wait" in line]
+        lines = [line for line in second.stderr.splitlines() if "slot_in_use" in line]
         (waiting,) = lines
         assert '"up_to_s": 10.0' in waiting
         assert "is active for PID" in waiting

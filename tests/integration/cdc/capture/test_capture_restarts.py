@@ -229,7 +229,7 @@ def test_a_capture_that_was_away_does_not_go_on_over_a_snapshot_that_is_not_whol
             "drop table item; create table item (id int primary key, name text)",
             "public.item is not in publication",
         ),
-        ("alter publication {} set (publish = 'insert')", "not publish all operations"),
+        ("alter publication {} set (publish = 'insert')", "has to publish all operations"),
         ("drop publication {}", "there is no publication"),
     ],
 )
