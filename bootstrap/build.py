@@ -4,8 +4,9 @@
 
 What is committed below L is in the snapshot: everything below O is, for it was in Kafka before the
 snapshot began. So the stream from O, without what is below L, leaves nothing out; and Kafka needs
-no history from before O. Each step is recorded when it is done (``jobs.generations.record``) and
-does the same when it is done again. Readers see nothing of any of it before the switch.
+no history from before O. Each step is recorded when it is done
+(``jobs.generations.generation_record``) and does the same when it is done again. Readers see
+nothing of any of it before the switch.
 """
 
 from __future__ import annotations
@@ -21,20 +22,14 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from bootstrap.parts import Kit, Tables
+from bootstrap.build_parts import Kit, Tables
 from bootstrap.retention import discard, remove
 from bootstrap.switch import Follower, settle_left, stopped, switch
 from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
-from jobs.cluster.mirrors.fill import filled
-from jobs.direct.column_names import Names, live_state, namings_of
-from jobs.direct.columns import columns_of
-from jobs.direct.evaluate import Model
-from jobs.direct.snapshot_rows import loaded_rows, read_topics
-from jobs.direct.table_versions import NotDescribedError, described, newest, no_topic
-from jobs.direct.versions import Versions
-from jobs.generations.locks import BUSY_S, is_kept, taken_over, turn
-from jobs.generations.record import Generation, Phase
+from jobs.delta_engine.mirrors.fill import filled
+from jobs.generations.generation_record import Generation, Phase
+from jobs.generations.view_locks import BUSY_S, is_kept, taken_over, turn
 from jobs.generations.view_state import (
     Declaration,
     ViewState,
@@ -43,7 +38,13 @@ from jobs.generations.view_state import (
     state_directory,
 )
 from jobs.sinks.contract import Live
-from jobs.sinks.schema import check_names
+from jobs.sinks.schema_evolution import check_names
+from jobs.spark.column_types import columns_of
+from jobs.without_mirrors.column_names import Names, live_state, namings_of
+from jobs.without_mirrors.evaluation import Model
+from jobs.without_mirrors.schemas_topic import Versions
+from jobs.without_mirrors.snapshot_rows import loaded_rows, read_topics
+from jobs.without_mirrors.table_descriptions import NotDescribedError, described, newest, no_topic
 from views.parse.definition import ViewDefinition
 from views.spark.generation_names import called_now, seen
 from views.spark.view import MaintainedView, resolve_view

@@ -6,11 +6,11 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from bootstrap.parts import Kit
+from bootstrap.build_parts import Kit
 from cdc.errors import HeadwaterError
-from jobs.dead_letters.topic import drop_letters, forget_letters
 from jobs.generations.last_error import NOTE
 from jobs.generations.view_state import state_directory
+from jobs.without_mirrors.dead_letters.topic import drop_letters, forget_letters
 
 _DAY_S = 24 * 3600.0
 

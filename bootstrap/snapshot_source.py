@@ -1,14 +1,14 @@
-"""``bootstrap.parts.Snapshots`` over the project's own snapshots on demand."""
+"""``bootstrap.build_parts.Snapshots`` over the project's own snapshots on demand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from bootstrap.parts import Taken
+from bootstrap.build_parts import Taken
 from cdc.config import Config
 from cdc.kafka.broker import Broker
 from cdc.source.postgres import connect
-from snapshots import on_demand
+from snapshots import snapshot_on_demand
 from snapshots.job import Silent
 from snapshots.status import snapshots
 from views.parse.definition import ViewDefinition
@@ -41,8 +41,8 @@ class TableSnapshots:
                 ours = one.options.get("purpose") == purpose and not one.points
                 if ours and one.status != "cancelled" and one.options["tables"] == tables:
                     return str(one.id)
-        options = on_demand.Options(purpose=purpose)
-        return str(on_demand.create(self._config, tables, options))
+        options = snapshot_on_demand.Options(purpose=purpose)
+        return str(snapshot_on_demand.create(self._config, tables, options))
 
     def goes_on(self, snapshot: str) -> bool:
         source = self._config.source
@@ -51,7 +51,7 @@ class TableSnapshots:
         return any(one.status != "cancelled" for one in found)
 
     def finish(self, snapshot: str) -> Taken:
-        found = on_demand.run(self._config, int(snapshot), self._observer)
+        found = snapshot_on_demand.run(self._config, int(snapshot), self._observer)
         topics = tuple(table.topic for table in found.tables if table.topic)
         ends = self._broker.end_offsets(topics)
         records = sum(sum(of_topic.values()) for of_topic in ends.values())
@@ -59,14 +59,14 @@ class TableSnapshots:
         return Taken(topics, tuple(found.points), found.rows, clean, found.dead_letters)
 
     def topics(self, snapshot: str) -> dict[str, str]:
-        return on_demand.topics(self._config, int(snapshot))
+        return snapshot_on_demand.topics(self._config, int(snapshot))
 
     def discard(self, snapshot: str) -> None:
         source = self._config.source
         with connect(source.dsn, application_name="headwater view") as conn:
             if not snapshots(conn, source.name, int(snapshot)):
                 return
-        on_demand.discard(self._config, int(snapshot))
+        snapshot_on_demand.discard(self._config, int(snapshot))
 
 
 class _Observer(Silent):

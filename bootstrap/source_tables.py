@@ -13,8 +13,8 @@ from cdc.source.catalog import enum_labels, relation
 from cdc.source.postgres import Connection, connect
 from cdc.source.table_lookup import table_of
 from cdc.source.types import load_types
-from views.expressions.enum_labels import labelled
-from views.tables import TableVersion, parse_version
+from views.enum_labels import labelled
+from views.table_versions import TableVersion, parse_version
 
 
 def present(source: Source, tables: Mapping[str, TableVersion]) -> dict[str, TableVersion]:

@@ -15,19 +15,19 @@ from typing import Final, Self
 
 import structlog
 
-from bootstrap.parts import Kit
+from bootstrap.build_parts import Kit
 from bootstrap.retention import expire
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Offsets
 from cdc.topics import view_group
-from jobs.direct.checkpoint import batch_offsets, committed_batch, planned_offsets
-from jobs.direct.query import ViewQuery
+from jobs.generations.generation_record import Generation
 from jobs.generations.last_error import forget
 from jobs.generations.live_generation import settle
-from jobs.generations.locks import taken_over
-from jobs.generations.record import Generation
+from jobs.generations.view_locks import taken_over
 from jobs.generations.view_state import open_state, state_directory
 from jobs.sinks.stores import open_sink
+from jobs.spark.checkpoint import batch_offsets, committed_batch, planned_offsets
+from jobs.without_mirrors.query import ViewQuery
 
 _POLL_S: Final = 0.05
 CLOSE_S: Final = 2.0

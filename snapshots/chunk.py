@@ -21,8 +21,8 @@ from cdc.source.postgres import Connection, literal, sqlstate, translated
 from cdc.source.types import load_types
 from snapshots.ledger import Chunk
 from snapshots.plan import TablePlan, same_file, shape_now
-from snapshots.publish import SnapshotPublisher
-from snapshots.read import Block, in_snapshot, read_blocks
+from snapshots.publisher import SnapshotPublisher
+from snapshots.table_reader import Block, in_snapshot, read_blocks
 
 _GONE: Final = ("42P01", "42703", "42704", "3F000")
 """Undefined table, column, object or schema."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from cdc.events.dead_letters import DeadLetters
+from cdc.events.capture_dead_letters import DeadLetters
 from cdc.events.records import Record
-from cdc.kafka.bulk import BulkProducer
+from cdc.kafka.bulk_producer import BulkProducer
 from cdc.lsn import Position
 
 Turn = Callable[[], AbstractContextManager[object]]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from cdc.config import Config
 from cdc.errors import SourceError
 from cdc.source.postgres import connect
-from snapshots.on_demand import discard
+from snapshots.snapshot_on_demand import discard
 from snapshots.status import Standing, snapshot
 
 

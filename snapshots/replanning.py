@@ -11,14 +11,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from cdc.kafka.bulk import BulkProducer
+from cdc.kafka.bulk_producer import BulkProducer
 from cdc.source.postgres import Connection
 from cdc.source.selection import Table
 from cdc.source.types import load_types
 from snapshots.job import Job
 from snapshots.ledger import Chunk, Ledger, TableRecord
 from snapshots.plan import TablePlan, chunk_blocks, estimated_rows, plan_table
-from snapshots.publish import SnapshotPublisher
+from snapshots.publisher import SnapshotPublisher
 
 
 def prepare(

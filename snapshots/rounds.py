@@ -24,16 +24,16 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from cdc.errors import RetryableError
-from cdc.kafka.bulk import BulkProducer
+from cdc.kafka.bulk_producer import BulkProducer
 from cdc.lsn import format_lsn
 from cdc.source.postgres import Connection, connect, translated
 from snapshots import state
 from snapshots.chunk import Result, Round, Task, what_it_sees
 from snapshots.job import Job, StoppedError
 from snapshots.ledger import Chunk, Ledger
-from snapshots.pool import InlinePool, Pool, ProcessPool, WorkerEndedError
-from snapshots.read import Block, in_snapshot
 from snapshots.replanning import prepare
+from snapshots.table_reader import Block, in_snapshot
+from snapshots.worker_pool import InlinePool, Pool, ProcessPool, WorkerEndedError
 
 _LOOK_S: Final = 0.5
 """How often is looked whether somebody wants the snapshot to pause or end."""

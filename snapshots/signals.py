@@ -20,10 +20,10 @@ from cdc.kafka.broker import Broker, TopicSpec
 from cdc.source.postgres import Connection, connect, translated
 from cdc.source.schema_owner import refuse_lesser_owner
 from cdc.topics import signal_group, signal_topic
-from snapshots import on_demand, state
+from snapshots import snapshot_on_demand, state
 from snapshots.conditions import ConditionError, simple_condition
-from snapshots.on_demand import SIGNAL, Options
 from snapshots.refusals import refuse_unfit
+from snapshots.snapshot_on_demand import SIGNAL, Options
 from snapshots.status import Standing, snapshots
 
 _MADE = "select pg_catalog.to_regclass('headwater.signal') is not null"
@@ -133,7 +133,7 @@ class Signals:
             what = "pause" if type_ == "pause-snapshot" else "cancel"
             for one in chosen:
                 self._withdraw(one.id)
-                on_demand.ask(self._config, one.id, what)
+                snapshot_on_demand.ask(self._config, one.id, what)
         return f"snapshot {', '.join(str(one.id) for one in chosen)}"
 
     def _begin(self, conn: Connection, words: _Data) -> list[int]:
@@ -157,7 +157,7 @@ class Signals:
                 "or end some with stop-snapshot"
             )
         return [
-            on_demand.record(
+            snapshot_on_demand.record(
                 conn,
                 config,
                 refuse_unfit(conn, config.source, names),

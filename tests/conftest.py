@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from jobs.state.server.place import OUTSIDE
+from jobs.state.server.location import OUTSIDE
 from stack import servers as stack_servers
 from stack.guardian import Guardian
 from stack.servers import Endpoints

@@ -16,8 +16,8 @@ from cdc.topics import table_topic
 from verification.log_changes import TableChanges, UntellableError
 from verification.scope import published_relations
 from verification.select_view import SelectView
-from verification.source import SourceSnapshot
-from verification.values.canonical import digest
+from verification.source_rows import SourceSnapshot
+from verification.values.canonical_form import digest
 
 MOST_RECORDS: Final = 200_000
 """More are not read, and nothing is told then."""

@@ -22,13 +22,13 @@ from cdc.errors import SourceError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.source.postgres import identifier, literal
 from verification.batch_end import BatchEnds
-from verification.compare import Outcome
+from verification.comparison import Outcome
 from verification.log_changes import UntellableError
 from verification.select_view import SelectView
-from verification.source import SourceSnapshot
+from verification.source_rows import SourceSnapshot
 from verification.touched_rows import touched_keys
 from views.spark.view import View
-from views.tables import TableVersion
+from views.table_versions import TableVersion
 
 if TYPE_CHECKING:
     from jobs.state.views.key_watch import KeyWatch

@@ -18,11 +18,11 @@ from cdc.source.copy_out import copy_out
 from cdc.source.postgres import identifier, literal
 from cdc.source.table_lookup import table_of
 from cdc.source.types import load_types
-from verification.source import SourceSnapshot, key_rows, sql_texts
+from verification.source_rows import SourceSnapshot, key_rows, sql_texts
 from verification.touched_rows import key_reader
 from views.spark.generation_names import begun, seen
-from views.spark.resolve import ResolvedView
-from views.tables import TableVersion, parse_version
+from views.spark.resolution import ResolvedView
+from views.table_versions import TableVersion, parse_version
 
 _KEYS_TOGETHER: Final = 5_000
 _BLOCK_ROWS: Final = 2_000

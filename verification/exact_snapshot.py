@@ -12,7 +12,7 @@ from cdc.source.slot import create_slot
 from cdc.source.table_lookup import table_files, table_of
 from verification.scope import tables_read
 from verification.select_view import SEARCH_PATH, SelectView
-from verification.source import SourceSnapshot
+from verification.source_rows import SourceSnapshot
 from views.spark.view import View
 
 

@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 
 from cdc.lsn import format_lsn
 from jobs.generations.last_error import stopped
-from jobs.generations.locks import is_free
-from verification.reach import Lacking, StoppedError
+from jobs.generations.view_locks import is_free
+from verification.view_positions import Lacking, StoppedError
 
 
 class Standing(NamedTuple):

@@ -8,20 +8,20 @@ from contextlib import suppress
 import orjson
 
 from cdc.errors import SourceError
-from cdc.events.view_dead_letters import Letters, spelled
 from cdc.source.postgres import identifier, literal
 from cdc.topics import table_topic
+from jobs.state.dead_letters.parked_keys import parked_keys
 from jobs.state.server.connection import Connection
-from jobs.state.views.parked_keys import parked_keys
+from jobs.without_mirrors.dead_letters.letter import Letters, spelled
 from verification.change_window import packed_keys
 from verification.scope import names_now, published_rows
-from verification.source import SourceSnapshot
+from verification.source_rows import SourceSnapshot
 from verification.touched_rows import key_reader
-from views.parse.dialects import POSTGRES
+from views.spark.dialects import POSTGRES
 from views.spark.plan import key_queries
-from views.spark.resolve import ResolvedView
+from views.spark.resolution import ResolvedView
 from views.spark.view import MaintainedView, View
-from views.tables import TableVersion
+from views.table_versions import TableVersion
 
 
 def parked_rows(

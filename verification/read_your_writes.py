@@ -17,14 +17,14 @@ from cdc.source.position import CURRENT_LSN, nudge
 from cdc.source.position import current_lsn as lsn_of
 from cdc.source.postgres import Connection, connect
 from verification.late_view_errors import Standing, idle, said, way_out
-from verification.reach import (
+from verification.view_facts import kept as kept
+from verification.view_facts import view_facts
+from verification.view_positions import (
     Lacking,
     NotReachedError,
     applied_below,
     wait_until_applied,
 )
-from verification.view_facts import kept as kept
-from verification.view_facts import view_facts
 
 
 class DbConnection(Protocol):

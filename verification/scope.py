@@ -16,9 +16,9 @@ from cdc.source.table_lookup import table_of
 from cdc.source.types import load_types
 from verification.select_view import SelectView
 from views.parse.table_references import RelationOf
-from views.spark.resolve import ResolvedView
+from views.spark.resolution import ResolvedView
 from views.spark.view import View
-from views.tables import TableVersion
+from views.table_versions import TableVersion
 
 _COLUMNS = """
 select count(*) from pg_catalog.pg_attribute a

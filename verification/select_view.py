@@ -14,7 +14,7 @@ from jobs.state.views.known_columns import Relation, known_columns
 from jobs.state.views.view_columns import ViewColumn, described
 from jobs.state.views.view_names import ViewNames
 from views.parse.table_references import RelationOf, TableName, reading, tables_read
-from views.spark.resolve import Output
+from views.spark.resolution import Output
 
 _JSON: Final = ("json", "jsonb")
 _AS_THEY_ARE: Final = ViewNames()

@@ -15,10 +15,10 @@ import orjson
 from cdc.errors import LogError
 from cdc.kafka.broker import Broker, Offsets
 from verification.select_view import SelectView
-from verification.values.canonical import canonicalizer, packed, row_canonicalizer
-from views.spark.resolve import ResolvedView
+from verification.values.canonical_form import canonicalizer, packed, row_canonicalizer
+from views.spark.resolution import ResolvedView
 from views.spark.view import View
-from views.tables import TableVersion
+from views.table_versions import TableVersion
 
 
 def touched_keys(

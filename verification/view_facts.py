@@ -12,12 +12,12 @@ from cdc.config import Config, View
 from cdc.errors import UsageError
 from cdc.kafka.broker import Broker
 from cdc.topics import table_topic, view_dead_letters_topic
-from jobs.dead_letters.topic import waiting
-from jobs.generations.record import read_generations
+from jobs.generations.generation_record import read_generations
 from jobs.generations.view_state import view_directory
 from jobs.state.views.view_status import ViewStatus, view_status
+from jobs.without_mirrors.dead_letters.topic import waiting
 from verification.late_view_errors import is_applied, refuse_stopped
-from verification.reach import Lacking, StoppedError
+from verification.view_positions import Lacking, StoppedError
 from views.parse.definition import ViewDefinition, parse_view
 from views.parse.table_references import tables_read
 

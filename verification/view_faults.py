@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from cdc.lag import PartitionLag
-from verification.reach import StoppedError
 from verification.view_facts import ViewFacts
+from verification.view_positions import StoppedError
 
 STOPPED: Final = "stopped"
 NOT_APPLIED: Final = "not applied"

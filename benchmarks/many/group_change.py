@@ -26,7 +26,7 @@ from jobs.run.stream.batches import Batches
 from jobs.run.tables.mirrored_tables import planned
 from jobs.run.views.view_keeper import Change, ViewKeeper
 from jobs.sinks.row_errors import RowsError
-from jobs.state.batch.progress import (
+from jobs.state.batch.stream_offsets import (
     Progress,
     add_partitions,
     advance,
@@ -36,12 +36,12 @@ from jobs.state.batch.progress import (
 from jobs.state.groups.tables import fill_groups, with_groups
 from jobs.state.mirrors.fill import fill
 from jobs.state.mirrors.indexes import make_indexes
-from jobs.state.mirrors.record import MirrorRecord, read_mirrors
-from jobs.state.mirrors.versions import batch_mirror
+from jobs.state.mirrors.mirror_record import MirrorRecord, read_mirrors
+from jobs.state.mirrors.schemas_topic import batch_mirror
 from jobs.state.server.connection import Connection, connect
 from jobs.state.server.migration import migrate
 from jobs.state.views.rows_query import remember_sql
-from jobs.state.views.view_generation import KeptView, make_tables, read_key
+from jobs.state.views.view_generation import ViewGeneration, make_tables, read_key
 from jobs.state.views.view_record import add_view, note_loaded
 from views.maintain import plan_view
 
@@ -161,14 +161,14 @@ class _Group:
         assert store.written == changes + 3, "each change gives the group another sum"
         return statistics.median(took[3:])  # the first ones plan
 
-    def _view(self, record: MirrorRecord) -> KeptView:
+    def _view(self, record: MirrorRecord) -> ViewGeneration:
         conn, name = self.conn, "by_change" if self.by_change else "of_rows"
         plan = plan_view(name, _SQL, ("account",), {_LABEL: planned(record.table)})
         added = add_view(conn, name, 1, _SQL, ("account",), "store")
         make_indexes(conn, added.id, plan.indexes, lambda _: record.table.relation)
         make_tables(conn, added.id, plan, lambda _: record.table.relation)
         key = read_key(conn, added.id, plan)
-        view = KeptView(added.id, name, 1, plan, key, lambda _: record.table.relation)
+        view = ViewGeneration(added.id, name, 1, plan, key, lambda _: record.table.relation)
         if self.by_change:
             view = with_groups(conn, view)
             assert view.groups is not None, "its types allow it"

@@ -15,8 +15,8 @@ from typing import Final
 
 import structlog
 
-from cdc.capture.reconcile import REBUILD
-from cdc.capture.source_watch import Observation, Watch
+from cdc.capture.reconciliation import REBUILD
+from cdc.capture.source_probe import Observation, Watch
 from cdc.config import Capture, Config
 from cdc.errors import HeadwaterError, SourceError
 from cdc.events.heartbeat import Heartbeat, Pulse

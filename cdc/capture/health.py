@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cdc.capture.reconcile import REBUILD
+from cdc.capture.reconciliation import REBUILD
 from cdc.config import Config
 from cdc.kafka.broker import Broker
 from cdc.kafka.marks import newest_mark

@@ -14,14 +14,14 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from cdc.capture.attnums import Attnums
-from cdc.capture.floors import Floors, unbounded
+from cdc.capture.confirmation import Progress
+from cdc.capture.duplicate_filter import KafkaReplay, SessionReplay
 from cdc.capture.guard import Guard, WalLimitError
-from cdc.capture.progress import Progress
-from cdc.capture.reconcile import begin, check_source, reconcile
-from cdc.capture.reconnect import SLOT_WAIT_S, Reconnect
-from cdc.capture.recorder import Recorder
-from cdc.capture.replay import KafkaReplay, SessionReplay
+from cdc.capture.mark_writer import MarkWriter
+from cdc.capture.partition_floors import Floors, unbounded
+from cdc.capture.published_versions import Attnums
+from cdc.capture.reconciliation import begin, check_source, reconcile
+from cdc.capture.reconnection import SLOT_WAIT_S, Reconnect
 from cdc.capture.session import Edges, Session, Stop, Way
 from cdc.capture.topic_setup import Topics
 from cdc.columnar.feed import ColumnarFeed
@@ -31,8 +31,8 @@ from cdc.events.change import Transcriber
 from cdc.events.envelope import SourceContext
 from cdc.events.records import Replay
 from cdc.kafka.broker import Broker
+from cdc.kafka.partition_ends import read_letters, read_tails
 from cdc.kafka.producer import Producer
-from cdc.kafka.tails import read_letters, read_tails
 from cdc.lsn import Position, format_lsn
 from cdc.protocol.messages import RelationMessage, Values
 from cdc.protocol.relation import Relation
@@ -75,7 +75,7 @@ class Capture:
         )
         self._guard = Guard(config, start.mark.heartbeat_ms)
         pulse = self._guard.pulse
-        self._recorder = Recorder(config, start.identity, self._producer, pulse)
+        self._recorder = MarkWriter(config, start.identity, self._producer, pulse)
         self._reconnect = Reconnect(config.capture.reconnect_s, config.capture.silence_s)
         self._topics = Topics(config, self._broker, self._producer, self._record_topics)
         self._describer = Describer(

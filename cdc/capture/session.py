@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from cdc.capture.confirmation import Progress
 from cdc.capture.guard import Guard
-from cdc.capture.progress import Progress
-from cdc.capture.recorder import Recorder
+from cdc.capture.mark_writer import MarkWriter
 from cdc.columnar.feed import ColumnarFeed
 from cdc.errors import RetryableError
 from cdc.events.change import Transcriber
@@ -58,7 +58,7 @@ class Edges(NamedTuple):
 
     stream: ReplicationStream
     producer: Producer
-    recorder: Recorder
+    recorder: MarkWriter
     guard: Guard
 
 

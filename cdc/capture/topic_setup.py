@@ -13,7 +13,7 @@ import structlog
 from cdc.capture.ddl_trigger import DdlTrigger
 from cdc.capture.other_sources import OtherSources
 from cdc.config import Config
-from cdc.events.dead_letters import DeadLetters
+from cdc.events.capture_dead_letters import DeadLetters
 from cdc.events.transactions import Ledger
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.kafka.producer import Producer

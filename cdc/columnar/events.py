@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from cdc.columnar.arrays import Ints, Mask, binary, booleans, decimals, integers, literal
-from cdc.columnar.objects import Piece, joined, json_object
+from cdc.columnar.json_objects import Piece, joined, json_object
 from cdc.columnar.tuples import Column
 from cdc.columnar.values import column_to_json
 from cdc.events.codes import CREATE, DELETE, UPDATE, quoted

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from cdc.columnar.arrays import texts_of
-from cdc.columnar.copied import copied_columns, copied_rows
-from cdc.columnar.objects import joined, json_object
+from cdc.columnar.copy_text import copied_columns, copied_rows
+from cdc.columnar.json_objects import joined, json_object
 from cdc.columnar.values import column_to_json
 from cdc.events.codes import SNAPSHOT, quoted
 from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction, clock, text

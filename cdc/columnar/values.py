@@ -28,7 +28,7 @@ from cdc.columnar.arrays import (
     texts_of,
 )
 from cdc.columnar.tuples import Column
-from cdc.events.values import (
+from cdc.events.values.encoder import (
     TEXT_KINDS,
     UNAVAILABLE,
     ColumnEncoder,

@@ -14,7 +14,7 @@ it asks of its owner: what a relation is (``Resolver``) and what a row holds now
 | ``headwater.emit``         | its payload, as it is, with its position in a header          |
 
 A tombstone shares its delete's position. After a restart the server repeats what was not
-confirmed; ``Replay`` (in ``cdc.capture.replay``) says which records Kafka already holds.
+confirmed; ``Replay`` (in ``cdc.capture.duplicate_filter``) says which records Kafka already holds.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from struct import Struct
 from typing import Final
 
 from cdc.errors import ProtocolError
+from cdc.events.capture_dead_letters import DeadLetters
+from cdc.events.captured_table import Lookup, Resolver, Table, Tables
 from cdc.events.codes import CREATE, DELETE, TRUNCATE, UPDATE, quoted
-from cdc.events.dead_letters import DeadLetters
 from cdc.events.envelope import NEW_KEY_HEADER, OLD_KEY_HEADER, SourceContext, Transaction, clock
 from cdc.events.heartbeat import HEARTBEAT, Heartbeat, heartbeat
-from cdc.events.logical import Messages
+from cdc.events.logical_messages import Messages
 from cdc.events.outbox import Outbox
 from cdc.events.records import Batch, Block, Record, Replay, schema_record, truncate_records
-from cdc.events.table import Lookup, Resolver, Table, Tables
 from cdc.events.transactions import NO_BLOCK, Ledger
 from cdc.events.transcriber_state import Standing
-from cdc.events.unpublished import Outgoing
-from cdc.events.values import UNAVAILABLE
+from cdc.events.unpublished_records import Outgoing
+from cdc.events.values.encoder import UNAVAILABLE
 from cdc.lsn import Position, format_lsn
 from cdc.protocol import messages
 from cdc.protocol.messages import UNCHANGED, Image, Values, filled

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from cdc.events.values import UNAVAILABLE, Encoder, encoder, quote
+from cdc.events.values.encoder import UNAVAILABLE, Encoder, encoder, quote
 from cdc.protocol.messages import UNCHANGED, Value, Values
 from cdc.protocol.relation import Relation
 

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 
-from cdc.capture.progress import Flight
+from cdc.capture.confirmation import Flight
 from cdc.columnar.placement import placed
 from cdc.errors import LogError, RetryableError
 from cdc.events.records import Block, Record, weight

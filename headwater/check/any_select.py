@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jobs.state.views.view_names import TableNames, ViewNames
     from views.maintain import MirrorTable
     from views.maintain.plan import ViewPlan
-    from views.tables import TableVersion
+    from views.table_versions import TableVersion
 
 _SMALLER: Final = (
     "raise apply.whole_rows, or change the SQL so that it can be maintained incrementally"
@@ -75,7 +75,7 @@ def described(
     if warning := _large(conn, plan, sql, whole_rows):
         return said, warning, _SMALLER
     if kind == "opensearch":
-        from jobs.direct.columns import columns_named
+        from jobs.spark.column_types import columns_named
 
         fields = index_fields(conn, name, view, sql, columns_named(found))
         return said, fields.fault, fields.hint

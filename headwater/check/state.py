@@ -42,8 +42,8 @@ def state(config: Config, source: Source | None) -> Iterator[Finding]:
 
 
 def _asked(config: Config, dsn: str, source: Identity | None) -> Iterator[Finding]:
+    from jobs.state.server.apply_lock import database_holder
     from jobs.state.server.connection import connect, shown_place
-    from jobs.state.server.lock import database_holder
     from jobs.state.server.requirements import refuse_unfit
 
     with connect(dsn, autocommit=True, application_name="headwater check") as conn:
@@ -69,10 +69,10 @@ def _refuse_other(conn: Connection, source: Identity | None) -> None:
 
 def _files(config: Config) -> Iterator[Finding]:
     """Programs, folder and disk of an embedded one."""
+    from jobs.state.server.apply_lock import directory_holder
     from jobs.state.server.binaries import find_binaries
     from jobs.state.server.data_directory import data_major
-    from jobs.state.server.lock import directory_holder
-    from jobs.state.server.place import home_of, recorded_place
+    from jobs.state.server.location import home_of, recorded_place
 
     home = home_of(config.apply.state, config.source.name)
     place = recorded_place(home)

@@ -13,7 +13,7 @@ from cdc.source.types import load_types
 if TYPE_CHECKING:
     from cdc.config import View
     from jobs.state.views.view_names import ViewNames
-    from views.expressions.types import PgType
+    from views.types import PgType
 
     Column = tuple[str, PgType]
 
@@ -34,7 +34,7 @@ def store_columns(
 def check_columns(name: str, view: View, kind: str, columns: Sequence[Column]) -> None:
     """Raise ``ViewError`` unless a store of that kind has such names, and what the view says of the
     store is about columns that it has."""
-    from jobs.direct.columns import columns_named
+    from jobs.spark.column_types import columns_named
     from views.parse.store_names import paths_of, unfit
 
     if found := unfit(kind, paths_of(columns)):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from views.maintain import MirrorTable
     from views.parse.definition import ViewDefinition
     from views.spark import view as maintained
-    from views.tables import TableVersion
+    from views.table_versions import TableVersion
 
 
 def views(source: Source) -> Iterator[Finding]:
@@ -113,9 +113,9 @@ def _as_followed(
     """Tables as the live generation sees them, if it is of this declaration: columns that were
     renamed have the names there that its SQL has."""
     from cdc.kafka.broker import Broker
-    from jobs.direct.column_names import Names, live_state, namings_of
-    from jobs.generations.record import read_generations
+    from jobs.generations.generation_record import read_generations
     from jobs.generations.view_state import declared, differing, view_directory
+    from jobs.without_mirrors.column_names import Names, live_state, namings_of
     from views.spark.generation_names import seen
 
     directory = view_directory(config.apply.state, config.source.name, definition.name)

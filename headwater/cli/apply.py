@@ -52,11 +52,11 @@ def apply(
     """
     from cdc.logs import configure
     from cdc.shutdown_signals import told_to_stop
-    from jobs.direct.views import apply_views, chosen
     from jobs.generations.last_error import forget, note
     from jobs.generations.view_state import view_directory
     from jobs.spark.jvm import light
     from jobs.spark.session import spark_session
+    from jobs.without_mirrors.views import apply_views, chosen
 
     config = configured_for(ctx, master)
     names = chosen(config, views or [])

@@ -133,7 +133,7 @@ class ParkedKeys:
 
     def now(self) -> Parked:
         from cdc.topics import view_dead_letters_topic
-        from jobs.dead_letters.topic import waiting
+        from jobs.without_mirrors.dead_letters.topic import waiting
 
         topics = {view_dead_letters_topic(view): view for view in self._views}
         ends = self._broker.end_offsets(list(self._broker.partitions(list(topics))))

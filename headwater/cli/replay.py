@@ -12,7 +12,7 @@ from headwater.cli.common.output import err, out, print_json
 from headwater.cli.view.request import command, kept_by_state, result
 
 if TYPE_CHECKING:
-    from jobs.replay.replay import Replayed
+    from jobs.without_mirrors.replay.replay import Replayed
 
 
 def register(app: typer.Typer) -> None:
@@ -52,8 +52,8 @@ def replay(
       headwater replay open_orders --from beginning
     """
     from cdc.kafka.broker import Broker
-    from jobs.replay.replay import replay as again
-    from jobs.replay.start_position import parse_place
+    from jobs.without_mirrors.replay.replay import replay as again
+    from jobs.without_mirrors.replay.start_position import parse_place
 
     place = parse_place(from_)
     config = configured(ctx)

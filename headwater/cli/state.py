@@ -71,7 +71,7 @@ def gathered(config: Config) -> Document:
 
 def _place(config: Config) -> str | None:
     from jobs.state.server.connection import shown_place
-    from jobs.state.server.place import home_of, recorded_place
+    from jobs.state.server.location import home_of, recorded_place
 
     if config.apply.state_dsn:
         return shown_place(config.apply.state_dsn)
@@ -89,8 +89,8 @@ def _files(config: Config) -> Document:
 
 
 def _held(conn: Connection) -> Document:
-    from jobs.state.mirrors.record import read_mirrors, sizes
-    from jobs.state.server.lock import database_holder
+    from jobs.state.mirrors.mirror_record import read_mirrors, sizes
+    from jobs.state.server.apply_lock import database_holder
 
     fills = {label: one.fill_lsn for label, one in read_mirrors(conn).items()}
     row = conn.execute(

@@ -54,8 +54,8 @@ def wait(
       headwater wait open_orders
       headwater wait open_orders customers --lsn 0/16B3748 --timeout 5
     """
-    from verification.reach import NotReachedError, StoppedError
     from verification.read_your_writes import Views, parsed
+    from verification.view_positions import NotReachedError, StoppedError
 
     def on_idle(said: str) -> None:
         err().print(said, style="yellow", soft_wrap=True)

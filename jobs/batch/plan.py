@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from cdc.events.codes import SNAPSHOT, TRUNCATE
 from jobs.batch.folded_rows import NO_EVENT, SCHEMA
-from jobs.direct.schema import JSON_OPTIONS
+from jobs.spark.event_values import JSON_OPTIONS
 
 RANK: Final = "rank"
 """1 for the last change of its key; more for earlier ones, which are there if the last change

@@ -16,7 +16,7 @@ from cdc.events.codes import SNAPSHOT, TRUNCATE
 from cdc.kafka.range_reader import Raw
 from jobs.batch.folded_rows import NO_EVENT, SCHEMA
 from jobs.batch.images import Image, filled, text
-from jobs.batch.parts import Part
+from jobs.batch.task_parts import Part
 
 OVERHEAD_BYTES: Final = 600
 """Of a record that is held, beside its value."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobs.generations.record import Generations, read_generations
+from jobs.generations.generation_record import Generations, read_generations
 from jobs.generations.view_state import view_directory
 
 

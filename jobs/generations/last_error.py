@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cdc.errors import HeadwaterError, RetryableError
-from jobs.generations.locks import is_free
-from jobs.generations.record import read_generations
+from jobs.generations.generation_record import read_generations
+from jobs.generations.view_locks import is_free
 from jobs.generations.view_state import read_document, write_document
 from jobs.spark.faults import translate
 

@@ -13,15 +13,14 @@ from pyspark.sql import SparkSession
 
 from cdc.config import Config
 from cdc.errors import ViewError
-from jobs.direct.checkpoint import committed_batch
-from jobs.generations.locks import is_free
-from jobs.generations.record import (
+from jobs.generations.generation_record import (
     Generation,
     Generations,
     read_generations,
     settled,
     write_generations,
 )
+from jobs.generations.view_locks import is_free
 from jobs.generations.view_state import (
     ViewState,
     declared,
@@ -33,6 +32,7 @@ from jobs.generations.view_state import (
     view_directory,
 )
 from jobs.sinks.stores import open_generations
+from jobs.spark.checkpoint import committed_batch
 from views.parse.definition import ViewDefinition, parse_view
 
 _POLL_S = 0.1

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
-from jobs.direct.checkpoint import batch_offsets
+from jobs.spark.checkpoint import batch_offsets
 from jobs.state.server.private_folder import private_folder
 from views.parse.definition import ViewDefinition, parse_view
 from views.spark.generation_names import Naming

@@ -21,23 +21,28 @@ from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Offsets
 from jobs.run.builds.worker_start import WorkerStart
 from jobs.run.commands.queue import Orders
-from jobs.run.parts import Parts
+from jobs.run.process_parts import Parts
 from jobs.run.removal import drop_spare_mirrors, spare_mirrors
 from jobs.run.schedule import Chore, Schedule
 from jobs.run.stream.batches import Applied, Batches, StaleTypesError
-from jobs.run.stream.large_batch import by_tasks
+from jobs.run.stream.large_batch_staging import by_tasks
 from jobs.run.stream.record_reader import read_again
 from jobs.run.stream.recreated_topics import leave_recreated, recreated
 from jobs.run.stream.stream import OpenStream, StreamBatch
 from jobs.run.stream.tombstone_expiry import TombstoneExpiry
 from jobs.run.tables.altered_tables import AlteredTables
 from jobs.run.tables.mirrored_tables import MirroredTables
-from jobs.run.views.generation_registry import KeptGenerations
-from jobs.run.views.reach import Reach
-from jobs.run.views.view_registry import KeptViews
-from jobs.state.batch.faulty_records import FaultyRecord
-from jobs.state.batch.progress import forget_batches, offsets_of, read_progress, stream_offsets
+from jobs.run.views.generation_registry import GenerationRegistry
+from jobs.run.views.group_offsets import GroupOffsets
+from jobs.run.views.view_registry import ViewRegistry
 from jobs.state.batch.staging import RecordsNeededError
+from jobs.state.batch.stream_offsets import (
+    forget_batches,
+    offsets_of,
+    read_progress,
+    stream_offsets,
+)
+from jobs.state.dead_letters.faulty_records import FaultyRecord
 from jobs.state.mirrors.indexes import drop_spare_indexes
 from jobs.state.mirrors.table_changes import Refill
 from jobs.state.server.connection import Connection, translated
@@ -73,16 +78,16 @@ class Engine:
         self._conn = self._connect()
         self._lock = threading.RLock()
         self._batches = Batches(self._connect, parts.config.apply.dlq_limit)
-        self._reach = Reach(parts.broker, self._older)
+        self._reach = GroupOffsets(parts.broker, self._older)
         self._tables = MirroredTables(parts.config, parts.broker, WorkerStart(parts).told)
         self._joined = threading.Event()
-        self._generations = KeptGenerations(
+        self._generations = GenerationRegistry(
             parts, self._tables, self._reach, self.changing, self._joined.set
         )
         self._altered = AlteredTables(
             self._tables, self._generations, self.changing, lambda: self._schedule.soon("views")
         )
-        self._views = KeptViews(parts, self._generations)
+        self._views = ViewRegistry(parts, self._generations)
         self._orders = Orders(parts, self._views, self)
         self._spare = False
         self._stream = open_stream(self.apply)

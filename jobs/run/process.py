@@ -20,11 +20,11 @@ from jobs.batch.thresholds import BATCH_RECORDS
 from jobs.run.commands.client import Teller, awaited
 from jobs.run.commands.queue import ENDED
 from jobs.run.engine import Engine
-from jobs.run.parts import Parts
+from jobs.run.process_parts import Parts
 from jobs.run.stream.stream import Stream, StreamBatch
-from jobs.run.views.direct_views import DirectViews, is_direct
-from jobs.spark.collector import collect_rarely
-from jobs.state.batch.progress import recreated_topics, stream_offsets
+from jobs.run.views.views_without_mirrors import DirectViews, is_direct
+from jobs.spark.garbage_collector import collect_rarely
+from jobs.state.batch.stream_offsets import recreated_topics, stream_offsets
 from jobs.state.server.database import StateServer, state_server
 from jobs.state.server.identity import Identity, is_lost, refuse_older_copy
 from jobs.state.views.commands import Answer, Command, ask, end_all

@@ -9,8 +9,8 @@ import structlog
 from cdc.errors import HeadwaterError, ViewError
 from jobs.run.builds.generation_files import GenerationFiles
 from jobs.run.tables.mirrored_tables import MirroredTables
-from jobs.state.batch.progress import remove_topics
-from jobs.state.mirrors.record import MirrorRecord, drop_mirror, read_mirrors
+from jobs.state.batch.stream_offsets import remove_topics
+from jobs.state.mirrors.mirror_record import MirrorRecord, drop_mirror, read_mirrors
 from jobs.state.server.connection import Connection
 from jobs.state.views.view_record import forget_view, view_records
 from views.parse.table_references import tables_read

@@ -10,9 +10,9 @@ are one per touched key, with the view's columns (typed) and
 ``__unchanged``     array<string>: view columns whose value is unchanged TOAST, keep the stored one
 ``__committed_at``  timestamp: when the source committed it
 
-A sink that keeps history (``jobs.sinks.delta.history.frames``) is given one row for each change in
-place of each key, and ``__op``, what the source did. A row whose ``__op`` is ``t`` has no key: a
-TRUNCATE.
+A sink that keeps history (``jobs.sinks.delta.history.spark_order``) is given one row for each
+change in place of each key, and ``__op``, what the source did. A row whose ``__op`` is ``t`` has no
+key: a TRUNCATE.
 
 A row that is newer than what the store holds, names ``__unchanged`` columns and has no live row
 there to take them from (its WHERE let it in only now) is refused: the value is unknown. So is one

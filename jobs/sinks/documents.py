@@ -42,7 +42,7 @@ from cdc import lsn
 from cdc.lsn import Position
 from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED, ViewRow
 from jobs.sinks.row_errors import RowsError, unknown_values
-from jobs.sinks.schema import quoted
+from jobs.sinks.schema_evolution import quoted
 
 _JSON_OPTIONS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",

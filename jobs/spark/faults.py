@@ -19,7 +19,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from cdc.errors import FatalError, HeadwaterError, LogError, RetryableError, ViewError
-from jobs.spark.disks import no_room
+from jobs.spark.disk_full import no_room
 
 UNKNOWN_SCHEMA = "UnknownSchema"
 _TOKEN = secrets.token_hex(8)

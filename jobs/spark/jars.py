@@ -1,7 +1,7 @@
 """The jars servers and Spark need: pinned by ``jars.lock``, fetched once, checked, kept in a cache.
 
 ``jars.lock`` names every file of a set by its Maven coordinate and SHA-256; it is written by
-``python -m stack.lock``. The cache is outside of any project's data: ``$HEADWATER_CACHE`` or
+``python -m stack.jars_lock``. The cache is outside of any project's data: ``$HEADWATER_CACHE`` or
 ``~/.cache/headwater``. A file is moved into it only when whole and right, so a download that was
 cut never counts as done.
 """

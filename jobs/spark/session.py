@@ -212,7 +212,7 @@ def _own(master: str, jars: Sequence[Path]) -> dict[str, str]:
 
 def _speak_english() -> None:
     """Have Java, which is to be started, tell the system's faults in the words that
-    ``jobs.spark.disks`` knows; the locale's letters stay."""
+    ``jobs.spark.disk_full`` knows; the locale's letters stay."""
     if letters := os.environ.pop("LC_ALL", ""):
         # In C Python takes names of files for UTF-8 and Java for ASCII: each `ä` was a `?` to it.
         os.environ["LC_CTYPE"] = "C.UTF-8" if letters in ("C", "POSIX") else letters

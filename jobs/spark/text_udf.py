@@ -1,4 +1,4 @@
-"""The function behind ``views.expressions.text_functions``, run by Spark's Python workers on
+"""The function behind ``views.spark.expressions.text_functions``, run by Spark's Python workers on
 batches of texts."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 
-from views.expressions.text_functions import FUNCTION, answering
+from views.spark.expressions.text_functions import FUNCTION, answering
 
 
 def register(session: SparkSession) -> None:

@@ -17,7 +17,7 @@ from tests.support.servers.lent_jvm import Lender
 from tests.support.waiting import wait_until
 
 AWAY_S = 20.0
-"""Ten times the longest pause between two tries (``jobs.sinks.write.until``)."""
+"""Ten times the longest pause between two tries (``jobs.sinks.batch_writer.until``)."""
 VIEWS = ("cache", "base", "search")
 TABLES = (
     "create table orders (id int primary key, n int not null, note text)",

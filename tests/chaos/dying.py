@@ -37,15 +37,17 @@ STEPS: Final[dict[str, Step]] = {
     "amid rows going to {}": Step(f"{_KEEPER}._write", False, True, half=True),
     "behind rows gone to {}": Step(f"{_KEEPER}._write", True, True),
     "behind a turn of {}": Step(f"{_KEEPER}._settle", True, True),
-    "before offsets are told": Step("jobs.run.views.reach:Reach.commit", False),
-    "behind offsets told": Step("jobs.run.views.reach:Reach.commit", True),
+    "before offsets are told": Step("jobs.run.views.group_offsets:GroupOffsets.commit", False),
+    "behind offsets told": Step("jobs.run.views.group_offsets:GroupOffsets.commit", True),
 }
 """Between any two of them in their order nothing is done that outlives the process."""
 BUILDING: Final[dict[str, Step]] = {
     "behind a generation begun": Step("jobs.run.builds.view_build:ViewBuild._begun", True),
     "behind a generation loaded": Step("jobs.run.builds.view_build:ViewBuild._loaded", True),
-    "before a generation is shown": Step("jobs.run.views.view_registry:KeptViews._switch", False),
-    "behind a generation shown": Step("jobs.run.views.view_registry:KeptViews._switch", True),
+    "before a generation is shown": Step(
+        "jobs.run.views.view_registry:ViewRegistry._switch", False
+    ),
+    "behind a generation shown": Step("jobs.run.views.view_registry:ViewRegistry._switch", True),
 }
 ALL: Final = {**STEPS, **BUILDING}
 

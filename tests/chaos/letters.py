@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from cdc.events.dead_letters import PART_HEADER, DeadLetter, whole
+from cdc.events.capture_dead_letters import PART_HEADER, DeadLetter, whole
 from cdc.topics import dead_letters_topic, partition_for
 from tests.chaos.log import PUT_BACK, Letter, Log, Partition, Record, Told, record_of
 

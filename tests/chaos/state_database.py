@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from jobs.state.server.place import Place, home_of, recorded_place
+from jobs.state.server.location import Place, home_of, recorded_place
 from jobs.state.server.postmaster import end_left_over, running
 from tests.chaos.setting import connect, database
 from tests.chaos.stores import OwnServer

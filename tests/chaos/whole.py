@@ -13,7 +13,7 @@ from typing import Final
 from cdc.kafka.broker import Broker
 from cdc.topics import table_topic, view_group
 from headwater import NotReachedError, StoppedError, Views
-from jobs.generations.record import read_generations
+from jobs.generations.generation_record import read_generations
 from jobs.generations.view_state import view_directory
 from stack.guardian import Guardian
 from tests.chaos.compare import compare

@@ -8,7 +8,7 @@ from random import Random
 from typing import Protocol
 
 from tests.maintenance.expressions import Expressions
-from views.tables import TableVersion
+from views.table_versions import TableVersion
 
 
 class Sources(Protocol):

@@ -13,9 +13,9 @@ from cdc.errors import ViewError
 from tests.maintenance.aggregated import aggregates, having
 from tests.maintenance.expressions import Columns, Expressions, columns_of
 from views.parse.definition import ViewDefinition, parse_view
-from views.spark.resolve import ResolvedView, resolve
+from views.spark.resolution import ResolvedView, resolve
 from views.spark.view import MaintainedView, resolve_maintained
-from views.tables import TableVersion
+from views.table_versions import TableVersion
 
 Versions = Mapping[str, TableVersion]
 View = TypeVar("View")

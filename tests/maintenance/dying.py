@@ -8,10 +8,10 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from jobs.cluster import maintainer
-from jobs.cluster.mirrors.attempts import write_attempts
-from jobs.cluster.mirrors.mirror import Mirror
-from jobs.cluster.touched_keys import TouchedKeys
+from jobs.delta_engine import maintainer
+from jobs.delta_engine.mirrors.attempts import write_attempts
+from jobs.delta_engine.mirrors.mirror import Mirror
+from jobs.delta_engine.touched_keys import TouchedKeys
 from tests.support.views.recording_sink import RecordingSink
 
 

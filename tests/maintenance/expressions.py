@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Final
 
-from views.tables import TableColumn
+from views.table_versions import TableColumn
 
 Columns = dict[str, list[str]]
 """What columns are called in the SQL, by the base of their type."""

@@ -15,7 +15,7 @@ from tests.maintenance import schemas
 from tests.maintenance.source import Connection, Source
 from tests.support.views.recording_sink import RecordingSink
 from views.spark.view import View
-from views.tables import TableVersion
+from views.table_versions import TableVersion
 
 Changes = dict[str, list[dict[str, Any]]]
 """Of one batch, folded, by table."""
@@ -129,7 +129,7 @@ def broken_history(kept: Keeping, batches: int) -> None:
             if history.random.random() < 0.5:  # and what comes again comes with more
                 history.go_on()
         few = -1 if history.random.random() < 0.3 else 20_000
-        with patch("jobs.cluster.mirrors.mirror._FEW", few):
+        with patch("jobs.delta_engine.mirrors.mirror._FEW", few):
             kept.apply(first)
         kept.check()
 

@@ -14,10 +14,10 @@ import psycopg
 
 from tests.maintenance import declared, schemas
 from tests.maintenance.source import as_text, compared
-from views.parse.dialects import POSTGRES
+from views.spark.dialects import POSTGRES
 from views.spark.plan import KeyQuery, key_queries, recomputation, whole
 from views.spark.view import MaintainedView
-from views.tables import TableVersion
+from views.table_versions import TableVersion
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Queries = Callable[[MaintainedView], tuple[KeyQuery, ...]]

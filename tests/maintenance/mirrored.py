@@ -18,20 +18,20 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from jobs.cluster.maintainer import Maintainer
-from jobs.cluster.mirrors.attempts import read_attempts
-from jobs.cluster.mirrors.mirror import Mirror
-from jobs.cluster.parked_rows import keys_at_hand
-from jobs.cluster.replay_reach import Reach
-from jobs.direct.columns import columns_of, spark_type
-from jobs.direct.fold import EVENT
+from jobs.delta_engine.maintainer import Maintainer
+from jobs.delta_engine.mirrors.attempts import read_attempts
+from jobs.delta_engine.mirrors.mirror import Mirror
+from jobs.delta_engine.parked_rows import keys_at_hand
+from jobs.delta_engine.replay_rows import Reach
 from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
+from jobs.spark.column_types import columns_of, spark_type
+from jobs.without_mirrors.fold import EVENT
 from tests.maintenance import declared, schemas
 from tests.maintenance.dying import KilledError, dying
 from tests.maintenance.histories import History
 from tests.maintenance.source import Connection
 from tests.support.views.recording_sink import RecordingSink
-from views.tables import TableVersion
+from views.table_versions import TableVersion
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -158,7 +158,7 @@ def _folded(table: TableVersion, mirror: Mirror, changes: list[dict[str, Any]]) 
 def _taken_for_large() -> Iterator[None]:
     """Whatever is at hand is a file, and Spark reads mirrors whole."""
     with (
-        patch("jobs.cluster.queries._IN_PLAN", 0),
+        patch("jobs.delta_engine.queries._IN_PLAN", 0),
     ):
         yield
 

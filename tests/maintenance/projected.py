@@ -8,15 +8,15 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from cdc.lsn import Position
-from jobs.direct.evaluate import Model, evaluate, news_of, released
 from jobs.sinks.contract import Batch
+from jobs.without_mirrors.evaluation import Model, evaluate, news_of, released
 from tests.maintenance import declared, schemas
 from tests.maintenance.dying import KilledError, dying
 from tests.maintenance.histories import History
 from tests.maintenance.source import Connection
 from tests.support.events.events import Record, event, kafka_frame
 from tests.support.views.recording_sink import RecordingSink
-from views.expressions.types import PgType
+from views.types import PgType
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

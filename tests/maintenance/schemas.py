@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from views.expressions.types import (
+from views.table_versions import TableColumn, TableVersion
+from views.types import (
     BOOL,
     DATE,
     FLOAT8,
@@ -23,7 +24,6 @@ from views.expressions.types import (
     array_of,
     numeric,
 )
-from views.tables import TableColumn, TableVersion
 
 Row = dict[str, Any]
 Rows = dict[tuple[Any, ...], Row]

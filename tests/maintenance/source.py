@@ -19,12 +19,12 @@ from sqlglot import exp
 from tests.chaos.compare import differences
 from tests.chaos.views import Kept
 from tests.maintenance.schemas import Row, Rows
-from verification.values.canonical import Canonicalizer, canonicalizer, row_canonicalizer
-from views.expressions.types import TIMESTAMPTZ
+from verification.values.canonical_form import Canonicalizer, canonicalizer, row_canonicalizer
 from views.parse.expression_parts import aggregates
-from views.spark.resolve import Output
+from views.spark.resolution import Output
 from views.spark.view import MaintainedView, View
-from views.tables import TableVersion
+from views.table_versions import TableVersion
+from views.types import TIMESTAMPTZ
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

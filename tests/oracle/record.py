@@ -24,7 +24,7 @@ from cdc.protocol.relation import TypeInfo
 from cdc.source.postgres import WIRE_OPTIONS
 from cdc.source.types import load_types
 from stack import servers
-from stack.lock import DEBEZIUM, KAFKA
+from stack.jars_lock import DEBEZIUM, KAFKA
 from tests.oracle import story
 from tests.oracle.cases import CASES, EXTENSION_CASES, EXTENSIONS, TYPES
 from tests.oracle.debezium import debezium, events

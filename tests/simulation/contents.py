@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from cdc.events.dead_letters import whole
+from cdc.events.capture_dead_letters import whole
 from cdc.events.records import POSITION_HEADER
 from cdc.kafka.broker import Record
 from cdc.topics import dead_letters_topic, partition_for, progress_topic, schemas_topic

@@ -131,17 +131,17 @@ def _wired(source: Source, log: Log, client: Client, chance: Chance) -> Iterator
         "cdc.capture.loop.asking": source.asking,
         "cdc.capture.session.select": SimpleNamespace(select=lambda *_: None),
         "cdc.capture.guard.select": SimpleNamespace(select=lambda *_: ([], [], [])),
-        "cdc.capture.reconcile.asking": source.asking,
-        "cdc.capture.reconcile.check_publication": lambda *_: [],
-        "cdc.capture.reconcile.identify": lambda _conn: IDENTITY,
-        "cdc.capture.reconcile.slot_state": lambda _conn, _name: source.slot(),
+        "cdc.capture.reconciliation.asking": source.asking,
+        "cdc.capture.reconciliation.check_publication": lambda *_: [],
+        "cdc.capture.reconciliation.identify": lambda _conn: IDENTITY,
+        "cdc.capture.reconciliation.slot_state": lambda _conn, _name: source.slot(),
         "cdc.capture.topic_setup.asking": source.asking,
         "cdc.kafka.client.Producer": lambda _settings: client,
         "cdc.columnar.feed.LEAST_FRAMES": 6,
     }
-    for module in ("capture.loop", "capture.session", "capture.recorder", "kafka.producer"):
+    for module in ("capture.loop", "capture.session", "capture.mark_writer", "kafka.producer"):
         edges[f"cdc.{module}.monotonic"] = clock.monotonic
-    for module in ("capture.session", "capture.recorder"):
+    for module in ("capture.session", "capture.mark_writer"):
         edges[f"cdc.{module}.time_ns"] = clock.time_ns
     with pytest.MonkeyPatch.context() as patch, capture_logs():
         for edge, simulated in edges.items():

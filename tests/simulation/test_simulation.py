@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from cdc.capture import loop as capture
-from cdc.capture.floors import Floors
+from cdc.capture.confirmation import Progress
+from cdc.capture.duplicate_filter import Tail
 from cdc.capture.loop import Capture
-from cdc.capture.progress import Progress
-from cdc.capture.recorder import Recorder
-from cdc.capture.replay import Tail
+from cdc.capture.mark_writer import MarkWriter
+from cdc.capture.partition_floors import Floors
 from cdc.errors import HeadwaterError
 from cdc.events.change import Transcriber
-from cdc.kafka import tails
+from cdc.kafka import partition_ends as tails
 from cdc.kafka.broker import Offsets, windows_back
 from cdc.kafka.producer import Producer
 from tests.simulation.contents import DIFFERS, difference, events
@@ -114,13 +114,13 @@ def test_a_mark_of_what_is_only_published_is_caught(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_confirmation_ahead_of_its_mark_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    record = Recorder.record
+    record = MarkWriter.record
 
-    def hasty(recorder: Recorder, progress: Progress, *, now: bool = False) -> None:
-        record(recorder, progress, now=now)
+    def hasty(writer: MarkWriter, progress: Progress, *, now: bool = False) -> None:
+        record(writer, progress, now=now)
         progress.recorded(progress.durable)
 
-    monkeypatch.setattr(Recorder, "record", hasty)
+    monkeypatch.setattr(MarkWriter, "record", hasty)
     assert any(AHEAD in fault(seed) for seed in SEEDS_FOR_A_BUG)
 
 
@@ -154,7 +154,7 @@ def test_a_dead_letter_that_lacks_pieces_and_is_not_known_is_caught(
 def test_a_topic_that_no_mark_names_before_its_first_record_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Recorder, "record_topics", lambda *_: None)
+    monkeypatch.setattr(MarkWriter, "record_topics", lambda *_: None)
     assert_caught()
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 from cdc.config import Kafka, Source
 from cdc.errors import RetryableError
 from cdc.events.envelope import SourceContext
-from cdc.kafka.bulk import BulkProducer
+from cdc.kafka.bulk_producer import BulkProducer
 from cdc.source.catalog import captured_tables
 from cdc.source.postgres import Connection
 from cdc.source.publication import ensure_publication

@@ -13,13 +13,13 @@ from cdc.config import Source
 from cdc.kafka.broker import Broker
 from cdc.lsn import Position
 from cdc.topics import table_topic, view_group
-from jobs.direct.versions import read_versions
 from jobs.sinks.contract import ViewRow
+from jobs.without_mirrors.schemas_topic import read_versions
 from tests.support.commands.deployment import Deployment
 from verification.repair.rows import RepairFromSource, Writable
-from verification.verify import Report, Verification
+from verification.view_verification import Report, Verification
 from views.parse.definition import parse_view
-from views.spark.resolve import ResolvedView, resolve
+from views.spark.resolution import ResolvedView, resolve
 
 TABLE = """
 create table things (

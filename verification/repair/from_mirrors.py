@@ -22,17 +22,17 @@ from itertools import islice
 from typing import Protocol
 
 from cdc.kafka.broker import Offsets
-from jobs.replay.repair import writable
-from verification.compare import Row
+from jobs.without_mirrors.replay.repair import writable
+from verification.comparison import Row
 from verification.repair.rows import PART_ROWS
-from verification.source import SourceSnapshot, is_endless
-from verification.values.canonical import Canonical, unpacked
-from views.expressions.types import FLOATS, PgType
+from verification.source_rows import SourceSnapshot, is_endless
+from verification.values.canonical_form import Canonical, unpacked
 from views.spark.view import MaintainedView
+from views.types import FLOATS, PgType
 
 
 class Makeable(Protocol):
-    """A view over mirrors: ``jobs.cluster.live_view.LiveMirrors``."""
+    """A view over mirrors: ``jobs.delta_engine.live_view.LiveMirrors``."""
 
     def make_anew(self, lsn: int, keys: Sequence[Mapping[str, object]]) -> None:
         """Make the rows of some keys what the mirrors say, at ``lsn``."""

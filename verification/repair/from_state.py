@@ -15,12 +15,12 @@ from cdc.errors import StateError
 from cdc.kafka.broker import Offsets
 from cdc.source.postgres import sqlstate
 from jobs.state.groups.tables import drop_group_table
+from jobs.state.server.apply_lock import database_holder
 from jobs.state.server.connection import Connection, translated
-from jobs.state.server.lock import database_holder
 from jobs.state.views.generation_keys import KeyTables
 from jobs.state.views.repair import is_written, make_anew
-from verification.source import SourceSnapshot
-from verification.values.canonical import unpacked
+from verification.source_rows import SourceSnapshot
+from verification.values.canonical_form import unpacked
 
 _POLL_S: Final = 0.05
 _DATA_EXCEPTION: Final = "22"

@@ -15,12 +15,12 @@ from typing import Final, Protocol
 
 from cdc.config import Source
 from cdc.kafka.broker import Broker, Offsets
-from jobs.replay.repair import writable
+from jobs.without_mirrors.replay.repair import writable
 from verification.events import KeyedEvent, SourceEvents
-from verification.source import SourceSnapshot
+from verification.source_rows import SourceSnapshot
 from verification.touched_rows import touched_keys
-from views.spark.resolve import ResolvedView
-from views.tables import TableVersion
+from views.spark.resolution import ResolvedView
+from views.table_versions import TableVersion
 
 PART_ROWS: Final = 50_000
 """Written together, for as long the stream is held."""
@@ -28,7 +28,7 @@ _PART_BYTES: Final = 64 << 20
 
 
 class Writable(Protocol):
-    """A view whose stream can be held meanwhile: ``jobs.replay.repair.LiveView``."""
+    """A view whose stream can be held meanwhile, as ``LiveView`` is."""
 
     def held(self) -> AbstractContextManager[Offsets]:
         """Nobody else writes it until the block ends; gives what it has applied."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from views.expressions.types import PgType, collated
-from views.tables import TableColumn, TableVersion
+from views.table_versions import TableColumn, TableVersion
+from views.types import PgType, collated
 
 _TOLD_BY_TEXT: Final = ("smallint", "integer", "bigint", "uuid", "text", "boolean", "date")
 _OF_ANY_LENGTH: Final = ("character varying", "numeric")

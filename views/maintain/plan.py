@@ -16,7 +16,7 @@ from views.maintain.indexes import Index, indexes
 from views.maintain.mirror import MirrorTable
 from views.maintain.proofs.dependent_columns import name_dependent_columns
 from views.maintain.proofs.determinism import check_orders
-from views.maintain.proofs.shown_only import check_shown_only
+from views.maintain.proofs.display_only_columns import check_shown_only
 from views.maintain.proofs.single_rows import SingleRows, single_rows
 from views.maintain.proofs.view_key import key_positions, prove
 from views.maintain.pushdown import rows_of_keys

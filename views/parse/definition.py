@@ -96,7 +96,7 @@ def parse_view(
     """Parse ``[views.name]``. Raises ``ViewError`` with the place and the reason.
 
     A table that is not qualified is in ``public``. What needs the tables' columns (names, types,
-    keys) is checked by ``views.spark.resolve.resolve``, or by
+    keys) is checked by ``views.spark.resolution.resolve``, or by
     ``views.spark.view.resolve_maintained`` if it is ``maintained``.
     """
     if len(set(key)) < len(key):

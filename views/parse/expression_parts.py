@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from views.expressions.terms import ColumnRef
 from views.function_names import AGGREGATES
+from views.spark.expressions.terms import ColumnRef
 
 # A node's meta says under this name how PostgreSQL is to read it, where not as it was declared.
 POSTGRES = "postgres"

@@ -13,9 +13,9 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ParseError, TokenError
 
 from cdc.errors import ViewError
-from views.expressions.terms import excerpt, place
 from views.parse.parser import PostgresAsWritten
 from views.parse.syntax_errors import misparsed
+from views.spark.expressions.terms import excerpt, place
 
 
 class Occurrence(NamedTuple):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from views.expressions.types import PgType
+from views.types import PgType
 
 Path = tuple[str, ...]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from views.parse.dialects import POSTGRES
+from views.spark.dialects import POSTGRES
 from views.spark.plan import key_queries, recomputation
 from views.spark.view import MaintainedView, View
 

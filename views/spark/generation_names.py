@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from views.tables import TableVersion
+from views.table_versions import TableVersion
 
 
 class Naming(NamedTuple):

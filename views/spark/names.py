@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from views.parse.definition import ViewDefinition
 from views.parse.statement import Occurrence, refuse
-from views.tables import TableVersion
+from views.table_versions import TableVersion
 
 
 def qualify(definition: ViewDefinition, tables: Mapping[str, TableVersion]) -> exp.Select:

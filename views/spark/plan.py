@@ -22,9 +22,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from views.expressions.terms import ColumnRef
-from views.expressions.types import FLOATS
-from views.keys.joins import (
+from views.spark.clauses import Clause, clause, row_scope
+from views.spark.dialects import SPARK, Dialect
+from views.spark.expressions.terms import ColumnRef
+from views.spark.keys.joins import (
     Join,
     equalities,
     holding,
@@ -33,11 +34,10 @@ from views.keys.joins import (
     present,
     type_of,
 )
-from views.parse.clauses import Clause, clause, row_scope
-from views.parse.dialects import SPARK, Dialect
 from views.spark.select import from_clause, keys_clause, selecting, where_clause
 from views.spark.view import MaintainedView
-from views.tables import TableVersion
+from views.table_versions import TableVersion
+from views.types import FLOATS
 
 CHANGED = "__changed"
 """What the relation of changed rows is called in SQL beside its table."""

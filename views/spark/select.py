@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from views.keys.joins import Join
-from views.parse.clauses import Clause
-from views.parse.dialects import Dialect
+from views.spark.clauses import Clause
+from views.spark.dialects import Dialect
+from views.spark.keys.joins import Join
 
 if TYPE_CHECKING:
     from views.spark.view import MaintainedView

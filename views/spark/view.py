@@ -13,23 +13,23 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from cdc.errors import ViewError
-from views.expressions.terms import ColumnRef, Scope
-from views.keys.grouping import Grouping, grouped_by
-from views.keys.joins import joined, type_of
-from views.keys.key_closure import settled_by, untold
-from views.keys.proof import Body, proven_key
-from views.parse.clauses import Clause, clause, condition_clause, row_scope
 from views.parse.definition import ViewDefinition
 from views.parse.depth import bounded
-from views.parse.dialects import POSTGRES
 from views.parse.expression_parts import aggregates, conjuncts
 from views.parse.statement import refuse
 from views.parse.uncaptured_tables import uncaptured
+from views.spark.clauses import Clause, clause, condition_clause, row_scope
+from views.spark.dialects import POSTGRES
+from views.spark.expressions.terms import ColumnRef, Scope
+from views.spark.keys.grouping import Grouping, grouped_by
+from views.spark.keys.joins import joined, type_of
+from views.spark.keys.key_closure import settled_by, untold
+from views.spark.keys.proof import Body, proven_key
 from views.spark.names import qualify
-from views.spark.nested import Sort, key_sort
-from views.spark.resolve import Output, ResolvedView, check_names, ddl, describe, resolve
+from views.spark.nested_rows import Sort, key_sort
+from views.spark.resolution import Output, ResolvedView, check_names, ddl, describe, resolve
 from views.spark.select import selecting
-from views.tables import REFUSED_HINT, TableVersion
+from views.table_versions import REFUSED_HINT, TableVersion
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def capture(
     from importlib.metadata import version
 
     from cdc.capture.loop import Capture
-    from cdc.capture.memory import keep_freed_memory
+    from cdc.capture.memory_allocator import keep_freed_memory
     from cdc.logs import configure
     from cdc.shutdown_signals import told_to_stop
     from headwater.cli.capture.signals import Listener

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cdc.config import Config
-    from cdc.events.dead_letters import DeadLetter
+    from cdc.events.capture_dead_letters import DeadLetter
 
 ID: Final = re.compile(r"[0-9A-F]{24}(-\d+)?", re.IGNORECASE)
 """The position of a record; rows of a snapshot share theirs, and are numbered from the second."""
@@ -75,7 +75,7 @@ def told(letter: DeadLetter, number: int = 1) -> Entry:
 
 
 def _read(config: Config) -> Iterator[DeadLetter]:
-    from cdc.events.dead_letters import whole
+    from cdc.events.capture_dead_letters import whole
     from cdc.kafka.broker import Broker
     from cdc.topics import dead_letters_topic
 

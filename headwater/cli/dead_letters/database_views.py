@@ -26,9 +26,9 @@ def entries(config: Config, views: Sequence[str]) -> dict[str, list[Entry]]:
 
 
 def _of(conn: Connection, config: Config, view: str) -> Iterable[Entry]:
-    from jobs.state.batch.faulty_records import faulty_records
+    from jobs.state.dead_letters.faulty_records import faulty_records
+    from jobs.state.dead_letters.parked_keys import parked_keys
     from jobs.state.views.generation_keys import live_record
-    from jobs.state.views.parked_keys import parked_keys
     from views.parse.table_references import tables_read
 
     record = live_record(conn, config, view)

@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cdc.events.view_dead_letters import BEHIND
 from headwater.cli.common.format import age, size
 from headwater.cli.common.records import key_text, labelled, plain, with_value
 from headwater.cli.dead_letters.entry import by_key
+from jobs.without_mirrors.dead_letters.letter import BEHIND
 
 if TYPE_CHECKING:
     from rich.table import Table

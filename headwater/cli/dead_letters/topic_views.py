@@ -5,21 +5,21 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from cdc.events.view_dead_letters import BEHIND
 from headwater.cli.common.context import declared
 from headwater.cli.dead_letters.entry import Entry, Settled
+from jobs.without_mirrors.dead_letters.letter import BEHIND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cdc.config import Config
-    from cdc.events.view_dead_letters import Letter
+    from jobs.without_mirrors.dead_letters.letter import Letter
 
 
 def entries(config: Config, view: str, values: bool = False) -> list[Entry]:
     """Those of the generation that people read, each key's together."""
     from cdc.kafka.broker import Broker
-    from jobs.dead_letters.topic import waiting
+    from jobs.without_mirrors.dead_letters.topic import waiting
 
     declared(config, view)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
@@ -47,8 +47,8 @@ def told(view: str, letter: Letter) -> Entry:
 
 def settle(config: Config, kind: str, view: str, wanted: Sequence[Entry] | None) -> Settled:
     """``retry`` or ``discard`` those of some keys; None: of all."""
-    from jobs.dead_letters.retry import discard, qualified, retry
     from jobs.spark.session import spark_session
+    from jobs.without_mirrors.dead_letters.retry import discard, qualified, retry
 
     keys = None if wanted is None else {one.name for one in wanted}
     if kind == "discard":

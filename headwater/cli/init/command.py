@@ -57,7 +57,7 @@ def init(
       headwater init
       headwater init --again    after a lost replication slot
     """
-    from cdc.capture.memory import keep_freed_memory
+    from cdc.capture.memory_allocator import keep_freed_memory
     from headwater.cli.init.steps import initialise
 
     config = configured(ctx)

@@ -20,7 +20,7 @@ from cdc.errors import FatalError, SourceError
 from cdc.events.envelope import SourceContext
 from cdc.events.marks import Mark
 from cdc.kafka.broker import Broker
-from cdc.kafka.bulk import BulkProducer
+from cdc.kafka.bulk_producer import BulkProducer
 from cdc.kafka.topology import all_specs
 from cdc.lsn import format_lsn
 from cdc.source.catalog import captured_tables
@@ -44,10 +44,10 @@ from headwater.cli.init.topics import (
 from migrations.emit_topics import set_emit_topics
 from migrations.runner import migrate
 from snapshots import state
-from snapshots.initial import cannot_go_on, lost_in_kafka, publish_descriptions
+from snapshots.initial_snapshot import cannot_go_on, lost_in_kafka, publish_descriptions
 from snapshots.job import Job, Observer
 from snapshots.ledger import Ledger
-from snapshots.publish import SnapshotPublisher
+from snapshots.publisher import SnapshotPublisher
 from snapshots.rounds import run as run_rounds
 
 _LOCK = "select pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended(%s, 0))"

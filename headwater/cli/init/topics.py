@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from time import time_ns
 
-from cdc.capture.reconcile import newest_event
+from cdc.capture.reconciliation import newest_event
 from cdc.config import Config
 from cdc.errors import LogError, SourceError
 from cdc.events.mark_records import StoredMark, mark_records, withdrawing_keys
 from cdc.events.marks import Mark
 from cdc.events.records import Record
 from cdc.kafka.broker import Broker
-from cdc.kafka.bulk import BulkProducer
+from cdc.kafka.bulk_producer import BulkProducer
 from cdc.kafka.marks import newest_mark, refuse_other_database, stored_mark
 from cdc.kafka.topology import all_specs, topic_specs
 from cdc.lsn import format_lsn, parse_lsn

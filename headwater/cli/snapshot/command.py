@@ -90,8 +90,8 @@ def start(
       headwater snapshot start public.orders --key-range 1000:2000 --workers 2
       headwater snapshot start --view open_orders
     """
-    from snapshots.on_demand import Options, create
     from snapshots.rate import parse_rate
+    from snapshots.snapshot_on_demand import Options, create
 
     config = configured(ctx)
     chosen = [*(tables or ()), *tables_of(config, views or ())]
@@ -169,7 +169,7 @@ def status(
     Example:
       headwater snapshot status 3
     """
-    from snapshots.on_demand import standing
+    from snapshots.snapshot_on_demand import standing
 
     _show(standing(configured(ctx), snapshot_id), as_json)
 
@@ -191,7 +191,7 @@ def drop(
       headwater snapshot drop 3 4
     """
     from headwater.cli.snapshot.display import describe
-    from jobs.generations.record import awaited_snapshots
+    from jobs.generations.generation_record import awaited_snapshots
     from snapshots.removal import drop
 
     config = configured(ctx)
@@ -238,11 +238,11 @@ def parse_range(text: str | None) -> tuple[str | None, str | None] | None:
 
 
 def _run(config: Config, snapshot_id: int, as_json: bool) -> None:
-    from cdc.capture.memory import keep_freed_memory
+    from cdc.capture.memory_allocator import keep_freed_memory
     from cdc.errors import HeadwaterError, SourceError
     from headwater.cli.init.command import Display
     from snapshots.job import StoppedError
-    from snapshots.on_demand import run
+    from snapshots.snapshot_on_demand import run
 
     keep_freed_memory()
     display = Display(err())
@@ -265,7 +265,7 @@ def _run(config: Config, snapshot_id: int, as_json: bool) -> None:
 
 
 def _ask(config: Config, snapshot_id: int, what: str) -> None:
-    from snapshots.on_demand import ask
+    from snapshots.snapshot_on_demand import ask
 
     found = ask(config, snapshot_id, what)
     if found.status == "running":

@@ -50,9 +50,9 @@ def add(
     """
     from headwater.cli.init.command import Display
     from headwater.cli.snapshot.display import describe, progress
-    from snapshots.on_demand import Options
     from snapshots.rate import parse_rate
-    from snapshots.table_joining import join
+    from snapshots.snapshot_on_demand import Options
+    from snapshots.table_addition import join
 
     config = configured(ctx)
     if rate is not None:

@@ -18,11 +18,11 @@ from cdc.source.schema_owner import refuse_lesser_owner
 from cdc.source.slot import PLUGIN, identify, slot_state
 from headwater.cli.uninstall.topics import found_in_kafka, refuse_topics_of_others
 from jobs.generations.built_views import built_views
-from jobs.generations.locks import is_free
+from jobs.generations.view_locks import is_free
 from jobs.generations.view_state import view_directory
+from jobs.state.server.apply_lock import database_holder, directory_holder
 from jobs.state.server.connection import shown_place
-from jobs.state.server.lock import database_holder, directory_holder
-from jobs.state.server.place import home_of
+from jobs.state.server.location import home_of
 from jobs.state.views.undeclared_views import views_of_state, with_undeclared
 from jobs.state.views.view_status import state_session
 

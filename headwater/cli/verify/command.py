@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from cdc.config import Config
     from cdc.kafka.broker import Broker
-    from jobs.cluster.live_view import LiveMirrors
+    from jobs.delta_engine.live_view import LiveMirrors
     from jobs.sinks.contract import Sink
     from verification.repair.rows import Repair
-    from verification.verify import Report
+    from verification.view_verification import Report
     from views.spark.view import View
-    from views.tables import TableVersion
+    from views.table_versions import TableVersion
 
 
 _LONG_S = 2.0
@@ -100,12 +100,12 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
     """The verification's report."""
     from cdc.kafka.broker import Broker
     from cdc.kafka.marks import refuse_foreign_topics
-    from jobs.dead_letters.topic import waiting
-    from jobs.generations.record import read_generations
+    from jobs.generations.generation_record import read_generations
     from jobs.generations.view_state import view_directory
+    from jobs.without_mirrors.dead_letters.topic import waiting
     from verification.late_view_errors import watched
-    from verification.verify import Verification
     from verification.view_facts import is_kept_by_state, view_facts
+    from verification.view_verification import Verification
 
     with ExitStack() as stack:
         broker = stack.enter_context(Broker(config.kafka.bootstrap_servers, config.kafka))
@@ -130,7 +130,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
             return stack.enter_context(stored_view(config, resolved, session))
 
         def mending() -> Repair:
-            from jobs.replay.repair import LiveView
+            from jobs.without_mirrors.replay.repair import LiveView
             from verification.repair.from_mirrors import RepairFromMirrors
             from verification.repair.rows import RepairFromSource
             from views.spark.view import MaintainedView
@@ -165,7 +165,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
 
 
 def _mirrors(session: Any, config: Config, view: str, number: int) -> LiveMirrors:
-    from jobs.cluster.live_view import LiveMirrors
+    from jobs.delta_engine.live_view import LiveMirrors
 
     return LiveMirrors(session, config, view, number)
 
@@ -177,11 +177,11 @@ def resolved_view(config: Config, name: str, broker: Broker) -> tuple[View, list
     What people read may have been built as it was declared before, and its columns may have other
     names in the source by now.
     """
-    from jobs.direct.column_names import Names, live_state
-    from jobs.direct.table_versions import NotDescribedError, described, newest
-    from jobs.generations.record import read_generations
+    from jobs.generations.generation_record import read_generations
     from jobs.generations.view_state import declared as remembered
     from jobs.generations.view_state import differing, view_directory
+    from jobs.without_mirrors.column_names import Names, live_state
+    from jobs.without_mirrors.table_descriptions import NotDescribedError, described, newest
     from views.parse.definition import parse_view
     from views.spark.view import resolve_view
 
@@ -203,9 +203,9 @@ def resolved_view(config: Config, name: str, broker: Broker) -> tuple[View, list
 @contextmanager
 def stored_view(config: Config, view: View, session: Callable[[], Any]) -> Iterator[Sink]:
     """The view in its store, ready to be read. Spark runs for a Delta view only."""
-    from jobs.direct.columns import columns_of
     from jobs.generations.live_generation import refuse_lost
     from jobs.sinks.stores import open_sink
+    from jobs.spark.column_types import columns_of
 
     store = config.store(view.definition.store)
     spark = session() if store.kind == "delta" else None

@@ -9,7 +9,7 @@ from cdc.lsn import format_lsn
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from verification.verify import Difference, Report
+    from verification.view_verification import Difference, Report
 
 
 def document(report: Report) -> dict[str, Any]:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from verification.change_window import ChangeWindow, LogWindow
     from verification.repair.from_state import RepairFromState
     from verification.select_view import SelectView
-    from verification.source import SourceSnapshot
-    from verification.verify import Report
-    from views.tables import TableVersion
+    from verification.source_rows import SourceSnapshot
+    from verification.view_verification import Report
+    from views.table_versions import TableVersion
 
 
 class Asked(NamedTuple):
@@ -63,8 +63,8 @@ def compared(
     from jobs.state.views.view_status import state_session
     from verification.batch_end import BatchEnds
     from verification.late_view_errors import watched
-    from verification.verify import Verification
     from verification.view_facts import view_facts
+    from verification.view_verification import Verification
 
     with ExitStack() as stack:
         conn = stack.enter_context(state_session(config))
@@ -117,9 +117,9 @@ def described(
 ) -> Described:
     """As it was built, if that is known here, else as it is declared. ``known`` is what it calls
     its tables' columns."""
-    from bootstrap.kept_sql import KeptSql
+    from bootstrap.view_sql import ViewSql
     from cdc.source.postgres import connect
-    from jobs.generations.record import read_generations
+    from jobs.generations.generation_record import read_generations
     from jobs.generations.view_state import view_directory
     from verification.scope import published_relations
     from verification.select_view import described_view
@@ -136,7 +136,7 @@ def described(
         sql, key, store, history = of.sql, of.key, of.store, of.history
     with connect(config.source.dsn, application_name="headwater verify") as conn:
         relations = published_relations(conn, config.source.publication_name)
-        kept = KeptSql(conn, config.source, name, sql, tuple(key))
+        kept = ViewSql(conn, config.source, name, sql, tuple(key))
         over = kept.over_source(known)
         view = described_view(conn, name, key, sql, relations, over.names, over.whole, over.row_key)
         return Described(view, store, history, over.tables)

@@ -82,7 +82,7 @@ def told_of_rollback(reload: Callable[[], Config], view: str, to: int | None) ->
 def is_kept(config: Config) -> bool:
     """Whether a process keeps the views of the source now."""
     from cdc.errors import HeadwaterError
-    from jobs.state.server.lock import database_holder
+    from jobs.state.server.apply_lock import database_holder
     from jobs.state.views.view_status import state_session
 
     try:

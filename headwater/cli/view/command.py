@@ -184,7 +184,7 @@ def rollback(
     Example:
       headwater view rollback open_orders --to 2
     """
-    from bootstrap.run import roll_back
+    from bootstrap.process import roll_back
     from headwater.cli.view.display import gone_back
 
     config = configured(ctx)
@@ -226,7 +226,7 @@ def drop(
       headwater view drop open_orders
       headwater view drop open_orders --generation 2 --yes
     """
-    from bootstrap.run import drop_view
+    from bootstrap.process import drop_view
     from headwater.cli.common.confirmation import confirm, on_terminal
     from jobs.state.views.undeclared_views import with_undeclared
 
@@ -249,7 +249,7 @@ def drop(
 
 def known(config: Config, names: list[str]) -> list[str]:
     """The names, if all are declared. Raises ``UsageError``."""
-    from jobs.direct.views import chosen
+    from jobs.without_mirrors.views import chosen
 
     return chosen(config, names)
 
@@ -257,7 +257,7 @@ def known(config: Config, names: list[str]) -> list[str]:
 def _build(
     config: Config, views: list[str], hold: bool, as_json: bool, new: bool, new_history: bool
 ) -> None:
-    from bootstrap.run import build_views
+    from bootstrap.process import build_views
     from headwater.cli.common.output import print_error
 
     known(config, views)

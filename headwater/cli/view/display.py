@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bootstrap.run import RolledBack
+    from bootstrap.process import RolledBack
     from cdc.config import Config
-    from jobs.generations.record import Generation
+    from jobs.generations.generation_record import Generation
 
 _STYLES: Final = {"live": "green", "retired": ""}
 
 
 def described(config: Config, name: str) -> dict[str, Any]:
     """A JSON object: times in UTC, offsets by topic and partition."""
-    from jobs.generations.record import read_generations
+    from jobs.generations.generation_record import read_generations
     from jobs.generations.view_state import view_directory
     from verification.view_facts import is_applied_now
 

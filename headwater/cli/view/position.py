@@ -18,7 +18,7 @@ def reached(config: Config, name: str, topics: list[str], broker: Broker) -> Doc
     """How far a view is that reads these topics."""
     from cdc.lag import measure
     from cdc.source.postgres import connect
-    from verification.reach import applied_below
+    from verification.view_positions import applied_below
 
     source = config.source
     below = applied_below(broker, source.name, name, topics)
@@ -42,7 +42,7 @@ def reached(config: Config, name: str, topics: list[str], broker: Broker) -> Doc
 
 def _replay(config: Config, name: str, at: dict[str, dict[int, int]]) -> Document | None:
     """The replay that the live generation is in, if it is in one."""
-    from jobs.generations.record import read_generations
+    from jobs.generations.generation_record import read_generations
     from jobs.generations.view_state import ViewState, state_directory, view_directory
 
     directory = view_directory(config.apply.state, config.source.name, name)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """``bootstrap.run.Teller`` on a console. A bar stands until its view's next step, and moves
+    """``bootstrap.process.Teller`` on a console. A bar stands until its view's next step, and moves
     to and fro where nobody knows how much there is to do."""
 
     def __init__(self, console: Console) -> None:

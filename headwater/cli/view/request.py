@@ -59,7 +59,7 @@ def carried_out(reload: Callable[[], Config], commands: Sequence[Command]) -> li
         from cdc.shutdown_signals import told_to_stop
         from jobs.run.process import carry_out
         from jobs.spark.session import spark_session
-        from jobs.state.server.lock import InUseError
+        from jobs.state.server.apply_lock import InUseError
 
         with spark_session(config) as spark:
             stopping = told_to_stop()  # after Spark, which takes SIGINT for itself

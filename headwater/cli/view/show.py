@@ -56,7 +56,7 @@ def gathered(config: Config, name: str) -> Document:
 
 def _changed(config: Config, name: str) -> str:
     """What of the declaration is another than the live generation was built with."""
-    from jobs.generations.record import read_generations
+    from jobs.generations.generation_record import read_generations
     from jobs.generations.view_state import declared, differing, view_directory
     from views.parse.definition import parse_view
 
@@ -67,10 +67,10 @@ def _changed(config: Config, name: str) -> str:
 
 
 def _plan(config: Config, name: str, definition: ViewDefinition, broker: Broker) -> Document:
-    from jobs.direct.column_names import Names, live_state
-    from jobs.direct.table_versions import described as versions_of
-    from jobs.direct.table_versions import newest
     from jobs.generations.view_state import view_directory
+    from jobs.without_mirrors.column_names import Names, live_state
+    from jobs.without_mirrors.table_descriptions import described as versions_of
+    from jobs.without_mirrors.table_descriptions import newest
     from views.spark.description import plan
     from views.spark.generation_names import called_now
     from views.spark.view import resolve_view

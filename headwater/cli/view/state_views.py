@@ -12,7 +12,7 @@ from headwater.cli.view.groups import rows_made
 
 if TYPE_CHECKING:
     from cdc.config import Config, View
-    from jobs.state.mirrors.record import MirrorRecord, MirrorSize
+    from jobs.state.mirrors.mirror_record import MirrorRecord, MirrorSize
     from jobs.state.server.connection import Connection
     from jobs.state.views.view_names import ViewNames
     from jobs.state.views.view_record import ViewRecord
@@ -71,7 +71,7 @@ def mode(plan: ViewPlan) -> str:
 def of_plan(conn: Connection, config: Config, name: str, view: View) -> Document:
     """The tables of a view, with their mirrors, and the queries that find and make its rows."""
     from jobs.run.views.view_plan import relation_of
-    from jobs.state.mirrors.record import sizes
+    from jobs.state.mirrors.mirror_record import sizes
     from jobs.state.views.generation_keys import live_record
 
     record = live_record(conn, config, name)
@@ -131,7 +131,7 @@ def planned(conn: Connection, name: str, view: View, record: ViewRecord | None =
     """The plan of a view, or of a generation of it, over the mirrors that there are. Raises
     ``ViewError`` where one is not."""
     from jobs.run.tables.mirrored_tables import planned as as_planned
-    from jobs.state.mirrors.record import read_mirrors
+    from jobs.state.mirrors.mirror_record import read_mirrors
     from jobs.state.views.view_names import present, read_names, view_names
     from views.maintain.plan import plan_view
     from views.parse.table_references import tables_read
@@ -155,7 +155,7 @@ def gathered(config: Config, name: str, found: Document) -> Document:
     from cdc.kafka.broker import Broker
     from cdc.topics import table_topic
     from headwater.cli.view.position import reached
-    from jobs.generations.record import read_generations
+    from jobs.generations.generation_record import read_generations
     from jobs.generations.view_state import view_directory
     from views.parse.table_references import tables_read
 

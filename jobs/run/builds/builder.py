@@ -25,24 +25,24 @@ from jobs.run.views.histories import LoadedHistory, opened_history
 from jobs.run.views.view_keeper import DATA_EXCEPTIONS
 from jobs.sinks.row_errors import Refused, RowsRefusedError, RowsUnfitError
 from jobs.sinks.rows import Rows
-from jobs.state.batch.progress import read_progress
+from jobs.state.batch.stream_offsets import read_progress
+from jobs.state.dead_letters.parked_keys import too_many_parked
 from jobs.state.groups.tables import fill_groups, with_groups
 from jobs.state.histories.queue import History, make_queue, make_up_for_history
 from jobs.state.mirrors.indexes import make_indexes
-from jobs.state.mirrors.record import read_mirrors
+from jobs.state.mirrors.mirror_record import read_mirrors
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.dirty_keys import put_off
 from jobs.state.views.first_columns import first_columns, remember_first_columns
 from jobs.state.views.known_columns import known_columns
 from jobs.state.views.missed_changes import make_up_for, mark_every_key
-from jobs.state.views.parked_keys import too_many_parked
 from jobs.state.views.rows_query import KEY, ROW, load_sql, remember_sql
 from jobs.state.views.store_rows import ArrowForm, RowForm, form_of_store
 from jobs.state.views.text_columns import text_columns
 from jobs.state.views.view_columns import ViewColumn, described, spark_columns
 from jobs.state.views.view_generation import (
-    KeptView,
     Relation,
+    ViewGeneration,
     follow_key_types,
     make_tables,
     read_key,
@@ -92,7 +92,7 @@ class Generation:
     """One generation of a view, ready to be kept."""
 
     record: ViewRecord
-    kept: KeptView
+    kept: ViewGeneration
     columns: tuple[ViewColumn, ...]
     form: RowForm
     history: History | None = None
@@ -120,7 +120,7 @@ def opened(
     with translated(f"opening view {record.name}"):
         follow_key_types(conn, record.id, plan, seen)
         key = read_key(conn, record.id, plan)
-        kept = KeptView(record.id, record.name, record.generation, plan, key, seen, names)
+        kept = ViewGeneration(record.id, record.name, record.generation, plan, key, seen, names)
         kept = with_groups(conn, kept)
         kept = replace(kept, first_columns=first_columns(conn, record.id))
         types = load_types(conn)

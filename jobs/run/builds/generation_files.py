@@ -1,7 +1,7 @@
 """The generations of one view as other commands see them, while a process keeps and builds it.
 
 A switch is noted before the store is told and after, so whoever finds it half done asks the store
-(``jobs.generations.record``).
+(``jobs.generations.generation_record``).
 """
 
 from __future__ import annotations
@@ -13,11 +13,16 @@ from dataclasses import dataclass
 
 from cdc.config import Config, View
 from cdc.errors import ViewError
+from jobs.generations.generation_record import (
+    Generation,
+    Generations,
+    read_generations,
+    write_generations,
+)
 from jobs.generations.last_error import NOTE
 from jobs.generations.live_generation import settle
-from jobs.generations.record import Generation, Generations, read_generations, write_generations
 from jobs.generations.view_state import Declaration, lost_error
-from jobs.run.parts import Parts
+from jobs.run.process_parts import Parts
 from jobs.sinks.contract import Generations as StoredGenerations
 from jobs.sinks.contract import Live
 from jobs.sinks.stores import open_generations

@@ -11,10 +11,10 @@ from typing import Any
 
 from jobs.batch.thresholds import FEW_ROWS, ROWS_HERE
 from jobs.run.builds.builder import Generation
-from jobs.run.parts import Parts
+from jobs.run.process_parts import Parts
+from jobs.sinks.batch_writer import write_rows
 from jobs.sinks.rows import Rows
-from jobs.sinks.write import write_rows
-from jobs.state.batch.progress import read_progress
+from jobs.state.batch.stream_offsets import read_progress
 from jobs.state.mirrors.load_task import LoadTask, Ranges, key_ranges, numbers_of, run_tasks
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.rows_query import ROW

@@ -25,14 +25,14 @@ from jobs.run.builds.builder import Declared, Generation, begin, load, make_up, 
 from jobs.run.builds.generation_files import GenerationFiles, is_built_from
 from jobs.run.builds.parallel_load import divided
 from jobs.run.builds.step_log import Steps
-from jobs.run.parts import Parts
+from jobs.run.process_parts import Parts
 from jobs.run.removal import forget_unknown
-from jobs.run.views.generation_registry import KeptGenerations
+from jobs.run.views.generation_registry import GenerationRegistry
 from jobs.run.views.view_plan import planned, relation_of
 from jobs.sinks.rows import Rows
-from jobs.sinks.schema import check_names
+from jobs.sinks.schema_evolution import check_names
 from jobs.spark.faults import trace, translate
-from jobs.state.batch.progress import read_progress
+from jobs.state.batch.stream_offsets import read_progress
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.view_columns import spark_columns
 from jobs.state.views.view_record import PAUSED, view_records
@@ -57,7 +57,7 @@ class ViewBuild:
     """
 
     parts: Parts
-    host: KeptGenerations
+    host: GenerationRegistry
     name: str
     view: View
     show: Callable[[Connection, Generation], None]

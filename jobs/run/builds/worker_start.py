@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from jobs.batch.thresholds import ROWS_HERE
-from jobs.run.parts import Parts
+from jobs.run.process_parts import Parts
 from jobs.state.mirrors.load_task import ready
 
 _AGAIN_S: Final = 30.0

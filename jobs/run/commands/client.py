@@ -13,9 +13,9 @@ from typing import Final, Protocol
 
 from cdc.config import Config
 from cdc.errors import HeadwaterError, RetryableError
+from jobs.state.server.apply_lock import database_holder
 from jobs.state.server.connection import Connection, connect
 from jobs.state.server.database import running_dsn
-from jobs.state.server.lock import database_holder
 from jobs.state.views.commands import Answer, Command, answer, ask, hold
 from jobs.state.views.view_status import state_session
 

@@ -17,9 +17,9 @@ import structlog
 
 from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
-from jobs.run.commands.work import WORK, Help, Work
-from jobs.run.parts import Parts
-from jobs.run.views.view_registry import KeptViews
+from jobs.run.commands.actions import WORK, Help, Work
+from jobs.run.process_parts import Parts
+from jobs.run.views.view_registry import ViewRegistry
 from jobs.spark.faults import trace, translate
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.commands import (
@@ -82,7 +82,7 @@ class Orders:
     def __init__(
         self,
         parts: Parts,
-        views: KeptViews,
+        views: ViewRegistry,
         help_: Help,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -17,10 +17,8 @@ from cdc.errors import RetryableError
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
 from jobs.batch.folded_rows import count, steps
-from jobs.state.batch.faulty_records import FaultyKeys
 from jobs.state.batch.key_marker import KeyMarker
 from jobs.state.batch.mirror_batch import LARGE, Images, images, prepare_images, write
-from jobs.state.batch.progress import Progress, advance, begin_batch, end_batch
 from jobs.state.batch.staged_parts import drop_parts, open_parts, parts_of
 from jobs.state.batch.staging import (
     Fault,
@@ -33,13 +31,15 @@ from jobs.state.batch.staging import (
     records_of,
     stage,
 )
+from jobs.state.batch.stream_offsets import Progress, advance, begin_batch, end_batch
+from jobs.state.dead_letters.faulty_records import FaultyKeys
 from jobs.state.histories.changes import HistoryChanges
 from jobs.state.histories.queue import History
+from jobs.state.mirrors.schemas_topic import seen_versions, unread
 from jobs.state.mirrors.table import image_tables
 from jobs.state.mirrors.type_changes import may_be_types
-from jobs.state.mirrors.versions import seen_versions, unread
 from jobs.state.server.connection import Connection, translated
-from jobs.state.views.view_generation import KeptView
+from jobs.state.views.view_generation import ViewGeneration
 
 
 class Applied(NamedTuple):
@@ -69,7 +69,7 @@ class Batches:
         self._connect, self._at_most = connect, faulty_at_most
         self._topics: Mapping[str, str] = {}
         self._mirrors: dict[str, Mirror] = {}
-        self._views: Sequence[KeptView] = ()
+        self._views: Sequence[ViewGeneration] = ()
         self._histories = HistoryChanges((), {})
         self._conn: Connection | None = None
         self._marker: KeyMarker | None = None
@@ -79,7 +79,7 @@ class Batches:
         self,
         mirrors: Mapping[str, Mirror],
         topics: Mapping[str, str],
-        views: Sequence[KeptView],
+        views: Sequence[ViewGeneration],
         histories: Sequence[History] = (),
     ) -> None:
         """The mirrors by ``schema.table``, the table of each topic, and the views and the histories
@@ -103,7 +103,7 @@ class Batches:
         changes: Iterable[pa.Table] = (),
     ) -> Applied | None:
         """Apply what stands between two offsets; None if that was done before. ``changes`` are all
-        of the topics in ``every_change_of`` (``jobs.batch.changes``).
+        of the topics in ``every_change_of`` (``jobs.batch.history_changes``).
 
         Raises ``StaleTypesError`` where values do not fit a type that may have changed, unless
         ``types_read``, and ``RetryableError`` while the state database is away.

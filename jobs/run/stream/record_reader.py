@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from cdc.errors import LogError
 from cdc.kafka.partition_reader import PartitionReader
-from jobs.batch.small import SmallBatch
-from jobs.run.parts import Parts
+from jobs.batch.small_batch import SmallBatch
+from jobs.run.process_parts import Parts
 
 
 def read_again(parts: Parts, records: Sequence[str]) -> list[pa.Table]:

@@ -13,10 +13,10 @@ from typing import Final
 import structlog
 
 from jobs.run.tables.mirrored_tables import MirroredTables
-from jobs.run.views.generation_registry import KeptGenerations
-from jobs.state.batch.faulty_records import forget_table
-from jobs.state.batch.progress import recreated_topics, remove_topics, stream_offsets
-from jobs.state.mirrors.record import mark_stale
+from jobs.run.views.generation_registry import GenerationRegistry
+from jobs.state.batch.stream_offsets import recreated_topics, remove_topics, stream_offsets
+from jobs.state.dead_letters.faulty_records import forget_table
+from jobs.state.mirrors.mirror_record import mark_stale
 from jobs.state.server.connection import Connection
 
 _REASON: Final = "its topic was recreated"
@@ -30,10 +30,12 @@ def recreated(conn: Connection, tables: MirroredTables) -> list[str]:
     return recreated_topics(conn, tables.broker.topic_ids(topics)) if topics else []
 
 
-def leave_recreated(conn: Connection, tables: MirroredTables, generations: KeptGenerations) -> bool:
+def leave_recreated(
+    conn: Connection, tables: MirroredTables, generations: GenerationRegistry
+) -> bool:
     """Mark the mirrors of such topics as stale, and take these out of the stream, which stands;
     whether there were some. What could not be applied is forgotten with them: its offsets are those
-    of other records now. Within ``KeptGenerations.changing``."""
+    of other records now. Within ``GenerationRegistry.changing``."""
     if not (topics := recreated(conn, tables)):
         return False
     held = tables.filled(conn)

@@ -28,15 +28,15 @@ from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.partition_reader import FetchedRecord, PartitionReader
 from cdc.kafka.security import for_spark
-from jobs.batch.changes import of_records, of_stretches
-from jobs.batch.large import LargeBatch
-from jobs.batch.small import SmallBatch
+from jobs.batch.history_changes import of_records, of_stretches
+from jobs.batch.large_batch import LargeBatch
+from jobs.batch.small_batch import SmallBatch
 from jobs.batch.thresholds import BATCH_RECORDS, FEW_ROWS, ROWS_HERE
-from jobs.direct.checkpoint import batch_offsets, records_between
-from jobs.direct.snapshot_rows import offsets_json
 from jobs.run.stream.start_offsets import checked, earlier_by_one
+from jobs.spark.checkpoint import batch_offsets, records_between
 from jobs.spark.faults import stream_error
 from jobs.spark.session import session_beside
+from jobs.without_mirrors.snapshot_rows import offsets_json
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -72,7 +72,7 @@ class StreamBatch:
     records: Sequence[FetchedRecord] = ()
 
     def changes(self, topics: Collection[str]) -> Iterator[pa.Table]:
-        """Every change of some topics, as ``jobs.batch.changes`` has them."""
+        """Every change of some topics, as ``jobs.batch.history_changes`` has them."""
         if not topics:
             return iter(())
         if isinstance(self.folded, LargeBatch):

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cdc.kafka.broker import Offsets
-from jobs.state.batch.progress import stream_offsets
-from jobs.state.mirrors.record import TOMBSTONE_LIFETIME_S, MirrorRecord, expire_tombstones
+from jobs.state.batch.stream_offsets import stream_offsets
+from jobs.state.mirrors.mirror_record import TOMBSTONE_LIFETIME_S, MirrorRecord, expire_tombstones
 from jobs.state.server.connection import Connection
 
 

@@ -18,7 +18,7 @@ from cdc.topics import schemas_topic
 from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.run.tables.source_session import SourceSession
 from jobs.run.tables.source_tables import moved
-from jobs.run.views.generation_registry import KeptGenerations
+from jobs.run.views.generation_registry import GenerationRegistry
 from jobs.state.server.connection import Connection
 
 log = structlog.get_logger("apply")
@@ -30,7 +30,7 @@ class AlteredTables:
     again."""
 
     tables: MirroredTables
-    generations: KeptGenerations
+    generations: GenerationRegistry
     changing: Callable[[], AbstractContextManager[Connection]]
     opened: Callable[[], None]
     _described: Offsets = field(default_factory=dict, init=False)

@@ -21,8 +21,8 @@ from cdc.topics import table_topic
 from jobs.run.builds.step_log import RowsLog
 from jobs.run.tables.source_session import SourceSession
 from jobs.run.tables.source_tables import gone, table_oids
-from jobs.state.batch.progress import add_partitions, advance, remove_topics
 from jobs.state.batch.staging import Mirror
+from jobs.state.batch.stream_offsets import add_partitions, advance, remove_topics
 from jobs.state.mirrors import table as state_tables
 from jobs.state.mirrors.catalog import MirrorCatalog
 from jobs.state.mirrors.catalog_versions import (
@@ -32,11 +32,11 @@ from jobs.state.mirrors.catalog_versions import (
     read_ahead,
 )
 from jobs.state.mirrors.fill import Filled, fill
-from jobs.state.mirrors.record import MirrorRecord, mark_stale, read_mirrors
+from jobs.state.mirrors.mirror_record import MirrorRecord, mark_stale, read_mirrors
+from jobs.state.mirrors.schemas_topic import batch_mirror, follow_versions, read_table_versions
 from jobs.state.mirrors.table_changes import Refill, SentVersion
 from jobs.state.mirrors.type_changes import RefreshedTypes, refresh_types
 from jobs.state.mirrors.types import MirrorTypes
-from jobs.state.mirrors.versions import batch_mirror, follow_versions, read_table_versions
 from jobs.state.server.connection import Connection
 from views.maintain.mirror import MirrorColumn, MirrorTable
 

@@ -15,7 +15,7 @@ from cdc.errors import SourceError, ViewError
 from cdc.source.catalog import chosen_tables, table_name
 from cdc.source.postgres import Connection, translated
 from cdc.source.publication import read_publication, unpublished
-from jobs.state.mirrors.record import MirrorRecord
+from jobs.state.mirrors.mirror_record import MirrorRecord
 from jobs.state.mirrors.table_changes import Refill
 
 _NAMES: Final = """

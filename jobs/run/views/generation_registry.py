@@ -16,21 +16,21 @@ import structlog
 from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
 from jobs.run.builds.builder import Declared, Generation, opened
-from jobs.run.parts import Parts
+from jobs.run.process_parts import Parts
 from jobs.run.stream.batches import Applied
 from jobs.run.tables.mirrored_tables import MirroredTables
+from jobs.run.views.group_offsets import GroupOffsets
 from jobs.run.views.lanes import Lanes
-from jobs.run.views.reach import Reach
 from jobs.run.views.turn_reports import Turns
 from jobs.run.views.view_plan import planned_again, relation_of, shows_more
 from jobs.state.groups.tables import fill_groups
 from jobs.state.histories.queue import History
 from jobs.state.mirrors import table as state_tables
-from jobs.state.mirrors.record import MirrorRecord
+from jobs.state.mirrors.mirror_record import MirrorRecord
 from jobs.state.mirrors.table import has_only_more
 from jobs.state.mirrors.table_changes import Refill
 from jobs.state.server.connection import Connection
-from jobs.state.views.view_generation import KeptView
+from jobs.state.views.view_generation import ViewGeneration
 from jobs.state.views.view_record import PAUSED, ViewRecord, forget_view
 from views.maintain.mirror import MirrorTable
 
@@ -47,7 +47,7 @@ class _AsTheyAre:
         return self.tables.described(conn, labels)
 
 
-class KeptGenerations:
+class GenerationRegistry:
     """Use from any thread. ``changing`` keeps batches out while generations change, ``joined`` is
     called when the stream has to have more topics."""
 
@@ -55,7 +55,7 @@ class KeptGenerations:
         self,
         parts: Parts,
         tables: MirroredTables,
-        reach: Reach,
+        reach: GroupOffsets,
         changing: Callable[[], AbstractContextManager[Connection]],
         joined: Callable[[], None],
     ) -> None:
@@ -69,7 +69,7 @@ class KeptGenerations:
 
     # -- what batches and the engine ask ----------------------------------------------------
 
-    def views(self) -> list[KeptView]:
+    def views(self) -> list[ViewGeneration]:
         """Those whose dirty keys are collected."""
         return [one.kept for one in self._all()]
 

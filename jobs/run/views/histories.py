@@ -34,7 +34,7 @@ from jobs.sinks.contract import (
 from jobs.sinks.delta.history.columns import CURRENT, FROM
 from jobs.sinks.row_errors import Refused
 from jobs.sinks.rows import Rows, unfit_cause
-from jobs.state.batch.progress import read_progress
+from jobs.state.batch.stream_offsets import read_progress
 from jobs.state.histories.queue import (
     UNTOLD,
     History,
@@ -48,12 +48,12 @@ from jobs.state.histories.queue import (
     take,
 )
 from jobs.state.histories.rows import HistoryRows, with_rows
-from jobs.state.mirrors.record import read_mirrors
+from jobs.state.mirrors.mirror_record import read_mirrors
 from jobs.state.server.connection import Connection, translated
 from jobs.state.values.arrow_values import arrow_column
 from jobs.state.views.store_rows import RowForm
 from jobs.state.views.view_columns import ViewColumn, spark_columns
-from jobs.state.views.view_generation import KeptView
+from jobs.state.views.view_generation import ViewGeneration
 from jobs.state.views.view_record import ViewRecord
 from views.histories import history_key
 
@@ -77,7 +77,7 @@ class HistorySink(Protocol):
 def opened_history(
     conn: Connection,
     record: ViewRecord,
-    kept: KeptView,
+    kept: ViewGeneration,
     columns: Sequence[ViewColumn],
     form: RowForm,
     relation: Callable[[str], str],

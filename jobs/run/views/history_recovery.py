@@ -6,13 +6,13 @@ import structlog
 
 from cdc.config import Config, View
 from cdc.errors import HeadwaterError, UsageError
-from jobs.generations.record import Generation as Recorded
+from jobs.generations.generation_record import Generation as Recorded
 from jobs.run.builds.builder import Declared, begin
 from jobs.run.builds.generation_files import GenerationFiles
-from jobs.run.parts import Parts
-from jobs.run.views.direct_views import is_direct
-from jobs.run.views.generation_registry import KeptGenerations
+from jobs.run.process_parts import Parts
+from jobs.run.views.generation_registry import GenerationRegistry
 from jobs.run.views.view_plan import planned, relation_of
+from jobs.run.views.views_without_mirrors import is_direct
 from jobs.state.server.connection import Connection
 from jobs.state.views.view_record import LOADED, PAUSED, ViewRecord, note_paused, view_records
 from views.parse.table_references import tables_read
@@ -23,7 +23,7 @@ log = structlog.get_logger("apply")
 def adopted(
     conn: Connection,
     parts: Parts,
-    generations: KeptGenerations,
+    generations: GenerationRegistry,
     name: str,
     view: View,
     live: Recorded,
@@ -48,7 +48,7 @@ class OtherHistories:
     """Histories that a process was not told to keep: it queues their changes for the one that is,
     for they pass but once. Use from the engine's thread."""
 
-    def __init__(self, parts: Parts, generations: KeptGenerations) -> None:
+    def __init__(self, parts: Parts, generations: GenerationRegistry) -> None:
         self._parts, self._generations = parts, generations
         self._collected: set[str] = set()
         self._told: dict[str, str] = {}

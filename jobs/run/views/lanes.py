@@ -8,7 +8,7 @@ from functools import partial
 
 from cdc.config import View
 from jobs.run.builds.builder import Generation
-from jobs.run.parts import Parts
+from jobs.run.process_parts import Parts
 from jobs.run.views.lane import Keeper, Lane, Watcher
 from jobs.run.views.row_store import open_keeper
 from jobs.state.server.connection import Connection, translated

@@ -8,7 +8,7 @@ from typing import Final
 from jobs.state.groups.sums import GroupSums
 from jobs.state.groups.tables import fill_groups, is_filled
 from jobs.state.server.connection import Connection
-from jobs.state.views.view_generation import KeptView
+from jobs.state.views.view_generation import ViewGeneration
 
 _FIRST_S: Final = 10.0
 _LAST_S: Final = 3_600.0
@@ -23,7 +23,7 @@ class LostGroups:
     since: float
     _wait_s: float = field(default=_FIRST_S, init=False)
 
-    def are_back(self, conn: Connection, view: KeptView, now: float) -> bool:
+    def are_back(self, conn: Connection, view: ViewGeneration, now: float) -> bool:
         """Whether their table is made anew by ``now``, and filled. It reads all rows of the view's
         tables while no batch runs, so that values which do not allow it are not asked for often."""
         if now - self.since < self._wait_s:

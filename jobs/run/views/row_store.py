@@ -11,7 +11,7 @@ from cdc.lsn import Position
 from jobs.generations.view_state import lost_error
 from jobs.run.builds.builder import Generation
 from jobs.run.builds.generation_files import GenerationFiles
-from jobs.run.parts import Parts
+from jobs.run.process_parts import Parts
 from jobs.run.views.histories import HistoryKeeper
 from jobs.run.views.view_keeper import KEYS_A_COMMIT, KEYS_A_TURN, Change, ViewKeeper
 from jobs.sinks.contract import Batch
@@ -20,20 +20,20 @@ from jobs.sinks.redis.layout import Shape
 from jobs.sinks.row_errors import RowsError
 from jobs.sinks.rows import RowSink
 from jobs.sinks.stores import open_sink
-from jobs.state.batch.progress import Progress
+from jobs.state.batch.stream_offsets import Progress
 from jobs.state.values.document_sql import DocumentSql
 from jobs.state.views.dirty_keys import NEVER
 from jobs.state.views.rows_query import KEY, ROW
 from jobs.state.views.store_rows import RowForm
 from jobs.state.views.view_columns import spark_columns
-from jobs.state.views.view_generation import KeptView
+from jobs.state.views.view_generation import ViewGeneration
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
     """A ``jobs.run.views.view_keeper.RowStore`` over a sink."""
 
-    view: KeptView
+    view: ViewGeneration
     generation_id: str
     """Tells batches of this state database from those of another one, for stores that note them."""
     sink: RowSink

@@ -16,7 +16,7 @@ import structlog
 from cdc.errors import HeadwaterError, RetryableError
 from jobs.batch.key_sample import LOGGED, spread
 from jobs.run.stream.batches import Applied
-from jobs.run.views.reach import Reach
+from jobs.run.views.group_offsets import GroupOffsets
 from jobs.run.views.view_keeper import Turn
 
 _LINE_S: Final = 1.0
@@ -46,7 +46,7 @@ class Turns:
 
     def __init__(
         self,
-        reach: Reach,
+        reach: GroupOffsets,
         name: Callable[[int], str],
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from jobs.run.views.view_entry import ViewEntry
 from jobs.state.server.connection import Connection
-from jobs.state.views.view_generation import KeptView
+from jobs.state.views.view_generation import ViewGeneration
 from jobs.state.views.whole_recomputation import tick
 
 
@@ -26,7 +26,7 @@ class ViewClock:
         kept = [one for one in entries if one.kept and not one.declared.history]
         self.tick(conn, [one.live.kept for one in kept if one.live is not None])
 
-    def tick(self, conn: Connection, views: Iterable[KeptView]) -> None:
+    def tick(self, conn: Connection, views: Iterable[ViewGeneration]) -> None:
         """Let those of the views be computed whose time has come."""
         clocked = [view for view in views if view.plan.clock]
         self._due = {view.id: self._due.get(view.id, 0.0) for view in clocked}

@@ -18,7 +18,8 @@ from cdc.errors import HeadwaterError, RetryableError
 from cdc.source.postgres import sqlstate
 from jobs.run.views.lost_groups import LostGroups
 from jobs.sinks.row_errors import TOLD, RowsError, RowsRefusedError, RowsUnfitError
-from jobs.state.batch.progress import Progress
+from jobs.state.batch.stream_offsets import Progress
+from jobs.state.dead_letters.parked_keys import ParkedKey, any_parked, key_at, park, unpark
 from jobs.state.groups.sums import GroupSums
 from jobs.state.groups.tables import UNKNOWN
 from jobs.state.server.connection import Connection, numbered, translated
@@ -33,9 +34,8 @@ from jobs.state.views.dirty_keys import (
     take,
     waits_since,
 )
-from jobs.state.views.parked_keys import ParkedKey, any_parked, key_at, park, unpark
 from jobs.state.views.rows_query import all_rows_sql, dirty_rows_sql, many_rows_sql
-from jobs.state.views.view_generation import KeptView
+from jobs.state.views.view_generation import ViewGeneration
 from jobs.state.views.whole_recomputation import settle_whole, too_large
 
 KEYS_A_TURN: Final = 2_000
@@ -106,7 +106,7 @@ class ViewKeeper:
     ``sure_from`` on are no doubtful ones: they were made so when nobody kept the view.
     """
 
-    view: KeptView
+    view: ViewGeneration
     store: RowStore
     parked_at_most: int
     whole_rows: int

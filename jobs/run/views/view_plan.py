@@ -7,7 +7,7 @@ from typing import Protocol
 
 from cdc.config import View
 from cdc.errors import ViewError
-from jobs.state.mirrors.record import read_mirrors
+from jobs.state.mirrors.mirror_record import read_mirrors
 from jobs.state.mirrors.table import MIRROR_SCHEMA, one_identifier
 from jobs.state.server.connection import Connection
 from jobs.state.views.view_generation import quoted

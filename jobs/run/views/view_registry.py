@@ -13,13 +13,13 @@ import structlog
 
 from cdc.config import View
 from cdc.errors import ConfigError, HeadwaterError, RetryableError, UsageError
-from jobs.generations.locks import turn
+from jobs.generations.view_locks import turn
 from jobs.run.builds.builder import Generation, make_up
 from jobs.run.builds.generation_files import GenerationFiles, is_built_from
 from jobs.run.builds.view_build import ViewBuild
-from jobs.run.parts import Parts
+from jobs.run.process_parts import Parts
 from jobs.run.removal import drop_expired, forget_unknown
-from jobs.run.views.generation_registry import KeptGenerations
+from jobs.run.views.generation_registry import GenerationRegistry
 from jobs.run.views.history_recovery import OtherHistories, adopted
 from jobs.run.views.view_clock import ViewClock
 from jobs.run.views.view_entry import ViewEntry
@@ -31,13 +31,13 @@ from jobs.state.views.view_record import PAUSED, ViewRecord, note_unbuilt, view_
 log = structlog.get_logger("apply")
 
 
-class KeptViews:
+class ViewRegistry:
     """``follow`` and what the engine asks are for its thread; a command has its view to itself."""
 
     def __init__(
         self,
         parts: Parts,
-        generations: KeptGenerations,
+        generations: GenerationRegistry,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._parts, self.generations, self._clock = parts, generations, clock

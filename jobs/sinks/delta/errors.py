@@ -16,10 +16,10 @@ from pyspark.sql.types import StructType, TimestampNTZType
 
 from cdc.config import Delta, View
 from cdc.errors import HeadwaterError, RetryableError, SinkError, ViewError
-from jobs.sinks.delta.reads import is_absent, opened, sizes_of
-from jobs.sinks.schema import paths, quoted
-from jobs.sinks.write import until
-from jobs.spark.disks import no_room
+from jobs.sinks.batch_writer import until
+from jobs.sinks.delta.delta_reader import is_absent, opened, sizes_of
+from jobs.sinks.schema_evolution import paths, quoted
+from jobs.spark.disk_full import no_room
 from jobs.spark.faults import translate
 
 KEY_PROPERTY = "headwater.key"

@@ -18,10 +18,10 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from cdc.errors import SinkError
 from jobs.sinks.contract import COMMIT_LSN, ORDINAL
+from jobs.sinks.delta.delta_reader import first_line, is_plain, opened
 from jobs.sinks.delta.errors import full
-from jobs.sinks.delta.history.order import as_columns
-from jobs.sinks.delta.reads import first_line, is_plain, opened
-from jobs.sinks.delta.small_batch import null_keys
+from jobs.sinks.delta.history.arrow_order import as_columns
+from jobs.sinks.delta.small_merge import null_keys
 from jobs.sinks.row_errors import unkeyed
 from jobs.sinks.rows import Rows, unfit_rows
 

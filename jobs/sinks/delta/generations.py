@@ -43,7 +43,7 @@ from jobs.sinks.delta.fill import POSITION, fill
 from jobs.sinks.delta.history.columns import CONTROL, loaded
 from jobs.sinks.delta.new_table import create_table
 from jobs.sinks.rows import Rows
-from jobs.sinks.schema import check_names, quoted
+from jobs.sinks.schema_evolution import check_names, quoted
 from jobs.spark.faults import fault
 
 _RENAMING: Final = frozenset({"file", "hdfs", "viewfs"})

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructType
 
 from jobs.sinks.contract import COMMIT_LSN, ORDINAL, UNCHANGED
-from jobs.sinks.schema import quoted
+from jobs.sinks.schema_evolution import quoted
 
 # Literals of exactly the column's type: with a cast around them Delta skips no file.
 _LITERALS: dict[type[DataType], Callable[[Any], Column]] = {

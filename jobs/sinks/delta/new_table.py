@@ -18,9 +18,9 @@ from deltalake.exceptions import CommitFailedError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from jobs.sinks.delta.delta_reader import folder_of, is_local, is_plain
 from jobs.sinks.delta.errors import Layout
 from jobs.sinks.delta.log import commit
-from jobs.sinks.delta.reads import folder_of, is_local, is_plain
 
 _DEFAULTS: Final = "spark.databricks.delta.properties.defaults."
 _VECTORS: Final = "delta.enableDeletionVectors"

@@ -1,5 +1,5 @@
 """Views in Delta Lake: a table per view at ``<path>/<view>``, kept by MERGE: small batches into
-small tables by this process (``jobs.sinks.delta.small_batch``), others by Spark.
+small tables by this process (``jobs.sinks.delta.small_merge``), others by Spark.
 
 A generation that is not live yet has a table of its own (``jobs.sinks.delta.generations``).
 
@@ -10,7 +10,8 @@ A batch that this process writes again is left out by its number already
 the delete that arrives in a later batch would bring it back, until the delete that follows it in
 the topic comes again too.
 
-Between batches small files are joined and those of old versions deleted (``jobs.direct.upkeep``).
+Between batches small files are joined and those of old versions deleted
+(``jobs.sinks.delta.upkeep``).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from pyspark.sql.types import (
 
 from cdc.lsn import Position
 from jobs.batch.thresholds import FEW_ROWS, ROWS_HERE
+from jobs.sinks.batch_writer import held_bytes, kept
 from jobs.sinks.contract import (
     COMMIT_LSN,
     COMMITTED_AT,
@@ -44,16 +46,15 @@ from jobs.sinks.contract import (
     Batch,
     ViewRow,
 )
+from jobs.sinks.delta.delta_reader import is_plain, opened, stream
 from jobs.sinks.delta.merge import bounds, match, newer, of, updated
-from jobs.sinks.delta.reads import is_plain, opened, stream
-from jobs.sinks.delta.small_batch import has_unchanged, lacks_rows, merge, null_keys, small_table
+from jobs.sinks.delta.small_merge import has_unchanged, lacks_rows, merge, null_keys, small_table
 from jobs.sinks.delta.table import DeltaView
 from jobs.sinks.delta.transactions import Transaction, confined, numbered
 from jobs.sinks.documents import key_text
 from jobs.sinks.row_errors import TOLD, unkeyed, unknown_values
 from jobs.sinks.rows import Rows, write
-from jobs.sinks.schema import quoted
-from jobs.sinks.write import held_bytes, kept
+from jobs.sinks.schema_evolution import quoted
 
 _FLOATS = (FloatType, DoubleType)
 _CONTROL = (StructField(COMMIT_LSN, LongType()), StructField(ORDINAL, LongType()))

@@ -18,9 +18,10 @@ from pyspark.sql.types import StructField, StructType
 from cdc.config import Delta, View
 from cdc.errors import FatalError, SinkError, ViewError
 from cdc.lsn import Position
-from jobs.direct.upkeep import Upkeep
 from jobs.sinks.arrow import stream_columns
 from jobs.sinks.contract import COMMIT_LSN, ORDINAL, Batch, ViewRow
+from jobs.sinks.delta.compaction import join_files
+from jobs.sinks.delta.delta_reader import folder_of
 from jobs.sinks.delta.errors import (
     HISTORY_PROPERTY,
     KEY_PROPERTY,
@@ -40,12 +41,11 @@ from jobs.sinks.delta.errors import (
     small_files,
     table_properties,
 )
-from jobs.sinks.delta.files import join_files
 from jobs.sinks.delta.new_table import create_table
-from jobs.sinks.delta.reads import folder_of
 from jobs.sinks.delta.transactions import Transaction, Transactions
+from jobs.sinks.delta.upkeep import Upkeep
 from jobs.sinks.row_errors import TOLD, unkeyed
-from jobs.sinks.schema import changes, check_key, check_names, evolved, quoted, widens
+from jobs.sinks.schema_evolution import changes, check_key, check_names, evolved, quoted, widens
 
 _DAY_S = 86_400
 _SPARK_EVERY_S = 900.0

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from pyspark.sql import DataFrameWriter, SparkSession
 
 from jobs.sinks.contract import Batch
+from jobs.sinks.delta.delta_reader import opened
 from jobs.sinks.delta.errors import snapshot_of
-from jobs.sinks.delta.reads import opened
 
 _APP_ID = "spark.databricks.delta.write.txnAppId"
 _APP_VERSION = "spark.databricks.delta.write.txnVersion"

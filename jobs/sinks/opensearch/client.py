@@ -18,9 +18,9 @@ from urllib3.exceptions import InsecureRequestWarning
 from cdc.config import OpenSearch
 from cdc.errors import RetryableError, SinkError, ViewError
 from cdc.tls import certificates, client_context
+from jobs.sinks.batch_writer import until
 from jobs.sinks.opensearch.bulk import is_passing, reason
 from jobs.sinks.opensearch.json_fields import exact as exact_json
-from jobs.sinks.write import until
 
 TIMEOUT_S = 60.0
 

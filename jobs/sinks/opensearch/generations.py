@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from cdc.config import OpenSearch, View
 from jobs.batch.thresholds import FEW_ROWS
+from jobs.sinks.batch_writer import write_documents
 from jobs.sinks.contract import Live
 from jobs.sinks.documents import Documents
 from jobs.sinks.opensearch.client import Action, BusyError, Client, server_of
@@ -27,7 +28,6 @@ from jobs.sinks.opensearch.mapping import LIVE, index_body
 from jobs.sinks.opensearch.overrides import filled, filling
 from jobs.sinks.opensearch.writer import OpenSearchWriter
 from jobs.sinks.rows import Rows, write_each
-from jobs.sinks.write import write_documents
 
 _T = TypeVar("_T")
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import StringType, StructType
 from cdc.errors import ViewError
 from jobs.sinks.documents import Document
 from jobs.sinks.row_errors import Refused
-from jobs.sinks.schema import POSTGRES_TYPE
+from jobs.sinks.schema_evolution import POSTGRES_TYPE
 
 DYNAMIC: Final = ("object", "nested")
 """Types that get a field for each name that a value has."""

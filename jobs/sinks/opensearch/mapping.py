@@ -38,7 +38,7 @@ from cdc.lsn import Position
 from jobs.sinks.contract import COMMIT_LSN, ORDINAL
 from jobs.sinks.opensearch.json_fields import derived, json_fields
 from jobs.sinks.opensearch.overrides import check, merged, serving
-from jobs.sinks.schema import check_names, columns_json
+from jobs.sinks.schema_evolution import check_names, columns_json
 
 DELETED_AT = "__deleted_at"
 """When a tombstone was written, in milliseconds since 1970; no live document has it."""

@@ -20,11 +20,11 @@ from functools import partial
 from typing import Any, Final
 
 from cdc.errors import RetryableError, SinkError
+from jobs.sinks.batch_writer import until
 from jobs.sinks.documents import Document
 from jobs.sinks.opensearch.bulk import BODY_BYTES, Request, read_answer, refusals, request
 from jobs.sinks.opensearch.client import BusyError, Client, Server, TooLargeError
 from jobs.sinks.row_errors import Refused
-from jobs.sinks.write import until
 
 SMALLEST_BYTES: Final = 16 << 10
 """A request is not made smaller than that: it is not its size then."""

@@ -30,6 +30,7 @@ from pyspark.sql.types import StructType
 from cdc.config import OpenSearch, View
 from cdc.errors import ViewError
 from cdc.lsn import Position
+from jobs.sinks.batch_writer import write_documents
 from jobs.sinks.contract import COMMIT_LSN, ORDINAL, Batch, ViewRow
 from jobs.sinks.documents import (
     Document,
@@ -62,8 +63,7 @@ from jobs.sinks.row_errors import (
     RowsUnfitError,
 )
 from jobs.sinks.rows import Rows, write
-from jobs.sinks.schema import REBUILD, check_key, columns_from_json, evolved_documents
-from jobs.sinks.write import write_documents
+from jobs.sinks.schema_evolution import REBUILD, check_key, columns_from_json, evolved_documents
 
 TOMBSTONE_S = 24 * 3600
 PURGE_BATCHES = 1_000

@@ -8,6 +8,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
+from jobs.sinks.batch_writer import with_keys
 from jobs.sinks.contract import COMMIT_LSN, ORDINAL
 from jobs.sinks.documents import Document, Stored, filled
 from jobs.sinks.opensearch.bulk import document_id, stored
@@ -15,8 +16,7 @@ from jobs.sinks.opensearch.client import Client, Refusal, Server
 from jobs.sinks.opensearch.json_fields import with_objects
 from jobs.sinks.opensearch.requests import Sending
 from jobs.sinks.row_errors import Refused, RowsError, raise_together, refused_rows
-from jobs.sinks.schema import REBUILD
-from jobs.sinks.write import with_keys
+from jobs.sinks.schema_evolution import REBUILD
 
 READ_DOCUMENTS: Final = 500
 _STATUS: Final = {

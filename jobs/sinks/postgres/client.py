@@ -19,8 +19,8 @@ import psycopg
 from psycopg import conninfo, pq
 
 from cdc.errors import SinkError
+from jobs.sinks.batch_writer import until
 from jobs.sinks.postgres.errors import RefusingError, is_of_row, not_let_in, translated
-from jobs.sinks.write import until
 
 Connection: TypeAlias = psycopg.Connection[Any]
 _Steps: TypeAlias = Generator[Any, Any, "_T"]

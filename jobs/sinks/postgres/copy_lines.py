@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 from cdc.lsn import Position
 from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.documents import json_text, key_text
-from jobs.sinks.schema import POSTGRES_TYPE, quoted
+from jobs.sinks.schema_evolution import POSTGRES_TYPE, quoted
 
 # With the era, "y" is the year of it: what PostgreSQL reads for any year that Spark has.
 _TIMES: Final[dict[type[DataType], str]] = {

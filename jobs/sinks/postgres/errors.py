@@ -10,7 +10,7 @@ from typing import Final
 import psycopg
 
 from cdc.errors import HeadwaterError, RetryableError, SinkError
-from jobs.spark.disks import told_no_room
+from jobs.spark.disk_full import told_no_room
 
 _NAME: Final = re.compile(r' "[^"]*"(?= (?:does not exist|is not))')
 # Of a connection there is only a text; these will not pass by themselves.

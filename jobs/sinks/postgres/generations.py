@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from cdc.config import Postgres
 from cdc.errors import ViewError
 from jobs.batch.thresholds import FEW_ROWS
+from jobs.sinks.batch_writer import with_keys, write_rows
 from jobs.sinks.contract import Live
 from jobs.sinks.postgres.client import Action, Connection, Database, refusing_rows
 from jobs.sinks.postgres.copy_lines import LIVE, CopyRow, copy_list, copy_rows
@@ -21,7 +22,6 @@ from jobs.sinks.postgres.sink import copy_in
 from jobs.sinks.postgres.table import ViewTable, columns_of, ident, table_name
 from jobs.sinks.row_errors import RowsError, raise_together
 from jobs.sinks.rows import Rows, write_each
-from jobs.sinks.write import with_keys, write_rows
 
 _T = TypeVar("_T")
 

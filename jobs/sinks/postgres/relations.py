@@ -24,7 +24,7 @@ from jobs.sinks.postgres.table import (
     shown,
     table_name,
 )
-from jobs.sinks.schema import check_names
+from jobs.sinks.schema_evolution import check_names
 
 
 class Held(NamedTuple):

@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 from cdc.config import Postgres
 from cdc.errors import SinkError, ViewError
 from cdc.lsn import Position
+from jobs.sinks.batch_writer import with_keys, write_rows
 from jobs.sinks.contract import Batch, ViewRow
 from jobs.sinks.postgres.client import Action, Connection, Database, refusing_rows
 from jobs.sinks.postgres.copy_lines import CopyRow, CopyRows, copy_list, copy_rows, is_nested
@@ -53,8 +54,14 @@ from jobs.sinks.row_errors import (
     unknown_values,
 )
 from jobs.sinks.rows import Rows, write
-from jobs.sinks.schema import POSTGRES_TYPE, REBUILD, check_key, check_names, evolved, widens
-from jobs.sinks.write import with_keys, write_rows
+from jobs.sinks.schema_evolution import (
+    POSTGRES_TYPE,
+    REBUILD,
+    check_key,
+    check_names,
+    evolved,
+    widens,
+)
 
 PURGE_BATCHES: Final = 1_000
 """Old tombstones are removed once in so many batches."""

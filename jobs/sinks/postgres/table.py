@@ -36,7 +36,7 @@ from cdc.errors import ViewError
 from cdc.lsn import Position
 from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.postgres.copy_lines import is_nested
-from jobs.sinks.schema import POSTGRES_TYPE, columns_from_json, columns_json
+from jobs.sinks.schema_evolution import POSTGRES_TYPE, columns_from_json, columns_json
 
 DELETED_AT: Final = "__deleted_at"
 NUMBER: Final = "__number"

@@ -17,8 +17,8 @@ from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
 from cdc.errors import RetryableError, SinkError
+from jobs.sinks.batch_writer import until
 from jobs.sinks.redis.errors import RefusingError, translated
-from jobs.sinks.write import until
 
 TIMEOUT_S = 30.0
 _UNLINKED = 1_000

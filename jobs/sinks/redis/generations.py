@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from cdc.config import Redis, View
 from jobs.batch.thresholds import FEW_ROWS
+from jobs.sinks.batch_writer import write_documents
 from jobs.sinks.contract import Live
 from jobs.sinks.redis.client import Keyspace
 from jobs.sinks.redis.layout import gone_key
@@ -23,7 +24,6 @@ from jobs.sinks.redis.sink import (
     prefix,
 )
 from jobs.sinks.rows import Rows, write_each
-from jobs.sinks.write import write_documents
 
 
 class RedisGenerations:

@@ -29,6 +29,7 @@ from cdc.config import Redis, View
 from cdc.errors import SinkError, ViewError
 from cdc.lsn import Position
 from cdc.tls import certificates
+from jobs.sinks.batch_writer import write_documents
 from jobs.sinks.contract import Batch, ViewRow
 from jobs.sinks.documents import Document, Documents, row_decoder
 from jobs.sinks.redis.client import Address, Client, Keyspace
@@ -43,8 +44,12 @@ from jobs.sinks.redis.layout import (
 )
 from jobs.sinks.redis.writer import RedisWriter
 from jobs.sinks.rows import Rows, write
-from jobs.sinks.schema import check_key, columns_from_json, columns_json, evolved_documents
-from jobs.sinks.write import write_documents
+from jobs.sinks.schema_evolution import (
+    check_key,
+    columns_from_json,
+    columns_json,
+    evolved_documents,
+)
 
 SCAN_KEYS = 5_000
 

@@ -9,12 +9,12 @@ from typing import Any
 import orjson
 from pyspark.sql.types import StructType
 
+from jobs.sinks.batch_writer import with_keys
 from jobs.sinks.documents import Document, Stored, filled, parse_position
 from jobs.sinks.redis.client import Address, Row, parts, shared
 from jobs.sinks.redis.errors import HeldByOtherError
 from jobs.sinks.redis.layout import Entries, Shape, asked, body_text, entries, gone_key, stored_of
 from jobs.sinks.row_errors import Refused, RowsError, raise_together, refused_rows
-from jobs.sinks.write import with_keys
 
 TOMBSTONE_S = 24 * 3600
 CALL_ROWS = 500

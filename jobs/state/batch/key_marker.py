@@ -15,7 +15,7 @@ import psycopg
 from jobs.state.groups.changes import GroupChanges
 from jobs.state.server.connection import Connection, numbered, translated
 from jobs.state.views.dirty_keys import Images, State, mark_sql
-from jobs.state.views.view_generation import KeptView
+from jobs.state.views.view_generation import ViewGeneration
 from jobs.state.views.whole_recomputation import mark_whole
 
 
@@ -26,7 +26,7 @@ class KeyMarker:
     change are empty.
     """
 
-    def __init__(self, views: Sequence[KeptView], images: Images) -> None:
+    def __init__(self, views: Sequence[ViewGeneration], images: Images) -> None:
         self._views, self._images = tuple(views), images
         self._sql: dict[tuple[int, State, bool], bytes | None] = {}
         self._gates: dict[int, dict[str, list[Any]]] = {}
@@ -64,7 +64,7 @@ class KeyMarker:
     ) -> set[int]:
         """Of all views in one exchange with the server, which runs one statement while the next
         is on its way."""
-        asked: list[tuple[KeptView, psycopg.RawCursor[Any]]] = []
+        asked: list[tuple[ViewGeneration, psycopg.RawCursor[Any]]] = []
         try:
             with conn.pipeline():
                 for view in self._reading(tables):
@@ -79,18 +79,18 @@ class KeyMarker:
                 raise error
         return {view.id for view, cursor in asked if cursor.rowcount}
 
-    def _query(self, view: KeptView, state: State) -> bytes | None:
+    def _query(self, view: ViewGeneration, state: State) -> bytes | None:
         of = (view.id, state, self._large)
         if of not in self._sql:
             query = mark_sql(view, self._images, state, self._large)
             self._sql[of] = None if query is None else query.encode()
         return self._sql[of]
 
-    def _reading(self, tables: frozenset[str]) -> list[KeptView]:
+    def _reading(self, tables: frozenset[str]) -> list[ViewGeneration]:
         return [view for view in self._views if tables & view.plan.reads.keys()]
 
     def _gated(
-        self, conn: Connection, view: KeptView, tables: frozenset[str]
+        self, conn: Connection, view: ViewGeneration, tables: frozenset[str]
     ) -> dict[str, list[Any]]:
         """What the gates of a view's touched tables show in this state."""
         found: dict[str, list[Any]] = {}

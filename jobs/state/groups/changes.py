@@ -16,7 +16,7 @@ import structlog
 from jobs.state.groups.sums import GroupSums
 from jobs.state.groups.tables import UNKNOWN, drop_group_table, is_of_data
 from jobs.state.server.connection import Connection, translated
-from jobs.state.views.view_generation import KeptView, quoted
+from jobs.state.views.view_generation import ViewGeneration, quoted
 
 log = structlog.get_logger("apply")
 
@@ -28,7 +28,7 @@ class GroupChanges:
     """Follows the groups of one view in one session. ``images`` are the relations of the changed
     rows' images, by table; those of a table without a change are empty."""
 
-    view: KeptView
+    view: ViewGeneration
     sums: GroupSums
     images: Images
     _lost: bool = field(default=False, init=False)

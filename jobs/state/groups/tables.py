@@ -18,7 +18,7 @@ import structlog
 
 from jobs.state.groups.sums import ADDED, BUILT, GROUP_SCHEMA, GroupSums
 from jobs.state.server.connection import Connection, translated
-from jobs.state.views.view_generation import KeptView
+from jobs.state.views.view_generation import ViewGeneration
 from views.maintain.groups.plan import GroupPlan, Relation
 
 log = structlog.get_logger("apply")
@@ -134,7 +134,7 @@ def is_of_data(error: psycopg.Error) -> bool:
     return (error.sqlstate or "").startswith(OF_DATA)
 
 
-def with_groups(conn: Connection, view: KeptView) -> KeptView:
+def with_groups(conn: Connection, view: ViewGeneration) -> ViewGeneration:
     """A view with its group table, which is made if it is not there or is another one; before
     batches know the view."""
     with translated(f"opening the groups of view {view.name}"):
@@ -171,7 +171,7 @@ def _estimated(plan: dict[str, Any]) -> tuple[float, float]:
     return groups, rows
 
 
-def fill_groups(conn: Connection, view: KeptView, again: bool = False) -> bool:
+def fill_groups(conn: Connection, view: ViewGeneration, again: bool = False) -> bool:
     """Fill the groups of a view that batches know, if they are not, or ``again``, whether there is
     a table or not; whether they are kept. Groups whose values do not allow it are kept no more."""
     sums = view.groups

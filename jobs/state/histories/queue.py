@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 
 from pyspark.sql.types import StructType
 
-from jobs.state.batch.progress import Progress, advance
+from jobs.state.batch.stream_offsets import Progress, advance
 from jobs.state.histories.sql import BEGINS, queue_sql, queue_table, whole_sql
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.store_rows import RowForm
-from jobs.state.views.view_generation import KeptView
+from jobs.state.views.view_generation import ViewGeneration
 from jobs.state.views.view_record import note_loaded
 from views.histories import KeyColumn
 
@@ -32,7 +32,7 @@ class History:
     """One generation of a history. ``keys`` are its key's columns; ``shape`` numbers its columns;
     ``relation`` is the mirror of its table."""
 
-    view: KeptView
+    view: ViewGeneration
     form: RowForm
     keys: tuple[KeyColumn, ...]
     shape: int

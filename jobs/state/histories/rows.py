@@ -16,10 +16,10 @@ import psycopg
 import structlog
 
 from jobs.state.batch.mirror_batch import is_of_data
+from jobs.state.dead_letters.parked_keys import too_many_parked
 from jobs.state.histories.queue import History
 from jobs.state.histories.sql import keys_sql, whole_sql
 from jobs.state.server.connection import Connection
-from jobs.state.views.parked_keys import too_many_parked
 
 log = structlog.get_logger("apply")
 

@@ -15,7 +15,7 @@ from jobs.state.batch.sql import STAGED, Shape, Traits, same_key, typed_shape, w
 from jobs.state.mirrors.table import LSN, ORDINAL, MirrorTable
 from jobs.state.views.rows_query import KEY, ROW
 from jobs.state.views.store_rows import RowForm
-from jobs.state.views.view_generation import KeptView
+from jobs.state.views.view_generation import ViewGeneration
 from jobs.state.views.view_record import QUEUE_SCHEMA
 from views.histories import KeyColumn
 
@@ -108,7 +108,7 @@ def lacking_sql(mirror_id: int) -> str:
     return f"select {n} from {changes_table(mirror_id)} where {lacks}"
 
 
-def put_sql(view: KeptView, form: RowForm, keys: Sequence[KeyColumn], mirror_id: int) -> str:
+def put_sql(view: ViewGeneration, form: RowForm, keys: Sequence[KeyColumn], mirror_id: int) -> str:
     """The statement that queues what a history's rows are behind each change; its parameters are
     ``batch`` and ``shape``; ``keys`` are the key's columns. It gives the
     numbers of changes whose rows the view's columns cannot hold, with the column.
@@ -129,7 +129,7 @@ def put_sql(view: KeptView, form: RowForm, keys: Sequence[KeyColumn], mirror_id:
     )
 
 
-def truncates_sql(view: KeptView) -> str:
+def truncates_sql(view: ViewGeneration) -> str:
     """The statement that queues the TRUNCATEs among staged records; parameters ``batch``,
     ``shape``, ``mirror`` and ``fill_lsn``."""
     return with_parameters(
@@ -140,21 +140,21 @@ def truncates_sql(view: KeptView) -> str:
     )
 
 
-def whole_sql(view: KeptView, form: RowForm, keys: Sequence[KeyColumn], relation: str) -> str:
+def whole_sql(view: ViewGeneration, form: RowForm, keys: Sequence[KeyColumn], relation: str) -> str:
     """A SELECT of all rows that a mirror makes now: the position of each, its texts, and the column
     that does not fit."""
     made = _made(view, form, keys, relation, f"(select {_CHANGE}.*)", [])
     return f"select {LSN}, {ORDINAL}, texts, unfit from ({made}) made where not gone"
 
 
-def keys_sql(view: KeptView, form: RowForm, keys: Sequence[KeyColumn], relation: str) -> str:
+def keys_sql(view: ViewGeneration, form: RowForm, keys: Sequence[KeyColumn], relation: str) -> str:
     """The same of rows that need not be made: only the key is there."""
     made = _made(view, form, keys, relation, f"(select {_CHANGE}.* where false)", [])
     return f"select {LSN}, {ORDINAL}, texts, null::text as unfit from ({made}) made"
 
 
 def _made(
-    view: KeptView,
+    view: ViewGeneration,
     form: RowForm,
     keys: Sequence[KeyColumn],
     relation: str,

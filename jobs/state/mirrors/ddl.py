@@ -20,7 +20,7 @@ from cdc.source.postgres import identifier, literal
 from cdc.source.table_lookup import table_files
 from cdc.source.types import load_types
 from jobs.state.mirrors.catalog import Attribute, describe_column
-from jobs.state.mirrors.record import MirrorRecord, mark_stale, save_table
+from jobs.state.mirrors.mirror_record import MirrorRecord, mark_stale, save_table
 from jobs.state.mirrors.table import MirrorColumn, MirrorTable
 from jobs.state.mirrors.table_changes import (
     Changes,

@@ -27,7 +27,7 @@ from cdc.source.postgres import identifier, literal
 from cdc.source.slot import create_slot
 from cdc.source.table_lookup import table_files
 from jobs.state.mirrors.catalog import MirrorCatalog
-from jobs.state.mirrors.record import save_filled
+from jobs.state.mirrors.mirror_record import save_filled
 from jobs.state.mirrors.swap import copy_target, finish
 from jobs.state.mirrors.table import LSN, ORDINAL, MirrorTable, create_sql
 from jobs.state.mirrors.types import MirrorTypes

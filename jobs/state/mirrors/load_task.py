@@ -17,7 +17,7 @@ import pyarrow as pa
 from cdc.lsn import Position
 from jobs.sinks.postgres.table import ident, literal
 from jobs.sinks.rows import Rows, write_each
-from jobs.spark.collector import collect_rarely
+from jobs.spark.garbage_collector import collect_rarely
 from jobs.state.server.connection import Connection, connect, translated
 from jobs.state.views.store_rows import RowForm
 

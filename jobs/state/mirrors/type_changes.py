@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from cdc.protocol.relation import TypeInfo
 from cdc.source.postgres import Connection
 from jobs.state.batch.staging import Fault
-from jobs.state.mirrors.record import MirrorRecord, mark_stale
+from jobs.state.mirrors.mirror_record import MirrorRecord, mark_stale
 from jobs.state.mirrors.table import MirrorTable
 from jobs.state.mirrors.table_changes import Refill
 from jobs.state.mirrors.types import MirrorTypes

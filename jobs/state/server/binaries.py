@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from cdc.errors import StateError
-from jobs.state.server.account import Account, can_run
+from jobs.state.server.os_user import Account, can_run
 
 MINIMUM_MAJOR: Final = 16
 """Of the state database, embedded or not."""

@@ -15,7 +15,7 @@ from psycopg import conninfo
 
 from cdc.errors import HeadwaterError, RetryableError, StateError
 from cdc.source.postgres import CONNECT_TIMEOUT_S, connection_error, place, translate
-from jobs.spark.disks import told_no_room
+from jobs.spark.disk_full import told_no_room
 from jobs.state.server.settings import SESSION_OPTIONS
 
 Connection: TypeAlias = psycopg.Connection[Any]

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Final
 
 from cdc.errors import RetryableError, StateError
-from jobs.spark.disks import told_no_room
-from jobs.state.server.account import Account, as_account, make_private, server_environ
+from jobs.spark.disk_full import told_no_room
 from jobs.state.server.binaries import Binaries
-from jobs.state.server.place import Place
+from jobs.state.server.location import Place
+from jobs.state.server.os_user import Account, as_account, make_private, server_environ
 from jobs.state.server.settings import configuration, server_settings
 
 ROLE: Final = "headwater"

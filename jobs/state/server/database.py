@@ -12,15 +12,15 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 
 from cdc.config import Config
 from cdc.errors import HeadwaterError, RetryableError
-from jobs.state.server.account import Account, server_account
+from jobs.state.server.apply_lock import BUSY_S, application_name, directory_lock, hold_database
 from jobs.state.server.binaries import Binaries, find_binaries, reachable
 from jobs.state.server.connection import Connection, connect
 from jobs.state.server.data_directory import data_major, initialise, write_configuration
+from jobs.state.server.file_descriptors import close_in_children
 from jobs.state.server.identity import Identity, claim
-from jobs.state.server.inheritance import close_in_children
-from jobs.state.server.lock import BUSY_S, application_name, directory_lock, hold_database
+from jobs.state.server.location import Place, home_of, prepare_place, recorded_place, release_place
 from jobs.state.server.migration import migrate
-from jobs.state.server.place import Place, home_of, prepare_place, recorded_place, release_place
+from jobs.state.server.os_user import Account, server_account
 from jobs.state.server.postmaster import Postmaster, end_left_over, running, start
 from jobs.state.server.requirements import refuse_unfit
 

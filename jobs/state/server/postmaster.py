@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cdc.errors import RetryableError, StateError
-from jobs.state.server.account import Account, as_account, server_environ
 from jobs.state.server.binaries import Binaries
 from jobs.state.server.data_directory import start_error
-from jobs.state.server.inheritance import close_in_children
-from jobs.state.server.place import Place
+from jobs.state.server.file_descriptors import close_in_children
+from jobs.state.server.location import Place
+from jobs.state.server.os_user import Account, as_account, server_environ
 
 _SHELL: Final = """
 exec 3<&0

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from cdc.config import Config
 from jobs.state.server.connection import Connection
 from jobs.state.server.database import running_dsn, state_server
-from jobs.state.server.place import home_of, recorded_place
+from jobs.state.server.location import home_of, recorded_place
 from jobs.state.views.view_status import state_session
 
 

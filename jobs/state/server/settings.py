@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from cdc.source.postgres import WIRE_OPTIONS
-from jobs.state.server.place import PORT, Place
+from jobs.state.server.location import PORT, Place
 
 MAX_CONNECTIONS: Final = 40
 _NEWER_18: Final = 18

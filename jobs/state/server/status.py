@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from cdc.config import Config
 from cdc.errors import StateError
 from jobs.state.server.data_directory import data_major
-from jobs.state.server.place import Place, home_of, recorded_place
+from jobs.state.server.location import Place, home_of, recorded_place
 from jobs.state.server.postmaster import running
 
 

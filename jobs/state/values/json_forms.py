@@ -15,7 +15,7 @@ from cdc.protocol.relation import TypeInfo
 from jobs.sinks.postgres.table import ident, literal
 from jobs.state.values.event_texts import event_text, is_bare
 from jobs.state.values.geometry_texts import base64
-from views.expressions.types import FLOATS, INTEGERS, PgType
+from views.types import FLOATS, INTEGERS, PgType
 
 _QUOTE: Final = "'\"'"
 _FIRST_DAY, _NEXT_DAY = "0001-01-01", "10000-01-01"

@@ -6,12 +6,12 @@ as text is written as events have it; objects are the JSON that documents have.
 
 from __future__ import annotations
 
-from jobs.direct.columns import TEXT_HERE
 from jobs.sinks.postgres.table import ident
+from jobs.spark.column_types import TEXT_HERE
 from jobs.state.values.event_texts import event_text
 from jobs.state.values.json_forms import Form, element_form, elements, form_of, in_list, json_form
 from jobs.state.views.view_columns import ViewColumn
-from views.expressions.types import PgType
+from views.types import PgType
 
 _ZEROS = {"float4": "0::float4", "float8": "0"}
 """What a float is added to, so that -0 is 0."""

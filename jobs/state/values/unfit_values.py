@@ -17,7 +17,7 @@ from jobs.state.values.json_forms import (
     records,
 )
 from jobs.state.views.view_columns import ViewColumn
-from views.expressions.types import PgType
+from views.types import PgType
 
 _LAST: Final = {"date": "32768-01-01", "timestamp": "32768-01-01", "timestamptz": "32768-01-01 UTC"}
 """The first ones that no view holds."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from cdc.events.values import TEXT_KINDS
+from cdc.events.values.encoder import TEXT_KINDS
 from cdc.protocol.relation import TypeInfo
 from jobs.state.values.value_texts import Reader, reader
 

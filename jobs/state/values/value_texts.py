@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from struct import unpack_from
 from typing import Any, Final
 
-from cdc.events.values import TEXT_KINDS
+from cdc.events.values.encoder import TEXT_KINDS
 from cdc.protocol.relation import TypeInfo
 
 Reader = Callable[[Any], str]

@@ -17,8 +17,8 @@ from cdc.errors import FatalError, HeadwaterError, RetryableError, UsageError
 from jobs.state.server.connection import Connection, translated
 
 _ASKERS: Final = 0x6865_6164
-"""The first half of the askers' locks, beside that of ``jobs.state.server.lock``, which has one
-part."""
+"""The first half of the askers' locks, beside that of ``jobs.state.server.apply_lock``, which has
+one part."""
 _REMEMBERED: Final = "interval '1 day'"
 _KINDS: Final[dict[str, type[HeadwaterError]]] = {
     "usage": UsageError,

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 from jobs.state.server.connection import Connection
 from jobs.state.views.own_columns import own_columns
-from jobs.state.views.view_generation import KeptView, KeyColumn, quoted
+from jobs.state.views.view_generation import KeyColumn, ViewGeneration, quoted
 
 State = Literal["before", "after"]
 Images = dict[str, tuple[str, str]]
@@ -44,7 +44,7 @@ class Taken(NamedTuple):
     whole: int | None = None
 
 
-def mark_sql(view: KeptView, images: Images, state: State, large: bool = False) -> str | None:
+def mark_sql(view: ViewGeneration, images: Images, state: State, large: bool = False) -> str | None:
     """The statement that dirties the keys which changed rows touch in a state of the mirrors;
     ``$1`` is the batch. None where no query of the view is of these tables.
 
@@ -83,7 +83,7 @@ def mark_sql(view: KeptView, images: Images, state: State, large: bool = False) 
     )
 
 
-def mark_all_sql(view: KeptView) -> str:
+def mark_all_sql(view: ViewGeneration) -> str:
     """The statement that dirties every key which the store has a row of, since ``%(since)s``."""
     own = own_columns(view.key)
     return (
@@ -93,7 +93,7 @@ def mark_all_sql(view: KeptView) -> str:
     )
 
 
-def take(conn: Connection, view: KeptView, at_most: int) -> Taken:
+def take(conn: Connection, view: ViewGeneration, at_most: int) -> Taken:
     """The keys that have waited longest."""
     first = own_columns(view.key).first_seq
     query = f"select array(select ctid::text from {view.dirty} order by {first} limit %s), {_WHOLE}"
@@ -102,7 +102,7 @@ def take(conn: Connection, view: KeptView, at_most: int) -> Taken:
     return Taken(row[0][:at_most], len(row[0]) > at_most, row[1])
 
 
-def hold(conn: Connection, view: KeptView, taken: Sequence[str]) -> None:
+def hold(conn: Connection, view: ViewGeneration, taken: Sequence[str]) -> None:
     """Put keys that were taken into ``HELD``, until the caller's transaction ends."""
     names = view.key_names
     statements: tuple[tuple[str, Sequence[object]], ...] = (
@@ -116,7 +116,7 @@ def hold(conn: Connection, view: KeptView, taken: Sequence[str]) -> None:
         conn.execute(statement.encode(), parameters)
 
 
-def doubt(conn: Connection, view: KeptView, before: int = NEVER) -> None:
+def doubt(conn: Connection, view: ViewGeneration, before: int = NEVER) -> None:
     """What the store holds of dirty keys is not known: a write to it may have been cut off, of rows
     that have changed back since. All of them are written again, or deleted, whatever they are, but
     for those that were clean before the batch ``before``: nobody has written them since."""
@@ -131,7 +131,7 @@ def doubt(conn: Connection, view: KeptView, before: int = NEVER) -> None:
     conn.execute(query.encode(), {"before": before})
 
 
-def doubt_keys(conn: Connection, view: KeptView, keys: Sequence[Sequence[str]]) -> None:
+def doubt_keys(conn: Connection, view: ViewGeneration, keys: Sequence[Sequence[str]]) -> None:
     """The same of these keys, which are about to be written and are not dirty by themselves: it
     has to last before they are."""
     if keys:
@@ -140,7 +140,7 @@ def doubt_keys(conn: Connection, view: KeptView, keys: Sequence[Sequence[str]]) 
             _remember(conn, view, [(key, FORGOTTEN) for key in keys])
 
 
-def put_off(conn: Connection, view: KeptView, keys: Sequence[Sequence[str]]) -> None:
+def put_off(conn: Connection, view: ViewGeneration, keys: Sequence[Sequence[str]]) -> None:
     """These keys are dirty, and the store holds nothing of them; in the caller's transaction."""
     if not keys:
         return
@@ -160,7 +160,7 @@ def put_off(conn: Connection, view: KeptView, keys: Sequence[Sequence[str]]) -> 
 
 def settle(
     conn: Connection,
-    view: KeptView,
+    view: ViewGeneration,
     taken: Sequence[str],
     batch: int,
     written: Iterable[tuple[Sequence[str], str]],
@@ -203,7 +203,7 @@ def _settle_sql(dirty: str, shown: str, key: tuple[KeyColumn, ...]) -> bytes:
     ).encode()
 
 
-def waits_since(conn: Connection, view: KeptView) -> int | None:
+def waits_since(conn: Connection, view: ViewGeneration) -> int | None:
     """The first batch that the view has not written yet; None where it has all."""
     first = own_columns(view.key).first_seq
     query = f"select least((select min({first}) from {view.dirty}), {_WHOLE})"
@@ -216,7 +216,9 @@ def reached(waiting: int | None, batch: int) -> int:
     return min((NEVER if waiting is None else waiting) - 1, batch)
 
 
-def _remember(conn: Connection, view: KeptView, rows: Sequence[tuple[Sequence[str], str]]) -> None:
+def _remember(
+    conn: Connection, view: ViewGeneration, rows: Sequence[tuple[Sequence[str], str]]
+) -> None:
     columns = _columns([(*key, digest) for key, digest in rows])
     query = _remember_sql(view.shown, tuple(view.key))
     conn.execute(query.encode(), columns, prepare=True)

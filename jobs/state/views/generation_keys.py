@@ -8,7 +8,7 @@ from typing import Protocol
 
 from cdc.config import Config
 from cdc.errors import ViewError
-from jobs.generations.record import read_generations
+from jobs.generations.generation_record import read_generations
 from jobs.generations.view_state import view_directory
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.view_generation import DIRTY_SCHEMA, SHOWN_SCHEMA, KeyColumn, quoted
@@ -21,7 +21,7 @@ where attrelid = pg_catalog.to_regclass(%s) and attname = any(%s)
 
 
 class KeyTables(Protocol):
-    """The tables of dirty keys and of what a store was given: a ``KeptView`` has them, too."""
+    """The tables of dirty keys and of what a store was given; a ``ViewGeneration`` has them."""
 
     @property
     def id(self) -> int: ...

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from cdc.kafka.broker import Offsets
-from jobs.state.batch.progress import stream_offsets
+from jobs.state.batch.stream_offsets import stream_offsets
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.generation_keys import KeyTables
 from jobs.state.views.own_columns import own_columns

@@ -19,12 +19,12 @@ from cdc.protocol.relation import TypeInfo
 from cdc.source.postgres import Connection
 from jobs.state.views.view_columns import described
 from jobs.state.views.view_names import ViewNames
-from views.expressions.types import PgType, array_of
 from views.parse.definition import parse_view
 from views.parse.table_references import reading
 from views.spark.nested_result import Items, Nested, Value, nested_columns
 from views.spark.view import resolve_view
-from views.tables import TableColumn, TableVersion
+from views.table_versions import TableColumn, TableVersion
+from views.types import PgType, array_of
 
 Relation: TypeAlias = Callable[[str], str]
 Types: TypeAlias = Mapping[int, TypeInfo]

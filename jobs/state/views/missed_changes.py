@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from jobs.state.batch.progress import advance
+from jobs.state.batch.stream_offsets import advance
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.dirty_keys import SURE, mark_all_sql
 from jobs.state.views.own_columns import own_columns
-from jobs.state.views.view_generation import KeptView, quoted
+from jobs.state.views.view_generation import ViewGeneration, quoted
 from jobs.state.views.view_record import LOADED, PAUSED, note_loaded
 from jobs.state.views.whole_recomputation import mark_whole
 
@@ -28,7 +28,7 @@ def leave_all_but(conn: Connection, kept: Collection[int]) -> None:
     conn.execute(query, (PAUSED, LOADED, list(kept)), prepare=True)
 
 
-def make_up_for(conn: Connection, view: KeptView) -> int:
+def make_up_for(conn: Connection, view: ViewGeneration) -> int:
     """Make all keys dirty that a generation has or had, so that it becomes what the mirrors say;
     the batch they are dirty under. Batches collect its keys already.
 
@@ -51,7 +51,7 @@ def make_up_for(conn: Connection, view: KeptView) -> int:
     return batch
 
 
-def mark_every_key(conn: Connection, view: KeptView) -> None:
+def mark_every_key(conn: Connection, view: ViewGeneration) -> None:
     """Make all keys dirty that its tables have, though its rows may be such that they cannot be
     made; in the caller's transaction. Batches collect its keys already."""
     batch = advance(conn).batch

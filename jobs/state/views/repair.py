@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from jobs.state.batch.progress import advance
+from jobs.state.batch.stream_offsets import advance
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.dirty_keys import FORGOTTEN
 from jobs.state.views.generation_keys import KeyTables
 from jobs.state.views.own_columns import own_columns
-from jobs.state.views.view_generation import KeptView, quoted
+from jobs.state.views.view_generation import ViewGeneration, quoted
 
 _PART_KEYS: Final = 10_000
 _WAITING: Final = """
@@ -36,7 +36,7 @@ def make_anew(
     conn: Connection, view: KeyTables, keys: Iterable[Sequence[str]] | None = None
 ) -> Anew:
     """Have the rows of ``keys`` written again, each key with its values as text. None stands for
-    all that the store was given and, of a ``KeptView``, all that the view has.
+    all that the store was given and, of a ``ViewGeneration``, all that the view has.
 
     Whoever keeps the view writes them. In the caller's transaction, or in one of its own.
     """
@@ -78,7 +78,7 @@ def _mark(conn: Connection, view: KeyTables, keys: Sequence[Sequence[str]], batc
 def _mark_all(conn: Connection, view: KeyTables, batch: int) -> int:
     digest = own_columns(view.key).digest
     found = f"select {view.key_names} from {view.shown}"
-    if isinstance(view, KeptView):
+    if isinstance(view, ViewGeneration):
         made = ", ".join(f"w.{quoted(column.name)}" for column in view.key)
         found += f" union select {made} from ({view.plan.whole(view.relation)}) w"
     marked = conn.execute(_dirty(view, found, batch).encode())

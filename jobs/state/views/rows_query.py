@@ -13,7 +13,7 @@ from typing import Final
 from jobs.state.batch.sql import with_parameters
 from jobs.state.views.dirty_keys import HELD
 from jobs.state.views.own_columns import own_columns
-from jobs.state.views.view_generation import KeptView, KeyColumn, quoted
+from jobs.state.views.view_generation import KeyColumn, ViewGeneration, quoted
 
 ROW: Final = "m"
 """What a row of the view is called where something is shown of it."""
@@ -23,7 +23,7 @@ _ARRAY, _ROWS = "ANY(ARRAY(SELECT ", "ANY((SELECT "
 PROGRESS: Final = "p.batch, p.lsn, p.total, p.committed_at"
 
 
-def dirty_rows_sql(view: KeptView, shown: Sequence[str]) -> str:
+def dirty_rows_sql(view: ViewGeneration, shown: Sequence[str]) -> str:
     """The rows of the dirty keys that stand at the places ``$1``, where they differ.
 
     ``shown`` are expressions over ``ROW`` and ``KEY``. Columns: the progress, the digest of the
@@ -34,7 +34,7 @@ def dirty_rows_sql(view: KeptView, shown: Sequence[str]) -> str:
     return _rows_sql(view, shown, f"materialized ({taken})")
 
 
-def many_rows_sql(view: KeptView, shown: Sequence[str]) -> str | None:
+def many_rows_sql(view: ViewGeneration, shown: Sequence[str]) -> str | None:
     """The same of the keys that ``dirty_keys.hold`` holds. How many they are is known to who plans
     it: tables are joined as a whole where that is quicker than key by key, for which keys have to
     be rows and not an array. None where the view's own SQL has such arrays."""
@@ -44,7 +44,7 @@ def many_rows_sql(view: KeptView, shown: Sequence[str]) -> str | None:
     return _rows_sql(view, shown, held).replace(_ARRAY, _ROWS)
 
 
-def _rows_sql(view: KeptView, shown: Sequence[str], taken: str) -> str:
+def _rows_sql(view: ViewGeneration, shown: Sequence[str], taken: str) -> str:
     made = view.rows("taken")
     joined = _same(view, "m", "t")
     held = _same(view, "s", "t")
@@ -57,7 +57,7 @@ def _rows_sql(view: KeptView, shown: Sequence[str], taken: str) -> str:
     )
 
 
-def all_rows_sql(view: KeptView, shown: Sequence[str]) -> str:
+def all_rows_sql(view: ViewGeneration, shown: Sequence[str]) -> str:
     """The rows of the whole view that differ, and the keys that have none any more; of a view of
     more than ``%(at_most)s`` rows the first column behind the progress is true, and nothing else
     counts."""
@@ -77,14 +77,14 @@ def all_rows_sql(view: KeptView, shown: Sequence[str]) -> str:
     )
 
 
-def load_sql(view: KeptView, shown: Sequence[str]) -> str:
+def load_sql(view: ViewGeneration, shown: Sequence[str]) -> str:
     """All rows of the view: the key's columns of each as text, and ``shown``."""
     made = view.plan.whole(view.relation)
     given = ", ".join([*_keys(view, "m"), *shown])
     return f"select {given} from ({made}) m, lateral (select m.*) t"
 
 
-def remember_sql(view: KeptView) -> tuple[str, ...]:
+def remember_sql(view: ViewGeneration) -> tuple[str, ...]:
     """The statements that remember all rows of the view as what its store was given."""
     names = view.key_names
     made = view.plan.whole(view.relation)
@@ -99,15 +99,15 @@ def remember_sql(view: KeptView) -> tuple[str, ...]:
     )
 
 
-def _columns(view: KeptView, keys: str, shown: Sequence[str]) -> str:
+def _columns(view: ViewGeneration, keys: str, shown: Sequence[str]) -> str:
     return ", ".join([f"{_digest(view)} as digest", *_keys(view, keys), *shown])
 
 
-def _keys(view: KeptView, relation: str) -> list[str]:
+def _keys(view: ViewGeneration, relation: str) -> list[str]:
     return [f"{relation}.{_name(column)}::text" for column in view.key]
 
 
-def _digest(view: KeptView) -> str:
+def _digest(view: ViewGeneration) -> str:
     """Of the row's text; NULL where there is none. A row of NULLs is one: its key is none.
 
     A row that has nothing in the columns which the view got later is what it was without them.
@@ -125,7 +125,7 @@ def _digest(view: KeptView) -> str:
     )
 
 
-def _same(view: KeptView, one: str, other: str) -> str:
+def _same(view: ViewGeneration, one: str, other: str) -> str:
     return " and ".join(f"{one}.{n} = {other}.{n}" for n in map(_name, view.key))
 
 

@@ -1,6 +1,6 @@
 """The columns of a view, as PostgreSQL describes the result of its SELECT.
 
-Types are what ``views.expressions.types`` makes of the catalog's, so that a store is prepared with
+Types are what ``views.types`` makes of the catalog's, so that a store is prepared with
 the columns that the same values have always had. A result has no limits where PostgreSQL computes a
 numeric; and what is in a JSON value nobody knows but the view. Both may be told by whoever knows:
 ``known``.
@@ -15,8 +15,8 @@ from pyspark.sql.types import StructType
 
 from cdc.protocol.relation import TypeInfo
 from cdc.source.postgres import Connection
-from jobs.direct.columns import columns_named
-from views.expressions.types import PgType, from_typmod
+from jobs.spark.column_types import columns_named
+from views.types import PgType, from_typmod
 
 _JSON = ("json", "jsonb")
 

@@ -45,7 +45,7 @@ class KeyColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptView:
+class ViewGeneration:
     """``id`` numbers the generation among those of all views of the state database.
 
     ``relation`` gives mirrors with the columns that the plan knows, ``names`` does so of images.

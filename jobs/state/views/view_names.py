@@ -19,7 +19,7 @@ from jobs.state.mirrors import table as state_tables
 from jobs.state.server.connection import Connection
 from views.column_changes import column_changes
 from views.maintain.mirror import MirrorTable
-from views.tables import TableVersion
+from views.table_versions import TableVersion
 
 _FIELD: Final = "tables"
 

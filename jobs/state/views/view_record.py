@@ -1,8 +1,8 @@
 """The generations of views whose dirty keys are collected: ``headwater.views``.
 
 Which generation readers see, and which is being built, is told by ``generations.json`` beside the
-view's state (``jobs.generations.record``), which other commands read too. Here is what batches and
-keepers need of each.
+view's state (``jobs.generations.generation_record``), which other commands read too. Here is what
+batches and keepers need of each.
 """
 
 from __future__ import annotations

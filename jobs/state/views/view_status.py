@@ -8,13 +8,13 @@ from typing import Final, NamedTuple
 
 from cdc.config import Config, View
 from cdc.errors import RetryableError, StateError
-from jobs.generations.locks import is_free
+from jobs.generations.view_locks import is_free
 from jobs.generations.view_state import view_directory
+from jobs.state.server.apply_lock import is_kept_elsewhere
 from jobs.state.server.connection import Connection, connect, translated
 from jobs.state.server.database import running_dsn
-from jobs.state.server.lock import is_kept_elsewhere
+from jobs.state.server.location import home_of
 from jobs.state.server.migration import pending
-from jobs.state.server.place import home_of
 from jobs.state.views.generation_keys import live_record
 from jobs.state.views.view_names import TableNames, read_names
 from jobs.state.views.view_record import PAUSED, ViewRecord, unbuilt_errors

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cdc.errors import ViewError
-from jobs.state.batch.progress import advance
+from jobs.state.batch.stream_offsets import advance
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.own_columns import own_columns
-from jobs.state.views.view_generation import KeptView
+from jobs.state.views.view_generation import ViewGeneration
 
 
-def mark_whole(conn: Connection, view: KeptView, batch: int) -> None:
+def mark_whole(conn: Connection, view: ViewGeneration, batch: int) -> None:
     """A batch has changed what no key can be told of; in its transaction."""
     conn.execute(
         b"update headwater.views set whole_seq = %(batch)s, "
@@ -25,12 +25,12 @@ def mark_whole(conn: Connection, view: KeptView, batch: int) -> None:
     )
 
 
-def is_always_whole(view: KeptView) -> bool:
+def is_always_whole(view: ViewGeneration) -> bool:
     """Whether each of its turns computes all of it: at every change, or as time passes."""
     return view.plan.mode == "whole" or view.plan.clock
 
 
-def too_large(view: KeptView, at_most: int) -> ViewError:
+def too_large(view: ViewGeneration, at_most: int) -> ViewError:
     """Of a view that is to be computed whole and has more rows than that."""
     return ViewError(
         f"view {view.name} has more than {at_most:,} rows and can only be recomputed as a "
@@ -40,7 +40,7 @@ def too_large(view: KeptView, at_most: int) -> ViewError:
     )
 
 
-def tick(conn: Connection, views: Iterable[KeptView]) -> int:
+def tick(conn: Connection, views: Iterable[ViewGeneration]) -> int:
     """Time has passed for views that read the clock: all of each is to be computed, under a batch
     of its own, so that what is written then is newer than what was before. ``conn`` is in
     autocommit mode."""
@@ -51,7 +51,7 @@ def tick(conn: Connection, views: Iterable[KeptView]) -> int:
     return batch
 
 
-def settle_whole(conn: Connection, view: KeptView, batch: int) -> None:
+def settle_whole(conn: Connection, view: ViewGeneration, batch: int) -> None:
     """The store holds the view as of ``batch``. What a later batch asks for stays asked for."""
     conn.execute(
         b"update headwater.views set whole_seq = null, whole_first_seq = null "

@@ -13,22 +13,22 @@ import pytest
 
 from bootstrap import switch as switching
 from bootstrap.build import build
-from bootstrap.parts import Kit
+from bootstrap.build_parts import Kit
 from bootstrap.switch import switch
 from cdc.errors import HeadwaterError, RetryableError, ViewError
 from cdc.topics import view_group
-from jobs.direct.columns import columns_of
-from jobs.direct.versions import read_versions
-from jobs.direct.views import apply_views
+from jobs.generations.generation_record import Generations
 from jobs.generations.last_error import noted, stopped
-from jobs.generations.locks import turn
-from jobs.generations.record import Generations
+from jobs.generations.view_locks import turn
 from jobs.sinks.stores import open_sink
+from jobs.spark.column_types import columns_of
+from jobs.without_mirrors.schemas_topic import read_versions
+from jobs.without_mirrors.views import apply_views
 from tests.support.events.written_topics import row
 from tests.support.views.bootstraps import ALL, Setting
 from tests.support.waiting import wait_until
 from views.parse.definition import parse_view
-from views.spark.resolve import resolve
+from views.spark.resolution import resolve
 
 SHOUTED = "select id, upper(body) as body from t"
 

@@ -16,9 +16,9 @@ from bootstrap.build import build
 from bootstrap.switch import switch
 from cdc.config import Delta
 from cdc.errors import HeadwaterError
-from jobs.direct.views import apply_views
-from jobs.generations.locks import turn
+from jobs.generations.view_locks import turn
 from jobs.sinks.delta.generations import DeltaGenerations
+from jobs.without_mirrors.views import apply_views
 from tests.support.events.events import delete, event, snapshot
 from tests.support.events.written_topics import V1, row
 from tests.support.views.bootstraps import ALL, Setting

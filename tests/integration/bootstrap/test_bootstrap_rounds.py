@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bootstrap.build import build
-from bootstrap.parts import Taken
+from bootstrap.build_parts import Taken
 from cdc.topics import partition_for
 from tests.support.events.events import snapshot
 from tests.support.events.written_topics import PARTITIONS, V1, row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bootstrap.snapshot_source import TableSnapshots
 from cdc.config import load_config
 from cdc.kafka.broker import Broker
-from snapshots import on_demand
+from snapshots import snapshot_on_demand
 from tests.support.commands.deployment import Deployment
 from views.parse.definition import parse_view
 
@@ -24,7 +24,7 @@ def test_one_that_somebody_cancelled_does_not_go_on(shop: Deployment) -> None:
         assert taken.start(items) == first, "a killed build had asked for it"
         assert taken.start(others) != first
         assert taken.goes_on(first)
-        on_demand.ask(config, int(first), "cancel")
+        snapshot_on_demand.ask(config, int(first), "cancel")
         assert not taken.goes_on(first)
         second = taken.start(items)
         assert second != first

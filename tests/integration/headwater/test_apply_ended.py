@@ -16,10 +16,10 @@ from structlog.testing import capture_logs
 
 from cdc.config import Config
 from cdc.errors import HeadwaterError, RetryableError
-from jobs.direct.checkpoint import committed_batch
-from jobs.direct.views import apply_views
 from jobs.generations.view_state import view_directory
 from jobs.sinks.contract import Batch
+from jobs.spark.checkpoint import committed_batch
+from jobs.without_mirrors.views import apply_views
 from tests.support.events.written_topics import V1, V2, Log, row, v1, v2
 from tests.support.views.parkings import lacking
 from tests.support.views.recording_sink import RecordingSink
@@ -239,7 +239,7 @@ def test_a_batch_that_is_abandoned_releases_what_it_held_when_it_ends(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running.end()
-    monkeypatch.setattr("jobs.direct.query._DRAIN_S", 0.1)
+    monkeypatch.setattr("jobs.without_mirrors.query._DRAIN_S", 0.1)
     given = running.spark.conf.get(_STOP_TIMEOUT)
     running.spark.conf.set(_STOP_TIMEOUT, "1s")
     begun, go_on, stopping = (threading.Event() for _ in range(3))

@@ -9,7 +9,7 @@ import pytest
 
 from cdc.events.marks import decode_mark
 from cdc.kafka.broker import Broker
-from cdc.kafka.bulk import BulkProducer
+from cdc.kafka.bulk_producer import BulkProducer
 from cdc.lsn import parse_lsn
 from cdc.source.postgres import connect
 from cdc.source.slot import drop_slot, slot_state

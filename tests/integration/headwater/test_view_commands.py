@@ -18,7 +18,7 @@ import pytest
 import redis
 
 from cdc.config import load_config
-from jobs.state.mirrors.record import read_mirrors
+from jobs.state.mirrors.mirror_record import read_mirrors
 from jobs.state.views.view_status import state_session
 from tests.support.commands import short_waits
 from tests.support.commands.deployment import Deployment

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cdc.events.dead_letters import DeadLetter, whole
+from cdc.events.capture_dead_letters import DeadLetter, whole
 from cdc.kafka.broker import Broker, Record
 from cdc.lsn import Position, parse_lsn
 from cdc.topics import dead_letters_topic, table_topic

@@ -11,8 +11,8 @@ import pytest
 
 from cdc.config import Config, load_config
 from cdc.errors import RetryableError
-from cdc.kafka import bulk
-from snapshots import on_demand
+from cdc.kafka import bulk_producer as bulk
+from snapshots import snapshot_on_demand
 from stack import servers
 from stack.postgres import Postgres
 from tests.support.commands.deployment import Deployment, fold
@@ -87,7 +87,7 @@ def test_when_kafkas_disk_is_full_it_says_so_and_goes_on_later(
     done = deployment.run("init", "--no-snapshot")
     assert done.returncode == 0, done.stderr
     config = full_speed(deployment)
-    snapshot_id = on_demand.create(config, ["public.item"])
+    snapshot_id = snapshot_on_demand.create(config, ["public.item"])
     (line,) = (line for line in servers.status(own_kafka) if line.name == "kafka")
     assert line.pid is not None
     resource.prlimit(line.pid, resource.RLIMIT_FSIZE, (LARGEST_FILE, resource.RLIM_INFINITY))
@@ -95,7 +95,7 @@ def test_when_kafkas_disk_is_full_it_says_so_and_goes_on_later(
     with monkeypatch.context() as patched:
         patched.setattr(bulk, "_STALLED_S", 3.0)
         with pytest.raises(RetryableError, match=refused):
-            on_demand.run(config, snapshot_id)
+            snapshot_on_demand.run(config, snapshot_id)
     with psycopg.connect(database) as conn:
         row = conn.execute(
             "select status from headwater.snapshot where id = %s", [snapshot_id]
@@ -104,7 +104,7 @@ def test_when_kafkas_disk_is_full_it_says_so_and_goes_on_later(
 
     servers.stop(own_kafka)  # it may have ended by itself
     servers.start(own_kafka, ["kafka"])
-    found = on_demand.run(config, snapshot_id)
+    found = snapshot_on_demand.run(config, snapshot_id)
     assert found.complete
     (table,) = found.tables
     assert table.topic is not None

@@ -17,18 +17,18 @@ from cdc.config import Redis as RedisStore
 from cdc.errors import ViewError
 from cdc.kafka.broker import Broker
 from cdc.topics import view_group
-from jobs.direct.versions import read_versions
-from jobs.generations.locks import is_free, turn
+from jobs.generations.view_locks import is_free, turn
 from jobs.generations.view_state import view_directory
-from jobs.replay.repair import LiveView
 from jobs.sinks.stores import open_sink
+from jobs.without_mirrors.replay.repair import LiveView
+from jobs.without_mirrors.schemas_topic import read_versions
 from tests.support.commands.deployment import Deployment
 from tests.support.events.batches import Feed, delete, upsert
 from tests.support.servers.stores import FEW, KINDS, Store
 from verification.repair.rows import RepairFromSource
-from verification.verify import Report, Verification
+from verification.view_verification import Report, Verification
 from views.parse.definition import parse_view
-from views.spark.resolve import ResolvedView, resolve
+from views.spark.resolution import ResolvedView, resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -269,7 +269,7 @@ class Opened:
 def opened(
     spark: SparkSession, deployment: Deployment, store: Store, view: ResolvedView, state: Path
 ) -> Opened:
-    from jobs.direct.columns import columns_of
+    from jobs.spark.column_types import columns_of
 
     config = Config.model_validate(
         {

@@ -15,7 +15,7 @@ from cdc.lsn import Position
 from tests.support.commands.deployment import Deployment
 from tests.support.sample_view import ODD, ROWS, TABLE, TYPES, MemoryView, add_loud
 from verification.scope import published_sql
-from views.tables import TableVersion
+from views.table_versions import TableVersion
 
 
 @dataclass
@@ -98,7 +98,7 @@ def test_a_table_that_is_rewritten_before_it_is_locked_is_not_taken_for_empty(
         memory.deployment.execute("alter table things alter column weight type float8")
         return published_sql(*arguments)
 
-    monkeypatch.setattr("verification.source.published_sql", rewriting)
+    monkeypatch.setattr("verification.source_rows.published_sql", rewriting)
     live = MemoryLive(memory)
     with pytest.raises(RetryableError, match="was rewritten while its snapshot was taken"):
         memory.verify(repair=live)

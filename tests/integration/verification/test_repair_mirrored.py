@@ -13,19 +13,19 @@ from deltalake import DeltaTable
 
 from cdc.config import Config, Redis
 from cdc.kafka.broker import Broker
-from jobs.cluster.live_view import LiveMirrors
-from jobs.direct.columns import columns_of
-from jobs.direct.table_versions import described, newest
-from jobs.direct.views import apply_views
+from jobs.delta_engine.live_view import LiveMirrors
 from jobs.generations.view_state import view_directory
-from jobs.replay.replay import replay
-from jobs.replay.start_position import Beginning
 from jobs.sinks.stores import open_sink
+from jobs.spark.column_types import columns_of
+from jobs.without_mirrors.replay.replay import replay
+from jobs.without_mirrors.replay.start_position import Beginning
+from jobs.without_mirrors.table_descriptions import described, newest
+from jobs.without_mirrors.views import apply_views
 from tests.support.commands.deployment import Deployment
 from tests.support.events.batches import Feed, delete, upsert
 from tests.support.servers.stores import Store
 from verification.repair.from_mirrors import RepairFromMirrors
-from verification.verify import MAX_ROUNDS, Report, Verification
+from verification.view_verification import MAX_ROUNDS, Report, Verification
 from views.parse.definition import parse_view
 from views.spark.view import MaintainedView, resolve_maintained
 

@@ -13,12 +13,12 @@ import pytest
 import redis
 
 from cdc.config import Redis
+from jobs.state.server.apply_lock import hold_database
 from jobs.state.server.connection import connect
-from jobs.state.server.lock import hold_database
 from tests.support.views.kept_views import table
 from tests.support.views.state_engine import StateEngine
 from verification.scope import published_relations
-from verification.verify import Report
+from verification.view_verification import Report
 
 SQL = """
 with lines as (select o.customer, o.id, o.paid from orders o)

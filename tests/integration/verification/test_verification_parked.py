@@ -8,12 +8,12 @@ import psycopg
 import pytest
 
 from cdc.errors import SourceError
-from cdc.events.view_dead_letters import Letter, Letters, row_letter
 from cdc.lsn import Position
+from jobs.without_mirrors.dead_letters.letter import Letter, Letters, row_letter
 from tests.support.views.mirrored_view import CUSTOMERS, ORDERS
 from verification.exact_snapshot import source_at_new_lsn
 from verification.parked_rows import parked_rows
-from verification.values.canonical import unpacked
+from verification.values.canonical_form import unpacked
 from views.parse.definition import parse_view
 from views.spark.view import resolve_maintained
 

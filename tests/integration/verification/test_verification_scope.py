@@ -11,12 +11,12 @@ import pytest
 
 from cdc.errors import SourceError
 from cdc.kafka.broker import Broker
-from jobs.direct.versions import read_versions
 from jobs.sinks.contract import ViewRow
+from jobs.without_mirrors.schemas_topic import read_versions
 from tests.support.commands.deployment import Deployment
 from tests.support.sample_view import MemoryView
 from views.parse.definition import parse_view
-from views.spark.resolve import ResolvedView, resolve
+from views.spark.resolution import ResolvedView, resolve
 
 
 class Things(MemoryView):

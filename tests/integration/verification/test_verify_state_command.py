@@ -12,13 +12,13 @@ import redis
 from cdc.config import Config, Redis, parse_config
 from cdc.errors import SourceError, StateError, ViewError
 from headwater.cli.verify.state_views import Asked, compared, described
+from jobs.state.server.apply_lock import hold_database
 from jobs.state.server.connection import connect
-from jobs.state.server.lock import hold_database
 from jobs.state.views.view_record import note_unbuilt
 from jobs.state.views.view_status import ViewStatus, view_status
 from tests.support.views.kept_views import table
 from tests.support.views.state_engine import NAME, StateEngine
-from verification.verify import Report
+from verification.view_verification import Report
 
 SQL = "select kind, count(*) as items, max(name) as last from item group by kind"
 

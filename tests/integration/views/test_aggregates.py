@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from views.expressions.average import divided
-from views.expressions.types import PgType, from_typmod
 from views.parse.definition import parse_view
+from views.spark.expressions.average import divided
 from views.spark.plan import key_queries, recomputation, whole
 from views.spark.view import MaintainedView, resolve_maintained
-from views.tables import TableColumn, TableVersion
+from views.table_versions import TableColumn, TableVersion
+from views.types import PgType, from_typmod
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,17 +18,17 @@ import pytest
 from psycopg import sql
 from psycopg.types.string import TextLoader
 
-from jobs.direct.fold import fold, parse
-from jobs.direct.project import project
 from jobs.spark.faults import UnfitValueError, translate
+from jobs.without_mirrors.fold import fold, parse
+from jobs.without_mirrors.projection import project
 from tests.support.events.events import event, kafka_frame
 from tests.support.expressions import BEFORE_ONE, COLUMNS, EXPRESSIONS, ROWS
 from tests.support.servers.spark import compiled
-from views.expressions.types import from_typmod
 from views.parse.definition import parse_view
 from views.parse.expression_parts import in_postgres as written
-from views.spark.resolve import resolve
-from views.tables import TableColumn, TableVersion
+from views.spark.resolution import resolve
+from views.table_versions import TableColumn, TableVersion
+from views.types import from_typmod
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

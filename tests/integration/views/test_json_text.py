@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from psycopg.types.string import TextLoader
 
-from views.expressions.json_text import Step, UnfitJsonError, kind, length, part, part_as_text
-from views.expressions.text_functions import REFUSED, answering, asking
+from views.spark.expressions.json_text import Step, UnfitJsonError, kind, length, part, part_as_text
+from views.spark.expressions.text_functions import REFUSED, answering, asking
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

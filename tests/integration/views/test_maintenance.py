@@ -11,11 +11,11 @@ import psycopg
 import pytest
 
 from tests.maintenance.kept import Connection, Kept, Queries, history, keep
-from views.expressions.types import INT4, TEXT
 from views.parse.definition import parse_view
 from views.spark.plan import KeyQuery, key_queries
 from views.spark.view import MaintainedView, resolve_maintained
-from views.tables import TableColumn, TableVersion
+from views.table_versions import TableColumn, TableVersion
+from views.types import INT4, TEXT
 
 _SEEDS = 60  # more of them: python -m tests.maintenance
 

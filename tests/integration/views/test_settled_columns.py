@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from views.expressions.types import INT4, TEXT, PgType, array_of
 from views.parse.definition import parse_view
 from views.spark.plan import whole
 from views.spark.view import MaintainedView, resolve_maintained
-from views.tables import TableColumn, TableVersion
+from views.table_versions import TableColumn, TableVersion
+from views.types import INT4, TEXT, PgType, array_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

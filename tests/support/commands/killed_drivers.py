@@ -31,13 +31,13 @@ from tests.support.servers.lent_jvm import Loan, attached
 from tests.support.waiting import wait_until
 
 STEPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "batch": ("jobs.direct.query:ViewQuery._run",),
-    "letters": ("jobs.dead_letters.topic:LetterBox.write",),
+    "batch": ("jobs.without_mirrors.query:ViewQuery._run",),
+    "letters": ("jobs.without_mirrors.dead_letters.topic:LetterBox.write",),
     "letters noted": ("jobs.generations.view_state:ViewState.remember_letters",),
-    "letters sent": ("jobs.dead_letters.topic:LetterBox._send",),
-    "attempt": ("jobs.cluster.maintainer:write_attempts",),
-    "mirror": ("jobs.cluster.mirrors.mirror:Mirror.append",),
-    "touched": ("jobs.cluster.touched_keys:TouchedKeys.keep",),
+    "letters sent": ("jobs.without_mirrors.dead_letters.topic:LetterBox._send",),
+    "attempt": ("jobs.delta_engine.maintainer:write_attempts",),
+    "mirror": ("jobs.delta_engine.mirrors.mirror:Mirror.append",),
+    "touched": ("jobs.delta_engine.touched_keys:TouchedKeys.keep",),
     "truncate noted": ("jobs.generations.view_state:ViewState.remember_truncated",),
     "store": (
         "jobs.sinks.delta.sink:DeltaSink.apply",
@@ -53,8 +53,8 @@ STEPS: Final[Mapping[str, tuple[str, ...]]] = {
         "jobs.sinks.postgres.sink:PostgresSink.truncate",
         "jobs.sinks.redis.sink:RedisSink.truncate",
     ),
-    "touched cleared": ("jobs.cluster.touched_keys:TouchedKeys.clear",),
-    "letters settled": ("jobs.dead_letters.topic:LetterBox.settle",),
+    "touched cleared": ("jobs.delta_engine.touched_keys:TouchedKeys.clear",),
+    "letters settled": ("jobs.without_mirrors.dead_letters.topic:LetterBox.settle",),
     "group": ("cdc.kafka.broker.client:Broker.commit_group",),
 }
 """What a micro-batch is made of, in about that order, as ``module:function``. A batch is planned by
@@ -62,15 +62,15 @@ Spark before ``batch`` and committed behind it; ``group`` follows on the view's 
 _GROUP: Final = "headwater."
 _PRELOADED: Final = (
     *(
-        "jobs.direct.views",
-        "jobs.direct.single_table",
-        "jobs.cluster.keeper",
+        "jobs.without_mirrors.views",
+        "jobs.without_mirrors.single_table",
+        "jobs.delta_engine.keeper",
         "jobs.spark.text_udf",
         "cdc.logs",
     ),
     *(place.partition(":")[0] for places in STEPS.values() for place in places),
     *(
-        "jobs.sinks.delta.reads",
+        "jobs.sinks.delta.delta_reader",
         "deltalake",
         "pyarrow.parquet",
         "pytest",
@@ -149,7 +149,7 @@ def _drive(loan: Loan, config: Mapping[str, Any], home: Path, held: Mapping[str,
     """The driver's process."""
     from cdc.config import Config
     from cdc.logs import configure
-    from jobs.direct.views import apply_views
+    from jobs.without_mirrors.views import apply_views
 
     out = os.open(home / "driver.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
     for number in (1, 2):

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import sql
 
-from cdc.events.values import encoder
+from cdc.events.values.encoder import encoder
 from cdc.lsn import Position
 from cdc.source.postgres import WIRE_OPTIONS, Connection
 from cdc.source.types import load_types
-from jobs.direct.project import loaded_rows_of
 from jobs.sinks.contract import DELETED
 from jobs.sinks.redis.layout import Shape
 from jobs.sinks.rows import Rows
 from jobs.state.values.document_sql import DocumentSql
 from jobs.state.views.store_rows import DocumentForm, RowForm
 from jobs.state.views.view_columns import ViewColumn, described
+from jobs.without_mirrors.projection import loaded_rows_of
 from tests.support.events.events import event, kafka_frame
 from views.parse.definition import parse_view
-from views.spark.resolve import ResolvedView, resolve
-from views.tables import TableVersion, parse_version
+from views.spark.resolution import ResolvedView, resolve
+from views.table_versions import TableVersion, parse_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

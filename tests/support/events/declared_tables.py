@@ -8,8 +8,8 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
-from views.expressions.types import PgType, array_of, numeric
-from views.tables import TableColumn, TableVersion
+from views.table_versions import TableColumn, TableVersion
+from views.types import PgType, array_of, numeric
 
 _Kind = exp.DataType.Type
 _TYPES = {

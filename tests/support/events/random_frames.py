@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from cdc.events.values import UNAVAILABLE
+from cdc.events.values.encoder import UNAVAILABLE
 from cdc.protocol.relation import Column, Relation, TypeInfo
 
 

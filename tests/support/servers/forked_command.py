@@ -36,10 +36,21 @@ from tests.support.servers.state_copies import copy_state_databases
 PRELOADED: Final = (
     *("cdc.capture.loop", "cdc.capture.health", "headwater.cli.init.steps", "cdc.lag"),
     *("headwater.check", "rich.progress", "rich.table"),
-    *("jobs.direct.views", "jobs.sinks", "jobs.spark.text_udf", "deltalake", "pyarrow.parquet"),
-    *("jobs.run.process", "verification.view_facts", "verification.verify", "bootstrap.run"),
+    *(
+        "jobs.without_mirrors.views",
+        "jobs.sinks",
+        "jobs.spark.text_udf",
+        "deltalake",
+        "pyarrow.parquet",
+    ),
+    *(
+        "jobs.run.process",
+        "verification.view_facts",
+        "verification.view_verification",
+        "bootstrap.process",
+    ),
     *(f"jobs.sinks.{kind}.generations" for kind in ("opensearch", "postgres", "redis")),
-    *("jobs.cluster.keeper", "pandas"),
+    *("jobs.delta_engine.keeper", "pandas"),
 )
 _LONGEST_S: Final = 3600.0
 

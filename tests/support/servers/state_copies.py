@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from jobs.state.server import database
-from jobs.state.server.account import Account
 from jobs.state.server.binaries import Binaries
-from jobs.state.server.place import Place
+from jobs.state.server.location import Place
+from jobs.state.server.os_user import Account
 
 
 def copy_state_databases(folder: Path) -> None:

@@ -7,17 +7,17 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bootstrap.parts import Kit
+from bootstrap.build_parts import Kit
 from cdc.config import Config
 from cdc.kafka.broker import Broker
-from jobs.direct.columns import columns_of
-from jobs.direct.versions import read_versions
-from jobs.direct.views import apply_views
 from jobs.sinks.stores import open_sink
+from jobs.spark.column_types import columns_of
+from jobs.without_mirrors.schemas_topic import read_versions
+from jobs.without_mirrors.views import apply_views
 from tests.support.servers.stores import Store
 from tests.support.views.snapshot_log import Table, TableSnapshots
 from views.parse.definition import parse_view
-from views.spark.resolve import resolve
+from views.spark.resolution import resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -39,7 +39,7 @@ class Opened:
         self.feed.number += 1
         rows = batch_rows(self._spark, self._columns, changes)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("jobs.sinks.delta.small_batch.FEW_BYTES", 0)
+            patched.setattr("jobs.sinks.delta.small_merge.FEW_BYTES", 0)
             self.sink.apply(rows, self.feed.batch(self.feed.number, FEW_ROWS + 1))
         assert "delta-rs" not in self.engines(before)
 

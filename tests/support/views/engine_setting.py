@@ -22,13 +22,13 @@ from jobs.run.stream.batches import Applied, Batches
 from jobs.run.tables.mirrored_tables import planned
 from jobs.run.views.view_keeper import Change, ViewKeeper
 from jobs.sinks.row_errors import RowsError
-from jobs.state.batch.progress import Progress, add_partitions, read_progress, stream_offsets
 from jobs.state.batch.staging import Record
+from jobs.state.batch.stream_offsets import Progress, add_partitions, read_progress, stream_offsets
 from jobs.state.groups.tables import fill_groups, with_groups
 from jobs.state.mirrors.indexes import make_indexes
 from jobs.state.server.connection import Connection, connect
 from jobs.state.views.rows_query import remember_sql
-from jobs.state.views.view_generation import KeptView, make_tables, read_key
+from jobs.state.views.view_generation import ViewGeneration, make_tables, read_key
 from jobs.state.views.view_record import add_view, forget_view
 from tests.support.views.mirror_tables import MirrorSetting, fold
 from views.maintain import plan_view
@@ -79,7 +79,7 @@ class DictStore:
 class Kept:
     """A view, its store, and its SQL for the source."""
 
-    view: KeptView
+    view: ViewGeneration
     store: DictStore
     keeper: ViewKeeper
     sql: str
@@ -117,7 +117,7 @@ class EngineSetting:
         record = add_view(self.conn, name, 1, sql, key, "store")
         make_indexes(self.conn, record.id, plan.indexes, self._relation)
         make_tables(self.conn, record.id, plan, self._relation)
-        view = KeptView(
+        view = ViewGeneration(
             record.id, name, 1, plan, read_key(self.conn, record.id, plan), self._relation
         )
         view = with_groups(self.conn, view)

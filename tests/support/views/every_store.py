@@ -18,9 +18,9 @@ from deltalake import DeltaTable, QueryBuilder
 
 from cdc.kafka.broker import Broker
 from cdc.topics import view_dead_letters_topic, view_group
-from jobs.dead_letters.topic import read_letters
 from jobs.generations.view_state import view_directory
 from jobs.sinks.opensearch.mapping import DELETED_AT
+from jobs.without_mirrors.dead_letters.topic import read_letters
 from tests.support.commands.killed_drivers import Driver
 from tests.support.events.events import delete, event, snapshot, truncate
 from tests.support.events.written_topics import CUSTOMERS, ORDERS, Log

@@ -9,8 +9,8 @@ import psycopg
 from pyspark.sql.types import StructType
 
 from cdc.lsn import parse_lsn
+from jobs.sinks.delta.delta_reader import opened, stream
 from jobs.sinks.delta.history.columns import CONTROL
-from jobs.sinks.delta.reads import opened, stream
 
 Row = dict[str, Any]
 

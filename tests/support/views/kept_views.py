@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from jobs.state.server.connection import Connection
 from jobs.state.server.migration import migrate
-from jobs.state.views.view_generation import KeptView, make_tables, read_key
+from jobs.state.views.view_generation import ViewGeneration, make_tables, read_key
 from jobs.state.views.view_record import LOADED, ViewRecord, add_view, note_loaded
 from views.maintain.mirror import MirrorColumn, MirrorTable
 from views.maintain.plan import plan_view
@@ -20,14 +20,14 @@ def relation(table: str) -> str:
 
 def kept_view(
     conn: Connection, name: str, sql: str, key: Sequence[str], tables: Sequence[MirrorTable]
-) -> tuple[ViewRecord, KeptView]:
+) -> tuple[ViewRecord, ViewGeneration]:
     """A live generation of a view; ``conn`` is in autocommit mode."""
     migrate(conn)
     plan = plan_view(name, sql, key, {table.table: table for table in tables})
     record = add_view(conn, name, 1, sql, key, "store")
     note_loaded(conn, record.id)
     make_tables(conn, record.id, plan, relation)
-    view = KeptView(record.id, name, 1, plan, read_key(conn, record.id, plan), relation)
+    view = ViewGeneration(record.id, name, 1, plan, read_key(conn, record.id, plan), relation)
     return record._replace(state=LOADED), view
 
 

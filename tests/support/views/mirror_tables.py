@@ -30,11 +30,11 @@ from jobs.state.batch.mirror_batch import Images
 from jobs.state.batch.staging import Mirror, Record, stage
 from jobs.state.mirrors.catalog_versions import SourceCatalog, follow_ahead, read_ahead
 from jobs.state.mirrors.fill import Filled, fill
-from jobs.state.mirrors.record import read_mirrors
+from jobs.state.mirrors.mirror_record import read_mirrors
+from jobs.state.mirrors.schemas_topic import batch_mirror, follow_versions
 from jobs.state.mirrors.table import MirrorTable
 from jobs.state.mirrors.table_changes import Refill, SentVersion, parse_version
 from jobs.state.mirrors.types import MirrorTypes
-from jobs.state.mirrors.versions import batch_mirror, follow_versions
 from jobs.state.server.connection import connect
 from jobs.state.server.migration import migrate
 

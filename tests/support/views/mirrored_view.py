@@ -16,17 +16,17 @@ from cdc.config import Config
 from cdc.kafka.broker import Offsets
 from cdc.kafka.broker import Record as KafkaRecord
 from cdc.topics import partition_for, table_topic
-from jobs.cluster.keeper import MirroredKeeper
-from jobs.direct.keeper import open_keeper
-from jobs.direct.versions import Versions
+from jobs.delta_engine.keeper import MirroredKeeper
 from jobs.generations.view_state import Replay, declared, open_state
-from jobs.replay.replay import later
+from jobs.without_mirrors.keeper import open_keeper
+from jobs.without_mirrors.replay.replay import later
+from jobs.without_mirrors.schemas_topic import Versions
 from tests.support.events.events import COMMITTED_US, Record, event
 from tests.support.views.parked_view import MemoryBox
 from tests.support.views.recording_sink import RecordingSink
-from views.expressions.types import INT4, TEXT, PgType
 from views.parse.definition import parse_view
-from views.tables import TableColumn, TableVersion
+from views.table_versions import TableColumn, TableVersion
+from views.types import INT4, TEXT, PgType
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,9 +74,11 @@ class MirroredView:
         self.ends: list[Offsets] = []
         self.group: Offsets = {}
         self.limit = 10
-        patched.setattr("jobs.direct.table_versions.described", lambda *_: deepcopy(self.versions))
-        patched.setattr("jobs.cluster.keeper.LetterBox", lambda *_: self.box)
-        patched.setattr("jobs.cluster.batch_changes.read_topics", self._read)
+        patched.setattr(
+            "jobs.without_mirrors.table_descriptions.described", lambda *_: deepcopy(self.versions)
+        )
+        patched.setattr("jobs.delta_engine.keeper.LetterBox", lambda *_: self.box)
+        patched.setattr("jobs.delta_engine.batch_changes.read_topics", self._read)
 
     def describe(self, table: TableVersion) -> None:
         """The version of a table that capture met last."""

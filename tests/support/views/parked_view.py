@@ -6,18 +6,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdc.events.view_dead_letters import Letter, Letters
 from cdc.lsn import Position
-from jobs.dead_letters.bisect import Poison, isolate
-from jobs.dead_letters.parking import Parking
-from jobs.direct.evaluate import Applier, Model, evaluate, released
 from jobs.generations.view_state import Beginning, declared, open_state
+from jobs.without_mirrors.dead_letters.bisection import Poison, isolate
+from jobs.without_mirrors.dead_letters.letter import Letter, Letters
+from jobs.without_mirrors.dead_letters.parking import Parking
+from jobs.without_mirrors.evaluation import Applier, Model, evaluate, released
 from tests.support.events.events import Record, kafka_frame
 from tests.support.views.recording_sink import RecordingSink
-from views.expressions.types import INT4, TEXT
 from views.parse.definition import parse_view
-from views.spark.resolve import resolve
-from views.tables import TableColumn, TableVersion
+from views.spark.resolution import resolve
+from views.table_versions import TableColumn, TableVersion
+from views.types import INT4, TEXT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import HeadwaterError
 from cdc.events.codes import PLACEHOLDER
-from cdc.events.view_dead_letters import Letter
-from jobs.dead_letters.topic import waiting
-from jobs.direct.views import apply_views
+from jobs.without_mirrors.dead_letters.letter import Letter
+from jobs.without_mirrors.dead_letters.topic import waiting
+from jobs.without_mirrors.views import apply_views
 from tests.support.events.written_topics import row, v1
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from cdc.config import Config
 from cdc.lsn import Position
-from jobs.direct.views import apply_views
 from jobs.sinks.contract import (
     COMMIT_LSN,
     CONTROL_COLUMNS,
@@ -22,6 +21,7 @@ from jobs.sinks.contract import (
     ViewRow,
 )
 from jobs.sinks.row_errors import RowsError, raise_together, unknown_values
+from jobs.without_mirrors.views import apply_views
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

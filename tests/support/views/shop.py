@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from views.expressions.types import BOOL, DATE, FLOAT8, INT4, INT8, TEXT, PgType, numeric
-from views.tables import TableColumn, TableVersion
+from views.table_versions import TableColumn, TableVersion
+from views.types import BOOL, DATE, FLOAT8, INT4, INT8, TEXT, PgType, numeric
 
 
 def _table(table: str, key: tuple[str, ...], columns: dict[str, PgType]) -> TableVersion:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka import KafkaAdminClient, TopicPartition
 
-from bootstrap.parts import Taken
+from bootstrap.build_parts import Taken
 from cdc.events.codes import PLACEHOLDER
 from cdc.kafka.broker import Broker, TopicSpec
 from cdc.topics import partition_for
@@ -62,7 +62,7 @@ class Table:
 
 
 class TableSnapshots:
-    """``bootstrap.parts.Snapshots`` of a ``Table``. ``while_read`` runs before a snapshot ends."""
+    """``bootstrap.build_parts.Snapshots`` of a ``Table``. ``while_read`` runs before one ends."""
 
     def __init__(self, table: Table, while_read: Callable[[], None] = lambda: None) -> None:
         self.table, self.while_read = table, while_read

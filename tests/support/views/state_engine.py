@@ -10,7 +10,7 @@ from typing import Any, Final
 import psycopg
 
 from cdc.config import Source, Store
-from cdc.events.values import encoder
+from cdc.events.values.encoder import encoder
 from cdc.lsn import parse_lsn
 from cdc.source.postgres import WIRE_OPTIONS
 from cdc.source.types import load_types
@@ -22,7 +22,7 @@ from jobs.sinks.redis.layout import Shape
 from jobs.sinks.rows import RowSink
 from jobs.sinks.stores import open_generations, open_sink
 from jobs.state.batch.key_marker import KeyMarker
-from jobs.state.batch.progress import begin_batch, end_batch
+from jobs.state.batch.stream_offsets import begin_batch, end_batch
 from jobs.state.server.connection import connect
 from jobs.state.values.document_sql import DocumentSql
 from jobs.state.views.key_watch import key_watch
@@ -38,7 +38,7 @@ from verification.parked_rows import parked_in_state
 from verification.repair.from_state import RepairFromState
 from verification.scope import published_relations
 from verification.select_view import SelectView, described_view
-from verification.verify import Report, Verification
+from verification.view_verification import Report, Verification
 from views.maintain.mirror import MirrorTable
 
 NAME: Final = "shop"

@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 
 from bootstrap import build
-from bootstrap.parts import Kit
+from bootstrap.build_parts import Kit
 from cdc.config import Config
+from jobs.generations.generation_record import Generation
 from jobs.generations.live_generation import Asked
-from jobs.generations.locks import turn
-from jobs.generations.record import Generation
+from jobs.generations.view_locks import turn
 from jobs.generations.view_state import declared, open_state
 
 

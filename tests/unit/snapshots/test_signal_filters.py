@@ -6,7 +6,7 @@ import pytest
 
 from cdc.errors import SourceError
 from snapshots.conditions import ConditionError, recorded_condition, simple_condition
-from snapshots.on_demand import bounds_of
+from snapshots.snapshot_on_demand import bounds_of
 
 
 @pytest.mark.parametrize(

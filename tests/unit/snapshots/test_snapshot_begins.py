@@ -12,7 +12,7 @@ from cdc.protocol.relation import Column, Relation, TypeInfo
 from snapshots.job import Job
 from snapshots.ledger import Chunk, Ledger, TableRecord
 from snapshots.plan import Leaf, TablePlan
-from snapshots.publish import SnapshotPublisher
+from snapshots.publisher import SnapshotPublisher
 from snapshots.replanning import _begin
 
 INT4 = TypeInfo(23, "pg_catalog", "int4", "base", "int4")

@@ -11,7 +11,7 @@ from headwater.cli.snapshot.command import parse_range
 from snapshots.chunk import Pace, unseen, what_it_sees
 from snapshots.plan import Leaf, chunk_blocks, split
 from snapshots.rate import parse_rate
-from snapshots.read import Block
+from snapshots.table_reader import Block
 
 UNLIMITED = float("inf")
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from cdc.errors import StackError
-from stack import docker, lock
+from stack import docker, jars_lock
 from stack.docker import COMPOSE_FILE, PORTS
 from stack.servers import SERVERS
 
@@ -32,8 +32,8 @@ def test_it_has_the_four_servers_and_each_says_when_it_is_healthy(
 def test_the_versions_are_those_of_the_jars(services: dict[str, Any]) -> None:
     images = {name: service["image"] for name, service in services.items()}
     assert images["postgres"] == "postgres:18"
-    assert images["kafka"] == f"apache/kafka:{lock.KAFKA}"
-    assert images["opensearch"] == f"opensearchproject/opensearch:{lock.OPENSEARCH}"
+    assert images["kafka"] == f"apache/kafka:{jars_lock.KAFKA}"
+    assert images["opensearch"] == f"opensearchproject/opensearch:{jars_lock.OPENSEARCH}"
     assert images["redis"].startswith("redis:7")
 
 

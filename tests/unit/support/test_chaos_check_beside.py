@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdc.events.dead_letters import DeadLetters
+from cdc.events.capture_dead_letters import DeadLetters
 from cdc.events.records import Record as Made
 from cdc.lsn import Position
 from tests.chaos.check import check_stream

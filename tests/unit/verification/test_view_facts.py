@@ -12,8 +12,8 @@ from cdc.errors import UsageError
 from cdc.kafka.broker import Broker
 from jobs.state.views.view_record import LOADED, ViewRecord
 from jobs.state.views.view_status import ViewStatus, view_status
-from verification.reach import StoppedError
 from verification.view_facts import FactsOfState, is_kept_by_state, view_facts
+from verification.view_positions import StoppedError
 
 SQL = (
     "with o as (select * from orders) select id, count(*) from o join s.items using (id) group by 1"

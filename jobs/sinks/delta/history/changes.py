@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 from cdc.events.codes import DELETE, SNAPSHOT, TRUNCATE
 from cdc.lsn import Position
 from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, OP, ORDINAL, UNCHANGED
-from jobs.sinks.delta.history.frames import HELD, LIVE
-from jobs.sinks.delta.history.order import BESIDE, Ordered, as_columns, in_order
-from jobs.sinks.delta.history.reads import Question
-from jobs.sinks.delta.small_batch import null_keys
+from jobs.sinks.delta.history.arrow_order import BESIDE, Ordered, as_columns, in_order
+from jobs.sinks.delta.history.history_reader import Question
+from jobs.sinks.delta.history.spark_order import HELD, LIVE
+from jobs.sinks.delta.small_merge import null_keys
 
 
 class Changes:

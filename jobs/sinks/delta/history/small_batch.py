@@ -1,10 +1,10 @@
 """A small batch into a table that keeps what rows were, by delta-rs in the driver's own process.
 
 By Spark it is half a dozen jobs, seconds for a few rows. The table becomes the same one
-(``jobs.sinks.delta.history.spark``), in one commit under the same transaction number. Both kinds of
-history may be of any size: a log is appended to, and versions that end are marked as deleted and
-written as they are now (``jobs.sinks.delta.history.ends``). Where there are no such marks, files
-with versions that end are written anew: such a table has to be small.
+(``jobs.sinks.delta.history.spark_batch``), in one commit under the same transaction number. Both
+kinds of history may be of any size: a log is appended to, and versions that end are marked as
+deleted and written as they are now (``jobs.sinks.delta.history.version_ends``). Where there are no
+such marks, files with versions that end are written anew: such a table has to be small.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from pyspark.sql.types import StructType
 from cdc.errors import RetryableError, SinkError
 from jobs.batch.thresholds import FEW_BYTES, FEW_ROWS, HISTORY_CHANGES, SMALL_TABLE_BYTES
 from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, OP, ORDINAL
+from jobs.sinks.delta.delta_reader import bytes_of, first_line, stream, writable
 from jobs.sinks.delta.errors import full
-from jobs.sinks.delta.history.changes import Changes
-from jobs.sinks.delta.history.columns import CONTROL, CURRENT, FROM, TO, TO_LSN, TO_ORDINAL
-from jobs.sinks.delta.history.ends import can_mark, replace
-from jobs.sinks.delta.history.order import (
+from jobs.sinks.delta.history.arrow_order import (
     Change,
     Ordered,
     ending_elsewhere,
     news_of_log,
     op_in_log,
 )
-from jobs.sinks.delta.history.reads import logged, newest, versions
-from jobs.sinks.delta.reads import bytes_of, first_line, stream, writable
+from jobs.sinks.delta.history.changes import Changes
+from jobs.sinks.delta.history.columns import CONTROL, CURRENT, FROM, TO, TO_LSN, TO_ORDINAL
+from jobs.sinks.delta.history.history_reader import logged, newest, versions
+from jobs.sinks.delta.history.version_ends import can_mark, replace
 from jobs.sinks.delta.table import DeltaView
 from jobs.sinks.delta.transactions import Transaction
 from jobs.sinks.row_errors import unkeyed

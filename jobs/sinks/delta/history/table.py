@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 
 from cdc.events.codes import DELETE, TRUNCATE
 from cdc.lsn import Position
+from jobs.sinks.batch_writer import held_bytes
 from jobs.sinks.contract import (
     COMMIT_LSN,
     COMMITTED_AT,
@@ -41,13 +42,12 @@ from jobs.sinks.contract import (
     Batch,
     ViewRow,
 )
+from jobs.sinks.delta.history.arrow_order import as_columns
 from jobs.sinks.delta.history.changes import with_op
 from jobs.sinks.delta.history.columns import CONTROL, CURRENT
-from jobs.sinks.delta.history.order import as_columns
 from jobs.sinks.delta.history.small_batch import SmallHistory
-from jobs.sinks.delta.history.spark import SparkHistory
+from jobs.sinks.delta.history.spark_batch import SparkHistory
 from jobs.sinks.delta.table import DeltaView
-from jobs.sinks.write import held_bytes
 
 _BESIDE: tuple[tuple[str, DataType], ...] = (
     (DELETED, BooleanType()), (COMMIT_LSN, LongType()), (ORDINAL, LongType()),

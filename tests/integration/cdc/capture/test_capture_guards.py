@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from cdc.capture.source_watch import Observation, Watch
+from cdc.capture.source_probe import Observation, Watch
 from cdc.errors import RetryableError
 from cdc.events.marks import Mark
 from cdc.source.bounded_query import answered, asking

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from cdc.kafka.broker import Broker
-from cdc.kafka.bulk import BulkProducer
+from cdc.kafka.bulk_producer import BulkProducer
 from cdc.topics import message_topic, progress_topic, schemas_topic, table_topic
 from tests.support.commands.deployment import Deployment
 from tests.support.waiting import wait_until

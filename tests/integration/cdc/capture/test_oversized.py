@@ -9,7 +9,7 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource
 
-from cdc.events.dead_letters import whole
+from cdc.events.capture_dead_letters import whole
 from cdc.kafka.broker import Broker
 from cdc.topics import dead_letters_topic, table_topic
 from tests.support.commands.deployment import Deployment, assert_exactly_once_in_order, fold

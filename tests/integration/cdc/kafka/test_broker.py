@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.errors import KafkaError, UnknownBrokerIdError, UnknownError
 
-from cdc.capture.replay import Tail
+from cdc.capture.duplicate_filter import Tail
 from cdc.errors import LogError, RetryableError
 from cdc.kafka.broker import (
     Broker,
@@ -23,7 +23,7 @@ from cdc.kafka.broker import (
     read_compacted,
 )
 from cdc.kafka.broker.connection import Connection
-from cdc.kafka.tails import read_tails
+from cdc.kafka.partition_ends import read_tails
 from cdc.lsn import Position
 from stack.ports import free_port
 from tests.support.waiting import wait_until

@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 from cdc.config import load_config
 from cdc.kafka.broker import Broker
 from cdc.kafka.security import Security
-from jobs.direct.views import apply_views
 from jobs.spark.java import find_java
+from jobs.without_mirrors.views import apply_views
 from stack import servers
 from stack.ports import HOST, free_port
 from tests.support.commands.deployment import Deployment

@@ -11,7 +11,7 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
-from cdc.capture.progress import Flight
+from cdc.capture.confirmation import Flight
 from cdc.errors import LogError
 from cdc.events.records import Block, Record
 from cdc.kafka import first_record_barrier as proving

@@ -14,7 +14,7 @@ from cdc.source.catalog import captured_tables, enum_labels, published, relation
 from cdc.source.postgres import Connection, connect
 from cdc.source.publication import ensure_publication
 from cdc.source.types import load_types
-from views.tables import parse_version
+from views.table_versions import parse_version
 
 
 @pytest.fixture

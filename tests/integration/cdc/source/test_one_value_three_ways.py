@@ -30,7 +30,7 @@ from cdc.source.catalog import relation, select_rows, table_facts
 from cdc.source.postgres import WIRE_OPTIONS, Connection
 from cdc.source.relations import describe
 from cdc.source.types import load_types
-from snapshots.read import read_blocks
+from snapshots.table_reader import read_blocks
 from tests.integration.cdc.source.test_values_against_postgres import CASES
 from tests.support.values import MORE, TYPES
 

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cdc.events.values import encoder
+from cdc.events.values.encoder import encoder
 from cdc.protocol.relation import TypeInfo
 from cdc.source.postgres import WIRE_OPTIONS, Connection
 from cdc.source.types import load_types

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from cdc.config import Kafka
 from cdc.errors import LogError, RetryableError, SinkError
 from cdc.kafka.broker import Offsets
-from jobs.batch.large import LargeBatch
+from jobs.batch.large_batch import LargeBatch
 from jobs.run.process import stream_of
 from jobs.run.stream.stream import Stream, StreamBatch
 from tests.support.events.written_topics import PARTITIONS, Log, row, v1

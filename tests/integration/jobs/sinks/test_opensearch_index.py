@@ -22,7 +22,7 @@ from jobs.sinks.opensearch.client import Server
 from jobs.sinks.opensearch.writer import OpenSearchWriter
 from jobs.sinks.row_errors import RowsRefusedError
 from jobs.sinks.rows import Rows, RowSink
-from jobs.sinks.schema import POSTGRES_TYPE
+from jobs.sinks.schema_evolution import POSTGRES_TYPE
 from jobs.sinks.stores import open_generations, open_sink
 from stack import servers
 from tests.support.events.batches import Feed, batch_rows, upsert

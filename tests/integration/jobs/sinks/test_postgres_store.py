@@ -13,16 +13,16 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructField, Stru
 
 from cdc.config import Postgres
 from cdc.errors import SinkError, ViewError
-from jobs.direct.columns import columns_of
 from jobs.sinks.postgres.relations import make_schema
-from jobs.sinks.schema import POSTGRES_TYPE
+from jobs.sinks.schema_evolution import POSTGRES_TYPE
 from jobs.sinks.stores import open_generations
+from jobs.spark.column_types import columns_of
 from tests.support.events.batches import batch_rows, delete, upsert
 from tests.support.servers.stores import LSN, OpenFeed, items
 from tests.support.waiting import wait_until
 from views.parse.definition import parse_view
-from views.spark.resolve import resolve
-from views.tables import parse_version
+from views.spark.resolution import resolve
+from views.table_versions import parse_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ import pytest
 
 from cdc.capture import guard
 from cdc.capture.guard import Guard, WalLimitError, beyond, catching_up, danger
-from cdc.capture.source_watch import Observation
+from cdc.capture.source_probe import Observation
 from cdc.config import Capture, Config
 from cdc.source.disk import free_bytes
 from cdc.source.slot import BusySlotError

@@ -8,7 +8,7 @@ from struct import pack
 import psycopg
 import pytest
 
-from cdc.capture import source_watch as watch
+from cdc.capture import source_probe as watch
 from cdc.errors import LogError
 from cdc.events.heartbeat import HEARTBEAT, Heartbeat, Pulse, heartbeat
 from cdc.events.marks import Mark, decode_mark

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from cdc.capture.progress import Flight
+from cdc.capture.confirmation import Flight
 from cdc.capture.topic_setup import Topics
 from cdc.config import Config
 from cdc.events.records import Record

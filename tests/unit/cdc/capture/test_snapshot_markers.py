@@ -8,16 +8,16 @@ from typing import Any, cast
 
 import pytest
 
-from cdc.events.dead_letters import whole
+from cdc.events.capture_dead_letters import whole
 from cdc.events.envelope import SourceContext
 from cdc.events.records import Record
 from cdc.kafka.broker import Record as Read
-from cdc.kafka.bulk import BulkProducer
+from cdc.kafka.bulk_producer import BulkProducer
 from cdc.lsn import Position
 from cdc.protocol.relation import Column, Relation, TypeInfo
 from snapshots.oversized_rows import Letters
-from snapshots.publish import SnapshotPublisher
-from snapshots.read import Block
+from snapshots.publisher import SnapshotPublisher
+from snapshots.table_reader import Block
 
 INT4 = TypeInfo(23, "pg_catalog", "int4", "base", "int4")
 LSN = 0x1_0000_0050

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdc.capture.reconcile import check_topic_ids
+from cdc.capture.reconciliation import check_topic_ids
 from cdc.errors import LogError
 from cdc.events.marks import Mark, decode_mark
 

@@ -20,7 +20,7 @@ from cdc.errors import ProtocolError
 from cdc.events.change import Transcriber
 from cdc.events.envelope import SourceContext
 from cdc.events.records import Batch
-from cdc.events.values import encoder
+from cdc.events.values.encoder import encoder
 from cdc.protocol.messages import RelationMessage, Values
 from cdc.protocol.relation import Relation
 from cdc.protocol.wire import Arrived

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.columnar.copied import copied_columns
+from cdc.columnar.copy_text import copied_columns
 from cdc.columnar.tuples import Column
 from cdc.errors import ProtocolError
 from tests.support.events.copy_text import copy_line

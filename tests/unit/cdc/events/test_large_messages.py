@@ -10,14 +10,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from cdc.capture.replay import KafkaReplay, Tail
+from cdc.capture.duplicate_filter import KafkaReplay, Tail
+from cdc.events.capture_dead_letters import DeadLetters, whole
 from cdc.events.change import Transcriber
-from cdc.events.dead_letters import DeadLetters, whole
 from cdc.events.envelope import SourceContext
 from cdc.events.records import Record, weight
 from cdc.lsn import Position
 from cdc.protocol import pgoutput
 from cdc.protocol.messages import LogicalMessage, Omitted
+from tests.unit.cdc.events.test_capture_dead_letters import LETTERS, LIMIT, read
 from tests.unit.cdc.events.test_change import (
     TOPIC,
     begin,
@@ -28,7 +29,6 @@ from tests.unit.cdc.events.test_change import (
     relation,
     row,
 )
-from tests.unit.cdc.events.test_dead_letters import LETTERS, LIMIT, read
 from tests.unit.cdc.events.test_outbox import ID
 
 MESSAGES = "s.message"

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from cdc.capture.replay import KafkaReplay, Tail
+from cdc.capture.duplicate_filter import KafkaReplay, Tail
 from cdc.errors import LogError
 from cdc.events.change import Transcriber
 from cdc.events.envelope import SourceContext
 from cdc.events.outbox import PREFIX
 from cdc.events.records import Record
 from cdc.kafka.broker import Record as Read
-from cdc.kafka.tails import Streamed, streamed
+from cdc.kafka.partition_ends import Streamed, streamed
 from cdc.lsn import Position, parse_position
 from tests.unit.cdc.events.test_change import begin, commit, frame, relation
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdc.capture.replay import KafkaReplay, SessionReplay, Tail
+from cdc.capture.duplicate_filter import KafkaReplay, SessionReplay, Tail
 from cdc.events.change import Transcriber
 from cdc.events.envelope import SourceContext
 from cdc.events.records import Block, Record

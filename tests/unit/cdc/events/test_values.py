@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cdc.errors import ProtocolError
-from cdc.events.values import column_encoder, encoder, quote
+from cdc.events.values.encoder import column_encoder, encoder, quote
 from cdc.protocol.relation import TypeInfo
 
 NAMES = [

@@ -15,7 +15,7 @@ import pytest
 
 from cdc.columnar.tuples import Column
 from cdc.columnar.values import column_to_json
-from cdc.events.values import column_encoder, encoder
+from cdc.events.values.encoder import column_encoder, encoder
 from cdc.protocol.relation import TypeInfo
 
 ORACLE = Path(__file__).parents[3] / "oracle"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cdc.capture.progress import Flight
+from cdc.capture.confirmation import Flight
 from cdc.columnar.placement import ANY, placed
 from cdc.events.records import Block, Record
 from cdc.kafka.producer import Producer

@@ -7,7 +7,7 @@ from typing import Any, Never
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from cdc.capture.progress import Flight
+from cdc.capture.confirmation import Flight
 from cdc.errors import LogError
 from cdc.events.records import Block
 from cdc.kafka.producer import Producer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdc.capture.reconcile import branch_fault
+from cdc.capture.reconciliation import branch_fault
 from cdc.errors import SourceError
 from cdc.events.marks import Mark
 from cdc.source.timelines import branched_at, parse_history, read_history

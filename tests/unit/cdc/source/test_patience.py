@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc.config import Apply
-from jobs.direct.views import Patience
+from jobs.without_mirrors.views import Patience
 
 MINUTE_S = 60.0
 AWAY_S = Apply().retry_s

@@ -11,14 +11,14 @@ import pytest
 from rich.console import Console, RenderableType
 
 from cdc.errors import UsageError
-from cdc.events.dead_letters import DeadLetter
-from cdc.events.view_dead_letters import BEHIND, Letter, row_letter
+from cdc.events.capture_dead_letters import DeadLetter
 from cdc.lsn import Position
 from headwater.cli.common.format import age
 from headwater.cli.common.records import pretty
 from headwater.cli.dead_letters import capture, topic_views
 from headwater.cli.dead_letters.display import described, document, fields, table
 from headwater.cli.dead_letters.entry import Entry, chosen
+from jobs.without_mirrors.dead_letters.letter import BEHIND, Letter, row_letter
 
 EVENT = b'{"after": {"id": 12345678901234567890123, "f": 1e+20, "name": "%s"}}' % (b"x" * 3_000)
 LARGE = DeadLetter(

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from headwater.cli.verify.command import Steps
 from verification.late_view_errors import watched
-from verification.reach import Lacking, StoppedError
+from verification.view_positions import Lacking, StoppedError
 
 
 class Facts:

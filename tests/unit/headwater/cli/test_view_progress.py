@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from bootstrap.run import RolledBack
+from bootstrap.process import RolledBack
 from headwater.cli.view.display import gone_back
 from headwater.cli.view.progress import Progress
 

@@ -16,14 +16,14 @@ from tests.support.events.random_batches import random_events
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from jobs.batch.small import SmallBatch
+    from jobs.batch.small_batch import SmallBatch
 
 BODY = "__debezium_unavailable_value"
 
 
 @pytest.fixture(scope="module")
 def small(spark: SparkSession) -> SmallBatch:
-    from jobs.batch.small import SmallBatch
+    from jobs.batch.small_batch import SmallBatch
 
     return SmallBatch(spark)
 

@@ -11,8 +11,8 @@ import pytest
 from cdc.events.codes import PLACEHOLDER
 from cdc.kafka.partition_reader import FetchedRecord
 from cdc.kafka.range_reader import Stretch
-from jobs.batch.parts import Part, divided
 from jobs.batch.task_fold import TaskFold, TooLargeError, batches
+from jobs.batch.task_parts import Part, divided
 from tests.support.events.events import event
 from tests.support.events.fold_model import comparable, fetched, in_order, model
 from tests.support.events.random_batches import random_events

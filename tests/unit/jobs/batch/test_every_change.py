@@ -9,9 +9,9 @@ import pytest
 
 from cdc.kafka.partition_reader import FetchedRecord
 from cdc.kafka.range_reader import Stretch
-from jobs.batch.changes import EveryChange, of_records
-from jobs.batch.parts import Part
+from jobs.batch.history_changes import EveryChange, of_records
 from jobs.batch.task_fold import TooLargeError
+from jobs.batch.task_parts import Part
 from tests.support.events.events import Record, delete, event, truncate
 
 

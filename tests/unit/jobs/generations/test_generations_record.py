@@ -11,8 +11,7 @@ import pytest
 
 from bootstrap.retention import forget
 from cdc.errors import FatalError, ViewError
-from jobs.generations.locks import Holder, is_free, turn
-from jobs.generations.record import (
+from jobs.generations.generation_record import (
     MOVES,
     PHASES,
     Generation,
@@ -22,6 +21,7 @@ from jobs.generations.record import (
     settled,
     write_generations,
 )
+from jobs.generations.view_locks import Holder, is_free, turn
 from jobs.generations.view_state import Declaration, open_state, state_directory
 
 OLD = Declaration("SELECT * FROM t", ("id",), "cache", "public.t")
@@ -159,7 +159,7 @@ def test_a_disk_without_room_takes_no_lock_away(
     def full(_descriptor: int, _data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("jobs.generations.locks.os.write", full)
+    monkeypatch.setattr("jobs.generations.view_locks.os.write", full)
     with turn(tmp_path, "stream", 0) as mine:
         assert mine
         assert not is_free(tmp_path, "stream")

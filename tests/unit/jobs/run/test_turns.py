@@ -14,13 +14,13 @@ from jobs.run.views.turn_reports import Turns
 NOW_S = 1_000.0
 
 
-class Reach:
+class GroupOffsets:
     def reached(self, view: int, batch: int) -> None:
         assert (view, batch) == (1, 7)
 
 
 def test_a_line_has_a_twentieth_of_each_and_not_a_number_for_each_row() -> None:
-    turns = Turns(cast("Any", Reach()), lambda _: "v", lambda: 10.0, lambda: NOW_S)
+    turns = Turns(cast("Any", GroupOffsets()), lambda _: "v", lambda: 10.0, lambda: NOW_S)
     commits = [round((NOW_S - at / 1000) * 1_000_000) for at in range(5_000)]
     applied = SimpleNamespace(committed_us=commits, views=[1], progress=SimpleNamespace(batch=7))
     turn = SimpleNamespace(reached=7, written=5_000, parked=0, seconds=0.5, cause="")

@@ -17,7 +17,7 @@ from headwater.check.index_fields import IndexFields
 from jobs.sinks.documents import Document
 from jobs.sinks.opensearch.json_fields import exact, json_fields, text_of, with_objects
 from jobs.sinks.opensearch.mapping import properties
-from jobs.sinks.schema import POSTGRES_TYPE
+from jobs.sinks.schema_evolution import POSTGRES_TYPE
 
 COLUMNS = StructType(
     [

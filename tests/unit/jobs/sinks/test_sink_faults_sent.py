@@ -9,11 +9,11 @@ import pytest
 from redis.exceptions import MasterDownError, ResponseError
 
 from cdc.errors import FatalError, HeadwaterError, RetryableError, SinkError
+from jobs.sinks.batch_writer import write_rows
 from jobs.sinks.opensearch import client as cluster
 from jobs.sinks.postgres import errors as database_faults
 from jobs.sinks.redis import errors as keyspace_faults
 from jobs.sinks.redis.errors import RefusingError, translated
-from jobs.sinks.write import write_rows
 
 SINKS = (cluster, database_faults, keyspace_faults)
 FAULTS: set[type[HeadwaterError]] = {

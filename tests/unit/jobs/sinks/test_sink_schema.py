@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 from cdc.errors import ViewError
 from jobs.sinks.arrow import python_values
 from jobs.sinks.opensearch.mapping import properties
-from jobs.sinks.schema import (
+from jobs.sinks.schema_evolution import (
     POSTGRES_TYPE,
     check_key,
     columns_from_json,

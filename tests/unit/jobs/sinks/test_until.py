@@ -8,8 +8,8 @@ import pytest
 import structlog
 
 from cdc.errors import RetryableError
-from jobs.sinks import write as writing
-from jobs.sinks.write import until
+from jobs.sinks import batch_writer as writing
+from jobs.sinks.batch_writer import until
 
 
 def test_who_waits_long_for_a_store_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,7 @@ def test_what_does_not_pass_is_raised() -> None:
 
 def test_the_first_try_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     now, tries = [100.0], [0]
-    monkeypatch.setattr("jobs.sinks.write.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("jobs.sinks.batch_writer.time.monotonic", lambda: now[0])
 
     def slow() -> None:
         now[0] += 40

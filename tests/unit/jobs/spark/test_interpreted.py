@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.direct.evaluate import Model
 from jobs.spark.interpreter import interpreted
 from jobs.spark.session import session_beside
+from jobs.without_mirrors.evaluation import Model
 from tests.support.events.events import event, kafka_frame
-from tests.unit.jobs.direct.test_applying import TABLE
+from tests.unit.jobs.without_mirrors.test_evaluation import TABLE
 from views.parse.definition import parse_view
-from views.spark.resolve import resolve
+from views.spark.resolution import resolve
 
 _WHOLE_STAGE = "spark.sql.codegen.wholeStage"
 

@@ -11,6 +11,7 @@ import pytest
 from cdc.errors import LogError
 from cdc.protocol.relation import TypeInfo
 from jobs.state.batch.staging import Mirror
+from jobs.state.mirrors.schemas_topic import seen_versions, unread
 from jobs.state.mirrors.table import (
     NOWHERE,
     MirrorColumn,
@@ -32,7 +33,6 @@ from jobs.state.mirrors.table_changes import (
     to_follow,
 )
 from jobs.state.mirrors.types import label_statements
-from jobs.state.mirrors.versions import seen_versions, unread
 
 INT = TypeInfo(23, "pg_catalog", "int4", "base", "int4")
 TEXT = TypeInfo(25, "pg_catalog", "text", "base", "text")

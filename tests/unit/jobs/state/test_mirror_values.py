@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cdc.events.values import encoder
+from cdc.events.values.encoder import encoder
 from cdc.protocol.relation import TypeInfo
 from jobs.state.values.value_forms import form
 from jobs.state.values.value_texts import parse_image, reader, rewritten

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.generations.locks import turn
-from jobs.generations.record import read_generations, write_generations
-from jobs.state.server.account import server_environ
+from jobs.generations.generation_record import read_generations, write_generations
+from jobs.generations.view_locks import turn
+from jobs.state.server.os_user import server_environ
 from jobs.state.server.private_folder import private_folder
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from cdc.errors import StateError
 from jobs.state.server import binaries
-from jobs.state.server.account import Account
 from jobs.state.server.binaries import MINIMUM_MAJOR, Binaries, find_binaries, reachable
+from jobs.state.server.os_user import Account
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 from psycopg import conninfo
 
 from jobs.state.batch import staged_parts
+from jobs.state.server.location import Place, home_of
 from jobs.state.server.migration import FOLDER
-from jobs.state.server.place import Place, home_of
 from jobs.state.server.requirements import SCHEMAS
 from jobs.state.server.settings import SESSION_OPTIONS, configuration, server_settings
 from migrations.runner import migrations

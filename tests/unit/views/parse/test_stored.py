@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from views.expressions.types import INT4, TEXT, PgType, array_of
 from views.parse.store_names import paths_of, unfit
+from views.types import INT4, TEXT, PgType, array_of
 
 NESTED = PgType(
     "struct", fields=(("a", INT4), ("b", array_of(PgType("struct", fields=(("c", TEXT),)))))

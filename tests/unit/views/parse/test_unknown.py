@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from cdc.errors import ViewError
-from views.expressions.types import DATE, INT4, TEXT, TIMESTAMPTZ, PgType, array_of
 from views.parse.definition import parse_view
-from views.parse.unsupported import KNOWN
-from views.spark.resolve import resolve
-from views.tables import TableColumn, TableVersion
+from views.spark.expressions.unsupported import KNOWN
+from views.spark.resolution import resolve
+from views.table_versions import TableColumn, TableVersion
+from views.types import DATE, INT4, TEXT, TIMESTAMPTZ, PgType, array_of
 
 PAGE = Path(__file__).parents[4] / "docs" / "sql.md"
 TABLE = TableVersion(

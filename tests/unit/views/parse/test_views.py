@@ -6,10 +6,10 @@ import pytest
 import sqlglot
 
 from cdc.errors import ViewError
-from views.expressions.types import DATE, INT4, TEXT, TIMESTAMPTZ, PgType, from_typmod, numeric
 from views.parse.definition import parse_view
-from views.spark.resolve import ResolvedView, resolve
-from views.tables import TableColumn, TableVersion, parse_version
+from views.spark.resolution import ResolvedView, resolve
+from views.table_versions import TableColumn, TableVersion, parse_version
+from views.types import DATE, INT4, TEXT, TIMESTAMPTZ, PgType, from_typmod, numeric
 
 TABLE = TableVersion(
     "a" * 16,

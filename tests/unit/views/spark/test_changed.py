@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from jobs.direct.incompatible_schema import no_longer
+from jobs.without_mirrors.incompatible_schema import no_longer
 from tests.support.views.mirrored_view import version
-from views.expressions.types import DATE, INT4, TEXT
-from views.tables import other_names
+from views.table_versions import other_names
+from views.types import DATE, INT4, TEXT
 
 WAS = version("orders", id=INT4, total=INT4, note=TEXT)
 RENAMED = version("orders", id=INT4, amount=INT4, note=TEXT, added=DATE)

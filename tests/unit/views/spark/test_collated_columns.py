@@ -11,7 +11,7 @@ from views.maintain import plan_view
 from views.maintain.mirror import mirror_of
 from views.parse.definition import parse_view
 from views.spark.view import resolve_view
-from views.tables import TableVersion, parse_version
+from views.table_versions import TableVersion, parse_version
 
 CI = "public.ci"
 INT4, TEXT, VARCHAR, BPCHAR = (

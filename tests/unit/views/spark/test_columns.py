@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.direct.columns import spark_type
-from views.expressions.types import PgType, numeric
+from jobs.spark.column_types import spark_type
+from views.types import PgType, numeric
 
 NAMES = [
     *("int2", "int4", "int8", "oid", "float4", "float8", "bool", "date", "timestamp"),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from cdc.errors import ViewError
-from views.expressions.enum_labels import labelled
-from views.expressions.types import INT4, TEXT, PgType, array_of
+from views.enum_labels import labelled
 from views.parse.definition import parse_view
 from views.spark.view import View, resolve_view
-from views.tables import TableColumn, TableVersion
+from views.table_versions import TableColumn, TableVersion
+from views.types import INT4, TEXT, PgType, array_of
 
 ENUM = PgType("enum")
 KINDS = ("checkup", "illness", "other")

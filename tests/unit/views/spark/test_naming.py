@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from cdc.errors import ViewError
-from views.expressions.types import INT4, PgType
 from views.parse.definition import parse_view
 from views.spark.generation_names import (
     Naming,
@@ -19,9 +18,10 @@ from views.spark.generation_names import (
     is_unproven,
     seen,
 )
-from views.spark.resolve import resolve
+from views.spark.resolution import resolve
 from views.spark.view import resolve_view
-from views.tables import TableColumn, TableVersion
+from views.table_versions import TableColumn, TableVersion
+from views.types import INT4, PgType
 
 OID = 16400
 

@@ -11,16 +11,16 @@ from pyspark.sql import Row, SparkSession
 
 from cdc.errors import ViewError
 from cdc.events.codes import PLACEHOLDER
-from jobs.direct.fold import Step
-from jobs.direct.project import each_row_of, filled_rows_of, loaded_rows_of, rows_of
 from jobs.sinks.contract import DELETED, UNCHANGED
 from jobs.spark.faults import POISON, translate
+from jobs.without_mirrors.fold import Step
+from jobs.without_mirrors.projection import each_row_of, filled_rows_of, loaded_rows_of, rows_of
 from tests.support.events.events import Record, delete, event, kafka_frame, snapshot
-from views.expressions.types import INT4, TEXT
 from views.parse.definition import parse_view
 from views.spark.generation_names import begun, seen
-from views.spark.resolve import ResolvedView, resolve
-from views.tables import TableColumn, TableVersion
+from views.spark.resolution import ResolvedView, resolve
+from views.table_versions import TableColumn, TableVersion
+from views.types import INT4, TEXT
 
 SQL = "select id, a, b from t"
 

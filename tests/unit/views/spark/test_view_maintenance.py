@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tests.support.views.shop import TABLES
-from views.expressions.types import FLOAT8, INT4
 from views.parse.definition import parse_view
-from views.parse.dialects import POSTGRES
+from views.spark.dialects import POSTGRES
 from views.spark.plan import KeyQuery, key_queries, recomputation, whole
 from views.spark.view import MaintainedView, resolve_maintained
-from views.tables import TableColumn, TableVersion
+from views.table_versions import TableColumn, TableVersion
+from views.types import FLOAT8, INT4
 
 
 def view(sql: str, *key: str) -> MaintainedView:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.state.batch.faulty_records import faulty_records
 from jobs.state.batch.staging import Record
+from jobs.state.dead_letters.faulty_records import faulty_records
 from tests.support.views.engine_setting import EngineSetting
 
 TABLE = "public.item"

@@ -11,7 +11,7 @@ import pytest
 from cdc.errors import SourceError, StateError
 from jobs.state.batch.mirror_batch import Images, images, write
 from jobs.state.batch.staging import Record, stage
-from jobs.state.mirrors.record import expire_tombstones, read_mirrors, sizes
+from jobs.state.mirrors.mirror_record import expire_tombstones, read_mirrors, sizes
 from jobs.state.mirrors.table import image_tables
 from tests.support.views.mirror_tables import MirrorSetting
 

@@ -16,7 +16,7 @@ import pytest
 
 from cdc.errors import RetryableError, SourceError, StateError
 from jobs.state.mirrors.fill import fill
-from jobs.state.mirrors.record import drop_mirror, read_mirrors
+from jobs.state.mirrors.mirror_record import drop_mirror, read_mirrors
 from tests.support.views.mirror_tables import MirrorSetting
 from tests.support.waiting import wait_until
 

@@ -13,7 +13,7 @@ from cdc.errors import ViewError
 from headwater.check.state_mirrors import StateMirrors
 from jobs.state.mirrors import collations
 from jobs.state.mirrors.collations import Collation, read_collations
-from jobs.state.mirrors.record import read_mirrors
+from jobs.state.mirrors.mirror_record import read_mirrors
 from jobs.state.mirrors.type_changes import may_be_types, refresh_types
 from jobs.state.server.connection import Connection
 from tests.support.views.mirror_tables import MirrorSetting

@@ -12,11 +12,11 @@ import pytest
 
 from cdc.errors import RetryableError
 from cdc.kafka.range_reader import Stretch
-from jobs.batch.parts import Part
+from jobs.batch.task_parts import Part
 from jobs.run.views import view_keeper
-from jobs.state.batch.progress import read_progress
 from jobs.state.batch.staged_parts import StagePart, stage_part
 from jobs.state.batch.staging import Record, RecordsNeededError
+from jobs.state.batch.stream_offsets import read_progress
 from jobs.state.server.connection import connect
 from tests.support.servers.postgres import fresh_database
 from tests.support.views.engine_setting import EngineSetting

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from cdc.errors import RetryableError
-from jobs.state.batch import progress
-from jobs.state.batch.progress import (
+from jobs.state.batch import stream_offsets as progress
+from jobs.state.batch.stream_offsets import (
     add_partitions,
     advance,
     begin_batch,

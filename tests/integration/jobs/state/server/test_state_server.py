@@ -17,11 +17,11 @@ import pytest
 
 from cdc.config import Config
 from cdc.errors import RetryableError, StateError
-from jobs.state.server import place as places
+from jobs.state.server import location as places
+from jobs.state.server.apply_lock import directory_holder
 from jobs.state.server.connection import connect, translated
 from jobs.state.server.database import delete_state, running_dsn, state_server
-from jobs.state.server.lock import directory_holder
-from jobs.state.server.place import Place, home_of, recorded_place
+from jobs.state.server.location import Place, home_of, recorded_place
 from jobs.state.server.postmaster import running
 from stack.guardian import Guardian
 from tests.support.commands.state_places import SHOP, keeper, open_folder, state_config

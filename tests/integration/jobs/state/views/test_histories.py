@@ -26,12 +26,12 @@ from jobs.run.views import histories
 from jobs.run.views.histories import HistoryKeeper, LoadedHistory, opened_history
 from jobs.sinks.delta.history.table import DeltaHistory
 from jobs.sinks.stores import open_generations, open_sink
-from jobs.state.batch.faulty_records import faulty_records
 from jobs.state.batch.staging import Record
+from jobs.state.dead_letters.faulty_records import faulty_records
 from jobs.state.histories.queue import History, added, make_queue, make_up_for_history, waiting
 from jobs.state.views.store_rows import form_of_store
 from jobs.state.views.view_columns import described, spark_columns
-from jobs.state.views.view_generation import KeptView, make_tables, read_key
+from jobs.state.views.view_generation import ViewGeneration, make_tables, read_key
 from jobs.state.views.view_record import add_view, note_loaded
 from tests.support.servers.postgres import fresh_database
 from tests.support.views.engine_setting import EngineSetting, Killed, split
@@ -97,7 +97,7 @@ class Table:
             table = engine.mirrors.mirrors[label].table
             plan = plan_view(self.name, self.sql, self.key, {label: planned(table)})
         key = read_key(conn, self.record.id, plan)
-        kept = KeptView(self.record.id, self.name, 1, plan, key, relation)
+        kept = ViewGeneration(self.record.id, self.name, 1, plan, key, relation)
         self.columns = described(conn, plan.whole(relation), load_types(conn))
         form = form_of_store(self.setting.lake, self.columns, self.key, None)
         found = opened_history(conn, self.record, kept, self.columns, form, relation)

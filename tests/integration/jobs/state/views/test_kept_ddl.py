@@ -12,7 +12,7 @@ from jobs.run.views.view_keeper import ViewKeeper
 from jobs.run.views.view_plan import planned_again, relation_of
 from jobs.state.server.connection import Connection
 from jobs.state.views.missed_changes import make_up_for
-from jobs.state.views.view_generation import KeptView, follow_key_types, read_key
+from jobs.state.views.view_generation import ViewGeneration, follow_key_types, read_key
 from jobs.state.views.view_names import present, remember_names, view_names
 from jobs.state.views.view_record import view_records
 from tests.support.servers.postgres import fresh_database
@@ -72,7 +72,7 @@ class Reopened:
 
         follow_key_types(conn, record.id, plan, seen)
         key = read_key(conn, record.id, plan)
-        view = KeptView(record.id, record.name, 1, plan, key, seen, names)
+        view = ViewGeneration(record.id, record.name, 1, plan, key, seen, names)
         return Kept(view, kept.store, ViewKeeper(view, kept.store, 100, 100_000), sql)
 
 

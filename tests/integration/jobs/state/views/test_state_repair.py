@@ -9,14 +9,14 @@ import pytest
 
 from cdc.config import Config, parse_config
 from cdc.errors import StateError
-from jobs.state.batch.progress import advance, read_progress
+from jobs.state.batch.stream_offsets import advance, read_progress
 from jobs.state.server.connection import Connection, connect, numbered
 from jobs.state.views.dirty_keys import settle, take
 from jobs.state.views.generation_keys import generation_keys, live_record
 from jobs.state.views.key_watch import key_watch
 from jobs.state.views.repair import is_written, make_anew
 from jobs.state.views.rows_query import dirty_rows_sql
-from jobs.state.views.view_generation import KeptView
+from jobs.state.views.view_generation import ViewGeneration
 from jobs.state.views.view_record import ViewRecord
 from jobs.state.views.whole_recomputation import mark_whole, settle_whole
 from tests.support.views.kept_views import kept_view, table
@@ -32,7 +32,7 @@ def state(database: str) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def found(state: Connection) -> tuple[ViewRecord, KeptView]:
+def found(state: Connection) -> tuple[ViewRecord, ViewGeneration]:
     """A view of five rows, all of which the store was given, and of a sixth that is gone."""
     state.execute("create table public.item (id int primary key, kind text not null)")
     state.execute("set search_path = public")
@@ -48,7 +48,7 @@ def dirty(conn: Connection) -> list[int]:
     return [row[0] for row in conn.execute("select id from dirty.v1 order by id")]
 
 
-def due(conn: Connection, view: KeptView) -> dict[int, bool]:
+def due(conn: Connection, view: ViewGeneration) -> dict[int, bool]:
     """The rows that a turn would write: whether each is there."""
     taken = take(conn, view, 100)
     query = dirty_rows_sql(view, ["m.double"]).encode()
@@ -56,14 +56,14 @@ def due(conn: Connection, view: KeptView) -> dict[int, bool]:
     return {int(row[5]): row[4] is not None for row in rows if row[5] is not None}
 
 
-def write(conn: Connection, view: KeptView) -> None:
+def write(conn: Connection, view: ViewGeneration) -> None:
     """As whoever keeps the view does."""
     with conn.transaction():
         settle(conn, view, take(conn, view, 100).places, read_progress(conn).batch, [], [])
 
 
 def test_rows_of_keys_are_due_whether_they_are_there_or_not(
-    state: Connection, found: tuple[ViewRecord, KeptView]
+    state: Connection, found: tuple[ViewRecord, ViewGeneration]
 ) -> None:
     _, view = found
     before = read_progress(state)
@@ -79,7 +79,7 @@ def test_rows_of_keys_are_due_whether_they_are_there_or_not(
     assert is_written(state, view, batch)
 
 
-def test_all_rows_are_due(state: Connection, found: tuple[ViewRecord, KeptView]) -> None:
+def test_all_rows_are_due(state: Connection, found: tuple[ViewRecord, ViewGeneration]) -> None:
     _, view = found
     state.execute("insert into item values (9, 'nobody was told')")
     assert make_anew(state, view).keys == 7
@@ -87,7 +87,7 @@ def test_all_rows_are_due(state: Connection, found: tuple[ViewRecord, KeptView])
 
 
 def test_without_a_plan_all_are_what_the_store_was_given(
-    state: Connection, found: tuple[ViewRecord, KeptView], tmp_path: Path
+    state: Connection, found: tuple[ViewRecord, ViewGeneration], tmp_path: Path
 ) -> None:
     record, view = found
     elsewhere = config(tmp_path)
@@ -100,7 +100,7 @@ def test_without_a_plan_all_are_what_the_store_was_given(
 
 
 def test_a_key_that_is_dirty_already_waits_for_the_batch_that_made_it_so(
-    state: Connection, found: tuple[ViewRecord, KeptView]
+    state: Connection, found: tuple[ViewRecord, ViewGeneration]
 ) -> None:
     _, view = found
     first, _ = make_anew(state, view, [("1", "n1")])
@@ -114,7 +114,7 @@ def test_a_key_that_is_dirty_already_waits_for_the_batch_that_made_it_so(
 
 
 def test_a_text_that_is_no_key_is_an_error_and_nothing_is_marked(
-    state: Connection, found: tuple[ViewRecord, KeptView]
+    state: Connection, found: tuple[ViewRecord, ViewGeneration]
 ) -> None:
     _, view = found
     with pytest.raises(StateError, match="written again"):
@@ -124,7 +124,7 @@ def test_a_text_that_is_no_key_is_an_error_and_nothing_is_marked(
 
 
 def test_a_watch_tells_the_keys_that_batches_have_dirtied_since(
-    state: Connection, found: tuple[ViewRecord, KeptView], database: str
+    state: Connection, found: tuple[ViewRecord, ViewGeneration], database: str
 ) -> None:
     _, view = found
     with connect(database, autocommit=True) as other, key_watch(other, view) as watch:
@@ -147,7 +147,7 @@ def test_a_watch_tells_the_keys_that_batches_have_dirtied_since(
 
 
 def test_what_a_watch_that_was_killed_has_left_is_removed(
-    state: Connection, found: tuple[ViewRecord, KeptView], database: str
+    state: Connection, found: tuple[ViewRecord, ViewGeneration], database: str
 ) -> None:
     _, view = found
     killed = connect(database, autocommit=True)

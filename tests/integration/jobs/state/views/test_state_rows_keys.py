@@ -11,13 +11,13 @@ from pyspark.sql import DataFrame
 
 from cdc.config import Redis, View
 from cdc.lsn import Position
-from jobs.direct.columns import columns_of
 from jobs.sinks.contract import Batch
 from jobs.sinks.documents import Documents, document_list
 from jobs.sinks.redis.layout import Shape, name_of
 from jobs.sinks.row_errors import RowsUnfitError
 from jobs.sinks.rows import RowSink
 from jobs.sinks.stores import open_sink
+from jobs.spark.column_types import columns_of
 from jobs.state.values.document_sql import DocumentSql
 from jobs.state.views.store_rows import DocumentForm, form_of_store
 from jobs.state.views.view_columns import spark_columns

@@ -14,13 +14,13 @@ from cdc.errors import ViewError
 from cdc.lsn import Position
 from cdc.source.postgres import Connection
 from cdc.source.types import load_types
-from jobs.direct.columns import columns_of
 from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, UNCHANGED, Batch
 from jobs.sinks.contract import ORDINAL as ORDINAL_COLUMN
 from jobs.sinks.documents import Document, Documents, document_list
 from jobs.sinks.redis.layout import Shape
 from jobs.sinks.rows import Rows, RowSink
 from jobs.sinks.stores import open_sink
+from jobs.spark.column_types import columns_of
 from jobs.state.values.document_sql import DocumentSql
 from jobs.state.views.known_columns import known_columns
 from jobs.state.views.store_rows import DocumentForm, RowForm, form_of_store
@@ -28,11 +28,11 @@ from jobs.state.views.view_columns import ViewColumn, described, spark_columns
 from tests.support.events.both_ways import LSN, ORDINAL, Both, both_ways
 from tests.support.servers.stores import Store
 from tests.support.views.held_rows import held
-from views.expressions.types import PgType
 from views.parse.definition import parse_view
 from views.spark.plan import whole
-from views.spark.resolve import resolve
+from views.spark.resolution import resolve
 from views.spark.view import MaintainedView, resolve_maintained
+from views.types import PgType
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

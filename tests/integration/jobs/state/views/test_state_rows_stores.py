@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 from cdc.config import Delta, View
-from jobs.direct.columns import columns_of
 from jobs.sinks.contract import Batch
 from jobs.sinks.rows import RowSink
 from jobs.sinks.stores import open_generations, open_sink
+from jobs.spark.column_types import columns_of
 from jobs.state.views.store_rows import RowForm, form_of_store
 from jobs.state.views.text_columns import text_columns
 from jobs.state.views.view_columns import spark_columns

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
-from jobs.direct.columns import columns_of
 from jobs.sinks.documents import Document, Documents, document_list
+from jobs.spark.column_types import columns_of
 from jobs.state.views.store_rows import RowForm
 from tests.integration.cdc.source.test_values_against_postgres import CASES
 from tests.support.events.both_ways import Both, both_ways

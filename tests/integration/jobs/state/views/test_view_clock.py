@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from bootstrap.kept_sql import KeptSql
+from bootstrap.view_sql import ViewSql
 from cdc.errors import ViewError
 from jobs.run.views.view_clock import ViewClock
-from jobs.state.batch.progress import read_progress
+from jobs.state.batch.stream_offsets import read_progress
 from jobs.state.views.whole_recomputation import tick
 from tests.support.servers.postgres import fresh_database
 from tests.support.views.engine_setting import EngineSetting, Killed
@@ -107,6 +107,6 @@ def test_each_view_has_its_time(shop: EngineSetting) -> None:
 
 def test_verify_says_that_it_cannot_compare_it(shop: EngineSetting) -> None:
     settings = shop.mirrors.config
-    sql = KeptSql(shop.mirrors.source, settings, "open", OPEN, ("id",))
+    sql = ViewSql(shop.mirrors.source, settings, "open", OPEN, ("id",))
     with pytest.raises(ViewError, match="reads the clock"):
         sql.over_source({})

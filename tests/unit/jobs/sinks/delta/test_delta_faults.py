@@ -40,7 +40,7 @@ def batch(feed: Feed, *changes: Change) -> DataFrame:
 def write(feed: Feed, number: int, rows: DataFrame, by_spark: bool = False) -> None:
     """By this process, or by Spark as when many keys were touched."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("jobs.sinks.delta.small_batch.FEW_BYTES", 0)
+        patched.setattr("jobs.sinks.delta.small_merge.FEW_BYTES", 0)
         feed.sink.apply(rows, feed.batch(number, FEW_ROWS + 1 if by_spark else 2))
 
 

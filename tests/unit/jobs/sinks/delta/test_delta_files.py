@@ -11,8 +11,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from jobs.sinks.delta import files as delta_files
-from jobs.sinks.delta.files import RUN_BYTES, join_files, joinable
+from jobs.sinks.delta import compaction as delta_files
+from jobs.sinks.delta.compaction import RUN_BYTES, join_files, joinable
 from jobs.sinks.delta.log import commit
 
 MB = 1 << 20

@@ -191,10 +191,10 @@ def test_killed_between_any_two_steps_the_batch_is_there_once(
     one.apply(*first)
     before = one.table.version()
     where = {
-        "vector": "jobs.sinks.delta.history.ends.staged",
-        "rows": "jobs.sinks.delta.history.ends.commit",
+        "vector": "jobs.sinks.delta.history.version_ends.staged",
+        "rows": "jobs.sinks.delta.history.version_ends.commit",
         "before": "jobs.sinks.delta.log.os.link",
-        "after": "jobs.sinks.delta.history.ends.keep_short",
+        "after": "jobs.sinks.delta.history.version_ends.keep_short",
     }[step]
 
     def killed(*_: Any) -> None:

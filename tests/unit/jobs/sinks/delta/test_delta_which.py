@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, DoubleType, LongType, StringType, StructType
 
 from jobs.batch.thresholds import FEW_ROWS, ROWS_HERE
-from jobs.sinks.delta.small_batch import small_table
+from jobs.sinks.delta.small_merge import small_table
 from tests.support.events.batches import batch_rows, upsert
 from tests.support.views.delta_table import Opened
 
@@ -64,7 +64,7 @@ def test_the_first_rows_of_a_table_are_written_here_up_to_their_size(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many they are, as Spark tells what those take that it holds."""
-    monkeypatch.setattr("jobs.sinks.delta.small_batch.FEW_BYTES", 200_000)
+    monkeypatch.setattr("jobs.sinks.delta.small_merge.FEW_BYTES", 200_000)
 
     def applied(name: str, rows: int) -> set[str]:
         view = Opened(spark, tmp_path / name, NAMES)
@@ -100,7 +100,7 @@ def test_a_large_table_is_left_to_spark(tmp_path: Path, monkeypatch: pytest.Monk
     import pyarrow as pa
 
     write_deltalake(tmp_path, pa.table({"id": pa.array(range(100), pa.int64())}))
-    monkeypatch.setattr("jobs.sinks.delta.small_batch.SMALL_TABLE_BYTES", 10)
+    monkeypatch.setattr("jobs.sinks.delta.small_merge.SMALL_TABLE_BYTES", 10)
     assert small_table(str(tmp_path), NAMES, ("id",), 1, none) is None
 
 

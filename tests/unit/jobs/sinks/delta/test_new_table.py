@@ -16,10 +16,10 @@ from pyspark.sql import types as T
 
 from cdc.config import Delta
 from cdc.errors import RetryableError, SinkError
-from jobs.sinks.delta import reads
+from jobs.sinks.delta import delta_reader
+from jobs.sinks.delta.delta_reader import opened
 from jobs.sinks.delta.errors import Layout, columns_of, new_properties, run, table_properties
 from jobs.sinks.delta.new_table import create_table
-from jobs.sinks.delta.reads import opened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,16 +122,16 @@ def test_paths_without_a_scheme_are_where_spark_has_them(
 ) -> None:
     context: Any = spark.sparkContext
     hadoop = context._jsc.hadoopConfiguration()
-    assert reads.is_local(str(tmp_path))
+    assert delta_reader.is_local(str(tmp_path))
     hadoop.set("fs.defaultFS", "hdfs://nowhere:9000")
-    reads._default_scheme.cache_clear()
+    delta_reader._default_scheme.cache_clear()
     try:
-        assert not reads.is_local(str(tmp_path))
-        assert not reads.is_absent(str(tmp_path))
-        assert reads.is_local(f"file://{tmp_path}")
+        assert not delta_reader.is_local(str(tmp_path))
+        assert not delta_reader.is_absent(str(tmp_path))
+        assert delta_reader.is_local(f"file://{tmp_path}")
     finally:
         hadoop.set("fs.defaultFS", "file:///")
-        reads._default_scheme.cache_clear()
+        delta_reader._default_scheme.cache_clear()
 
 
 def test_a_disk_without_room_and_rights_that_lack_are_told(tmp_path: Path) -> None:

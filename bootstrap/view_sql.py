@@ -1,0 +1,72 @@
+"""The SQL of a view as it is kept, over the tables of its source, for ``headwater verify``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from bootstrap.source_tables import version_now
+from cdc.config import Source
+from cdc.errors import HeadwaterError, ViewError
+from cdc.source.postgres import Connection
+from cdc.source.table_lookup import table_of
+from cdc.source.types import load_types
+from jobs.state.views.view_names import TableNames, ViewNames, names_of
+from views.maintain import plan_view
+from views.maintain.mirror import mirror_of
+from views.parse.table_references import tables_read
+from views.table_versions import TableVersion
+
+
+class OverSource(NamedTuple):
+    """``names`` are what a view calls the source's columns now; ``whole`` is its SQL over given
+    relations, None where it is what is written; ``tables`` are those that it reads, as they are
+    now. ``row_key``: the columns of its table that its key is now, if each row is made of one."""
+
+    names: ViewNames
+    whole: Callable[[Callable[[str], str]], str] | None = None
+    tables: tuple[TableVersion, ...] = ()
+    row_key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ViewSql:
+    """Of a view as it was built; ``conn`` is one with the source."""
+
+    conn: Connection
+    settings: Source
+    name: str
+    sql: str
+    key: tuple[str, ...]
+
+    def over_source(self, known: Mapping[str, TableNames]) -> OverSource:
+        """What ``verification.select_view`` needs of it; ``known`` is what it calls columns."""
+        types = load_types(self.conn)
+        tables = {
+            one.name: version_now(
+                self.conn,
+                table_of(self.conn, one.schema, one.table)[0],
+                types,
+                self.settings,
+                computed=True,
+            )
+            for one in tables_read(self.name, self.sql)
+        }
+        names = names_of(known, tables)
+        seen = {label: names.seen(mirror_of(one)) for label, one in tables.items()}
+        try:
+            plan = plan_view(self.name, self.sql, self.key, seen)
+        except HeadwaterError:  # what is wrong with it is told when the source runs it
+            return OverSource(names)
+        if plan.clock:
+            raise ViewError(
+                f"view {self.name} reads the clock: each row was computed at its own time, so "
+                "the rows cannot be compared at one time",
+                "to verify it, remove now() from the view and apply it when reading",
+            )
+        whole = plan.whole if plan.completed or names.called else None
+        called = {} if len(tables) != 1 else names.called.get(next(iter(tables)), {})
+        row_key = () if plan.single.texts else plan.single.key
+        row_key = tuple(called.get(one, one) for one in row_key)
+        return OverSource(names, whole, tuple(tables.values()), row_key)

@@ -1,0 +1,145 @@
+"""Values: PostgreSQL's text form of a column value in, JSON as Debezium emits it out. Pure.
+
+The bytes are what ``pgoutput`` and COPY send in a session with capture's settings: UTF-8,
+``TimeZone=UTC``, ``DateStyle=ISO``, ``IntervalStyle=iso_8601``, ``bytea_output=hex``,
+``extra_float_digits=3``. The JSON is that of Debezium 3.7 with ``decimal.handling.mode=string``,
+``time.precision.mode=isostring``, ``interval.handling.mode=string`` and
+``binary.handling.mode=base64``, save where Debezium loses or omits a value: ``docs/events.md``
+lists those, ``tests/unit/cdc/events/test_values_as_debezium.py`` holds both to it.
+
+An encoder is total: it gives valid JSON or raises ``ProtocolError``, whatever the bytes are. It is
+built once per column and called for every row, so what it costs is what a row costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from cdc.events.codes import PLACEHOLDER, quoted
+from cdc.events.values.containers import array_encoder, hstore_encoder, integer_array_encoder
+from cdc.events.values.geometry import geometry_encoder
+from cdc.events.values.scalars import (
+    bit_encoder,
+    boolean_encoder,
+    bytea_encoder,
+    float_encoder,
+    integer_encoder,
+    money_encoder,
+    numeric_column,
+    numeric_encoder,
+)
+from cdc.events.values.text import ColumnEncoder, Encoder, quote, text_column, text_encoder
+from cdc.events.values.times import (
+    date_encoder,
+    interval_encoder,
+    time_encoder,
+    timestamp_encoder,
+    timestamptz_encoder,
+    timetz_encoder,
+)
+from cdc.events.values.vectors import sparse_vector_encoder, vector_encoder
+from cdc.protocol.relation import TypeInfo
+
+__all__ = [
+    "TEXT_KINDS",
+    "UNAVAILABLE",
+    "ColumnEncoder",
+    "Encoder",
+    "column_encoder",
+    "encoder",
+    "is_integer",
+    "is_text",
+    "quote",
+]
+
+UNAVAILABLE: Final = quoted(PLACEHOLDER)
+
+_INTEGERS: Final = frozenset({"int2", "int4", "int8", "oid"})
+
+_BY_NAME: Final[dict[str, Callable[[str], Encoder]]] = {
+    "bool": boolean_encoder,
+    "float4": float_encoder,
+    "float8": float_encoder,
+    "numeric": numeric_encoder,
+    "bytea": bytea_encoder,
+    "date": date_encoder,
+    "time": time_encoder,
+    "timetz": timetz_encoder,
+    "timestamp": timestamp_encoder,
+    "interval": interval_encoder,
+    "hstore": hstore_encoder,
+    "vector": vector_encoder,
+    "halfvec": vector_encoder,
+    "sparsevec": sparse_vector_encoder,
+    **dict.fromkeys(
+        ("point", "line", "lseg", "box", "path", "polygon", "circle"), geometry_encoder
+    ),
+}
+
+_BY_NAME_AND_TYPMOD: Final[dict[str, Callable[[str, int], Encoder]]] = {
+    "timestamptz": timestamptz_encoder,
+    "bit": bit_encoder,
+    "money": money_encoder,
+    "varbit": lambda name, _longest: bit_encoder(name, 0),
+}
+
+TEXT_KINDS: Final = frozenset({"enum", "composite", "range", "multirange"})
+"""Kinds of type whose values are text, whatever their base is."""
+
+
+def encoder(type: TypeInfo, typmod: int) -> Encoder | None:
+    """The encoder of a column's values; ``None`` when the text is the JSON already (integers).
+
+    ``typmod`` is the column's, or its domain's. Types without a form of their own (text kinds,
+    enums, json, uuid, network addresses, ranges, composites, whatever an extension brings) are
+    PostgreSQL's text as a JSON string.
+    """
+    if is_integer(type):
+        return None
+    return _encoder(type, typmod)
+
+
+def column_encoder(type: TypeInfo, typmod: int) -> ColumnEncoder | None:
+    """What ``encoder`` does, for many values of a column at once; equal to it value by value."""
+    each = encoder(type, typmod)
+    if each is None:
+        return None
+    if type.kind not in TEXT_KINDS and type.base == "numeric":
+        return numeric_column(type.name)
+    if is_text(type):
+        return text_column(type.name)
+    return lambda values: list(map(each, values))
+
+
+def is_integer(type: TypeInfo) -> bool:
+    """Whether its values are JSON numbers as they come."""
+    return type.kind not in TEXT_KINDS and type.base in _INTEGERS
+
+
+def is_text(type: TypeInfo) -> bool:
+    """Whether its values are PostgreSQL's text as a JSON string."""
+    named = type.base in _INTEGERS or type.base in _BY_NAME or type.base in _BY_NAME_AND_TYPMOD
+    return type.kind in TEXT_KINDS or not (named or type.element is not None)
+
+
+def _encoder(type: TypeInfo, typmod: int) -> Encoder:
+    if type.kind in TEXT_KINDS:
+        return text_encoder(type.name)
+    if type.element is not None:
+        return _array(type, type.element, typmod)
+    if type.base in _INTEGERS:
+        return integer_encoder(type.name)
+    if type.base in _BY_NAME:
+        return _BY_NAME[type.base](type.base)
+    if type.base in _BY_NAME_AND_TYPMOD:
+        return _BY_NAME_AND_TYPMOD[type.base](type.base, typmod)
+    return text_encoder(type.name)
+
+
+def _array(type: TypeInfo, element: TypeInfo, typmod: int) -> Encoder:
+    """An array column's typmod is its elements', unless those are of a domain with its own."""
+    of_element = _encoder(element, element.typmod if element.typmod != -1 else typmod)
+    if element.base in _INTEGERS and element.kind not in TEXT_KINDS:
+        return integer_array_encoder(type.name, of_element)
+    return array_encoder(type.name, of_element, type.delimiter.encode())

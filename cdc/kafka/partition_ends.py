@@ -1,0 +1,160 @@
+"""Where each partition ends: the last streamed event that Kafka holds of it.
+
+On a restart capture compares what the server repeats with these ends
+(``cdc.capture.duplicate_filter``). Streamed means ordinal 1 or more: snapshot rows (ordinal 0) say
+nothing of the stream. They stand before it, or anywhere in it: `headwater table add` brings them
+while capture runs, also between a delete and its tombstone. These two share a position, so an end
+in a delete has one more question: does its tombstone stand behind it? A tombstone there can be of
+no other.
+
+A partition is read from its end in growing stretches until a streamed event is found, down to the
+newest mark's floor: what stands below is covered by the mark's LSN. The mark's offsets say less:
+they may count acknowledged records of transactions that its LSN does not cover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import orjson
+
+from cdc.capture.duplicate_filter import Tail
+from cdc.errors import LogError
+from cdc.events.capture_dead_letters import meant_for, of_snapshot, unfinished
+from cdc.events.codes import DELETE
+from cdc.events.records import POSITION_HEADER
+from cdc.kafka.broker import Offsets, Record, windows_back
+from cdc.lsn import Position, parse_position
+
+
+class Log(Protocol):
+    """The part of ``cdc.kafka.broker.Broker`` that is needed."""
+
+    def beginning_offsets(self, topics: Sequence[str]) -> Offsets: ...
+    def end_offsets(self, topics: Sequence[str]) -> Offsets: ...
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Record]: ...
+
+
+class Streamed(NamedTuple):
+    """A streamed event: where it stands, and whether a tombstone belongs after it."""
+
+    position: Position
+    owes_tombstone: bool
+    unfinished: bool = False
+
+
+class _Scan(NamedTuple):
+    """What a stretch showed: its last streamed event, and whether a tombstone stands behind that,
+    or anywhere if there is none."""
+
+    last: Streamed | None
+    tombstone: bool
+
+
+def read_tails(log: Log, topics: Sequence[str], floor: Offsets) -> dict[tuple[str, int], Tail]:
+    """The tail of every partition of ``topics``, as far as it stands above ``floor``, the newest
+    mark's floors.
+
+    Raises ``LogError`` when a record was not written by Headwater, or ``floor`` is beyond a log's
+    end.
+    """
+    starts, ends = log.beginning_offsets(topics), log.end_offsets(topics)
+    tails = {}
+    for topic in topics:
+        for partition, end in ends[topic].items():
+            kept = floor.get(topic, {}).get(partition, 0)
+            if kept > end:
+                raise LogError(
+                    f"{topic}-{partition} ends at offset {end}, but capture had written up to "
+                    f"{kept}: it was recreated, or its newest records were lost",
+                    "restore it, or start over with a new source.name",
+                )
+            stretches = windows_back(max(starts[topic][partition], kept), end)
+            tails[topic, partition] = _tail(log, topic, partition, stretches)
+    return tails
+
+
+def read_letters(log: Log, topic: str, lsn: int) -> frozenset[tuple[str, Position]]:
+    """The whole dead letters of the stream that were committed above ``lsn``: which topic each was
+    meant for, and its position.
+
+    They are in order, so what is read ends at one that was not.
+    """
+    (start,) = log.beginning_offsets([topic])[topic].values()
+    (end,) = log.end_offsets([topic])[topic].values()
+    found: set[tuple[str, Position]] = set()
+    below = False
+    for first, stop in windows_back(start, end):
+        for record in log.read(topic, 0, first, stop):
+            event = streamed(topic, record)
+            if event is None or event.unfinished:
+                continue
+            below = below or event.position.commit_lsn <= lsn
+            found.add((meant_for(record.headers), event.position))
+        if below:
+            break
+    return frozenset(found)
+
+
+def _tail(log: Log, topic: str, partition: int, stretches: Iterable[tuple[int, int]]) -> Tail:
+    made_it = False
+    for start, stop in stretches:
+        last, tombstone = scan(topic, log.read(topic, partition, start, stop))
+        made_it = made_it or tombstone
+        if last is not None:
+            return Tail(last.position, last.owes_tombstone and not made_it, last.unfinished)
+    return Tail(None)
+
+
+def scan(topic: str, records: Iterable[Record]) -> _Scan:
+    """The last streamed event among ``records`` of one partition, in a single pass."""
+    last: Streamed | None = None
+    tombstone = False
+    for record in records:
+        event = streamed(topic, record)
+        if event is not None:
+            last, tombstone = event, False
+        elif record.value is None:
+            tombstone = True
+    return _Scan(last, tombstone)
+
+
+def streamed(topic: str, record: Record) -> Streamed | None:
+    """The event a record holds; None for a tombstone and for a snapshot row.
+
+    What is no event of a table says its position in a header.
+    """
+    told = dict(record.headers).get(POSITION_HEADER)
+    if told is not None:
+        position = _parsed(topic, record, told)
+        if of_snapshot(record.headers, position):
+            return None
+        return Streamed(position, False, unfinished(record.headers))
+    if record.value is None:
+        return None
+    try:
+        event = orjson.loads(record.value)
+        source = event["source"]
+        position = Position(int(source["commit_lsn"]), int(source["ordinal"]))
+        op = event["op"]
+    except (ValueError, KeyError, TypeError):
+        raise _foreign(topic, record) from None
+    if position.ordinal == 0:
+        return None
+    return Streamed(position, owes_tombstone=op == DELETE and record.key is not None)
+
+
+def _parsed(topic: str, record: Record, position: bytes) -> Position:
+    try:
+        return parse_position(position)
+    except ValueError:
+        raise _foreign(topic, record) from None
+
+
+def _foreign(topic: str, record: Record) -> LogError:
+    return LogError(
+        f"{topic}-{record.partition}: the record at offset {record.offset} was not written by "
+        "Headwater",
+        "give the source a unique source.name, so that no other program writes to its topics",
+    )

@@ -1,1 +1,0 @@
-"""Events and rows of views that could not be applied: put aside, found, retried."""

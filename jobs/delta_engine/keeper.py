@@ -1,0 +1,266 @@
+"""A view with mirrors: kept over mirrors of its tables, in the folder of its generation."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from cdc.config import Config
+from cdc.errors import ViewError
+from cdc.kafka.broker import Broker, Offsets
+from cdc.lsn import Position
+from cdc.topics import table_topic
+from jobs.delta_engine.batch_changes import Folding
+from jobs.delta_engine.batch_records import apart, is_large
+from jobs.delta_engine.faulty_events import poison_of
+from jobs.delta_engine.maintainer import Maintainer
+from jobs.delta_engine.mirrors.attempts import Attempts, is_begun, read_attempts, write_attempts
+from jobs.delta_engine.mirrors.mirror import Mirror
+from jobs.delta_engine.mirrors.mirror_views import account_of, folded, models_of, open_mirrors
+from jobs.delta_engine.mirrors.progress import (
+    left_to_do,
+    refuse_lost,
+    refuse_older,
+    refuse_unknown,
+    replayed,
+)
+from jobs.delta_engine.mirrors.table_record import check_kept, remember, remembered
+from jobs.delta_engine.parked_rows import ParkedRows, keys_at_hand, typed_keys
+from jobs.delta_engine.queries import forget_relations
+from jobs.delta_engine.replay_rows import Reach, Reached
+from jobs.generations.view_state import ViewState
+from jobs.sinks.contract import Batch, Sink
+from jobs.spark.column_types import columns_of
+from jobs.spark.faults import POISON, translate
+from jobs.spark.session import session_beside
+from jobs.without_mirrors.batch_counts import Account
+from jobs.without_mirrors.column_names import Names
+from jobs.without_mirrors.dead_letters.bisection import Poison, last_events
+from jobs.without_mirrors.dead_letters.letter import Letter
+from jobs.without_mirrors.dead_letters.parked_keys import without
+from jobs.without_mirrors.dead_letters.parking import Parking
+from jobs.without_mirrors.dead_letters.topic import LetterBox
+from jobs.without_mirrors.incompatible_schema import no_longer
+from jobs.without_mirrors.replay.repair import writable
+from jobs.without_mirrors.table_descriptions import Descriptions, newest
+from views.parse.definition import ViewDefinition
+from views.spark.view import MaintainedView, resolve_maintained
+from views.table_versions import TableVersion
+
+_T = TypeVar("_T")
+_RETRIED = 1_000
+
+
+class MirroredKeeper:
+    """A ``jobs.without_mirrors.keeper.Keeper``.
+
+    An event that cannot be applied is parked with its key: the mirror keeps the row's last good
+    version, and the view is made of that. A row of the view that cannot be made or stored is parked
+    by itself (``jobs.delta_engine.parked_rows``).
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        config: Config,
+        definition: ViewDefinition,
+        state: ViewState,
+        sink: Sink,
+        broker: Broker,
+    ) -> None:
+        self._spark = session_beside(spark)  # Delta learns of a transaction by its settings
+        self._config, self._definition = config, definition
+        self._state, self._sink, self._broker = state, sink, broker
+        self._view: MaintainedView | None = None
+        self._mirrors: dict[str, Mirror] = {}
+        self._topics = {
+            one.table_name: table_topic(config.source.name, one.schema, one.table)
+            for one in definition.occurrences
+        }
+        self._descriptions = Descriptions(broker, config.source.name, definition)
+        self._names = Names(broker, config.source.name, definition, state)
+        self._box = LetterBox(config, definition.name, state)
+        self._parking = Parking(definition.name, self._box, config.apply.dlq_limit)
+
+    def read(self) -> StructType:
+        versions = self._names.under(self._descriptions.read())
+        tables, were = newest(versions), remembered(self._state.mirrors, versions)
+        try:
+            self._view = resolve_maintained(self._definition, tables)
+        except ViewError as error:
+            if all(tables[name] == was for name, was in were.items()):
+                raise
+            raise no_longer(self._definition.name, error.message, were, tables) from None
+        check_kept(self._view, were)
+        self._names.remember()
+        self._models = models_of(self._view, versions)
+        return columns_of(self._view)
+
+    def open(self, created: bool, begin: Offsets) -> None:
+        refuse_lost(self._definition, self._state, created)
+        refuse_unknown(self._definition, self._state, self._sink, created)
+        refuse_older(self._definition, self._state, self._broker, list(self._topics.values()))
+        self._parking.open(begin)
+        self._open()
+
+    def _open(self) -> None:
+        assert self._view is not None, "read comes first"
+        directory = self._state.mirrors
+        directory.mkdir(parents=True, exist_ok=True)
+        forget_relations(directory)
+        begun = is_begun(directory)
+        self._mirrors = open_mirrors(self._spark, self._models, directory, begun)
+        if not begun:
+            write_attempts(directory, Attempts())
+        remember(directory, self._view)
+        name, limit = self._definition.name, self._config.apply.dlq_limit
+        self._columns = columns_of(self._view)
+        self._folding = Folding(
+            self._spark, self._config, self._broker, self._state, self._topics,
+            self._models, self._mirrors, self._parking,
+        )  # fmt: skip
+        self._reach = Reach(
+            self._spark, self._view, self._models, self._mirrors, directory, self._stored
+        )
+        self._parked_rows = ParkedRows(name, self._box, limit, self._parking.letters)
+        self._maintainer = Maintainer(
+            self._spark, self._view, self._columns, self._mirrors, directory, self._parked_rows
+        )
+
+    def apply(self, records: DataFrame, number: int, end: Offsets) -> tuple[Batch, Account]:
+        if self._descriptions.changed():
+            self._learn()
+        begin, generation = self._state.batch_begin(number), self._state.generation
+
+        def folded_of(flowing: DataFrame) -> dict[str, pa.Table]:
+            self._names.refuse_parked(self._parking.letters, flowing)
+            return self._folding.batch(flowing, begin, end)
+
+        def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
+            rows = self._described(lambda: folded_of(flowing))
+            keys = self._maintainer.apply(
+                rows, self._sink, generation, number, end, reached and reached.keys
+            )
+            batch = Batch(self._definition.name, generation, number, keys)
+            return batch, account_of(rows, keys, reached.records if reached else 0)
+
+        if is_large(begin, end):
+            records = apart(records.sparkSession, self._config.kafka, self._broker, begin, end)
+        reached = self._reached(records, begin)
+        records = left_to_do(self._definition.name, self._state, records, begin)
+        return self._parking.through(records, end, attempt, self._isolate, self._is_news)
+
+    def _reached(self, records: DataFrame, begin: Offsets) -> Reached | None:
+        """What a replay brings again to the view, of a batch that begins at ``begin``.
+
+        It is not parked, nor does it free what is: the events were judged when they came first.
+        Those of dead letters lead to keys as all others do, for they may have been applied since.
+        """
+        again = replayed(self._state, records, begin)
+        if again is None:
+            return None
+        return self._reach.of({name: self._folding.of(name, again) for name in self._models})
+
+    def _stored(self) -> pa.Table:
+        """The keys of all rows that the store has, but for what is no key of ours."""
+        view = self._view
+        assert view is not None, "read comes first"
+        found = (dict(zip(view.key, row.key, strict=True)) for row in self._sink.scan())
+        keys = (key for key in found if writable(view, key))
+        return keys_at_hand(self._spark, keys, self._columns, view.key)
+
+    @property
+    def parked(self) -> int:
+        return self._parking.parked
+
+    def retry(self, letters: Sequence[Letter], records: DataFrame) -> Mapping[Letter, str]:
+        """Apply what some letters hold, whose events are ``records``; those that are still refused,
+        with the cause, and all others of their keys."""
+        by_id = {letter.id: letter for letter in letters}
+        again = typed_keys(self._spark, letters, self._columns, self._definition.key)
+        left: dict[Letter, str] = {}
+        while True:
+            owners = {letter.owner for letter in left if letter.owner is not None}
+            flowing = without(records, owners, {one.id for one in left if one.owner is None})
+            try:
+                changes = {
+                    name: folded(model, self._folding.of(name, flowing))
+                    for name, model in self._models.items()
+                }
+                self._maintainer.apply(changes, self._sink, str(uuid.uuid4()), 0, {}, again)
+                break
+            except Exception as error:
+                poison = self._isolate(flowing, error, _RETRIED)
+                found = {by_id[one.record]: one.cause for one in poison}
+                if found.keys() <= left.keys():
+                    raise
+                left |= found
+        refused = self._parked_rows.refused
+        rows = [one for one in letters if one.is_row and one.key in refused]
+        return left | {one: refused[one.key or b""] for one in rows}
+
+    def make_anew(self, keys: Iterable[Mapping[str, object]], lsn: int) -> None:
+        """Write rows of the view by their keys, as the mirrors have them; at ``lsn`` or later."""
+        again = keys_at_hand(self._spark, keys, self._columns, self._definition.key)
+        none = {name: self._folding.nothing(name) for name in self._models}
+        self._maintainer.apply(none, self._sink, str(uuid.uuid4()), 0, {}, again, lsn)
+
+    def _isolate(self, flowing: DataFrame, error: BaseException, at_most: int) -> list[Poison]:
+        """The events of any table that are to blame; raises ``error`` if none is."""
+        found = translate(error, self._definition.name)
+        records = {
+            name: (model, self._folding.of(name, flowing)) for name, model in self._models.items()
+        }
+        poison = poison_of(records.values(), found, at_most)
+        if not poison and isinstance(found, POISON):
+            events = {name: last_events(*of).toArrow() for name, of in records.items()}
+            poison = self._maintainer.culprits(events, at_most)
+        if not poison:
+            raise error
+        return poison
+
+    def _is_news(self, topic: str, position: Position, deletes: bool) -> bool:
+        """Whether an event is not left out anyway: ``Folding`` has the same rules."""
+        beginning, attempts = self._state.beginning(), read_attempts(self._state.mirrors)
+        begin = Position(0 if beginning is None else beginning.lsn, 0)
+        whole = Position(0 if beginning is None else beginning.upto, 0)
+        for table, of_table in self._topics.items():
+            if of_table == topic:
+                begin = max(begin, attempts.truncated.get(table, begin))
+        return position >= begin and (deletes or position >= whole)
+
+    def _described(self, evaluate: Callable[[], _T]) -> _T:
+        """Evaluate a batch; once more if its events are of versions that were not read yet: then
+        they are unknown, or hold what the older types do not."""
+        name = self._definition.name
+        try:
+            return evaluate()
+        except Exception as error:
+            if not isinstance(translate(error, name), POISON) or not self._learn():
+                raise
+        return evaluate()
+
+    def _learn(self) -> bool:
+        """Read the tables' versions again; the view and its mirrors may have other columns then.
+        Whether there are new ones."""
+        known, before = self._known(), self._columns
+        columns = self.read()
+        if self._known() == known:
+            return False
+        if columns != before:
+            created = self._sink.prepare(columns, self._definition.key)
+            self._state.refuse_lost(self._definition, created)
+        self._open()
+        return True
+
+    def _known(self) -> dict[str, list[TableVersion]]:
+        return {name: list(model.versions.values()) for name, model in self._models.items()}
+
+    def close(self) -> None:
+        self._parking.close()
+        self._broker.close()  # a batch that ends when its view has ended may have connected again

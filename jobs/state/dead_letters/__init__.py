@@ -1,0 +1,1 @@
+"""Views' dead letters in the state database: keys and records that are parked."""

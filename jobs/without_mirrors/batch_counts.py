@@ -1,0 +1,87 @@
+"""What a micro-batch held: counts, TRUNCATE, and how old its changes are. One Spark job."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cdc.events.codes import SNAPSHOT, TRUNCATE
+from cdc.lsn import Position
+from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
+from jobs.without_mirrors.fold import EVENT
+
+SAMPLE = 200
+_OLDEST = "__oldest_us"
+
+
+class Account(NamedTuple):
+    """Of one batch.
+
+    ``gaps``: keys whose last change leaves values out that an earlier one may have.
+    ``read`` is the oldest position of a snapshot's row, ``deleted`` the newest that left no row.
+    ``commits_us`` samples when the oldest streamed change of a key committed.
+    """
+
+    records: int
+    keys: int
+    rows: int
+    gaps: int
+    truncated: Position | None
+    commits_us: tuple[int, ...]
+    read: Position | None = None
+    deleted: Position | None = None
+
+
+def account(rows: DataFrame) -> Account:
+    """Count ``project``'s rows. Evaluates them, so cached rows are held from here on."""
+    found = counts(rows).collect()[0]
+    truncated, read_at, deleted = (
+        None if found[name] is None else Position(*found[name])
+        for name in ("truncated", "read", "deleted")
+    )
+    return Account(
+        found["records"],
+        found["keys"],
+        found["rows"],
+        found["gaps"],
+        truncated,
+        tuple(found["commits"]),
+        read_at,
+        deleted,
+    )
+
+
+def counts(rows: DataFrame) -> DataFrame:
+    """What ``account`` asks, in one row."""
+    event = F.col(EVENT)
+    keyed = event["op"] != TRUNCATE
+    position, read = F.struct(COMMIT_LSN, ORDINAL), event["op"] == SNAPSHOT
+    # A list is collected by interpreted code, for which Spark makes its settings anew at each field
+    # of a struct: so the list's values are computed before.
+    oldest = F.when(keyed, event["oldest_us"]).alias(_OLDEST)
+    return rows.select(EVENT, DELETED, COMMIT_LSN, ORDINAL, oldest).agg(
+        F.coalesce(F.sum(event["records"]), F.lit(0)).alias("records"),
+        F.count_if(keyed).alias("keys"),
+        F.count_if(keyed & ~F.col(DELETED)).alias("rows"),
+        F.count_if(event["gap"]).alias("gaps"),
+        F.max(F.when(~keyed, position)).alias("truncated"),
+        F.min(F.when(read, position)).alias("read"),
+        F.max(F.when(keyed & F.col(DELETED) & ~read, position)).alias("deleted"),
+        _sample(F.col(_OLDEST)).alias("commits"),
+    )
+
+
+def _sample(values: Column) -> Column:
+    """At most ``SAMPLE`` of them, evenly spread over their ranks, the ends among them.
+
+    The sorted values are named once: Spark would sort them again for each mention.
+    """
+    last, steps = F.count(values) - 1, SAMPLE - 1
+
+    def is_wanted(_: Column, rank: Column) -> Column:
+        step = F.ceil(rank * steps / F.greatest(last, F.lit(1)))
+        return (last < SAMPLE) | (F.floor(step * last / steps) == rank)
+
+    return F.filter(F.sort_array(F.collect_list(values)), is_wanted)

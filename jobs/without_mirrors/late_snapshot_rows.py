@@ -1,0 +1,102 @@
+"""Rows of a snapshot that stand in the topic behind what deleted them.
+
+Where a table joins the stream, its rows come from another process than its changes: a row read at
+L can stand behind its delete, which was committed after L. Within a batch the position tells. In a
+later batch only the store could, and one that keeps nothing of a deleted row would take it back.
+So the topic is read once more, up to that batch, for what is deleted in the end; but only if a
+delete was applied that is newer than the oldest row of a snapshot in the batch.
+
+A store that keeps every change has no place for a delete of a row that it never had. It is given
+the row, and once more what has deleted it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from cdc.events.codes import SNAPSHOT, TRUNCATE
+from cdc.lsn import Position
+from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
+from jobs.sinks.schema_evolution import quoted
+from jobs.without_mirrors.batch_counts import Account
+from jobs.without_mirrors.fold import EVENT
+
+_NOWHERE = Position(0, 0)
+_LSN, _ORDINAL = "__gone_lsn", "__gone_ordinal"
+
+
+class Returning:
+    """Knows the newest delete that a view has applied. ``before`` gives the rows that all records
+    before a batch amount to; ``begun``: some were applied by an earlier process."""
+
+    def __init__(self, key: Sequence[str], before: Callable[[int], DataFrame], begun: bool) -> None:
+        self._key, self._before = tuple(key), before
+        self._deleted = None if begun else _NOWHERE
+
+    def without(self, rows: DataFrame, counted: Account, number: int) -> DataFrame:
+        """The batch's rows without those that were deleted before it, at a later position."""
+        if self._may_hold(counted):
+            rows = self._left(rows, number)
+        self._applied(counted.deleted)
+        return rows
+
+    def deleted_again(self, rows: DataFrame, counted: Account, number: int) -> DataFrame:
+        """The batch's rows, those of a snapshot with what has deleted them before it."""
+        if self._may_hold(counted):
+            rows = self._with_deletes(rows, counted, number)
+        self._applied(counted.deleted)
+        self._applied(counted.truncated)
+        return rows
+
+    def _may_hold(self, counted: Account) -> bool:
+        """Whether a row of the batch may have been deleted before it."""
+        return counted.read is not None and (self._deleted is None or counted.read < self._deleted)
+
+    def _applied(self, deleted: Position | None) -> None:
+        if deleted is not None and self._deleted is not None:
+            self._deleted = max(self._deleted, deleted)
+
+    def _learn(self, gone: DataFrame) -> None:
+        """The newest of what has deleted something, where nobody knows it yet."""
+        if self._deleted is None:
+            newest = gone.agg(F.max(F.struct(_LSN, _ORDINAL)).alias("at")).collect()[0]["at"]
+            self._deleted = _NOWHERE if newest is None else Position(*newest)
+
+    def _left(self, rows: DataFrame, number: int) -> DataFrame:
+        event = F.col(EVENT)
+        deleted = F.col(DELETED) & ~event["op"].isin(SNAPSHOT, TRUNCATE)
+        gone = (
+            self._before(number)
+            .where(deleted)
+            .select(
+                *(F.col(quoted(name)) for name in self._key),
+                F.col(COMMIT_LSN).alias(_LSN),
+                F.col(ORDINAL).alias(_ORDINAL),
+            )
+        )
+        self._learn(gone)
+        later = F.struct(_LSN, _ORDINAL) > F.struct(COMMIT_LSN, ORDINAL)
+        return rows.alias("r").join(gone.alias("g"), later & self._same_key(), "left_anti")
+
+    def _with_deletes(self, rows: DataFrame, counted: Account, number: int) -> DataFrame:
+        op = F.col(EVENT)["op"]
+        gone = self._before(number).where(F.col(DELETED) & (op != SNAPSHOT))
+        self._learn(gone.select(F.col(COMMIT_LSN).alias(_LSN), F.col(ORDINAL).alias(_ORDINAL)))
+        if counted.read is None or not self._may_hold(counted):
+            return rows
+        read_at = F.struct(*(F.lit(part).cast("bigint") for part in counted.read))
+        gone = gone.where(F.struct(COMMIT_LSN, ORDINAL) > read_at)
+        read = rows.where(op == SNAPSHOT).select(*(F.col(quoted(name)) for name in self._key))
+        of_rows = gone.where(op != TRUNCATE).alias("r")
+        of_rows = of_rows.join(read.distinct().alias("g"), self._same_key(), "left_semi")
+        again = of_rows.unionByName(gone.where(op == TRUNCATE))
+        return rows.unionByName(again)
+
+    def _same_key(self) -> Column:
+        same = (F.col(f"r.{quoted(name)}") == F.col(f"g.{quoted(name)}") for name in self._key)
+        return reduce(and_, same)

@@ -1,0 +1,195 @@
+"""A view of one table: its rows are the last changes of the table's, folded and projected."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from cdc.config import Config
+from cdc.errors import ViewError
+from cdc.kafka.broker import Broker, Offsets
+from cdc.lsn import Position
+from cdc.topics import table_topic
+from jobs.generations.view_state import ViewState
+from jobs.sinks.contract import Batch, Sink
+from jobs.spark.checkpoint import batch_offsets, committed_ago_s, is_few, is_started
+from jobs.spark.faults import POISON, UnknownSchemaError, translate
+from jobs.without_mirrors.batch_counts import Account
+from jobs.without_mirrors.column_names import Names
+from jobs.without_mirrors.dead_letters.bisection import Poison, isolate
+from jobs.without_mirrors.dead_letters.parking import Parking
+from jobs.without_mirrors.dead_letters.topic import LetterBox
+from jobs.without_mirrors.evaluation import Applier, Model, evaluate, released
+from jobs.without_mirrors.incompatible_schema import no_longer
+from jobs.without_mirrors.late_snapshot_rows import Returning
+from jobs.without_mirrors.schemas_topic import Versions
+from jobs.without_mirrors.snapshot_rows import read_topics
+from jobs.without_mirrors.table_descriptions import Descriptions
+from views.parse.definition import ViewDefinition
+from views.spark.resolution import resolve
+from views.table_versions import TableVersion
+
+_REMEMBERED_S: Final = 3_600.0
+"""After so long without a batch a store may soon forget what was deleted before: it does so after a
+day, and a snapshot's rows may come hours behind their deletes."""
+
+
+class FoldedKeeper:
+    """A ``jobs.without_mirrors.keeper.Keeper``. The store's own guard, each row's position, is all
+    its memory."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        config: Config,
+        definition: ViewDefinition,
+        state: ViewState,
+        sink: Sink,
+        broker: Broker,
+    ) -> None:
+        self._spark, self._config, self._definition = spark, config, definition
+        self._state, self._sink, self._broker = state, sink, broker
+        self._topic = table_topic(config.source.name, definition.schema, definition.table)
+        self._model: Model | None = None
+        self._applier: Applier | None = None
+        self._descriptions = Descriptions(broker, config.source.name, definition)
+        self._names = Names(broker, config.source.name, definition, state)
+        limit = config.apply.dlq_limit
+        self._parking = Parking(
+            definition.name, LetterBox(config, definition.name, state), limit, self._every
+        )
+
+    def read(self) -> StructType:
+        self._model = self._read_model()
+        return self._model.columns
+
+    def open(self, created: bool, begin: Offsets) -> None:
+        replay = self._state.replay()
+        again = replay is not None and replay.goes_on(begin)
+        returning = self._returning(again)
+        self._applier = Applier(
+            self._definition.name, self._state, self._sink, created, returning, self._every
+        )
+        self._parking.open(begin, replay.until if replay and again else {})
+
+    def apply(self, records: DataFrame, number: int, end: Offsets) -> tuple[Batch, Account]:
+        applier = self._applier
+        assert applier is not None, "open comes first"
+        if self._descriptions.changed():
+            self._learn()
+        begin = self._state.batch_begin(number)
+
+        def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
+            assert self._model is not None
+            self._names.refuse_parked(self._parking.letters, flowing)
+            if is_few(begin, end):
+                flowing = flowing.coalesce(1)
+            held, counted = self._evaluated(flowing)
+            with released(held):
+                return applier.apply(held, counted, number), counted
+
+        def is_news(_topic: str, position: Position, deletes: bool) -> bool:
+            return applier.is_news(position, deletes)
+
+        return self._parking.through(records, end, attempt, self._isolate, is_news)
+
+    @property
+    def _every(self) -> bool:
+        return bool(self._definition.history)
+
+    @property
+    def parked(self) -> int:
+        return self._parking.parked
+
+    def close(self) -> None:
+        self._parking.close()
+        self._broker.close()  # a batch that ends when its view has ended may have connected again
+
+    def _read_model(self) -> Model:
+        definition = self._definition
+        (versions,) = self._names.under(self._descriptions.read()).values()
+        newest = list(versions.values())[-1]
+        try:
+            model = Model(resolve(definition, newest), versions, self._every)
+            self._names.remember()
+            return model
+        except ViewError as error:
+            was = self._last_fit(versions)
+            if was is None:
+                raise
+            name = newest.name
+            raise no_longer(definition.name, error.message, {name: was}, {name: newest}) from None
+
+    def _last_fit(self, versions: Versions) -> TableVersion | None:
+        """The newest version of the table that the view can be run over."""
+        for version in reversed(versions.values()):
+            with suppress(ViewError):
+                return resolve(self._definition, version).table
+        return None
+
+    def _returning(self, again: bool) -> Returning | None:
+        """For Delta, which keeps nothing of a row that was deleted, for a replay and after an
+        outage: what comes ``again``, or late, may be a row whose delete any store has forgotten."""
+        late = committed_ago_s(self._state.checkpoint, time.time()) > _REMEMBERED_S
+        if self._config.store(self._definition.store).kind != "delta" and not (again or late):
+            return None
+        begun = is_started(self._state.checkpoint)
+        return Returning(self._definition.key, self._rows_before, begun)
+
+    def _rows_before(self, number: int) -> DataFrame:
+        """What the topic's records before a batch amount to, as far as Kafka has them."""
+        assert self._model is not None
+        topic, beginning = self._topic, self._state.beginning()
+        first = {} if beginning is None else beginning.offsets.get(topic, {})
+        kept = self._broker.beginning_offsets([topic])[topic]
+        begin = {partition: max(low, first.get(partition, 0)) for partition, low in kept.items()}
+        at = batch_offsets(self._state.checkpoint, number - 1)[topic] if number else {}
+        end = {partition: max(low, at.get(partition, 0)) for partition, low in begin.items()}
+        records = read_topics(self._spark, self._config.kafka, {topic: begin}, {topic: end})
+        return self._model.rows(self._parking.history(records))
+
+    def _isolate(self, flowing: DataFrame, error: BaseException, at_most: int) -> list[Poison]:
+        self._learn()  # else events of a version that is described since would be poison, too
+        assert self._model is not None
+        return isolate(self._model, flowing, error, at_most)
+
+    def _evaluated(self, records: DataFrame) -> tuple[DataFrame, Account]:
+        """The batch's rows, cached; once more if its events are of versions not read yet: then they
+        are unknown, or hold what the older types do not."""
+        try:
+            return self._evaluate(records)
+        except Exception as error:
+            fault = translate(error, self._definition.name)
+            if not isinstance(fault, POISON):
+                raise
+            if not self._learn():
+                if not isinstance(fault, UnknownSchemaError):
+                    raise
+                raise UnknownSchemaError(
+                    f"{fault.message}, which {self._config.source.name}.__schemas does not hold",
+                    "find the other program that writes to this topic",
+                ) from None
+            self._names.refuse_parked(self._parking.letters, records)
+        return self._evaluate(records)
+
+    def _evaluate(self, records: DataFrame) -> tuple[DataFrame, Account]:
+        assert self._model is not None
+        return evaluate(self._model, records)
+
+    def _learn(self) -> bool:
+        """Read the table's versions again; the view may have gained columns. Whether there are new
+        ones."""
+        assert self._model is not None
+        before = self._model
+        model = self._read_model()
+        if list(model.versions.items()) == list(before.versions.items()):
+            return False
+        self._model = model
+        if model.columns != before.columns:
+            created = self._sink.prepare(model.columns, self._definition.key)
+            self._state.refuse_lost(self._definition, created)
+        return True

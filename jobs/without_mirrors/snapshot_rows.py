@@ -1,0 +1,81 @@
+"""The rows of a snapshot, read from its topics by one Spark batch. Nothing is evaluated here.
+
+A clean snapshot was read at one LSN and published once: its records are the rows. Any other may
+hold a row twice, read at different LSNs, and a TRUNCATE where it began a table again: then the
+last one of each key counts, as in the stream.
+"""
+
+from __future__ import annotations
+
+import json
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cdc.config import Kafka
+from cdc.events.codes import TRUNCATE
+from cdc.kafka.broker import Offsets
+from cdc.kafka.security import for_spark
+from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
+from jobs.without_mirrors.evaluation import Model
+from jobs.without_mirrors.fold import EVENT
+
+_OF_TRUNCATE = f'"op":"{TRUNCATE}"'
+"""Stands in every TRUNCATE, and in few other events: those alone are parsed to find it."""
+
+
+def read_topics(spark: SparkSession, kafka: Kafka, begin: Offsets, end: Offsets) -> DataFrame:
+    """The records of topics from ``begin`` up to ``end``, for all cores however few partitions."""
+    return (
+        spark.read.format("kafka")
+        .options(**for_spark(kafka.bootstrap_servers, kafka))
+        .option("subscribe", ",".join(end))
+        .option("startingOffsets", offsets_json(begin))
+        .option("endingOffsets", offsets_json(end))
+        .option("minPartitions", str(spark.sparkContext.defaultParallelism))
+        .option("failOnDataLoss", "true")
+        .load()
+    )
+
+
+def ahead(records: DataFrame, begin: Offsets) -> DataFrame:
+    """Records of the Kafka source that are not below ``begin``."""
+    for topic, of_topic in begin.items():
+        at: Column = F.lit(0)
+        for partition, offset in of_topic.items():
+            at = F.when(F.col("partition") == partition, F.lit(offset)).otherwise(at)
+        records = records.where((F.col("topic") != topic) | (F.col("offset") >= at))
+    return records
+
+
+def below(records: DataFrame, end: Offsets) -> DataFrame:
+    """Records of the Kafka source that are below ``end``."""
+    some = F.lit(False)
+    for topic, of_topic in end.items():
+        for partition, offset in of_topic.items():
+            of_partition = (F.col("topic") == topic) & (F.col("partition") == partition)
+            some = some | (of_partition & (F.col("offset") < offset))
+    return records.where(some)
+
+
+def offsets_json(offsets: Offsets) -> str:
+    """Offsets as Spark's options have them."""
+    return json.dumps(
+        {topic: {str(p): at for p, at in of_topic.items()} for topic, of_topic in offsets.items()}
+    )
+
+
+def loaded_rows(model: Model, records: DataFrame, clean: bool) -> DataFrame:
+    """What a store is filled with: the live rows of the view."""
+    if clean:
+        return model.loaded_rows(records).where(~F.col(DELETED)).drop(EVENT)
+    position = F.struct(COMMIT_LSN, ORDINAL)
+    truncated = F.max(F.when(F.col(EVENT)["op"] == TRUNCATE, position))
+    some = records.where(F.col("value").cast("string").contains(_OF_TRUNCATE))
+    (at,) = model.rows(some).agg(truncated.alias("at")).collect()
+    live = model.rows(records).where(~F.col(DELETED))
+    if at["at"] is not None:
+        lsn, ordinal = at["at"]
+        limit = F.struct(F.lit(lsn).cast("bigint"), F.lit(ordinal).cast("bigint"))
+        live = live.where(position >= limit)
+    return live.drop(EVENT)

@@ -1,0 +1,166 @@
+"""Snapshot rows to Kafka: ``op: r`` at position ``(L, 0)``.
+
+Marked as Debezium marks them: the first row of all, the first and the last of each table, the
+last of all. Whether a row is a last one shows only when the next comes or none does, so one row
+is always held back. Rows that go to dead letters are none of these: who waits for the last row of a
+topic finds it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from cdc.columnar.snapshot import SnapshotEncoder
+from cdc.events.codes import TRUNCATE, quoted
+from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction, clock
+from cdc.events.records import schema_record
+from cdc.kafka.bulk_producer import BulkProducer
+from cdc.lsn import Position
+from cdc.protocol.relation import Relation
+from cdc.topics import schemas_topic
+from snapshots.oversized_rows import Letters
+from snapshots.table_reader import Block
+
+_CLEARING_ORDINAL: Final = 0
+"""As of a row: capture, which may be at work in the same topic, takes it for none of its events."""
+
+
+class _Held(NamedTuple):
+    """A row that waits to be known as the last of its table, or not."""
+
+    topic: str
+    encoder: SnapshotEncoder
+    key: bytes | None
+    value: bytes
+    timestamp_ms: int
+    marker: str
+    """What it is if it is not a last one."""
+
+
+class SnapshotPublisher:
+    """Publishes the tables of one snapshot, one after the other.
+
+    ``lsn`` is the consistent point L. Records carry the time of their table's ``start_table`` as
+    Kafka timestamp. Nothing is durable before ``finish`` has returned. ``letters`` takes the rows
+    that are too large; without it they are an error. ``rows`` counts the others.
+    """
+
+    def __init__(
+        self,
+        producer: BulkProducer,
+        context: SourceContext,
+        lsn: int,
+        letters: Letters | None = None,
+    ) -> None:
+        self.rows = 0
+        self._letters = letters
+        self._producer = producer
+        self._context = context
+        self._lsn = lsn
+        self._topic = ""
+        self._encoder: SnapshotEncoder | None = None
+        self._timestamp_ms = 0
+        self._next_marker = "first"
+        self._held: _Held | None = None
+
+    def start_table(self, relation: Relation, topic: str, now_us: int) -> None:
+        """The rows that follow are this table's. Its description goes to ``__schemas`` first."""
+        self._topic = topic
+        self._encoder = SnapshotEncoder(relation, self._context, self._lsn, now_us)
+        self._timestamp_ms = now_us // 1000
+        if self._next_marker != "first":
+            self._next_marker = "first_in_data_collection"
+        self.describe(relation, now_us)
+
+    def describe(self, relation: Relation, now_us: int) -> None:
+        """Publish the table's description alone."""
+        record = schema_record(relation, self._lsn)
+        self._producer.send(
+            schemas_topic(self._context.name), [record["key"]], [record["value"]], now_us // 1000
+        )
+
+    @property
+    def dead_letters(self) -> int:
+        """How many rows were too large, and are in Kafka as dead letters."""
+        return self._letters.count if self._letters else 0
+
+    def flush(self) -> None:
+        """Wait until Kafka has acknowledged all but a row that is held back."""
+        self._producer.flush()
+
+    def clear(self, relation: Relation, topic: str, partitions: int, now_us: int) -> None:
+        """Truncate the topic's table as of just below L, in every partition.
+
+        For a topic that holds events of an earlier snapshot whose slot is gone: rows deleted
+        since then have no event of their own. All positions there are lower, as LSNs are 8-byte
+        aligned, and the snapshot's rows at ``(L, 0)`` are higher.
+        """
+        encoder = ChangeEncoder(relation, self._context)
+        encoder.begin(Transaction(self._lsn - 1, now_us, None, None))
+        value = encoder.value(
+            b"null", b"null", quoted(TRUNCATE), self._lsn - 1, _CLEARING_ORDINAL, clock(now_us)
+        )
+        for partition in range(partitions):
+            self._producer.send(topic, [None], [value], now_us // 1000, partition)
+
+    def publish(self, block: Block) -> None:
+        """Hand rows to the producer, all but the last; waits while the producer has no room."""
+        keys, values = self._events(block)
+        if not values:
+            return
+        assert self._encoder is not None, "start_table comes first"
+        self._release("last_in_data_collection" if self._changed_table() else "")
+        if self._next_marker != "true" and len(values) > 1:
+            values[0] = self._encoder.marked(values[0], self._next_marker)
+            self._next_marker = "true"
+        last = keys[-1], values.pop()
+        self._held = _Held(self._topic, self._encoder, *last, self._timestamp_ms, self._next_marker)
+        self._next_marker = "true"
+        self._send(self._topic, keys[:-1], values, self._timestamp_ms)
+
+    def publish_unmarked(self, block: Block) -> None:
+        """Hand all rows to the producer, none of them marked as first or last: the order in which
+        several workers read says nothing."""
+        keys, values = self._events(block)
+        if values:
+            self._send(self._topic, keys, values, self._timestamp_ms)
+
+    def finish(self) -> None:
+        """Publish the last row and wait until Kafka has acknowledged everything."""
+        self._release("last")
+        self._producer.flush()
+
+    def _events(self, block: Block) -> tuple[Sequence[bytes | None], list[bytes]]:
+        """Keys and values of the rows that a record can hold."""
+        if not block.rows:
+            return [], []
+        assert self._encoder is not None, "start_table comes first"
+        keys, values = self._encoder.encode(*block)
+        if self._letters is None:
+            return keys, values
+        at = Position(self._lsn, 0)
+        return self._letters.sift(self._topic, keys, values, at)
+
+    def _changed_table(self) -> bool:
+        return self._held is not None and self._held.encoder is not self._encoder
+
+    def _release(self, marker: str) -> None:
+        """Send the row that was held back, as ``marker`` or as what it is otherwise."""
+        held = self._held
+        if held is None:
+            return
+        self._held = None
+        if held.marker == "first" and marker != "last":
+            marker = "first"
+        value = held.encoder.marked(held.value, marker or held.marker)
+        self._send(held.topic, [held.key], [value], held.timestamp_ms)
+
+    def _send(
+        self, topic: str, keys: Sequence[bytes | None], values: Sequence[bytes], timestamp_ms: int
+    ) -> None:
+        self.rows += len(values)
+        if keys and keys[0] is None:  # keyless events keep their order, as they do in the stream
+            self._producer.send(topic, keys, values, timestamp_ms, partition=0)
+        else:
+            self._producer.send(topic, keys, values, timestamp_ms)

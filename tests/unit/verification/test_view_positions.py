@@ -1,0 +1,181 @@
+"""Waiting for views, over a log in memory."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from cdc.errors import RetryableError
+from cdc.events.marks import Mark
+from cdc.kafka.broker import Broker, Offsets, Record
+from verification.view_positions import NotReachedError, applied_below, wait_until_applied
+
+PROGRESS, TABLE = "s.__progress", "s.public.t"
+
+
+class LogInMemory(Broker):
+    """What is asked of a broker; ``on_look`` happens before each look at a group."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, list[bytes | None]] = {PROGRESS: [], TABLE: []}
+        self.groups: dict[str, Offsets] = {}
+        self.gone = 0
+        self.away = 0
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _answer(self) -> None:
+        """Kafka is away for so many questions."""
+        if self.away:
+            self.away -= 1
+            raise RetryableError("Kafka does not answer", "is it running?")
+
+    def mark(self, confirmed: int) -> None:
+        """Capture has come so far."""
+        offsets = {TABLE: {0: len(self.records[TABLE])}}
+        mark = Mark(confirmed, offsets, "1", 1, "db", "slot")
+        self.records[PROGRESS].append(mark.encode(0))
+
+    def change(self, lsn: int) -> None:
+        self.records[TABLE].append(json.dumps({"source": {"commit_lsn": lsn}}).encode())
+
+    def apply(self, view: str, upto: int) -> None:
+        self.groups[f"headwater.{view}"] = {TABLE: {0: upto}}
+
+    def committed(self, group: str, topics: Sequence[str]) -> Offsets:
+        self._answer()
+        return {t: at for t, at in self.groups.get(group, {}).items() if t in topics}
+
+    def partitions(self, topics: Sequence[str]) -> dict[str, int]:
+        return {topic: 1 for topic in topics if topic in self.records}
+
+    def end_offsets(self, topics: Sequence[str]) -> Offsets:
+        self._answer()
+        return {topic: {0: len(self.records[topic])} for topic in topics}
+
+    def beginning_offsets(self, topics: Sequence[str]) -> Offsets:
+        return {topic: {0: self.gone if topic == TABLE else 0} for topic in topics}
+
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Record]:
+        for offset in range(start, end):
+            yield Record(partition, offset, 0, b"", self.records[topic][offset])
+
+
+def wait(log: LogInMemory, lsn: int, *views: str, timeout_s: float = 0.0) -> list[str]:
+    """What was said and done while it waited."""
+    heard: list[str] = []
+
+    def on_pause() -> None:
+        heard.append("pause")
+        log.mark(1_000)
+
+    topics = {view: [TABLE] for view in views or ("v",)}
+    deadline = time.monotonic() + timeout_s
+    wait_until_applied(log, "s", topics, lsn, deadline, heard.append, on_pause)
+    return heard
+
+
+def test_a_view_without_a_change_is_there_with_the_mark() -> None:
+    log = LogInMemory()
+    log.mark(100)
+    assert wait(log, 100) == []
+    assert applied_below(log, "s", "v", [TABLE]) == 100
+
+
+def test_rows_of_a_table_that_was_added_have_to_be_applied_though_no_mark_tells_of_them() -> None:
+    log = LogInMemory()
+    log.records[PROGRESS].append(Mark(100, {}, "1", 1, "db", "slot").encode(0))
+    log.change(50)
+    with pytest.raises(NotReachedError, match=r"view v to apply s.public.t-0: .* nothing"):
+        wait(log, 100)
+    assert applied_below(log, "s", "v", [TABLE]) is None
+    log.apply("v", 1)
+    assert wait(log, 100) == []
+    assert applied_below(log, "s", "v", [TABLE]) == 100
+
+
+def test_a_mark_that_does_not_come_by_itself_is_asked_for_once() -> None:
+    log = LogInMemory()
+    log.mark(99)
+    heard = wait(log, 100, timeout_s=60)
+    assert heard.count("pause") == 1
+    assert heard[0] == "everything below 0/64 in Kafka; capture is at 0/63"
+
+
+def test_a_change_below_the_lsn_has_to_be_applied_and_later_ones_need_not() -> None:
+    log = LogInMemory()
+    log.apply("v", 0)
+    log.change(50)
+    log.mark(60)
+    log.change(70)
+    with pytest.raises(NotReachedError, match=r"view v to apply s.public.t-0: .* 0 of 1") as late:
+        wait(log, 60)
+    assert [one.records for one in late.value.lacking["v"]] == [1]
+    assert applied_below(log, "s", "v", [TABLE]) == 50
+    log.apply("v", 1)
+    wait(log, 60)
+    assert applied_below(log, "s", "v", [TABLE]) == 60
+    log.mark(80)
+    assert applied_below(log, "s", "v", [TABLE]) == 70
+
+
+def test_of_several_views_those_that_lack_something_are_named() -> None:
+    log = LogInMemory()
+    log.change(50)
+    log.mark(60)
+    for view in ("a", "c"):
+        log.apply(view, 1)
+    with pytest.raises(NotReachedError, match=r"view b to apply .* nothing: .*apply b d`") as late:
+        wait(log, 60, "a", "b", "c", "d")
+    assert list(late.value.lacking) == ["b", "d"]
+
+
+def test_capture_that_never_comes_so_far_is_named() -> None:
+    log = LogInMemory()
+    with pytest.raises(NotReachedError, match="capture is at no position yet") as late:
+        wait_until_applied(log, "s", {"v": [TABLE]}, 5, time.monotonic())
+    assert late.value.lacking == {}
+    assert applied_below(log, "s", "v", [TABLE]) is None
+
+
+def test_kafka_that_is_away_is_waited_for_as_long_as_for_the_view() -> None:
+    log, away = LogInMemory(), list[str]()
+
+    def wait_for(timeout_s: float) -> None:
+        topics, deadline = {"v": [TABLE]}, time.monotonic() + timeout_s
+        wait_until_applied(log, "s", topics, 5, deadline, on_away=away.append)
+
+    log.mark(10)
+    log.away = 2
+    wait_for(60)
+    assert away == ["Kafka does not answer; waiting for it"]
+    log.away = 1_000
+    with pytest.raises(NotReachedError, match="waited for Kafka: Kafka does not") as late:
+        wait_for(0)
+    assert late.value.lacking == {}
+
+
+def test_nobody_can_say_where_a_view_is_whose_records_are_gone() -> None:
+    log = LogInMemory()
+    for lsn in (50, 60, 70):
+        log.change(lsn)
+    log.mark(80)
+    assert applied_below(log, "s", "v", [TABLE]) is None  # it never began
+    log.apply("v", 1)
+    assert applied_below(log, "s", "v", [TABLE]) == 60
+    log.gone = 2
+    assert applied_below(log, "s", "v", [TABLE]) is None
+
+
+def test_a_tombstone_says_nothing_of_where_a_view_is() -> None:
+    log = LogInMemory()
+    log.change(50)
+    log.records[TABLE].append(None)
+    log.change(60)
+    log.mark(80)
+    log.apply("v", 1)
+    assert applied_below(log, "s", "v", [TABLE]) == 60

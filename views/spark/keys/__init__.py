@@ -1,0 +1,1 @@
+"""Keys of views that Spark computes, proven. Pure."""

@@ -1,0 +1,133 @@
+"""Table versions as the log describes them: what a view's names and types are resolved against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from cdc.errors import LogError
+from views.types import PgType, from_typmod
+
+REFUSED_HINT: Final = "`headwater view rebuild` takes the table as it is now"
+
+
+class TableColumn(NamedTuple):
+    """A captured column. ``nullable`` unless the table says NOT NULL; ``attnum`` is what it keeps
+    under every name, None where that is not known. ``labels`` are its enum's, empty where they are
+    not known: the log does not tell them (``views.enum_labels``)."""
+
+    name: str
+    type: PgType
+    nullable: bool = True
+    attnum: int | None = None
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """One relation version, named by the ``schema_id`` its events carry.
+
+    ``oid`` is the table's, 0 where it is not known. ``as_sent`` is the same version under the names
+    that its events have, where they are others (``views.spark.generation_names``). ``refused`` says
+    why no event of it can be read; "" where they can be.
+    """
+
+    schema_id: str
+    schema: str
+    table: str
+    columns: tuple[TableColumn, ...]
+    key: tuple[str, ...]
+    oid: int = 0
+    as_sent: TableVersion | None = None
+    refused: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+    @property
+    def numbered(self) -> bool:
+        """Whether its columns are known by what they keep under every name."""
+        return bool(self.oid) and all(column.attnum for column in self.columns)
+
+    def column(self, name: str) -> TableColumn | None:
+        """The column of that name, or None."""
+        return next((column for column in self.columns if column.name == name), None)
+
+    def sent(self, name: str) -> str | None:
+        """What the column of that name is called in events of this version; None without one."""
+        column = self.column(name)
+        if column is None or self.as_sent is None:
+            return None if column is None else name
+        sent = (one.name for one in self.as_sent.columns if one.attnum == column.attnum)
+        return next(sent, None)
+
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """Names that were columns' which were dropped, and are other columns' now."""
+        if self.as_sent is None:
+            return ()
+        held = {column.attnum for column in self.columns}
+        others = (one.name for one in self.as_sent.columns if one.attnum not in held)
+        return tuple(name for name in others if self.column(name) is None)
+
+    def lacking(self, name: str) -> str:
+        """Why there is no column of that name, in words."""
+        if name in self.replaced:
+            return f"{self.name} has another column of that name now"
+        return f"{self.name} has no such column"
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The types of its columns, by the table's own names."""
+        return {column.name: str(column.type) for column in (self.as_sent or self).columns}
+
+    def describe(self) -> str:
+        """``id int4, total numeric(10,2)``, for messages: under the table's own names."""
+        return ", ".join(f"{name} {type_}" for name, type_ in self.types.items())
+
+
+def other_names(was: TableVersion, now: TableVersion) -> dict[str, str]:
+    """What columns may be called now that are not there any more: at the place of each is a column
+    of its type that was not there before. So RENAME COLUMN leaves it, and columns added behind.
+    Of numbered columns nothing has to be guessed: these are followed."""
+    if was.numbered and now.numbered and was.oid == now.oid:
+        return {}
+    return {
+        one.name: two.name
+        for one, two in zip(was.columns, now.columns, strict=False)
+        if one.type == two.type and not now.column(one.name) and not was.column(two.name)
+    }
+
+
+def parse_version(record: Mapping[str, Any]) -> TableVersion:
+    """A value of ``<source>.__schemas``. Raises ``LogError`` when it is not one."""
+    try:
+        columns = tuple(
+            TableColumn(
+                column["name"],
+                from_typmod(
+                    column["base"],
+                    column["typmod"],
+                    column["element"],
+                    column.get("collation", ""),
+                ),
+                column.get("nullable", True),
+                column.get("attnum"),
+            )
+            for column in record["columns"]
+        )
+        return TableVersion(
+            record["schema_id"],
+            record["schema"],
+            record["table"],
+            columns,
+            tuple(record["key"]),
+            record.get("table_oid", 0),
+        )
+    except (KeyError, TypeError) as error:
+        raise LogError(
+            f"a record of the schemas topic lacks {error}",
+            "run `headwater capture` to publish it again",
+        ) from None
