@@ -37,7 +37,7 @@ from jobs.state.groups.tables import fill_groups, with_groups
 from jobs.state.mirrors.fill import fill
 from jobs.state.mirrors.indexes import make_indexes
 from jobs.state.mirrors.mirror_record import MirrorRecord, read_mirrors
-from jobs.state.mirrors.schemas_topic import batch_mirror
+from jobs.state.mirrors.mirror_versions import batch_mirror
 from jobs.state.server.connection import Connection, connect
 from jobs.state.server.migration import migrate
 from jobs.state.views.rows_query import remember_sql

@@ -3,15 +3,11 @@
 Spark writes ``offsets/<n>`` before batch n and ``commits/<n>`` after it. Reading them serves a
 running query, its end and a restart alike: a kill between the batch's commit and the group's
 leaves nothing stale. Format: a version line, a metadata line, one JSON line for each source.
-
-Where a stream goes on is so a matter of the last committed batch, and ``rewind`` adds one: without
-records, ending at an earlier place. Numbers go on rising, by which a store may know its batches.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,15 +29,20 @@ def committed_ago_s(checkpoint: Path, now_s: float) -> float:
     return max(0.0, now_s - (checkpoint / "commits" / str(number)).stat().st_mtime)
 
 
+def planned_batch(checkpoint: Path) -> int | None:
+    """The number of the newest batch, committed or not; None before the first."""
+    return max(_numbers(checkpoint / "offsets"), default=None)
+
+
 def planned_offsets(checkpoint: Path) -> Offsets:
     """Where the newest batch ends that may have been applied, committed or not."""
-    number = max(_numbers(checkpoint / "offsets"), default=None)
+    number = planned_batch(checkpoint)
     return {} if number is None else batch_offsets(checkpoint, number)
 
 
 def is_started(checkpoint: Path) -> bool:
     """Whether a first batch was ever planned: from then on Spark knows where it reads."""
-    return any(True for _ in _numbers(checkpoint / "offsets"))
+    return planned_batch(checkpoint) is not None
 
 
 def batch_offsets(checkpoint: Path, number: int) -> Offsets:
@@ -73,54 +74,6 @@ def records_between(begin: Offsets, end: Offsets) -> int:
 def is_few(begin: Offsets, end: Offsets) -> bool:
     """Whether a batch is so small that one task is done with it sooner than several."""
     return records_between(begin, end) <= FEW_ROWS
-
-
-def rewind(checkpoint: Path, starts: Offsets) -> None:
-    """Let the next batch begin at ``starts``, none of which is above what was applied; only while
-    nobody applies the stream, and after a first batch was committed.
-
-    A batch that was planned and not committed is passed over: it is repeated with the rest.
-    """
-    finish_rewind(checkpoint)
-    planned = max(_numbers(checkpoint / "offsets"))
-    number = str(planned + 1)
-    lines = (checkpoint / "offsets" / str(planned)).read_text(encoding="utf-8").splitlines()
-    lines[2] = json.dumps(
-        {topic: {str(p): at for p, at in of_topic.items()} for topic, of_topic in starts.items()},
-        separators=(",", ":"),
-    )
-    _write(checkpoint / "offsets" / number, "\n".join(lines))
-    _commit(checkpoint, number)
-
-
-def finish_rewind(checkpoint: Path) -> None:
-    """Commit what a killed ``rewind`` had begun: a batch that was planned and goes back."""
-    planned = max(_numbers(checkpoint / "offsets"), default=-1)
-    committed = committed_batch(checkpoint)
-    if committed is None or planned <= committed:
-        return
-    before, after = batch_offsets(checkpoint, committed), batch_offsets(checkpoint, planned)
-    if any(
-        at < before.get(topic, {}).get(partition, 0)
-        for topic, ends in after.items()
-        for partition, at in ends.items()
-    ):
-        _commit(checkpoint, str(planned))
-
-
-def _commit(checkpoint: Path, number: str) -> None:
-    last = checkpoint / "commits" / str(committed_batch(checkpoint))
-    _write(checkpoint / "commits" / number, last.read_text(encoding="utf-8"))
-
-
-def _write(file: Path, text: str) -> None:
-    """Whole or not at all; Spark takes a file without its checksum beside it."""
-    scratch = file.with_name(f".{file.name}.headwater")
-    with scratch.open("w", encoding="utf-8") as out:
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
-    scratch.replace(file)
 
 
 def _numbers(directory: Path) -> Iterator[int]:

@@ -21,11 +21,12 @@ from cdc.topics import table_topic
 from jobs.generations.topic_ids import refuse_recreated
 from jobs.generations.view_state import ViewState
 from jobs.sinks.contract import Batch, Sink
-from jobs.spark.checkpoint import batch_offsets, committed_batch, finish_rewind, is_started
+from jobs.spark.checkpoint import batch_offsets, committed_batch, is_started
 from jobs.spark.faults import caused
 from jobs.spark.heap import records_at_most
 from jobs.without_mirrors.batch_counts import Account
 from jobs.without_mirrors.keeper import open_keeper
+from jobs.without_mirrors.replay.checkpoint_rewind import finish_rewind
 from jobs.without_mirrors.snapshot_rows import offsets_json
 from jobs.without_mirrors.table_descriptions import no_topic
 from views.parse.definition import ViewDefinition

@@ -1,7 +1,6 @@
 """All views of a process: one Spark session, one thread and one query each.
 
-A view that fails stops alone. Offsets are committed to ``headwater.<view>`` by the view's thread,
-from the checkpoint's last committed batch: while it runs, at its end, and first of all at a start.
+A view that fails stops alone.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from pyspark.sql import SparkSession
 from cdc.config import Config
 from cdc.errors import HeadwaterError, RetryableError, UsageError, ViewError
 from cdc.kafka.broker import Broker
-from cdc.topics import view_group
 from jobs.batch.key_sample import LOGGED, spread
 from jobs.generations.last_error import noted
 from jobs.generations.live_generation import Asked, Standing, standing
@@ -28,6 +26,7 @@ from jobs.generations.view_state import view_directory
 from jobs.sinks.contract import Sink
 from jobs.sinks.stores import open_sink
 from jobs.spark.faults import trace, translate
+from jobs.without_mirrors.group_offsets import GroupOffsets
 from jobs.without_mirrors.query import Applied, ViewQuery
 from jobs.without_mirrors.table_descriptions import NotDescribedError
 
@@ -102,7 +101,7 @@ class ViewRun:
         self._sharing = sharing
         self._directory = view_directory(config.apply.state, config.source.name, name)
         self._let_go = Asked(self._directory)
-        self._committed = -1
+        self._group = GroupOffsets(name, stopping)
         self._batches = self._rows = 0
 
     def run(self) -> None:
@@ -158,7 +157,7 @@ class ViewRun:
             store, self.name, self._spark, retry_s, live.number, declared, live.definition.history
         )
         patience = Patience(retry_s)
-        self._committed = -1
+        self._group.forget()
         try:
             while True:
                 query = ViewQuery(
@@ -168,7 +167,7 @@ class ViewRun:
                 try:
                     return self._follow(query, broker)
                 except RetryableError as error:
-                    if self._stopping.is_set() or not patience.left(self._committed):
+                    if self._stopping.is_set() or not patience.left(self._group.batch):
                         raise
                     log.warning("view_interrupted", view=self.name, error=str(error))
                 if self._let_go.asked():  # who asks may build it in another store
@@ -182,20 +181,20 @@ class ViewRun:
         was to be let go."""
         try:
             asked = self._start(query)
-            self._commit_if_possible(broker, query)  # a kill may have left the group behind
+            self._group.commit_if_possible(broker, query)  # a kill may have left the group behind
             while query.active and not self._stopping.wait(_POLL_S):
                 if asked := self._let_go.asked():
                     break
-                self._commit_if_possible(broker, query)
+                self._group.commit_if_possible(broker, query)
         finally:
             # Whoever asks for the view has it when nobody writes it any more.
             query.stop(self._stopping.is_set)
         if (error := query.error()) is not None:
             raise error
         if self._available_now and not self._stopping.is_set():
-            self._commit(broker, query)
+            self._group.commit(broker, query)
         else:
-            self._commit_if_possible(broker, query)
+            self._group.commit_if_possible(broker, query)
         return asked
 
     def _start(self, query: ViewQuery) -> bool:
@@ -223,22 +222,6 @@ class ViewRun:
                 return False
         log.info("view_started", view=self.name)
         return False
-
-    def _commit_if_possible(self, broker: Broker, query: ViewQuery) -> None:
-        """A group that cannot be committed now is with the next batch, or when the view starts."""
-        try:
-            self._commit(broker, query)
-        except RetryableError as error:
-            log.warning("offsets_not_committed", view=self.name, error=str(error))
-            self._stopping.wait(_START_POLL_S)
-
-    def _commit(self, broker: Broker, query: ViewQuery) -> None:
-        found = query.committed()
-        if found is None or found[0] == self._committed:
-            return
-        group = view_group(self.name)
-        broker.commit_group(group, found[1], query.generation, query.replayed_until)
-        self._committed = found[0]
 
 
 def report(applied: Applied) -> None:

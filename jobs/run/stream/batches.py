@@ -35,7 +35,7 @@ from jobs.state.batch.stream_offsets import Progress, advance, begin_batch, end_
 from jobs.state.dead_letters.faulty_records import FaultyKeys
 from jobs.state.histories.changes import HistoryChanges
 from jobs.state.histories.queue import History
-from jobs.state.mirrors.schemas_topic import seen_versions, unread
+from jobs.state.mirrors.mirror_versions import seen_versions, unread
 from jobs.state.mirrors.table import image_tables
 from jobs.state.mirrors.type_changes import may_be_types
 from jobs.state.server.connection import Connection, translated

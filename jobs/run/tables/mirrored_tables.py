@@ -33,8 +33,9 @@ from jobs.state.mirrors.catalog_versions import (
 )
 from jobs.state.mirrors.fill import Filled, fill
 from jobs.state.mirrors.mirror_record import MirrorRecord, mark_stale, read_mirrors
-from jobs.state.mirrors.schemas_topic import batch_mirror, follow_versions, read_table_versions
-from jobs.state.mirrors.table_changes import Refill, SentVersion
+from jobs.state.mirrors.mirror_versions import batch_mirror, follow_versions
+from jobs.state.mirrors.schemas_topic import SentVersion, read_table_versions
+from jobs.state.mirrors.table_changes import Refill
 from jobs.state.mirrors.type_changes import RefreshedTypes, refresh_types
 from jobs.state.mirrors.types import MirrorTypes
 from jobs.state.server.connection import Connection

@@ -19,8 +19,9 @@ from cdc.source.position import current_lsn
 from cdc.source.postgres import Connection, identifier, translated
 from jobs.state.mirrors.ddl import follow
 from jobs.state.mirrors.mirror_record import MirrorRecord, mark_stale
+from jobs.state.mirrors.schemas_topic import SentVersion, parse_version
 from jobs.state.mirrors.table import MirrorTable
-from jobs.state.mirrors.table_changes import Refill, SentVersion, changes, parse_version
+from jobs.state.mirrors.table_changes import Refill, changes
 from jobs.state.mirrors.types import MirrorTypes
 
 _KIND: Final = "select relkind::text from pg_catalog.pg_class where oid = %s::oid"

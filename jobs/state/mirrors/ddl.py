@@ -21,15 +21,9 @@ from cdc.source.table_lookup import table_files
 from cdc.source.types import load_types
 from jobs.state.mirrors.catalog import Attribute, describe_column
 from jobs.state.mirrors.mirror_record import MirrorRecord, mark_stale, save_table
+from jobs.state.mirrors.schemas_topic import SentColumn, SentVersion
 from jobs.state.mirrors.table import MirrorColumn, MirrorTable
-from jobs.state.mirrors.table_changes import (
-    Changes,
-    Refill,
-    SentColumn,
-    SentVersion,
-    changes,
-    with_version,
-)
+from jobs.state.mirrors.table_changes import Changes, Refill, changes, with_version
 from jobs.state.mirrors.types import MirrorTypes
 from jobs.state.server.connection import Connection, translated
 

@@ -1,29 +1,45 @@
-"""Before a batch: mirrors are given the columns of the table versions that its events are of."""
+"""The versions of tables that mirrors follow, from ``<source>.__schemas``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-import pyarrow as pa
-
-from cdc.errors import LogError, RetryableError
+from cdc.errors import LogError
 from cdc.kafka.broker import Broker, read_compacted
-from cdc.source.postgres import Connection
 from cdc.topics import schemas_topic
-from jobs.state.batch.staging import Mirror
-from jobs.state.mirrors.ddl import follow
-from jobs.state.mirrors.mirror_record import MirrorRecord, mark_stale
-from jobs.state.mirrors.table import MirrorTable
-from jobs.state.mirrors.table_changes import (
-    Refill,
-    SentVersion,
-    older,
-    parse_version,
-    shapes,
-    to_follow,
-)
-from jobs.state.mirrors.types import MirrorTypes
+
+
+class SentColumn(NamedTuple):
+    """A column as ``<source>.__schemas`` describes it; ``element`` is the base of an array's."""
+
+    name: str
+    attnum: int | None
+    type_oid: int
+    type_schema: str
+    type_name: str
+    typmod: int
+    nullable: bool
+    element: str | None
+
+
+class SentVersion(NamedTuple):
+    """A version of a table; ``lsn`` is that of the last transaction known to have seen it so.
+    Of two that one transaction saw, the later one was described later."""
+
+    schema_id: str
+    oid: int
+    columns: tuple[SentColumn, ...]
+    key: tuple[str, ...]
+    lsn: int
+    of_catalog: bool = False
+    """Read from the source's catalog when its WAL stood at ``lsn``, and not from a description."""
+
+    @property
+    def numbered(self) -> bool:
+        return all(column.attnum for column in self.columns)
+
 
 Versions = Mapping[str, Mapping[str, SentVersion]]
 """By ``schema.table``, then by ``schema_id`` in the order of their last description."""
@@ -47,89 +63,26 @@ def read_table_versions(broker: Broker, source: str) -> Versions:
     return found
 
 
-def batch_mirror(record: MirrorRecord, versions: Versions) -> Mirror:
-    """A mirror as batches know it."""
-    of_table = versions.get(record.table.label, {})
-    readable = shapes(record.table, of_table.values())
-    before = frozenset(older(record.table, of_table) & readable.keys())
-    return Mirror(record.id, record.table, record.fill_lsn, record.truncated, readable, before)
-
-
-def seen_versions(
-    records: pa.Table, tables: Mapping[str, str], mirrors: Mapping[str, Mirror]
-) -> dict[str, set[str]]:
-    """The versions of a folded batch's events that mirrors have to read, by ``schema.table``.
-    ``tables`` has the ``schema.table`` of each topic."""
-    grouped = records.group_by(["topic", "schema_id"]).aggregate([("commit_lsn", "max")])
-    columns = [grouped.column(name).to_pylist() for name in grouped.column_names]
-    by_name = dict(zip(grouped.column_names, columns, strict=True))
-    found: dict[str, set[str]] = {}
-    for topic, schema_id, lsn in zip(
-        by_name["topic"], by_name["schema_id"], by_name["commit_lsn_max"], strict=True
-    ):
-        label = tables.get(topic)
-        mirror = None if label is None else mirrors.get(label)
-        if mirror is not None and schema_id is not None and lsn >= mirror.fill_lsn:
-            found.setdefault(mirror.table.label, set()).add(schema_id)
-    return found
-
-
-def unread(mirrors: Mapping[str, Mirror], seen: Mapping[str, set[str]]) -> bool:
-    """Whether there are events of versions that mirrors may have to follow: the versions are to be
-    read again, and followed, before the batch is applied."""
-    return any(not mirrors[label].follows(id_) for label, ids in seen.items() for id_ in ids)
-
-
-def follow_versions(
-    state: Connection,
-    source: Callable[[], Connection],
-    records: Mapping[str, MirrorRecord],
-    versions: Versions,
-    seen: Mapping[str, set[str]],
-) -> dict[str, MirrorTable | Refill]:
-    """Give mirrors the columns of newer versions that a batch has, each in a transaction of its
-    own; what became of those that were behind, by ``schema.table``.
-
-    ``state`` is in autocommit mode; ``source`` opens a session, which is closed. Also to be called
-    without a batch (``seen`` empty sets) when versions were described otherwise. Raises
-    ``RetryableError`` when a server is away.
-    """
-    ahead = {
-        label: version
-        for label, ids in seen.items()
-        if label in records
-        and (version := to_follow(records[label].table, versions.get(label, {}), ids)) is not None
-    }
-    found: dict[str, MirrorTable | Refill] = {}
-    if ahead:
-        with source() as session:
-            types = MirrorTypes(session, state)
-            for label, version in ahead.items():
-                with state.transaction():
-                    found[label] = follow(state, session, types, records[label], version)
-    for label in seen.keys() & records.keys():
-        if not isinstance(now := found.get(label, records[label].table), Refill):
-            _refuse_unread(now, versions.get(label, {}), seen[label])
-            if refill := _uncertain(now, versions.get(label, {}), seen[label]):
-                mark_stale(state, records[label].id, refill.reason)
-                found[label] = refill
-    return found
-
-
-def _refuse_unread(table: MirrorTable, versions: Mapping[str, SentVersion], seen: set[str]) -> None:
-    known = versions.keys() | dict(table.versions).keys()
-    if seen - known:
-        raise RetryableError(
-            f"{table.label}: an event arrived before the description of its table version",
-            "apply tries again: capture wrote it first, so it is about to arrive",
+def parse_version(record: Mapping[str, Any]) -> SentVersion:
+    """A value of ``<source>.__schemas``. Raises ``LogError`` when it is not one."""
+    try:
+        columns = tuple(
+            SentColumn(
+                one["name"],
+                one.get("attnum"),
+                one["oid"],
+                one["type_schema"],
+                one["type"],
+                one["typmod"],
+                one.get("nullable", True),
+                one["element"],
+            )
+            for one in record["columns"]
         )
-
-
-def _uncertain(
-    table: MirrorTable, versions: Mapping[str, SentVersion], seen: set[str]
-) -> Refill | None:
-    """Events of a version whose columns are not known to be the mirror's are in the rows of a fill
-    that is taken now."""
-    if seen <= shapes(table, versions.values()).keys():
-        return None
-    return Refill("it was altered, and which columns its events have is not certain")
+        oid, lsn = record.get("table_oid", 0), record.get("lsn", 0)
+        return SentVersion(record["schema_id"], oid, columns, tuple(record["key"]), lsn)
+    except (KeyError, TypeError) as error:
+        raise LogError(
+            f"a record of the schemas topic lacks {error}",
+            "run `headwater capture` to publish it again",
+        ) from None

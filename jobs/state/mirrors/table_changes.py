@@ -1,48 +1,18 @@
 """What DDL made of a table, seen from its mirror: two versions compared. Pure.
 
 A column is its ``attnum``. What a version says is enough for a column that was dropped or renamed.
-One that was added or has another type needs the source's catalog (``mirror_ddl``); a table that is
-another one, or has another key, needs a fill.
+One that was added or has another type needs the source's catalog (``jobs.state.mirrors.ddl``); a
+table that is another one, or has another key, needs a fill.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from cdc.errors import LogError
 from jobs.state.batch.sql import Shape
+from jobs.state.mirrors.schemas_topic import SentColumn, SentVersion
 from jobs.state.mirrors.table import MirrorColumn, MirrorTable
-
-
-class SentColumn(NamedTuple):
-    """A column as ``<source>.__schemas`` describes it; ``element`` is the base of an array's."""
-
-    name: str
-    attnum: int | None
-    type_oid: int
-    type_schema: str
-    type_name: str
-    typmod: int
-    nullable: bool
-    element: str | None
-
-
-class SentVersion(NamedTuple):
-    """A version of a table; ``lsn`` is that of the last transaction known to have seen it so.
-    Of two that one transaction saw, the later one was described later."""
-
-    schema_id: str
-    oid: int
-    columns: tuple[SentColumn, ...]
-    key: tuple[str, ...]
-    lsn: int
-    of_catalog: bool = False
-    """Read from the source's catalog when its WAL stood at ``lsn``, and not from a description."""
-
-    @property
-    def numbered(self) -> bool:
-        return all(column.attnum for column in self.columns)
 
 
 class Refill(NamedTuple):
@@ -62,31 +32,6 @@ class Changes(NamedTuple):
     @property
     def none(self) -> bool:
         return not any(self)
-
-
-def parse_version(record: Mapping[str, Any]) -> SentVersion:
-    """A value of ``<source>.__schemas``. Raises ``LogError`` when it is not one."""
-    try:
-        columns = tuple(
-            SentColumn(
-                one["name"],
-                one.get("attnum"),
-                one["oid"],
-                one["type_schema"],
-                one["type"],
-                one["typmod"],
-                one.get("nullable", True),
-                one["element"],
-            )
-            for one in record["columns"]
-        )
-        oid, lsn = record.get("table_oid", 0), record.get("lsn", 0)
-        return SentVersion(record["schema_id"], oid, columns, tuple(record["key"]), lsn)
-    except (KeyError, TypeError) as error:
-        raise LogError(
-            f"a record of the schemas topic lacks {error}",
-            "run `headwater capture` to publish it again",
-        ) from None
 
 
 def changes(table: MirrorTable, version: SentVersion) -> Changes | Refill:

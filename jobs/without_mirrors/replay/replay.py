@@ -26,7 +26,8 @@ from jobs.generations.view_state import (
     state_directory,
     view_directory,
 )
-from jobs.spark.checkpoint import batch_offsets, committed_batch, finish_rewind, rewind
+from jobs.spark.checkpoint import batch_offsets, committed_batch
+from jobs.without_mirrors.replay.checkpoint_rewind import finish_rewind, rewind
 from jobs.without_mirrors.replay.start_position import Place, places
 from views.parse.definition import ViewDefinition
 

@@ -31,9 +31,10 @@ from jobs.state.batch.staging import Mirror, Record, stage
 from jobs.state.mirrors.catalog_versions import SourceCatalog, follow_ahead, read_ahead
 from jobs.state.mirrors.fill import Filled, fill
 from jobs.state.mirrors.mirror_record import read_mirrors
-from jobs.state.mirrors.schemas_topic import batch_mirror, follow_versions
+from jobs.state.mirrors.mirror_versions import batch_mirror, follow_versions
+from jobs.state.mirrors.schemas_topic import SentVersion, parse_version
 from jobs.state.mirrors.table import MirrorTable
-from jobs.state.mirrors.table_changes import Refill, SentVersion, parse_version
+from jobs.state.mirrors.table_changes import Refill
 from jobs.state.mirrors.types import MirrorTypes
 from jobs.state.server.connection import connect
 from jobs.state.server.migration import migrate

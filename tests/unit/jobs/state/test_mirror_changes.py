@@ -11,7 +11,8 @@ import pytest
 from cdc.errors import LogError
 from cdc.protocol.relation import TypeInfo
 from jobs.state.batch.staging import Mirror
-from jobs.state.mirrors.schemas_topic import seen_versions, unread
+from jobs.state.mirrors.mirror_versions import seen_versions, unread
+from jobs.state.mirrors.schemas_topic import SentVersion, parse_version
 from jobs.state.mirrors.table import (
     NOWHERE,
     MirrorColumn,
@@ -24,10 +25,8 @@ from jobs.state.mirrors.table import (
 from jobs.state.mirrors.table_changes import (
     Changes,
     Refill,
-    SentVersion,
     changes,
     older,
-    parse_version,
     shape,
     shapes,
     to_follow,

@@ -17,13 +17,8 @@ from jobs.delta_engine.mirrors.attempts import Attempts, write_attempts
 from jobs.generations.view_locks import turn
 from jobs.generations.view_state import Beginning as Snapshot
 from jobs.generations.view_state import Replay, ViewState, declared, generation_id, open_state
-from jobs.spark.checkpoint import (
-    batch_offsets,
-    committed_batch,
-    finish_rewind,
-    planned_offsets,
-    rewind,
-)
+from jobs.spark.checkpoint import batch_offsets, committed_batch, planned_offsets
+from jobs.without_mirrors.replay.checkpoint_rewind import finish_rewind, rewind
 from jobs.without_mirrors.replay.replay import earlier, later, replay
 from jobs.without_mirrors.replay.start_position import (
     AtLsn,
