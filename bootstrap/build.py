@@ -28,15 +28,10 @@ from bootstrap.switch import Follower, settle_left, stopped, switch
 from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
 from jobs.delta_engine.mirrors.fill import filled
+from jobs.generations.declaration import Declaration, declared
 from jobs.generations.generation_record import Generation, Phase
 from jobs.generations.view_locks import BUSY_S, is_kept, taken_over, turn
-from jobs.generations.view_state import (
-    Declaration,
-    ViewState,
-    declared,
-    open_state,
-    state_directory,
-)
+from jobs.generations.view_state import ViewState, open_state, state_directory
 from jobs.sinks.contract import Live
 from jobs.sinks.schema_evolution import check_names
 from jobs.spark.column_types import columns_of

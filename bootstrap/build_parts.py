@@ -13,13 +13,14 @@ from pyspark.sql import SparkSession
 from cdc.config import Config
 from cdc.kafka.broker import Broker
 from cdc.topics import table_topic
+from jobs.generations.declaration import declared, differing
 from jobs.generations.generation_record import (
     Generation,
     Generations,
     read_generations,
     write_generations,
 )
-from jobs.generations.view_state import declared, differing, view_directory
+from jobs.generations.view_state import view_directory
 from jobs.sinks.contract import Generations as StoredGenerations
 from jobs.sinks.stores import open_generations
 from views.parse.definition import ViewDefinition, parse_view

@@ -23,9 +23,10 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError, UsageError
 from cdc.kafka.broker import Broker
 from cdc.shutdown_signals import told_to_stop
+from jobs.generations.declaration import declared, differing
 from jobs.generations.generation_record import Generations, read_generations
 from jobs.generations.view_locks import BUSY_S, is_kept, turn
-from jobs.generations.view_state import declared, differing, view_directory
+from jobs.generations.view_state import view_directory
 from jobs.spark.faults import trace, translate
 from jobs.spark.session import spark_session
 

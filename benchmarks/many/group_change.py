@@ -24,7 +24,8 @@ from cdc.source.postgres import translated
 from jobs.batch.folded_rows import SCHEMA
 from jobs.run.stream.batches import Batches
 from jobs.run.tables.mirrored_tables import planned
-from jobs.run.views.view_keeper import Change, ViewKeeper
+from jobs.run.views.row_changes import Change
+from jobs.run.views.view_keeper import ViewKeeper
 from jobs.sinks.row_errors import RowsError
 from jobs.state.batch.stream_offsets import (
     Progress,
@@ -64,7 +65,7 @@ from payments group by account
 
 
 class _NoStore:
-    """A ``jobs.run.views.view_keeper.RowStore`` that counts rows."""
+    """A ``jobs.run.views.row_changes.RowStore`` that counts rows."""
 
     written = 0
 

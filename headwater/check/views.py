@@ -113,8 +113,9 @@ def _as_followed(
     """Tables as the live generation sees them, if it is of this declaration: columns that were
     renamed have the names there that its SQL has."""
     from cdc.kafka.broker import Broker
+    from jobs.generations.declaration import declared, differing
     from jobs.generations.generation_record import read_generations
-    from jobs.generations.view_state import declared, differing, view_directory
+    from jobs.generations.view_state import view_directory
     from jobs.without_mirrors.column_names import Names, live_state, namings_of
     from views.spark.generation_names import seen
 

@@ -29,10 +29,9 @@ from typing import Any, Final, Literal, get_args
 
 from cdc.errors import FatalError, ViewError
 from cdc.kafka.broker import Offsets
+from jobs.generations.declaration import Declaration, declaration
 from jobs.generations.view_state import (
     Beginning,
-    Declaration,
-    declaration,
     is_begun,
     read_document,
     view_directory,

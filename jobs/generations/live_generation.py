@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from cdc.config import Config
 from cdc.errors import ViewError
+from jobs.generations.declaration import declared, differing
 from jobs.generations.generation_record import (
     Generation,
     Generations,
@@ -23,8 +24,6 @@ from jobs.generations.generation_record import (
 from jobs.generations.view_locks import is_free
 from jobs.generations.view_state import (
     ViewState,
-    declared,
-    differing,
     generation_id,
     lost_error,
     open_state,

@@ -16,7 +16,6 @@ import json
 import os
 import uuid
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -25,37 +24,11 @@ from typing import Any, NamedTuple
 from cdc.errors import ViewError
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
+from jobs.generations.declaration import Declaration, declaration, differing
 from jobs.spark.checkpoint import batch_offsets
 from jobs.state.server.private_folder import private_folder
-from views.parse.definition import ViewDefinition, parse_view
+from views.parse.definition import ViewDefinition
 from views.spark.generation_names import Naming
-
-
-class Declaration(NamedTuple):
-    """What was declared of a view when a generation of it began; ``sql`` as it was written."""
-
-    sql: str
-    key: tuple[str, ...]
-    store: str
-    table: str
-    history: str = ""
-
-    def parsed(self, name: str) -> ViewDefinition:
-        return parse_view(name, self.store, self.key, self.sql, self.history)
-
-    def document(self) -> dict[str, Any]:
-        return {**self._asdict(), "key": list(self.key)}
-
-
-def declared(view: ViewDefinition) -> Declaration:
-    """A view as it is remembered. Not ``normalized``: what sqlglot writes is for comparing."""
-    return Declaration(view.sql, tuple(view.key), view.store, view.table_name, view.history)
-
-
-def declaration(document: dict[str, Any]) -> Declaration:
-    """The inverse of ``Declaration.document``; other fields are passed over."""
-    known = {name: document.get(name, "") for name in Declaration._fields}
-    return Declaration(**{**known, "key": tuple(known["key"])})
 
 
 class Beginning(NamedTuple):
@@ -261,21 +234,6 @@ def open_state(
         document |= {name: held[name] for name in ("beginning", "tables") if name in held}
     write_document(state.file, document)
     return state
-
-
-def differing(held: Declaration, wanted: Declaration) -> str:
-    """What two declarations do not have in common, in words."""
-    names = [name for name in Declaration._fields if getattr(held, name) != getattr(wanted, name)]
-    if "sql" in names and _is_laid_out_otherwise(held, wanted):
-        names.remove("sql")
-    return ", ".join(names)
-
-
-def _is_laid_out_otherwise(held: Declaration, wanted: Declaration) -> bool:
-    """Whether two declarations say the same in their SQL, in another layout."""
-    with suppress(ViewError):  # what was taken once, and is not any more
-        return wanted.parsed("").normalized == held.parsed("").normalized
-    return False
 
 
 def read_document(file: Path) -> dict[str, Any] | None:

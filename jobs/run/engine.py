@@ -24,7 +24,8 @@ from jobs.run.commands.queue import Orders
 from jobs.run.process_parts import Parts
 from jobs.run.removal import drop_spare_mirrors, spare_mirrors
 from jobs.run.schedule import Chore, Schedule
-from jobs.run.stream.batches import Applied, Batches, StaleTypesError
+from jobs.run.stream.applied_batch import Applied
+from jobs.run.stream.batches import Batches, StaleTypesError
 from jobs.run.stream.large_batch_staging import by_tasks
 from jobs.run.stream.record_reader import read_again
 from jobs.run.stream.recreated_topics import leave_recreated, recreated

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from cdc.errors import ViewError
-from views.maintain.groups.plan import GroupPlan, groups_of
+from views.maintain.groups.group_plan import GroupPlan
+from views.maintain.groups.plan import groups_of
 from views.maintain.indexes import Index, indexes
 from views.maintain.mirror import MirrorTable
 from views.maintain.proofs.dependent_columns import name_dependent_columns

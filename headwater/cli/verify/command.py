@@ -177,9 +177,10 @@ def resolved_view(config: Config, name: str, broker: Broker) -> tuple[View, list
     What people read may have been built as it was declared before, and its columns may have other
     names in the source by now.
     """
+    from jobs.generations.declaration import declared as remembered
+    from jobs.generations.declaration import differing
     from jobs.generations.generation_record import read_generations
-    from jobs.generations.view_state import declared as remembered
-    from jobs.generations.view_state import differing, view_directory
+    from jobs.generations.view_state import view_directory
     from jobs.without_mirrors.column_names import Names, live_state
     from jobs.without_mirrors.table_descriptions import NotDescribedError, described, newest
     from views.parse.definition import parse_view

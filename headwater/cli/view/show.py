@@ -56,8 +56,9 @@ def gathered(config: Config, name: str) -> Document:
 
 def _changed(config: Config, name: str) -> str:
     """What of the declaration is another than the live generation was built with."""
+    from jobs.generations.declaration import declared, differing
     from jobs.generations.generation_record import read_generations
-    from jobs.generations.view_state import declared, differing, view_directory
+    from jobs.generations.view_state import view_directory
     from views.parse.definition import parse_view
 
     view = config.views[name]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from cdc.config import Config, View
 from cdc.errors import ViewError
+from jobs.generations.declaration import Declaration
 from jobs.generations.generation_record import (
     Generation,
     Generations,
@@ -21,7 +22,7 @@ from jobs.generations.generation_record import (
 )
 from jobs.generations.last_error import NOTE
 from jobs.generations.live_generation import settle
-from jobs.generations.view_state import Declaration, lost_error
+from jobs.generations.view_state import lost_error
 from jobs.run.process_parts import Parts
 from jobs.sinks.contract import Generations as StoredGenerations
 from jobs.sinks.contract import Live

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +16,7 @@ from cdc.errors import RetryableError
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
 from jobs.batch.folded_rows import count, steps
+from jobs.run.stream.applied_batch import Applied
 from jobs.state.batch.key_marker import KeyMarker
 from jobs.state.batch.mirror_batch import LARGE, Images, images, prepare_images, write
 from jobs.state.batch.staged_parts import drop_parts, open_parts, parts_of
@@ -40,19 +40,6 @@ from jobs.state.mirrors.table import image_tables
 from jobs.state.mirrors.type_changes import may_be_types
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.view_generation import ViewGeneration
-
-
-class Applied(NamedTuple):
-    """A batch that the mirrors have now. ``offsets`` say where the whole stream is, ``views`` are
-    the ids of those that have something to do since, ``faults`` were not applied, ``committed_us``
-    are the commit times of its changes, in microseconds since 1970."""
-
-    progress: Progress
-    offsets: Offsets
-    views: set[int]
-    records: int
-    faults: Sequence[Fault]
-    committed_us: Sequence[int]
 
 
 class StaleTypesError(RetryableError):
@@ -117,7 +104,7 @@ class Batches:
                     return None
                 queued = self._queued(conn, faulty, changes, held.batch + 1)
                 applied = self._apply(conn, marker, faulty, held, end, records, truncated)
-                applied = _with(applied, *queued)
+                applied = applied.with_histories(*queued)
                 tables = {label: one.table for label, one in self._mirrors.items()}
                 if not types_read and may_be_types(applied.faults, tables):
                     raise StaleTypesError(
@@ -160,7 +147,7 @@ class Batches:
                 drop_parts(conn, parts.tables)
                 progress, offsets = end_batch(conn, held, end, parts.lsn, parts.newest_us)
             applied = Applied(progress, offsets, views, parts.records, (), parts.oldest_us)
-            return _with(applied, *queued)
+            return applied.with_histories(*queued)
         except BaseException:
             self._faulty = None  # what it knows may have been rolled back
             raise
@@ -300,10 +287,3 @@ class Batches:
 
 def _integers(records: pa.Table, name: str) -> list[int]:
     return list(pc.drop_null(records.column(name)).to_pylist())
-
-
-def _with(applied: Applied, histories: set[int], faults: Sequence[Fault]) -> Applied:
-    """With what was queued for histories, and what could not be, beside what no mirror took."""
-    told = {one.record.record for one in applied.faults}
-    more = [one for one in faults if one.record.record not in told]
-    return applied._replace(views=applied.views | histories, faults=[*applied.faults, *more])

@@ -7,7 +7,8 @@ import time
 import structlog
 
 from jobs.run.process_parts import Parts
-from jobs.run.stream.batches import Applied, Batches
+from jobs.run.stream.applied_batch import Applied
+from jobs.run.stream.batches import Batches
 from jobs.run.stream.stream import StreamBatch
 from jobs.state.batch.staged_parts import stage_part
 from jobs.state.batch.staging import RecordsNeededError

@@ -17,7 +17,7 @@ from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
 from jobs.run.builds.builder import Declared, Generation, opened
 from jobs.run.process_parts import Parts
-from jobs.run.stream.batches import Applied
+from jobs.run.stream.applied_batch import Applied
 from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.run.views.group_offsets import GroupOffsets
 from jobs.run.views.lanes import Lanes

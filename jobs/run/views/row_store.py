@@ -13,7 +13,8 @@ from jobs.run.builds.builder import Generation
 from jobs.run.builds.generation_files import GenerationFiles
 from jobs.run.process_parts import Parts
 from jobs.run.views.histories import HistoryKeeper
-from jobs.run.views.view_keeper import KEYS_A_COMMIT, KEYS_A_TURN, Change, ViewKeeper
+from jobs.run.views.row_changes import Change
+from jobs.run.views.view_keeper import KEYS_A_COMMIT, KEYS_A_TURN, ViewKeeper
 from jobs.sinks.contract import Batch
 from jobs.sinks.delta.history.table import DeltaHistory
 from jobs.sinks.redis.layout import Shape
@@ -31,7 +32,7 @@ from jobs.state.views.view_generation import ViewGeneration
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """A ``jobs.run.views.view_keeper.RowStore`` over a sink."""
+    """A ``jobs.run.views.row_changes.RowStore`` over a sink."""
 
     view: ViewGeneration
     generation_id: str

@@ -15,7 +15,7 @@ import structlog
 
 from cdc.errors import HeadwaterError, RetryableError
 from jobs.batch.key_sample import LOGGED, spread
-from jobs.run.stream.batches import Applied
+from jobs.run.stream.applied_batch import Applied
 from jobs.run.views.group_offsets import GroupOffsets
 from jobs.run.views.view_keeper import Turn
 

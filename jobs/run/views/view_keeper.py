@@ -12,12 +12,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final
 
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.source.postgres import sqlstate
 from jobs.run.views.lost_groups import LostGroups
-from jobs.sinks.row_errors import TOLD, RowsError, RowsRefusedError, RowsUnfitError
+from jobs.run.views.row_changes import Change, RowStore, read_changes
+from jobs.sinks.row_errors import TOLD, RowsRefusedError, RowsUnfitError
 from jobs.state.batch.stream_offsets import Progress
 from jobs.state.dead_letters.parked_keys import ParkedKey, any_parked, key_at, park, unpark
 from jobs.state.groups.sums import GroupSums
@@ -53,35 +54,8 @@ DATA_EXCEPTIONS: Final = ("22", "21", "23", "0A")
 """Classes of SQLSTATE that a row's own values cause."""
 
 
-class Change(NamedTuple):
-    """A row that the store is to hold: its key, each value as text, and what is shown of it."""
-
-    key: tuple[str, ...]
-    digest: str | None
-    """None: the row is gone."""
-    shown: tuple[Any, ...]
-
-
 class RowUnmakeableError(RetryableError):
     """Some of the keys have a row that their values do not allow to be made."""
-
-
-class RowStore(Protocol):
-    """A view's place in a store."""
-
-    @property
-    def shown(self) -> Sequence[str]:
-        """What it is given of a row, as SQL over the row ``m``."""
-
-    def write(self, changes: Sequence[Change], progress: Progress) -> None:
-        """Write rows under the position of ``progress``. Raises ``RetryableError`` for a store
-        that is away, ``RowsError`` for rows that it refuses when it has written the others."""
-
-    def refused(self, error: RowsError, changes: Sequence[Change]) -> dict[tuple[str, ...], str]:
-        """The keys that ``error`` names, and why each is refused."""
-
-    def close(self) -> None:
-        """Release connections."""
 
 
 @dataclass(slots=True)
@@ -206,7 +180,7 @@ class ViewKeeper:
                 raise RowUnmakeableError(error.message, error.hint) from error
             raise
         progress = Progress(*found[0][:4])
-        changes = _changes(found, len(self.view.key), 4)
+        changes = read_changes(found, len(self.view.key), 4)
         if len({change.key for change in changes}) < len(changes):
             raise RowUnmakeableError(
                 f"view {self.view.name}: two rows have the same key",
@@ -247,7 +221,7 @@ class ViewKeeper:
             ).fetchall()
         if found[0][4]:
             raise too_large(self.view, self.whole_rows)
-        progress, changes = Progress(*found[0][:4]), _changes(found, key, 5)
+        progress, changes = Progress(*found[0][:4]), read_changes(found, key, 5)
         doubt_keys(conn, self.view, [change.key for change in changes])
         refused = self._write(changes, progress)
         return self._settle(conn, [], progress, changes, refused, whole=True)
@@ -303,13 +277,3 @@ class ViewKeeper:
         progress, key = key_at(conn, self.view, places)
         refused = {} if key is None else {key: str(error)}
         return self._settle(conn, places, progress, [], refused)
-
-
-def _changes(rows: Sequence[Sequence[Any]], key: int, first: int) -> list[Change]:
-    """What ``dirty_rows_sql`` and ``all_rows_sql`` give, from column ``first`` on."""
-    behind = first + 1 + key
-    return [
-        Change(tuple(row[first + 1 : behind]), row[first], tuple(row[behind:]))
-        for row in rows
-        if row[first + 1] is not None
-    ]

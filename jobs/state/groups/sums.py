@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from views.maintain.groups.plan import GroupPlan, Relation
+from views.maintain.groups.group_plan import GroupPlan, Relation
 from views.maintain.groups.values import Value
 from views.maintain.tree.render import quoted
 

@@ -19,7 +19,7 @@ import structlog
 from jobs.state.groups.sums import ADDED, BUILT, GROUP_SCHEMA, GroupSums
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.view_generation import ViewGeneration
-from views.maintain.groups.plan import GroupPlan, Relation
+from views.maintain.groups.group_plan import GroupPlan, Relation
 
 log = structlog.get_logger("apply")
 

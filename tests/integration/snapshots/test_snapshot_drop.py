@@ -10,8 +10,9 @@ import psycopg
 import pytest
 
 from cdc.kafka.broker import Broker
+from jobs.generations.declaration import Declaration
 from jobs.generations.generation_record import Generation, Generations, write_generations
-from jobs.generations.view_state import Declaration, view_directory
+from jobs.generations.view_state import view_directory
 from tests.support.commands.deployment import Deployment
 from tests.support.waiting import wait_until
 

@@ -18,9 +18,11 @@ import pyarrow as pa
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
 from jobs.batch.folded_rows import SCHEMA
-from jobs.run.stream.batches import Applied, Batches
+from jobs.run.stream.applied_batch import Applied
+from jobs.run.stream.batches import Batches
 from jobs.run.tables.mirrored_tables import planned
-from jobs.run.views.view_keeper import Change, ViewKeeper
+from jobs.run.views.row_changes import Change
+from jobs.run.views.view_keeper import ViewKeeper
 from jobs.sinks.row_errors import RowsError
 from jobs.state.batch.staging import Record
 from jobs.state.batch.stream_offsets import Progress, add_partitions, read_progress, stream_offsets
@@ -43,7 +45,7 @@ class Killed(Exception):  # noqa: N818
 
 @dataclass(slots=True)
 class DictStore:
-    """A ``jobs.run.views.view_keeper.RowStore``: rows as record text by key. ``dies`` after so many
+    """A ``jobs.run.views.row_changes.RowStore``: rows as record text by key. ``dies`` after so many
     writes, -1: never."""
 
     rows: dict[Row, str] = field(default_factory=dict)

@@ -17,7 +17,8 @@ from cdc.kafka.broker import Offsets
 from cdc.kafka.broker import Record as KafkaRecord
 from cdc.topics import partition_for, table_topic
 from jobs.delta_engine.keeper import MirroredKeeper
-from jobs.generations.view_state import Replay, declared, open_state
+from jobs.generations.declaration import declared
+from jobs.generations.view_state import Replay, open_state
 from jobs.without_mirrors.keeper import open_keeper
 from jobs.without_mirrors.replay.replay import later
 from jobs.without_mirrors.schemas_topic import Versions

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdc.lsn import Position
-from jobs.generations.view_state import Beginning, declared, open_state
+from jobs.generations.declaration import declared
+from jobs.generations.view_state import Beginning, open_state
 from jobs.without_mirrors.dead_letters.bisection import Poison, isolate
 from jobs.without_mirrors.dead_letters.letter import Letter, Letters
 from jobs.without_mirrors.dead_letters.parking import Parking

@@ -11,10 +11,11 @@ import pytest
 from bootstrap import build
 from bootstrap.build_parts import Kit
 from cdc.config import Config
+from jobs.generations.declaration import declared
 from jobs.generations.generation_record import Generation
 from jobs.generations.live_generation import Asked
 from jobs.generations.view_locks import turn
-from jobs.generations.view_state import declared, open_state
+from jobs.generations.view_state import open_state
 
 
 class Stored:

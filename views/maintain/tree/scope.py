@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from sqlglot import exp
 
@@ -13,6 +13,7 @@ from views.maintain.tree import calls
 from views.maintain.tree.blocks import Blocks
 from views.maintain.tree.calls import limits, ordering, renamed
 from views.maintain.tree.correlated_sources import free
+from views.maintain.tree.environment import Common, Env
 from views.maintain.tree.errors import refuse
 from views.maintain.tree.from_clause import Frame, column, row
 from views.maintain.tree.tree import (
@@ -25,23 +26,6 @@ from views.maintain.tree.tree import (
     Statement,
     reads,
 )
-
-
-class Common(NamedTuple):
-    """A CTE, to be resolved where it is named. ``within`` is what it may name itself."""
-
-    node: exp.CTE
-    within: Mapping[str, Common]
-    frames: tuple[Frame, ...]
-    recursive: bool
-
-
-class Env(NamedTuple):
-    """What can be named at a place: levels of FROM, inner ones first, and CTEs."""
-
-    frames: tuple[Frame, ...]
-    common: Mapping[str, Common]
-    recursion: Mapping[str, tuple[str, ...]]
 
 
 def resolve(view: str, node: exp.Expr, tables: Mapping[str, MirrorTable]) -> Statement:

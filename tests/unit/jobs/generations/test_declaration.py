@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.generations.view_state import declaration, declared, differing
+from jobs.generations.declaration import declaration, declared, differing
 from views.parse.definition import ViewDefinition, parse_view
 
 SQL = "select t.k, round(avg(t.n), 2) as mean from t group by t.k"

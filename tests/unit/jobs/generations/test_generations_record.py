@@ -11,6 +11,7 @@ import pytest
 
 from bootstrap.retention import forget
 from cdc.errors import FatalError, ViewError
+from jobs.generations.declaration import Declaration
 from jobs.generations.generation_record import (
     MOVES,
     PHASES,
@@ -22,7 +23,7 @@ from jobs.generations.generation_record import (
     write_generations,
 )
 from jobs.generations.view_locks import Holder, is_free, turn
-from jobs.generations.view_state import Declaration, open_state, state_directory
+from jobs.generations.view_state import open_state, state_directory
 
 OLD = Declaration("SELECT * FROM t", ("id",), "cache", "public.t")
 NEW = OLD._replace(sql="SELECT id FROM t")

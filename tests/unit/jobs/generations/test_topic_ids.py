@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from cdc.errors import ViewError
+from jobs.generations.declaration import declared
 from jobs.generations.topic_ids import refuse_recreated
-from jobs.generations.view_state import Beginning, declared, open_state
+from jobs.generations.view_state import Beginning, open_state
 from views.parse.definition import parse_view
 
 VIEW = parse_view("v", "s", ["id"], "select id from t")

@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from cdc.events.codes import PLACEHOLDER
 from jobs.delta_engine.driver_rows import at_hand
-from jobs.generations.view_state import declared, open_state
+from jobs.generations.declaration import declared
+from jobs.generations.view_state import open_state
 from jobs.without_mirrors.evaluation import Applier, Model, evaluate, released
 from tests.support.events.events import Record, delete, event, kafka_frame, snapshot, truncate
 from tests.support.views.recording_sink import RecordingSink

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc.errors import ViewError
-from jobs.generations.view_state import Beginning, ViewState, declared, open_state
+from jobs.generations.declaration import declared
+from jobs.generations.view_state import Beginning, ViewState, open_state
 from jobs.without_mirrors.column_names import Names
 from jobs.without_mirrors.dead_letters.letter import Letter, Letters
 from jobs.without_mirrors.schemas_topic import Versions

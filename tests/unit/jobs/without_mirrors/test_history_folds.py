@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc.config import Delta
 from cdc.events.codes import PLACEHOLDER
 from cdc.lsn import Position
-from jobs.generations.view_state import declared, open_state
+from jobs.generations.declaration import declared
+from jobs.generations.view_state import open_state
 from jobs.sinks.stores import open_sink
 from jobs.without_mirrors.evaluation import Applier, Model, evaluate, released
 from jobs.without_mirrors.late_snapshot_rows import Returning

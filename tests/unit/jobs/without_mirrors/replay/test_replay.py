@@ -14,9 +14,10 @@ from cdc.errors import LogError, UsageError, ViewError
 from cdc.kafka.broker import Broker, Offsets, Record
 from headwater.cli.replay import document, said
 from jobs.delta_engine.mirrors.attempts import Attempts, write_attempts
+from jobs.generations.declaration import declared
 from jobs.generations.view_locks import turn
 from jobs.generations.view_state import Beginning as Snapshot
-from jobs.generations.view_state import Replay, ViewState, declared, generation_id, open_state
+from jobs.generations.view_state import Replay, ViewState, generation_id, open_state
 from jobs.spark.checkpoint import batch_offsets, committed_batch, planned_offsets
 from jobs.without_mirrors.replay.checkpoint_rewind import finish_rewind, rewind
 from jobs.without_mirrors.replay.replay import earlier, later, replay

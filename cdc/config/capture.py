@@ -1,0 +1,107 @@
+"""The sections of ``headwater.toml`` about what is captured, how, and where events go."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from cdc.config.apply import Apply as Apply
+from cdc.config.apply import Table as Table
+from cdc.config.stores import Delta as Delta
+from cdc.config.stores import OpenSearch as OpenSearch
+from cdc.config.stores import Postgres as Postgres
+from cdc.config.stores import Redis as Redis
+from cdc.config.stores import Section
+from cdc.config.stores import Store as Store
+from cdc.config.stores import View as View
+from cdc.config.values import EmitTopic, Name, Rate, Servers, Setting, SlotName
+from cdc.kafka.security import Security, librdkafka_option
+from cdc.topics import slot_name
+
+
+class Source(Section):
+    """The database that is captured."""
+
+    name: Name
+    dsn: str = Field(min_length=1, repr=False)
+    tables: tuple[str, ...] = Field(min_length=1)
+    exclude: tuple[str, ...] = ()
+    slot: SlotName = ""
+    publication: str = Field(default="", max_length=63)
+    failover: bool = False
+    keys: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]] = Field(default={})
+    """Key columns for tables whose replica identity is FULL, by ``schema.table``."""
+
+    @property
+    def slot_name(self) -> str:
+        return self.slot or slot_name(self.name)
+
+    @property
+    def publication_name(self) -> str:
+        return self.publication or slot_name(self.name)
+
+
+class Kafka(Security):
+    """Where events go. ``producer`` holds librdkafka settings that are passed through."""
+
+    bootstrap_servers: Servers = Field(min_length=1)
+    partitions: int = Field(default=2, ge=1, le=1000)
+    replication_factor: int = Field(default=-1, ge=-1)
+    topic: dict[str, str] = Field(default={})
+    producer: dict[str, Setting] = Field(default={}, repr=False)
+
+    @model_validator(mode="after")
+    def _security_is_every_client_s(self) -> Kafka:
+        for setting in self.producer:
+            if option := librdkafka_option(setting):
+                raise ValueError(f"producer.{setting}: set kafka.{option}, for every client")
+        return self
+
+    @model_validator(mode="after")
+    def _topics_take_records_without_a_key(self) -> Kafka:
+        if "compact" in self.topic.get("cleanup.policy", ""):
+            raise ValueError(
+                'topic."cleanup.policy": a compacted topic refuses records without a key (TRUNCATE '
+                "events, events of tables without a key), which would stop capture: remove it"
+            )
+        return self
+
+
+class Capture(Section):
+    """How the capture process paces itself."""
+
+    feedback_s: float = Field(default=1.0, gt=0, le=30)
+    progress_ms: int = Field(default=200, ge=10)
+    queue_mb: int = Field(default=10, ge=8)
+    reconnect_s: float = Field(default=60.0, gt=0)
+    heartbeat_s: float = Field(default=10.0, ge=0, le=3600)
+    silence_s: float = Field(default=60.0, gt=0)
+    wal_warn_mb: int = Field(default=4096, ge=1)
+    wal_limit_mb: int | None = Field(default=None, ge=1)
+    wal_limit_action: Literal["warn", "stop", "drop"] = "warn"
+    disk_free_mb: int = Field(default=1024, ge=0)
+    transaction_metadata: bool = False
+    oversized: Literal["stop", "dead_letter"] = "stop"
+    emit_topics: tuple[EmitTopic, ...] = ()
+    """What ``headwater.emit`` may publish to."""
+    signals: tuple[Literal["source", "kafka"], ...] = ("source",)
+
+    @model_validator(mode="after")
+    def _silence_is_longer_than_a_question(self) -> Capture:
+        if self.silence_s < 2 * self.feedback_s:
+            raise ValueError(
+                f"silence_s: the server is asked each feedback_s = {self.feedback_s:g}: "
+                "set at least twice that"
+            )
+        return self
+
+
+class Snapshot(Section):
+    """How snapshots read the source. ``rate`` holds for those on demand, all workers together."""
+
+    workers: int = Field(default=1, ge=1, le=64)
+    rate: Rate = "32 MB/s"
+    chunk_mb: float = Field(default=64.0, gt=0)
+    max_age_s: float = Field(default=1800.0, gt=0)
+    slot_timeout_s: float = Field(default=300.0, gt=0)
