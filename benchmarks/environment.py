@@ -19,7 +19,8 @@ from benchmarks.capture.shapes import Shape
 from benchmarks.report.metrics import ROWS
 from cdc.errors import FatalError
 from cdc.lsn import parse_lsn
-from cdc.source.postgres import Connection, connect, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, connect
 from jobs.spark.jars import locked
 from stack import servers
 from stack.child_process import run, tail

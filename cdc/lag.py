@@ -19,7 +19,8 @@ from cdc.errors import LogError
 from cdc.kafka.broker import Broker, Record
 from cdc.kafka.marks import newest_mark, refuse_other_database
 from cdc.lsn import parse_lsn
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 from cdc.source.slot import identify, slot_state
 from cdc.topics import view_group
 

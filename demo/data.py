@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cdc.errors import FatalError
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 
 LIVE_DATE = "2013-01-31"
 ALL_FLIGHTS = 336_776

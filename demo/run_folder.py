@@ -12,7 +12,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from cdc.errors import UsageError
-from cdc.source.postgres import connect, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import connect
 from demo.environment import MARK, SOURCE, Addresses, config
 from stack import servers
 from stack.guardian import Guardian

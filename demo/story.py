@@ -13,7 +13,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from cdc.errors import FatalError
-from cdc.source.postgres import Connection, connect, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, connect
 from demo.counters import Goal, Watch
 from demo.data import ALL_FLIGHTS, LIVE_DATE, Flight, load, read_data
 from demo.display import Display

@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from cdc.errors import HeadwaterError
-from cdc.source.postgres import Connection, connect, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, connect
 from demo.plan import Transaction
 
 _BEHIND_S = 0.5

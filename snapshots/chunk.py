@@ -17,7 +17,8 @@ from cdc.config import Kafka, Source
 from cdc.errors import HeadwaterError
 from cdc.events.envelope import SourceContext
 from cdc.protocol.relation import TypeInfo
-from cdc.source.postgres import Connection, literal, sqlstate, translated
+from cdc.source.errors import sqlstate, translated
+from cdc.source.postgres import Connection, literal
 from cdc.source.types import load_types
 from snapshots.ledger import Chunk
 from snapshots.plan import TablePlan, same_file, shape_now

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from cdc.lsn import format_lsn, parse_lsn
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 
 _POINTS = """
 select lsn::text, sees::text from headwater.snapshot_point where snapshot_id = %s order by lsn

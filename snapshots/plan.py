@@ -22,7 +22,8 @@ from cdc.config import Source
 from cdc.errors import SourceError
 from cdc.protocol.relation import Relation, TypeInfo
 from cdc.source.catalog import published, relation
-from cdc.source.postgres import Connection, identifier, literal, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, identifier, literal
 from cdc.source.selection import Table
 from cdc.source.table_lookup import table_files
 from snapshots.ledger import Chunk

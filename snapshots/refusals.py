@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from cdc.config import Source
 from cdc.errors import SourceError
 from cdc.source.catalog import captured_tables
-from cdc.source.postgres import Connection, identifier, literal, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, identifier, literal
 from cdc.source.selection import Table
 from cdc.source.types import load_types
 from snapshots import state

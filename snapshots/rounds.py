@@ -26,7 +26,8 @@ from typing import Final, NamedTuple
 from cdc.errors import RetryableError
 from cdc.kafka.bulk_producer import BulkProducer
 from cdc.lsn import format_lsn
-from cdc.source.postgres import Connection, connect, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, connect
 from snapshots import state
 from snapshots.chunk import Result, Round, Task, what_it_sees
 from snapshots.job import Job, StoppedError

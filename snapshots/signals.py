@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from cdc.config import Config
 from cdc.errors import FatalError
 from cdc.kafka.broker import Broker, TopicSpec
-from cdc.source.postgres import Connection, connect, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, connect
 from cdc.source.schema_owner import refuse_lesser_owner
 from cdc.topics import signal_group, signal_topic
 from snapshots import snapshot_on_demand, state

@@ -18,7 +18,8 @@ from typing import Any, Final, NamedTuple
 
 from cdc.errors import SourceError
 from cdc.lsn import format_lsn, parse_lsn
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 from cdc.source.schema_owner import refuse_lesser_owner
 
 _COLUMNS = """

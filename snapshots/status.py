@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from cdc.errors import SourceError
 from cdc.lsn import parse_lsn
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 from snapshots import state
 
 _SNAPSHOTS = """

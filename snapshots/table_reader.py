@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 
 from cdc.errors import RetryableError, SourceError
 from cdc.source.copy_out import copy_out
-from cdc.source.postgres import Connection, literal, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, literal
 
 BLOCK_ROWS: Final = 2_000
 """Rows handed on together: their columns and events fit a core's cache."""

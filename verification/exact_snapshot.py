@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from cdc.errors import RetryableError
-from cdc.source.postgres import Connection, connect, literal, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, connect, literal
 from cdc.source.slot import create_slot
 from cdc.source.table_lookup import table_files, table_of
 from verification.scope import tables_read

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection
 
 from cdc.protocol.relation import Relation
 from cdc.source.catalog import published, relation, select_rows
-from cdc.source.postgres import Connection, identifier, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, identifier
 from cdc.source.table_lookup import table_of
 from cdc.source.types import load_types
 from verification.select_view import SelectView

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from cdc.errors import ViewError
-from cdc.source.postgres import Connection, identifier, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, identifier
 from cdc.source.types import load_types
 from jobs.state.values.json_forms import form_of, json_form
 from jobs.state.views.known_columns import Relation, known_columns

@@ -11,12 +11,8 @@ from typing import Any
 import orjson
 
 from cdc.errors import SourceError
-from cdc.source.postgres import (
-    Connection,
-    identifier,
-    sqlstate,
-    translated,
-)
+from cdc.source.errors import sqlstate, translated
+from cdc.source.postgres import Connection, identifier
 from cdc.source.types import load_types
 from verification.comparison import Row
 from verification.scope import published_sql

@@ -15,7 +15,7 @@ from benchmarks.environment import Setting, create_table, init_source
 from benchmarks.peers.debezium import QUICK, streaming, warm_worker
 from benchmarks.traffic import Traffic, inserts, traffic
 from cdc.errors import FatalError
-from cdc.source.postgres import translated
+from cdc.source.errors import translated
 
 RATE_PER_S: Final = 1_000
 SECONDS: Final = 20

@@ -13,7 +13,8 @@ from benchmarks.capture.slots import drop_slot
 from benchmarks.environment import Setting, create_table, init_source
 from benchmarks.traffic import Traffic, inserts, traffic
 from cdc.errors import FatalError
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 from stack.child_process import Process, tail
 
 KILLS: Final = 5

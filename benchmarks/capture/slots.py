@@ -6,7 +6,8 @@ import time
 from typing import Final
 
 from cdc.errors import FatalError
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 
 _POLL_S: Final = 0.02
 _WAIT_S: Final = 60.0

@@ -10,7 +10,7 @@ from benchmarks.environment import Setting, checkpoint, init_source
 from benchmarks.many.shop import NAMES, TABLES, Sizes, row_sql
 from benchmarks.many.views import VIEWS, store_lines, view_lines
 from benchmarks.views.process import lake, open_stores
-from cdc.source.postgres import translated
+from cdc.source.errors import translated
 from stack.servers import Endpoints
 
 SOURCE: Final = "many"

@@ -20,7 +20,7 @@ import pyarrow as pa
 from benchmarks.environment import Setting
 from benchmarks.report.metrics import ROWS
 from cdc.config import Source
-from cdc.source.postgres import translated
+from cdc.source.errors import translated
 from jobs.batch.folded_rows import SCHEMA
 from jobs.run.stream.batches import Batches
 from jobs.run.tables.mirrored_tables import planned

@@ -14,7 +14,8 @@ from benchmarks.many.probes import Look, written_by
 from benchmarks.many.views import View
 from benchmarks.views.probes import InDelta, in_opensearch
 from cdc.errors import FatalError
-from cdc.source.postgres import Connection, connect, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, connect
 
 _PROBES: Final = 4
 """The oldest are asked for; the others only when some of these have come."""

@@ -19,7 +19,8 @@ from benchmarks.capture.slots import await_active, create_slot, drop_slot, drop_
 from benchmarks.environment import Setting, create_table, drop_table, load
 from benchmarks.report.medians import Run
 from cdc.kafka.broker import Broker, TopicSpec
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 from jobs.spark import jars
 from stack import debezium
 from stack.debezium import Worker

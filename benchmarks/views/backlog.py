@@ -9,7 +9,8 @@ from benchmarks.capture.shapes import STRIDE
 from benchmarks.environment import Setting, headwater
 from benchmarks.peers.spark_merge_process import Spans
 from benchmarks.views.process import at_of, events
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 
 _TRANSACTION_ROWS: Final = 1_000
 _TIMEOUT_S: Final = 600.0

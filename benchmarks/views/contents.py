@@ -14,7 +14,7 @@ from redis import Redis
 
 from benchmarks.environment import Setting
 from cdc.errors import FatalError
-from cdc.source.postgres import translated
+from cdc.source.errors import translated
 
 _PAGE: Final = 1_000
 

@@ -28,7 +28,8 @@ from benchmarks.views.process import (
     open_stores,
     records_in,
 )
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 from stack.child_process import Process
 from stack.servers import Endpoints
 

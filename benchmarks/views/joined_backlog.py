@@ -15,7 +15,8 @@ from benchmarks.views import contents
 from benchmarks.views.backlog import catch_up, update_rows
 from benchmarks.views.contents import require_same
 from benchmarks.views.process import Declared, declare, open_stores, records_in
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 
 _SOURCE: Final = "joined"
 _ORDERS: Final = "joined_orders"

@@ -8,7 +8,8 @@ from time import monotonic
 from typing import Final
 
 from cdc.source.bounded_query import asking
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 
 _ASK_EVERY_S: Final = 1.0
 """Whoever floods the stream with messages of his own must not make a question of each."""

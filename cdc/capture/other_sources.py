@@ -15,7 +15,7 @@ import structlog
 
 from cdc.errors import HeadwaterError
 from cdc.source.bounded_query import asking
-from cdc.source.postgres import translated
+from cdc.source.errors import translated
 
 _ASK_EVERY_S: Final = 1.0
 """Whoever floods the stream with names of his own must not make a question of each."""

@@ -22,8 +22,9 @@ from cdc.kafka.partition_ends import read_tails
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.bounded_query import asking
 from cdc.source.catalog import chosen_tables
+from cdc.source.errors import translated
 from cdc.source.keys import key_faults
-from cdc.source.postgres import Connection, translated
+from cdc.source.postgres import Connection
 from cdc.source.publication import read_publication, unpublished
 from cdc.source.selection import Table
 from cdc.source.slot import PLUGIN, SlotState, SourceIdentity, identify, slot_state

@@ -17,7 +17,8 @@ import structlog
 from cdc.errors import HeadwaterError
 from cdc.events.heartbeat import HEARTBEAT
 from cdc.source.disk import free_bytes
-from cdc.source.postgres import Connection, connect, literal, run_watched, sqlstate, translated
+from cdc.source.errors import sqlstate, translated
+from cdc.source.postgres import Connection, connect, literal, run_watched
 
 EVERY_S: Final = 10.0
 """How often the slot is looked at when heartbeats are off."""

@@ -21,7 +21,7 @@ from cdc.kafka.topology import UNTIL_DELETED, event_settings
 from cdc.lsn import Position, format_lsn
 from cdc.protocol.relation import Relation
 from cdc.source.bounded_query import asking
-from cdc.source.postgres import translated
+from cdc.source.errors import translated
 from cdc.topics import ddl_topic, dead_letters_topic, outbox_topic, schemas_topic, table_topic
 
 log = structlog.get_logger("capture")

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from cdc.config import Source
 from cdc.errors import SourceError
 from cdc.protocol.relation import Column, Relation, TypeInfo
-from cdc.source.postgres import Connection, identifier, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, identifier
 from cdc.source.selection import TABLES, Table, select_tables
 
 # `identified` follows RelationGetIndexList: what UPDATE and DELETE of a published table ask for.

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from psycopg import pq
 
-from cdc.source.postgres import Connection, failure, translated
+from cdc.source.errors import failure, translated
+from cdc.source.postgres import Connection
 
 
 def copy_out(

@@ -8,7 +8,8 @@ from typing import Final
 from cdc.errors import HeadwaterError
 from cdc.events.heartbeat import HEARTBEAT
 from cdc.lsn import parse_lsn
-from cdc.source.postgres import Connection, literal, sqlstate, translated
+from cdc.source.errors import sqlstate, translated
+from cdc.source.postgres import Connection, literal
 
 CURRENT_LSN: Final = (
     "select case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn() "

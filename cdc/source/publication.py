@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from cdc.errors import HeadwaterError, SourceError
-from cdc.source.postgres import Connection, identifier, sqlstate, translated
+from cdc.source.errors import sqlstate, translated
+from cdc.source.postgres import Connection, identifier
 from cdc.source.selection import Table
 
 _OPTIONS = "publish = 'insert, update, delete, truncate', publish_via_partition_root = true"

@@ -16,7 +16,8 @@ from cdc.protocol.relation import Relation, TypeInfo
 from cdc.source.attribute_numbers import Before
 from cdc.source.bounded_query import answered
 from cdc.source.catalog import table_facts
-from cdc.source.postgres import Connection, connect, identifier, sqlstate, translated
+from cdc.source.errors import sqlstate, translated
+from cdc.source.postgres import Connection, connect, identifier
 from cdc.source.relations import describe
 from cdc.source.types import load_types
 

@@ -21,7 +21,8 @@ from cdc.lsn import format_lsn
 from cdc.protocol.messages import POSTGRES_EPOCH_US
 from cdc.protocol.wire import Arrived
 from cdc.source.copy_both import EndedError, Refusal, copy_both
-from cdc.source.postgres import connect, connection_parameters, identifier, literal, place
+from cdc.source.errors import place
+from cdc.source.postgres import connect, connection_parameters, identifier, literal
 
 _START_S: Final = 30.0
 """How long the server may take to answer START_REPLICATION."""

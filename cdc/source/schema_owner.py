@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from cdc.errors import SourceError
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 
 _OTHER: Final = """
 select o.rolname

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from cdc.errors import HeadwaterError, SourceError
 from cdc.lsn import parse_lsn
-from cdc.source.postgres import Connection, connect, identifier, run_watched, sqlstate, translated
+from cdc.source.errors import sqlstate, translated
+from cdc.source.postgres import Connection, connect, identifier, run_watched
 
 PLUGIN = "pgoutput"
 CREATE_TIMEOUT_S = 300.0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cdc.errors import SourceError
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 
 _TABLE = """
 select c.oid::bigint, c.relkind from pg_catalog.pg_class c

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from cdc.errors import SourceError
 from cdc.lsn import parse_lsn
 from cdc.source.bounded_query import answered
-from cdc.source.postgres import connect, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import connect
 
 
 class Branch(NamedTuple):

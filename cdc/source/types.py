@@ -7,7 +7,8 @@ from collections.abc import Collection
 from typing import Final
 
 from cdc.protocol.relation import TypeInfo
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 
 _KINDS: Final = {"e": "enum", "d": "domain", "c": "composite", "r": "range", "m": "multirange"}
 

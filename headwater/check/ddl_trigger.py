@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from cdc.source.postgres import identifier, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import identifier
 from headwater.check.finding import Finding, by_sql
 from headwater.check.source import Source
 

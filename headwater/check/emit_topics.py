@@ -9,7 +9,8 @@ from typing import Final
 from cdc.config import Config
 from cdc.kafka.broker import Broker
 from cdc.kafka.marks import stored_mark
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 from cdc.topics import outbox_topic, table_topic
 from headwater.check.finding import Finding, by_sql
 from headwater.check.source import Source

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from cdc.source.postgres import translated
+from cdc.source.errors import translated
 from cdc.source.slot import FAILOVER_SINCE, slot_state
 from headwater.check.finding import Finding
 from headwater.check.source import Source

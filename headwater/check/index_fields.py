@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cdc.source.postgres import Connection, identifier, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, identifier
 
 if TYPE_CHECKING:
     from cdc.config import View

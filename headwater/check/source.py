@@ -9,15 +9,10 @@ from typing import Final, Literal
 from cdc.config import Config
 from cdc.errors import HeadwaterError
 from cdc.source.catalog import captured_tables, relation
+from cdc.source.errors import translated
 from cdc.source.keys import key_faults
-from cdc.source.postgres import Connection, identifier, translated
-from cdc.source.publication import (
-    Publication,
-    changes,
-    denied_hint,
-    read_publication,
-    unpublished,
-)
+from cdc.source.postgres import Connection, identifier
+from cdc.source.publication import Publication, changes, denied_hint, read_publication, unpublished
 from cdc.source.selection import Table
 from cdc.source.slot import slot_state
 from cdc.source.types import load_types

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from cdc.errors import HeadwaterError, ViewError
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 
 _COLUMNS: Final = """
 select attname, attgenerated <> '' from pg_catalog.pg_attribute

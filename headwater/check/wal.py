@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cdc.lsn import format_lsn
-from cdc.source.postgres import translated
+from cdc.source.errors import translated
 from cdc.source.slot import PLUGIN, SlotState, slot_state
 from headwater.check.finding import Finding
 from headwater.check.source import Source

@@ -8,7 +8,6 @@ its own, so that none waits for another.
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -24,28 +23,21 @@ from jobs.run.commands.queue import Orders
 from jobs.run.process_parts import Parts
 from jobs.run.removal import drop_spare_mirrors, spare_mirrors
 from jobs.run.schedule import Chore, Schedule
+from jobs.run.state_upkeep import StateUpkeep
 from jobs.run.stream.applied_batch import Applied
 from jobs.run.stream.batches import Batches, StaleTypesError
 from jobs.run.stream.large_batch_staging import by_tasks
 from jobs.run.stream.record_reader import read_again
 from jobs.run.stream.recreated_topics import leave_recreated, recreated
 from jobs.run.stream.stream import OpenStream, StreamBatch
-from jobs.run.stream.tombstone_expiry import TombstoneExpiry
 from jobs.run.tables.altered_tables import AlteredTables
 from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.run.views.generation_registry import GenerationRegistry
 from jobs.run.views.group_offsets import GroupOffsets
 from jobs.run.views.view_registry import ViewRegistry
 from jobs.state.batch.staging import RecordsNeededError
-from jobs.state.batch.stream_offsets import (
-    forget_batches,
-    offsets_of,
-    read_progress,
-    stream_offsets,
-)
+from jobs.state.batch.stream_offsets import has_applied, offsets_of, read_progress, stream_offsets
 from jobs.state.dead_letters.faulty_records import FaultyRecord
-from jobs.state.mirrors.indexes import drop_spare_indexes
-from jobs.state.mirrors.table_changes import Refill
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.missed_changes import leave_all_but
 
@@ -94,7 +86,7 @@ class Engine:
         self._stream = open_stream(self.apply)
         self._last = read_progress(self._conn).batch
         self._streams = False
-        self._expiry = TombstoneExpiry()
+        self._upkeep = StateUpkeep(self._tables, self._reach, self.changing, self._ends)
         self._schedule = Schedule(
             (
                 Chore("views", _LOOK_S, self._look),
@@ -145,10 +137,7 @@ class Engine:
 
     def refill(self, labels: Sequence[str]) -> None:
         """Fill the mirrors of these tables again, and make up what views over them miss."""
-        with self.changing() as conn:
-            self._tables.leave(conn, dict.fromkeys(labels, Refill("asked for")))
-            self._generations.pass_over(labels)
-        self._schedule.soon("views")
+        self._altered.refill(labels)
 
     def again(self, records: Sequence[FaultyRecord]) -> None:
         """Apply records once more that could not be applied."""
@@ -191,11 +180,7 @@ class Engine:
         try:
             return self._batches.apply(batch.begin, batch.end, batch.rows, changes=changes)
         except StaleTypesError:
-            with self.changing() as conn:
-                found = self._tables.read_types(conn)
-                self._generations.pass_over(found.stale)
-            log.warning("types_read", changed=found.changed, stale=sorted(found.stale))
-            self._schedule.soon("views")
+            self._altered.read_types()
         changes = batch.changes(topics)
         return self._batches.apply(batch.begin, batch.end, batch.rows, True, changes)
 
@@ -227,10 +212,11 @@ class Engine:
         self._joined.clear()
         with self.changing() as conn:
             if self._spare:
-                self._drop_spare(conn)
+                drop_spare_mirrors(conn, self._tables, self._views.wanted())
+                self._spare = False
             if leave_recreated(conn, self._tables, self._generations):
                 self._schedule.soon("views")
-                self._expiry = TombstoneExpiry()  # it had noted ends of the topic before
+                self._upkeep.topics_recreated()
             leave_all_but(conn, [one.id for one in self._generations.views()])
             offsets = stream_offsets(conn)
             self._generations.wake()  # others may have made keys dirty meanwhile
@@ -244,12 +230,6 @@ class Engine:
                 raise
             self._streams = True
             log.info("stream_started", topics=len(offsets))
-
-    def _drop_spare(self, conn: Connection) -> None:
-        for table in drop_spare_mirrors(conn, self._tables, self._views.wanted()):
-            log.info("mirror_dropped", table=table)
-        drop_spare_indexes(conn)
-        self._spare = False
 
     def _look(self) -> None:
         """Take up what is declared, and what other commands have made dirty."""
@@ -272,12 +252,7 @@ class Engine:
             self._schedule.wait("tables", _SOURCE_AWAY_S)
 
     def _look_after(self) -> None:
-        gc.collect()  # it looks for cycles by itself after millions of objects only
-        forget_batches(self._conn, self._reach.lowest())
-        self._expiry.expire(self._conn, self._tables.filled(self._conn).values(), self._ends)
-        with self.changing() as conn:
-            if dropped := drop_spare_indexes(conn):
-                log.info("indexes_dropped", count=len(dropped))
+        self._upkeep.look_after(self._conn)
         if spare_mirrors(self._conn, self._views.wanted()):
             self.spare_mirrors()
 
@@ -291,13 +266,8 @@ class Engine:
 
     def _holds(self, target: Offsets) -> bool:
         """Whether the mirrors have what is below these offsets, and the views what they have."""
-        held = stream_offsets(self._conn)
-        there = all(
-            held.get(topic, {}).get(partition, 0) >= at
-            for topic, of_topic in target.items()
-            for partition, at in of_topic.items()
-        )
-        return there and self._views.have_reached(read_progress(self._conn).batch)
+        held = has_applied(self._conn, target)
+        return held and self._views.have_reached(read_progress(self._conn).batch)
 
     def _close(self) -> None:
         try:

@@ -10,6 +10,7 @@ from cdc.errors import HeadwaterError, ViewError
 from jobs.run.builds.generation_files import GenerationFiles
 from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.state.batch.stream_offsets import remove_topics
+from jobs.state.mirrors.indexes import drop_spare_indexes
 from jobs.state.mirrors.mirror_record import MirrorRecord, drop_mirror, read_mirrors
 from jobs.state.server.connection import Connection
 from jobs.state.views.view_record import forget_view, view_records
@@ -66,15 +67,17 @@ def spare_mirrors(conn: Connection, declared: Iterable[tuple[str, str]]) -> dict
 
 def drop_spare_mirrors(
     conn: Connection, tables: MirroredTables, declared: Iterable[tuple[str, str]]
-) -> list[str]:
-    """Remove the mirrors that no view needs, and their topics from the stream, which stands; what
-    is gone, as ``schema.table``."""
+) -> None:
+    """Remove the mirrors that no view needs, their topics from the stream, which stands, and
+    indexes that no mirror needs any more."""
     spare = spare_mirrors(conn, declared)
     with conn.transaction():
         for record in spare.values():
             drop_mirror(conn, record)
         remove_topics(conn, [tables.topic(label) for label in spare])
-    return sorted(spare)
+    for label in sorted(spare):
+        log.info("mirror_dropped", table=label)
+    drop_spare_indexes(conn)
 
 
 def _read(name: str, sql: str) -> list[str]:

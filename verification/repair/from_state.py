@@ -13,7 +13,7 @@ from typing import Final
 
 from cdc.errors import StateError
 from cdc.kafka.broker import Offsets
-from cdc.source.postgres import sqlstate
+from cdc.source.errors import sqlstate
 from jobs.state.groups.tables import drop_group_table
 from jobs.state.server.apply_lock import database_holder
 from jobs.state.server.connection import Connection, translated

@@ -24,7 +24,8 @@ from cdc.kafka.bulk_producer import BulkProducer
 from cdc.kafka.topology import all_specs
 from cdc.lsn import format_lsn
 from cdc.source.catalog import captured_tables
-from cdc.source.postgres import Connection, connect, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, connect
 from cdc.source.publication import ensure_publication, read_publication, unpublished
 from cdc.source.slot import ExportedSlot, create_slot, drop_slot, identify, slot_state
 from cdc.topics import table_topic

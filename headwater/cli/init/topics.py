@@ -16,7 +16,8 @@ from cdc.kafka.bulk_producer import BulkProducer
 from cdc.kafka.marks import newest_mark, refuse_other_database, stored_mark
 from cdc.kafka.topology import all_specs, topic_specs
 from cdc.lsn import format_lsn, parse_lsn
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 from cdc.source.selection import Table
 from cdc.source.slot import SourceIdentity, identify
 from cdc.topics import progress_topic, schemas_topic, table_topic

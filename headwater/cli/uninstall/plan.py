@@ -12,7 +12,8 @@ from cdc.kafka.broker import Broker
 from cdc.kafka.marks import stored_mark
 from cdc.lag import wal_end
 from cdc.source.catalog import chosen_tables
-from cdc.source.postgres import Connection, connect, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, connect
 from cdc.source.publication import read_publication
 from cdc.source.schema_owner import refuse_lesser_owner
 from cdc.source.slot import PLUGIN, identify, slot_state

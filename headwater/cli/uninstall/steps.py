@@ -9,7 +9,8 @@ from typing import Final
 
 from cdc.config import Config
 from cdc.kafka.broker import Broker
-from cdc.source.postgres import Connection, connect, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, connect
 from cdc.source.publication import drop_publication
 from cdc.source.slot import drop_slot
 from cdc.topics import progress_topic

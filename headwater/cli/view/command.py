@@ -13,9 +13,9 @@ from headwater.cli.common.context import MasterOption, configured, configured_fo
 from headwater.cli.common.output import err, out, print_json
 from headwater.cli.view.build import build, told_of_rollback
 from headwater.cli.view.request import command, kept_by_state, over_mirrors, result, telling
+from headwater.cli.view.snapshot_build import build_from_snapshots
 
 if TYPE_CHECKING:
-    from bootstrap.build import Built
     from cdc.config import Config
 
 group = typer.Typer(
@@ -124,7 +124,7 @@ def create(
     if mirrored:
         build(partial(configured_for, ctx, master), "create", mirrored, hold, as_json, new_history)
     if others := [view for view in views if view not in mirrored]:
-        _build(config, others, hold, as_json, new=True, new_history=new_history)
+        build_from_snapshots(config, others, hold, as_json, new=True, new_history=new_history)
 
 
 @group.command()
@@ -166,7 +166,7 @@ def rebuild(
         again = partial(configured_for, ctx, master)
         build(again, "rebuild", mirrored, hold, as_json, new_history, refill)
     if others:
-        _build(config, others, hold, as_json, new=False, new_history=new_history)
+        build_from_snapshots(config, others, hold, as_json, new=False, new_history=new_history)
 
 
 @group.command()
@@ -252,62 +252,3 @@ def known(config: Config, names: list[str]) -> list[str]:
     from jobs.without_mirrors.views import chosen
 
     return chosen(config, names)
-
-
-def _build(
-    config: Config, views: list[str], hold: bool, as_json: bool, new: bool, new_history: bool
-) -> None:
-    from bootstrap.process import build_views
-    from headwater.cli.common.output import print_error
-
-    known(config, views)
-    with telling() as teller:
-        built, failed = build_views(config, views, hold, new, teller, new_history)
-    if as_json:
-        print_json([document(one) for one in built])
-    else:
-        for one in built:
-            out().print(said(one), soft_wrap=True)
-    for one in built:
-        if one.dead_letters:
-            err().print(lacking(one), style="yellow", soft_wrap=True)
-    for fault in dict.fromkeys(str(error) for error in failed.values()):
-        print_error(fault)
-    if failed:
-        raise typer.Exit(1)
-
-
-def said(built: Built) -> str:
-    """One line: what is live now, and how long its parts took."""
-    took = ", ".join(f"{name} {seconds:.1f}" for name, seconds in built.seconds.items())
-    state = "is live" if built.live else "is held beside what is live"
-    seconds = sum(built.seconds.values())
-    then = ""
-    if built.live and built.applied is False:
-        then = f"; no process applies it: `headwater apply {built.view}` keeps it"
-    return (
-        f"{built.view}: generation {built.generation} {state}: {built.rows:,} rows read, "
-        f"in {seconds:.1f} s ({took}){then}"
-    )
-
-
-def lacking(built: Built) -> str:
-    """One line: which rows the view does not have, and the way to them."""
-    return (
-        f"{built.view}: {built.dead_letters:,} rows of its table are missing, as they were too "
-        "large for Kafka (headwater dead-letters list): once apply keeps the view, headwater "
-        f"verify {built.view} names them, and with --repair writes them"
-    )
-
-
-def document(built: Built) -> dict[str, object]:
-    """The same as JSON."""
-    return {
-        "view": built.view,
-        "generation": built.generation,
-        "live": built.live,
-        "rows": built.rows,
-        "dead_letters": built.dead_letters,
-        "applied": built.applied,
-        "seconds": {name: round(seconds, 3) for name, seconds in built.seconds.items()},
-    }

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from cdc.config import Config, View
 from cdc.errors import HeadwaterError
-from cdc.source.postgres import sqlstate
+from cdc.source.errors import sqlstate
 from cdc.source.types import load_types
 from jobs.run.views.histories import LoadedHistory, opened_history
 from jobs.run.views.view_keeper import DATA_EXCEPTIONS

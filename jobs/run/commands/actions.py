@@ -2,88 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from cdc.errors import UsageError, ViewError
 from jobs.generations.generation_record import Generation as Recorded
-from jobs.run.builds.builder import Generation
-from jobs.run.builds.generation_files import GenerationFiles, is_built_from
-from jobs.run.builds.step_log import Steps
+from jobs.run.builds.generation_files import is_built_from
 from jobs.run.builds.view_build import ViewBuild, stopped
-from jobs.run.process_parts import Parts
+from jobs.run.commands.row_repair import anew, discard, retry
+from jobs.run.commands.work import Work
 from jobs.run.removal import drop_all, drop_generation
 from jobs.run.views.history_recovery import refillable
-from jobs.run.views.view_entry import ViewEntry
-from jobs.run.views.view_registry import ViewRegistry
-from jobs.state.dead_letters.faulty_records import FaultyRecord, faulty_records
-from jobs.state.dead_letters.parked_keys import ParkedKey, parked_keys, unpark
-from jobs.state.groups.tables import fill_groups
-from jobs.state.histories.queue import History, added, make_up_for_history
-from jobs.state.server.connection import Connection
-from jobs.state.views.commands import Command
-from jobs.state.views.own_columns import own_columns
-from jobs.state.views.repair import Anew, is_written, make_anew
 from jobs.state.views.view_record import view_records
 
 _POLL_S: Final = 0.05
-_COUNT_S: Final = 0.25
-"""Between two looks how many keys are left to be written."""
-
-
-class Help(Protocol):
-    """What the engine does for commands."""
-
-    def spare_mirrors(self) -> None:
-        """Mirrors that no view needs are to be dropped."""
-
-    def refill(self, labels: Sequence[str]) -> None:
-        """The mirrors of these tables are to be filled again from the source."""
-
-    def again(self, records: Sequence[FaultyRecord]) -> None:
-        """Apply records once more that could not be applied, in their order."""
-
-    def forget(self, records: Sequence[FaultyRecord]) -> None:
-        """Give them up."""
-
-
-@dataclass(slots=True)
-class Work:
-    """A command at work. ``withdrawn``: nobody waits for it any more. ``lasting`` is its result
-    where that is there until it is withdrawn. It has a session once it asks for one: those that
-    wait for builds, as many as there are views, need none."""
-
-    command: Command
-    parts: Parts
-    views: ViewRegistry
-    entry: ViewEntry
-    help: Help
-    steps: Steps = field(default_factory=Steps)
-    withdrawn: threading.Event = field(default_factory=threading.Event)
-    lasting: dict[str, Any] = field(default_factory=dict)
-    _conn: Connection | None = field(default=None, init=False)
-
-    @property
-    def conn(self) -> Connection:
-        """A session with the state database, in autocommit mode."""
-        if self._conn is None:
-            self._conn = self.parts.server.connect(autocommit=True)
-        return self._conn
-
-    def close(self) -> None:
-        """Release the session."""
-        if self._conn is not None:
-            self._conn.close()
-
-    @property
-    def name(self) -> str:
-        return self.command.view
-
-    @property
-    def files(self) -> GenerationFiles:
-        return GenerationFiles(self.parts, self.name)
 
 
 def create(work: Work) -> dict[str, Any]:
@@ -177,60 +109,6 @@ def drop(work: Work) -> dict[str, Any]:
     return {"dropped": [number]}
 
 
-def anew(work: Work) -> dict[str, Any]:
-    """Rows written again, though nothing of the source has changed: of some keys, or all."""
-    live = _live(work)
-    if live.history is not None:
-        return {"generation": live.record.generation, "rows": _read_again(work, live.history)}
-    fill_groups(work.conn, live.kept, again=True)
-    marked = make_anew(work.conn, live.kept, work.command.arguments.get("keys"))
-    _written(work, live, marked)
-    return {"generation": live.record.generation, "rows": marked.keys}
-
-
-def _read_again(work: Work, history: History) -> int:
-    """Of a history all rows that differ from the mirror's, as changes of their own; how many."""
-    batch = make_up_for_history(work.conn, history)
-    work.steps.step("rows that differ are read again")
-    work.views.generations.wake()
-    while (found := added(work.conn, history.id, batch)) is None:
-        if work.withdrawn.wait(_COUNT_S):
-            raise stopped(work.name)
-    return found
-
-
-def retry(work: Work) -> dict[str, Any]:
-    """Records and rows that could not be applied, once more."""
-    live = _live(work)
-    keys, records = _dead_letters(work, live)
-    if records:
-        work.steps.step(f"applying {len(records):,} records again")
-        work.help.again(records)
-    if keys:
-        _written(work, live, make_anew(work.conn, live.kept, [one.key for one in keys]))
-    left_keys, left_records = _dead_letters(work, live)
-    left = {one.key: one.cause for one in left_keys}, {o.record: o.cause for o in left_records}
-    return {
-        "events": sum(one.key not in left[0] for one in keys)
-        + sum(one.record not in left[1] for one in records),
-        "keys": _count(keys, records) - _count(left_keys, left_records),
-        "left": [
-            *({"key": named(live, one.key), "cause": one.cause} for one in left_keys),
-            *({"key": one.key, "cause": one.cause} for one in left_records),
-        ],
-    }
-
-
-def discard(work: Work) -> dict[str, Any]:
-    """Records and rows that could not be applied, given up."""
-    live = _live(work)
-    keys, records = _dead_letters(work, live)
-    work.help.forget(records)
-    with work.conn.transaction():
-        unpark(work.conn, live.kept, [one.key for one in keys])
-    return {"events": len(keys) + len(records), "keys": _count(keys, records), "left": []}
-
-
 WORK: Final[Mapping[str, Callable[[Work], dict[str, Any]]]] = {
     "create": create,
     "rebuild": rebuild,
@@ -240,11 +118,6 @@ WORK: Final[Mapping[str, Callable[[Work], dict[str, Any]]]] = {
     "retry": retry,
     "discard": discard,
 }
-
-
-def named(generation: Generation, key: Sequence[str]) -> str:
-    """A key of a view for people: ``id=7``."""
-    return ", ".join(f"{c.name}={v}" for c, v in zip(generation.kept.key, key, strict=True))
 
 
 def _waited_for(work: Work, build: ViewBuild, own: bool) -> dict[str, Any]:
@@ -271,50 +144,3 @@ def _built(name: str, recorded: Recorded) -> dict[str, Any]:
         "rows": recorded.rows,
         "seconds": 0.0,
     }
-
-
-def _live(work: Work) -> Generation:
-    if work.entry.live is None:
-        raise ViewError(
-            f"view {work.name}: it has no live generation yet",
-            f"run `headwater view create {work.name}`",
-        )
-    return work.entry.live
-
-
-def _written(work: Work, live: Generation, marked: Anew) -> None:
-    """Until the store holds the rows of all these keys."""
-    work.steps.step(f"{marked.keys:,} rows are written again")
-    work.views.generations.wake()
-    first = own_columns(live.kept.key).first_seq
-    query = f"select count(*) from {live.kept.dirty} where {first} <= %s".encode()
-    told = ""
-    while not is_written(work.conn, live.kept, marked.batch):
-        (left,) = work.conn.execute(query, (marked.batch,)).fetchone() or (0,)
-        work.steps.reading(max(0, marked.keys - left), marked.keys)
-        error = work.views.generations.errors().get(work.name)
-        if error is not None and str(error) != told:
-            told = str(error)
-            work.steps.step(f"waiting: {told}")
-        if work.withdrawn.wait(_COUNT_S):
-            raise stopped(work.name)
-
-
-def _dead_letters(work: Work, live: Generation) -> tuple[list[ParkedKey], list[FaultyRecord]]:
-    """Those that the command is for: all, or of ``keys`` and ``records`` (table and key)."""
-    arguments = work.command.arguments
-    keys = parked_keys(work.conn, live.record.id)
-    reads = live.kept.plan.reads
-    records = [one for one in faulty_records(work.conn) if one.table in reads]
-    if arguments.get("all", False):
-        return keys, records
-    wanted = {tuple(key) for key in arguments.get("keys", ())}
-    of = {(table, key) for table, key in arguments.get("records", ())}
-    return (
-        [one for one in keys if one.key in wanted],
-        [one for one in records if (one.table, one.key) in of],
-    )
-
-
-def _count(keys: Sequence[ParkedKey], records: Sequence[FaultyRecord]) -> int:
-    return len(keys) + len({(one.table, one.key) for one in records})

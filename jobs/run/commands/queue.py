@@ -17,7 +17,8 @@ import structlog
 
 from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
-from jobs.run.commands.actions import WORK, Help, Work
+from jobs.run.commands.actions import WORK
+from jobs.run.commands.work import Help, Work
 from jobs.run.process_parts import Parts
 from jobs.run.views.view_registry import ViewRegistry
 from jobs.spark.faults import trace, translate

@@ -5,7 +5,7 @@ Mirrors follow, or are stale until they are filled anew; the views over them are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +19,7 @@ from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.run.tables.source_session import SourceSession
 from jobs.run.tables.source_tables import moved
 from jobs.run.views.generation_registry import GenerationRegistry
+from jobs.state.mirrors.table_changes import Refill
 from jobs.state.server.connection import Connection
 
 log = structlog.get_logger("apply")
@@ -50,6 +51,21 @@ class AlteredTables:
             if found := self.tables.follow(conn, seen):
                 self.generations.altered(conn, before, found)
                 self.opened()
+
+    def read_types(self) -> None:
+        """The source's own types again: mirrors with values of others have to be filled anew."""
+        with self.changing() as conn:
+            found = self.tables.read_types(conn)
+            self.generations.pass_over(found.stale)
+        log.warning("types_read", changed=found.changed, stale=sorted(found.stale))
+        self.opened()
+
+    def refill(self, labels: Sequence[str]) -> None:
+        """Fill the mirrors of these tables again, and make up what views over them miss."""
+        with self.changing() as conn:
+            self.tables.leave(conn, dict.fromkeys(labels, Refill("asked for")))
+            self.generations.pass_over(labels)
+        self.opened()
 
     def look_at_versions(self, conn: Connection) -> None:
         """A column that took another's place, and a table that took another's, may have the same

@@ -13,7 +13,8 @@ from typing import Final
 from cdc.config import Source
 from cdc.errors import SourceError, ViewError
 from cdc.source.catalog import chosen_tables, table_name
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 from cdc.source.publication import read_publication, unpublished
 from jobs.state.mirrors.mirror_record import MirrorRecord
 from jobs.state.mirrors.table_changes import Refill

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import structlog
 
 from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
+from jobs.generations.view_locks import turn
 from jobs.run.builds.builder import Generation
 from jobs.run.builds.view_build import ViewBuild
 from jobs.spark.faults import trace, translate
@@ -54,6 +56,12 @@ class ViewEntry:
     waits: bool = False
     is_held: bool = False
     held: ExitStack = field(default_factory=ExitStack)
+
+    def hold(self, directory: Path, wait_s: float) -> None:
+        """Keep other processes away from its place in the store, until ``held`` is closed."""
+        if not self.is_held:
+            self.held.enter_context(turn(directory, "stream", wait_s))
+            self.is_held = True
 
     def failed(self, error: Exception, now: float) -> None:
         """It cannot be kept now, and is tried again later."""

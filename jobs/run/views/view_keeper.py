@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from cdc.errors import HeadwaterError, RetryableError
-from cdc.source.postgres import sqlstate
+from cdc.source.errors import sqlstate
 from jobs.run.views.lost_groups import LostGroups
 from jobs.run.views.row_changes import Change, RowStore, read_changes
 from jobs.sinks.row_errors import TOLD, RowsRefusedError, RowsUnfitError

@@ -13,7 +13,6 @@ import structlog
 
 from cdc.config import View
 from cdc.errors import ConfigError, HeadwaterError, RetryableError, UsageError
-from jobs.generations.view_locks import turn
 from jobs.run.builds.builder import Generation, make_up
 from jobs.run.builds.generation_files import GenerationFiles, is_built_from
 from jobs.run.builds.view_build import ViewBuild
@@ -296,8 +295,4 @@ class ViewRegistry:
         log.info("view_let_go", view=one.name)
 
     def _hold(self, one: ViewEntry) -> None:
-        """Keep other processes away from its place in the store."""
-        if not one.is_held:
-            directory = self._parts.directory(one.name)
-            one.held.enter_context(turn(directory, "stream", self._parts.config.apply.retry_s))
-            one.is_held = True
+        one.hold(self._parts.directory(one.name), self._parts.config.apply.retry_s)

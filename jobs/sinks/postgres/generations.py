@@ -17,9 +17,10 @@ from jobs.sinks.batch_writer import with_keys, write_rows
 from jobs.sinks.contract import Live
 from jobs.sinks.postgres.client import Action, Connection, Database, refusing_rows
 from jobs.sinks.postgres.copy_lines import LIVE, CopyRow, copy_list, copy_rows
+from jobs.sinks.postgres.quoting import ident
 from jobs.sinks.postgres.relations import held, live_generation, make, make_schema, run, show
 from jobs.sinks.postgres.sink import copy_in
-from jobs.sinks.postgres.table import ViewTable, columns_of, ident, table_name
+from jobs.sinks.postgres.table import ViewTable, columns_of, table_name
 from jobs.sinks.row_errors import RowsError, raise_together
 from jobs.sinks.rows import Rows, write_each
 

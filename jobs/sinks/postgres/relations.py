@@ -16,14 +16,8 @@ from pyspark.sql.types import StructType
 from cdc.errors import ViewError
 from jobs.sinks.postgres.client import Connection
 from jobs.sinks.postgres.errors import MADE_MEANWHILE
-from jobs.sinks.postgres.table import (
-    ViewTable,
-    described,
-    document_of,
-    ident,
-    shown,
-    table_name,
-)
+from jobs.sinks.postgres.quoting import ident
+from jobs.sinks.postgres.table import ViewTable, described, document_of, shown, table_name
 from jobs.sinks.schema_evolution import check_names
 
 

@@ -12,65 +12,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import StructField, StructType
 
 from cdc.errors import ViewError
 from cdc.lsn import Position
 from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
-from jobs.sinks.postgres.copy_lines import is_nested
-from jobs.sinks.schema_evolution import POSTGRES_TYPE, columns_from_json, columns_json
+from jobs.sinks.postgres.column_types import read_column, sql_type
+from jobs.sinks.postgres.quoting import ident, literal
+from jobs.sinks.schema_evolution import columns_from_json, columns_json
 
 DELETED_AT: Final = "__deleted_at"
 NUMBER: Final = "__number"
 """Counts the rows of a batch as they are copied."""
 TOMBSTONES: Final = "24 hours"
 _NAME_BYTES: Final = 63
-_TYPES: Final[dict[type[DataType], str]] = {
-    ByteType: "smallint",
-    ShortType: "smallint",
-    IntegerType: "integer",
-    LongType: "bigint",
-    FloatType: "real",
-    DoubleType: "double precision",
-    BooleanType: "boolean",
-    StringType: "text",
-    BinaryType: "bytea",
-    DateType: "date",
-    TimestampNTZType: "timestamp",
-    TimestampType: "timestamptz",
-}
-_AS_TEXT: Final = (StringType, DateType, TimestampNTZType, TimestampType)
-"""What is read as text: Python has not all of their values."""
 _LOOSE: Final = ("numeric", "real", "double precision", "jsonb")
 """Types of which different texts are equal: 1.0 and 1.00, 0 and -0."""
-
-
-def ident(name: str) -> str:
-    """A name quoted for SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """A constant for SQL that takes no parameters."""
-    return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def table_name(view: str, generation: int) -> str:
@@ -220,7 +177,7 @@ class ViewTable:
 
     def scan(self) -> str:
         """Live rows: the columns, then the position."""
-        columns = ", ".join(_read(field) for field in self.columns)
+        columns = ", ".join(read_column(field) for field in self.columns)
         return (
             f"select {columns}, {ident(COMMIT_LSN)}, {ident(ORDINAL)} from {self.full_name}"
             f" where {ident(DELETED_AT)} is null"
@@ -247,23 +204,6 @@ class ViewTable:
         if not self._is_loose():
             return ""
         return f" order by {_names(self.key)}, {ident(COMMIT_LSN)} desc, {ident(ORDINAL)} desc"
-
-
-def sql_type(field: StructField, in_key: bool) -> str:
-    """The type of a column. A key of ``json`` is text: that has no equality."""
-    kind = field.dataType
-    if is_nested(kind):
-        return "jsonb"
-    several = isinstance(kind, ArrayType)
-    element = kind.elementType if isinstance(kind, ArrayType) else kind
-    if isinstance(element, DecimalType):
-        name = f"numeric({element.precision},{element.scale})"
-    else:
-        name = _TYPES[type(element)]
-        name = field.metadata.get(POSTGRES_TYPE, name) if name == "text" else name
-    if in_key and name == "json":
-        name = "text"
-    return f"{name}[]" if several else name
 
 
 def shown(schema: str, view: str, table: str, columns: StructType, replacing: bool) -> list[str]:
@@ -296,14 +236,3 @@ def _names(names: Iterable[str]) -> str:
 
 def _position(side: str) -> str:
     return f"({side}.{ident(COMMIT_LSN)}, {side}.{ident(ORDINAL)})"
-
-
-def _read(field: StructField) -> str:
-    kind, name = field.dataType, ident(field.name)
-    if is_nested(kind):
-        return f"{name}::text"
-    several = "[]" if isinstance(kind, ArrayType) else ""
-    element = kind.elementType if isinstance(kind, ArrayType) else kind
-    if isinstance(element, _AS_TEXT):
-        return f"{name}::text{several}"
-    return f"{name}::float8{several}" if isinstance(element, FloatType) else name

@@ -57,6 +57,16 @@ def stream_offsets(conn: Connection) -> Offsets:
     return found
 
 
+def has_applied(conn: Connection, target: Offsets) -> bool:
+    """Whether the mirrors have what is below these offsets."""
+    held = stream_offsets(conn)
+    return all(
+        held.get(topic, {}).get(partition, 0) >= at
+        for topic, of_topic in target.items()
+        for partition, at in of_topic.items()
+    )
+
+
 def begin_batch(conn: Connection, begin: Offsets, end: Offsets) -> Progress | None:
     """Lock the progress for a batch, in the caller's transaction; None if it was applied before.
 

@@ -11,16 +11,11 @@ import psycopg
 from cdc.errors import SourceError, StateError
 from cdc.protocol.relation import Column, Relation, TypeInfo
 from cdc.source.catalog import relation, table_facts
-from cdc.source.postgres import Connection, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection
 from cdc.source.table_lookup import table_files
 from cdc.source.types import load_types
-from jobs.state.mirrors.table import (
-    RESERVED,
-    MirrorColumn,
-    MirrorTable,
-    create_sql,
-    has_one_text,
-)
+from jobs.state.mirrors.table import RESERVED, MirrorColumn, MirrorTable, create_sql, has_one_text
 from jobs.state.mirrors.types import MirrorTypes
 
 _ATTRIBUTES: Final = """

@@ -15,8 +15,9 @@ from cdc.config import Source
 from cdc.errors import RetryableError
 from cdc.protocol.relation import Relation, TypeInfo
 from cdc.source.catalog import relation
+from cdc.source.errors import translated
 from cdc.source.position import current_lsn
-from cdc.source.postgres import Connection, identifier, translated
+from cdc.source.postgres import Connection, identifier
 from jobs.state.mirrors.ddl import follow
 from jobs.state.mirrors.mirror_record import MirrorRecord, mark_stale
 from jobs.state.mirrors.schemas_topic import SentVersion, parse_version

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 import psycopg
 
-from cdc.source.postgres import Connection, identifier, literal, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, identifier, literal
 from jobs.state.mirrors.table import TYPE_SCHEMA
 
 _NAMELESS: Final = ("C", "POSIX")

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import psycopg
 
 from cdc.protocol.relation import Column
-from cdc.source import postgres as source_postgres
+from cdc.source import errors as source_errors
 from cdc.source.postgres import identifier, literal
 from cdc.source.table_lookup import table_files
 from cdc.source.types import load_types
@@ -185,7 +185,7 @@ class _Mirror:
 
     def _at_present(self, sent: SentColumn) -> _AddedColumn | None:
         """The column in the source's catalog; None if it is gone or of another type by now."""
-        with source_postgres.translated(f"reading the catalog for {self._table.label}"):
+        with source_errors.translated(f"reading the catalog for {self._table.label}"):
             row = self._session.execute(_ATTRIBUTE, (self._table.oid, sent.attnum)).fetchone()
         if row is None:
             return None

@@ -20,6 +20,7 @@ from psycopg import errors
 from cdc.config import Source
 from cdc.errors import RetryableError, SourceError
 from cdc.protocol.relation import Relation, TypeInfo
+from cdc.source import errors as source_errors
 from cdc.source import postgres as source_postgres
 from cdc.source.catalog import select_rows
 from cdc.source.copy_out import copy_out
@@ -112,7 +113,7 @@ def _snapshot(
         )
         with created as exported:
             _enter(holder, exported.snapshot_name)
-            with source_postgres.translated("exporting the snapshot"):
+            with source_errors.translated("exporting the snapshot"):
                 row = holder.execute("select pg_catalog.pg_export_snapshot()").fetchone()
         assert row is not None, "it is a function"
         yield exported.consistent_point, row[0]
@@ -120,7 +121,7 @@ def _snapshot(
 
 def _enter(conn: Connection, snapshot: str) -> None:
     """Begin a transaction that sees what the snapshot sees."""
-    with source_postgres.translated("entering the exported snapshot"):
+    with source_errors.translated("entering the exported snapshot"):
         if conn.info.server_version >= _TRANSACTION_TIMEOUT_SINCE:
             conn.execute("set transaction_timeout = 0")
         conn.execute("begin isolation level repeatable read read only")
@@ -166,7 +167,7 @@ class _Table:
         shape = self._catalog.shape(self._session, oid)
         only = "" if self._catalog.is_partitioned(self._session, oid) else "only "
         name = f"{identifier(shape.schema)}.{identifier(shape.table)}"
-        with source_postgres.translated(f"locking {shape.name} for the snapshot"):
+        with source_errors.translated(f"locking {shape.name} for the snapshot"):
             reader.execute(f"lock table {only}{name} in access share mode".encode())
         then, now = table_files(reader, oid)
         if then != now or self._catalog.shape(reader, oid) != shape:

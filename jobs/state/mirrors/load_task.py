@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from cdc.lsn import Position
-from jobs.sinks.postgres.table import ident, literal
+from jobs.sinks.postgres.quoting import ident, literal
 from jobs.sinks.rows import Rows, write_each
 from jobs.spark.garbage_collector import collect_rarely
 from jobs.state.server.connection import Connection, connect, translated

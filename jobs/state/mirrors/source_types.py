@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from cdc.source.postgres import Connection, identifier, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, identifier
 from jobs.state.mirrors.table import TYPE_SCHEMA, one_identifier
 
 TEXT: Final = "text"

@@ -14,7 +14,8 @@ import psycopg
 from psycopg import conninfo
 
 from cdc.errors import HeadwaterError, RetryableError, StateError
-from cdc.source.postgres import CONNECT_TIMEOUT_S, connection_error, place, translate
+from cdc.source.errors import connection_error, place, translate
+from cdc.source.postgres import CONNECT_TIMEOUT_S
 from jobs.spark.disk_full import told_no_room
 from jobs.state.server.settings import SESSION_OPTIONS
 

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from cdc.lsn import Position
 from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
-from jobs.sinks.postgres.table import ident
+from jobs.sinks.postgres.quoting import ident
 from jobs.state.values.event_texts import event_text
 from jobs.state.values.json_forms import form_of, json_form
 from jobs.state.values.line_sql import line_value

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jobs.sinks.postgres.table import ident
+from jobs.sinks.postgres.quoting import ident
 from jobs.sinks.redis.layout import PLACEHOLDER, Shape, escapes
 from jobs.state.values.json_forms import (
     concatenated,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from cdc.protocol.relation import TypeInfo
-from jobs.sinks.postgres.table import ident, literal
+from jobs.sinks.postgres.quoting import ident, literal
 from jobs.state.values.event_texts import event_text, is_bare
 from jobs.state.values.geometry_texts import base64
 from views.types import FLOATS, INTEGERS, PgType

@@ -6,7 +6,7 @@ as text is written as events have it; objects are the JSON that documents have.
 
 from __future__ import annotations
 
-from jobs.sinks.postgres.table import ident
+from jobs.sinks.postgres.quoting import ident
 from jobs.spark.column_types import TEXT_HERE
 from jobs.state.values.event_texts import event_text
 from jobs.state.values.json_forms import Form, element_form, elements, form_of, in_list, json_form

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from jobs.sinks.postgres.table import ident, literal
+from jobs.sinks.postgres.quoting import ident, literal
 from jobs.state.values.json_forms import (
     Form,
     elements,

@@ -18,7 +18,7 @@ from cdc.config import Store, View
 from cdc.lsn import Position
 from jobs.sinks.documents import Document
 from jobs.sinks.postgres.copy_lines import GONE, LIVE, CopyRow
-from jobs.sinks.postgres.table import ident
+from jobs.sinks.postgres.quoting import ident
 from jobs.sinks.redis.layout import Shape, shape_of
 from jobs.sinks.row_errors import Refused
 from jobs.sinks.rows import Rows, unfit_cause

@@ -15,22 +15,12 @@ from sqlglot import exp
 
 from views.function_names import ROWS
 from views.maintain.proofs.not_null import NotNull
+from views.maintain.proofs.outer_joins import is_full_join_by, is_in_full_join, lookup_join
 from views.maintain.touched.paths import certain
 from views.maintain.touched.pushdown_columns import of_rows
 from views.maintain.tree import functions
 from views.maintain.tree.origin import of_node
-from views.maintain.tree.tree import (
-    Block,
-    Joined,
-    Leaf,
-    Query,
-    Source,
-    Statement,
-    Tree,
-    aliases,
-    joins,
-    reads,
-)
+from views.maintain.tree.tree import Block, Joined, Query, Source, Statement, Tree, aliases, reads
 
 Column = tuple[str, str]
 
@@ -89,7 +79,7 @@ class Settled:
     def _assumed(self, source: Source) -> bool:
         """A row that LEFT JOIN looks up by something that is not its key: said, and looked at when
         rows are made."""
-        join = _looked_up_by(self.block.tree, source.alias)
+        join = lookup_join(self.block.tree, source.alias)
         if join is None or source.table is None:
             return False
         others = {alias for node in join.on for alias in reads(node)} - {source.alias}
@@ -112,7 +102,7 @@ class Settled:
         if not isinstance(first, exp.Column) or first.table not in self.block.sources:
             return
         here = (first.table, first.name)
-        if isinstance(second, exp.Column) and _full_by(self.block.tree, first, second):
+        if isinstance(second, exp.Column) and is_full_join_by(self.block.tree, first, second):
             self.columns |= {here, (second.table, second.name)}
         elif isinstance(second, exp.Literal | exp.Neg):
             source = self.block.sources[first.table]
@@ -120,7 +110,9 @@ class Settled:
                 source, first.name
             ):
                 self.columns.add(here)  # a row that is there, or none: then the others tell
-                if _in_full(self.block.tree, first.table):  # of which the others may be missing
+                if is_in_full_join(
+                    self.block.tree, first.table
+                ):  # of which the others may be missing
                     self._assume_never(first, second)
             elif self.block.group is not None and any(first == part for part in self.block.group):
                 self.columns.add(here)
@@ -162,7 +154,7 @@ class Settled:
                     source, column.name
                 ):
                     continue
-                join = _looked_up_by(self.block.tree, source.alias)
+                join = lookup_join(self.block.tree, source.alias)
                 if join is not None:
                     self.gone |= set(aliases(join.right))
 
@@ -265,33 +257,6 @@ def _different(call: exp.Values, place: int) -> bool:
     values = [row.expressions[place] for row in call.expressions]
     literal = all(isinstance(value, exp.Literal | exp.Neg) for value in values)
     return literal and len({value.sql() for value in values}) == len(values)
-
-
-def _looked_up_by(tree: Tree | None, alias: str) -> Joined | None:
-    """The LEFT JOIN that has a source alone at its right side."""
-    if not isinstance(tree, Joined):
-        return None
-    if tree.kind == "left" and isinstance(tree.right, Leaf) and tree.right.alias == alias:
-        return tree
-    return _looked_up_by(tree.left, alias) or _looked_up_by(tree.right, alias)
-
-
-def _in_full(tree: Tree | None, alias: str) -> bool:
-    return any(
-        join.kind == "full" and alias in (*aliases(join.left), *aliases(join.right))
-        for join in joins(tree)
-    )
-
-
-def _full_by(tree: Tree | None, first: exp.Expr, second: exp.Expr) -> bool:
-    if not isinstance(tree, Joined):
-        return False
-    if tree.kind == "full":
-        return any(
-            isinstance(node, exp.EQ) and {node.this, node.expression} == {first, second}
-            for node in tree.on
-        )
-    return _full_by(tree.left, first, second) or _full_by(tree.right, first, second)
 
 
 def _told_by(source: Source) -> str:

@@ -13,7 +13,8 @@ from cdc.capture.source_probe import Observation, Watch
 from cdc.errors import RetryableError
 from cdc.events.marks import Mark
 from cdc.source.bounded_query import answered, asking
-from cdc.source.postgres import connect, translated
+from cdc.source.errors import translated
+from cdc.source.postgres import connect
 from cdc.topics import message_topic
 from tests.support.commands.deployment import Deployment, assert_exactly_once_in_order
 from tests.support.servers.proxy import proxied

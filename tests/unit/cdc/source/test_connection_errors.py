@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cdc.errors import HeadwaterError, RetryableError, SourceError
-from cdc.source.postgres import connection_error, connection_parameters, identifier, literal, place
+from cdc.source.errors import connection_error, place
+from cdc.source.postgres import connection_parameters, identifier, literal
 
 SECRET = "s3cr3t"
 DSN = f"postgresql://app:{SECRET}@db.example:6543/shop"

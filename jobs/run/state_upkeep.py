@@ -1,0 +1,45 @@
+"""What the state database is relieved of from time to time: old batches, keys of deleted rows,
+indexes that no view needs any more."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+import structlog
+
+from cdc.kafka.broker import Offsets
+from jobs.run.stream.tombstone_expiry import TombstoneExpiry
+from jobs.run.tables.mirrored_tables import MirroredTables
+from jobs.run.views.group_offsets import GroupOffsets
+from jobs.state.batch.stream_offsets import forget_batches
+from jobs.state.mirrors.indexes import drop_spare_indexes
+from jobs.state.server.connection import Connection
+
+log = structlog.get_logger("apply")
+
+
+@dataclass(slots=True)
+class StateUpkeep:
+    """``changing`` keeps batches out meanwhile; ``ends`` tells where the stream's topics end."""
+
+    tables: MirroredTables
+    reach: GroupOffsets
+    changing: Callable[[], AbstractContextManager[Connection]]
+    ends: Callable[[], Offsets]
+    _expiry: TombstoneExpiry = field(default_factory=TombstoneExpiry, init=False)
+
+    def look_after(self, conn: Connection) -> None:
+        """Raises ``RetryableError`` for what passes."""
+        gc.collect()  # it looks for cycles by itself after millions of objects only
+        forget_batches(conn, self.reach.lowest())
+        self._expiry.expire(conn, self.tables.filled(conn).values(), self.ends)
+        with self.changing() as state:
+            if dropped := drop_spare_indexes(state):
+                log.info("indexes_dropped", count=len(dropped))
+
+    def topics_recreated(self) -> None:
+        """The ends that it had noted are of topics before."""
+        self._expiry = TombstoneExpiry()
