@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 from cdc.errors import ProtocolError
 from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction
-from cdc.protocol.messages import RelationMessage, Values
+from cdc.events.records import schema_record
+from cdc.events.unpublished_records import Outgoing
+from cdc.protocol.messages import RelationMessage, Values, filled
 from cdc.protocol.relation import Relation
-from cdc.topics import table_topic
+from cdc.topics import schemas_topic, table_topic
 
 Resolver = Callable[[RelationMessage, int, int], Relation]
 """What a relation is, with xid and commit LSN of the transaction that it is described in."""
@@ -43,20 +45,25 @@ class Table:
 class Tables:
     """The tables that were described in this session, by OID.
 
-    ``describe`` is asked with a version's first row, ``partitions`` for a topic before it, so that
+    ``resolve`` is asked with a version's first row, ``partitions`` for a topic before it, so that
     the topic is there then. A description alone asks nothing: the server describes each partition,
-    whose rows are their root's, and the root with each of them again.
+    whose rows are their root's, and the root with each of them again. A table's description goes to
+    ``__schemas`` ahead of the rows that name it.
     """
 
     def __init__(
         self,
         context: SourceContext,
         partitions: Callable[[str], int],
-        describe: Resolver,
+        resolve: Resolver,
+        lookup: Lookup,
+        out: Outgoing,
     ) -> None:
         self._context = context
         self._partitions = partitions
-        self._describe = describe
+        self._resolve = resolve
+        self._lookup = lookup
+        self._out = out
         self._announced: dict[int, RelationMessage] = {}
         self._described: dict[int, tuple[RelationMessage, int]] = {}
         self._tables: dict[int, Table] = {}
@@ -73,9 +80,9 @@ class Tables:
         it."""
         table = self._tables.get(oid)
         if table is None and (message := self._announced.pop(oid, None)) is not None:
-            table = self._tables[oid] = Table(
-                self._describe(message, xid, commit_lsn), self._context
-            )
+            relation = self._resolve(message, xid, commit_lsn)
+            self._out.add(schemas_topic(self._context.name), schema_record(relation, commit_lsn))
+            table = self._tables[oid] = Table(relation, self._context)
             self._described[oid] = message, commit_lsn
         return table
 
@@ -89,3 +96,10 @@ class Tables:
             table.begun = transaction.commit_lsn
             table.encoder.begin(transaction)
         return table
+
+    def completed(self, table: Table, new: Values, xid: int) -> Values:
+        """The row with unchanged values that no consumer has, read from the source. What changes
+        them later is streamed; a row that is gone by now is deleted by a later event.
+        """
+        now = self._lookup(table.relation, table.encoder.rows.key_values(new), xid)
+        return new if now is None else filled(new, now, True, ())

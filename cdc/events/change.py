@@ -31,7 +31,7 @@ from cdc.events.envelope import NEW_KEY_HEADER, OLD_KEY_HEADER, SourceContext, T
 from cdc.events.heartbeat import HEARTBEAT, Heartbeat, heartbeat
 from cdc.events.logical_messages import Messages
 from cdc.events.outbox import Outbox
-from cdc.events.records import Batch, Block, Record, Replay, schema_record, truncate_records
+from cdc.events.records import Batch, Block, Header, Record, Replay, row_record, truncate_records
 from cdc.events.transactions import NO_BLOCK, Ledger
 from cdc.events.transcriber_state import Standing
 from cdc.events.unpublished_records import Outgoing
@@ -40,8 +40,6 @@ from cdc.lsn import Position, format_lsn
 from cdc.protocol import messages
 from cdc.protocol.messages import UNCHANGED, Image, Values, filled
 from cdc.protocol.pgoutput import decode
-from cdc.protocol.relation import Relation
-from cdc.topics import schemas_topic
 
 _WAL_START: Final = Struct(">Q")
 _HEADER: Final = 25  # bytes of an XLogData frame: kind, WAL start, WAL end, clock
@@ -71,14 +69,11 @@ class Transcriber:
         self.committed_lsn = committed_lsn
         self.heartbeat: Heartbeat | None = None  # the newest of this run that came through
         self._nonce = nonce
-        self._context = context
-        self._resolve = resolve
-        self._lookup = lookup
         self._partitions = partitions
         self._out = Outgoing(replay, letters)
         self._ledger = ledger
         self._messages = Messages(context, partitions, outbox)
-        self._tables = Tables(context, partitions, self._describe)
+        self._tables = Tables(context, partitions, resolve, lookup, self._out)
         self._closing = clock(0)
         self._now_us = 0
         self._transaction: Transaction | None = None
@@ -171,13 +166,6 @@ class Transcriber:
             case _:
                 pass  # Type messages: types are taken from the catalog, with their structure
 
-    def _describe(self, message: messages.RelationMessage, xid: int, commit_lsn: int) -> Relation:
-        """A table's description goes to ``__schemas`` ahead of the rows that name it."""
-        relation = self._resolve(message, xid, commit_lsn)
-        record = schema_record(relation, commit_lsn)
-        self._out.add(schemas_topic(self._context.name), record)
-        return relation
-
     def _begin(self, begin: messages.Begin) -> None:
         if self._transaction is not None:
             raise ProtocolError(f"BEGIN inside a transaction at {format_lsn(begin.commit_lsn)}")
@@ -222,18 +210,13 @@ class Transcriber:
         op: bytes,
         lsn: int,
         new: Values,
-        header: tuple[str, bytes] | None = None,
+        header: Header | None = None,
     ) -> None:
         """``new`` are the values of ``after``; empty without one."""
         block = self._next(table.relation.name)
         tail = table.encoder.special_tail(after, new, block)
         value = table.encoder.value(before, after, op, lsn, self._ordinal, self._closing, tail)
-        record: Record = {"key": key, "value": value}
-        if key is None:
-            record["partition"] = 0  # keyless events keep their commit order
-        if header is not None:
-            record["headers"] = [header]
-        self._put(table.topic, record, len(value))
+        self._put(table.topic, row_record(key, value, header), len(value))
 
     def _next(self, collection: str) -> bytes:
         """Number the next event; its ``transaction`` block."""
@@ -254,15 +237,12 @@ class Transcriber:
         key: bytes | None,
         old: Values,
         lsn: int,
-        header: tuple[str, bytes] | None,
+        header: Header | None,
     ) -> None:
         before = table.encoder.rows.row(old)
         self._event(table, key, before, b"null", _DELETE, lsn, [], header)
         if key is not None:
-            tombstone: Record = {"key": key, "value": None}
-            if header is not None:
-                tombstone["headers"] = [header]
-            self._put(table.topic, tombstone, len(key))
+            self._put(table.topic, row_record(key, None, header), len(key))
 
     def _update(self, update: messages.Update, lsn: int) -> None:
         table = self._table(update.relation_oid)
@@ -283,12 +263,7 @@ class Transcriber:
         self._event(table, key, b"null", rows.row(new), _CREATE, lsn, new, moved)
 
     def _completed(self, table: Table, new: Values) -> Values:
-        """The row with unchanged values that no consumer has, read from the source. What changes
-        them later is streamed; a row that is gone by now is deleted by a later event.
-        """
-        xid = self._open("a row").xid or 0
-        now = self._lookup(table.relation, table.encoder.rows.key_values(new), xid)
-        return new if now is None else filled(new, now, True, ())
+        return self._tables.completed(table, new, self._open("a row").xid or 0)
 
     def _truncate(self, truncate: messages.Truncate, lsn: int) -> None:
         for oid in truncate.relation_oids:

@@ -14,6 +14,8 @@ POSITION_HEADER: Final = "position"
 COMMIT_HEADER: Final = "commit_ms"
 """Says when it was committed when its value does not: milliseconds since 1970, in digits."""
 
+Header = tuple[str, bytes]
+
 
 class Record(TypedDict):
     """One Kafka record, named as the producer's arguments are. Without ``partition`` the key
@@ -23,7 +25,7 @@ class Record(TypedDict):
     key: bytes | None
     value: bytes | None
     partition: NotRequired[int]
-    headers: NotRequired[list[tuple[str, bytes]]]
+    headers: NotRequired[list[Header]]
 
 
 class Written(Protocol):
@@ -111,6 +113,16 @@ def schema_record(relation: Relation, lsn: int) -> Record:
     document = {**relation.describe(), "lsn": lsn}
     value = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
     return {"key": relation.schema_id().encode(), "value": value, "partition": 0}
+
+
+def row_record(key: bytes | None, value: bytes | None, header: Header | None = None) -> Record:
+    """An event of a row, or its tombstone. Events without a key keep their commit order."""
+    record: Record = {"key": key, "value": value}
+    if key is None:
+        record["partition"] = 0
+    if header is not None:
+        record["headers"] = [header]
+    return record
 
 
 def truncate_records(value: bytes, partitions: int) -> Iterator[Record]:

@@ -10,13 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import (
-    CommitProperties,
-    DeltaTable,
-    QueryBuilder,
-    WriterProperties,
-    write_deltalake,
-)
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, WriterProperties, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -26,11 +20,11 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from cdc.lsn import Position
 from jobs.batch.thresholds import FEW_ROWS
 from jobs.delta_engine.mirrors import sql
-from jobs.delta_engine.mirrors.parquet_files import GROUP_ROWS, read_files
+from jobs.delta_engine.mirrors.parquet_files import GROUP_ROWS
+from jobs.delta_engine.mirrors.spark_versions import held_versions, newest, told_apart, widen
 from jobs.delta_engine.mirrors.sql import ATTEMPT
 from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
 from jobs.sinks.schema_evolution import quoted
-from jobs.spark.faults import fault
 from jobs.spark.interpreter import of_one_part
 
 _VERSION = (
@@ -104,19 +98,8 @@ class Mirror:
         if any(name not in held.names for name in wanted.names):
             write_deltalake(self._path, wanted.empty_table(), mode="append", schema_mode="merge")
         if any(one.name in held.names and held.field(one.name).type != one.type for one in wanted):
-            self._widen()
+            widen(self._spark, self._path, self._whole)
         return False
-
-    def _widen(self) -> None:
-        """Give columns the types they have now, all versions kept.
-        ``jobs.delta_engine.mirrors.table_record`` has seen that each value stays what it is."""
-        held = self._spark.read.format("delta").load(str(self._path))
-        columns = [
-            F.col(quoted(sql.stored(field.name))).cast(field.dataType).alias(sql.stored(field.name))
-            for field in self._whole
-        ]
-        wide = held.select(*columns, ATTEMPT).write.format("delta").mode("overwrite")
-        wide.option("overwriteSchema", "true").save(str(self._path))
 
     def append(self, versions: pa.Table, attempt: int) -> None:
         """Write new versions of rows; they count from here on."""
@@ -225,10 +208,7 @@ class Mirror:
         columns = self._shown()
         if self._once >= 0 and self._once == self.versions:  # there is nothing to choose from
             return held.select(*columns)
-        position = F.struct(COMMIT_LSN, ORDINAL, ATTEMPT)
-        newest = F.max_by(F.struct(*columns), position).alias("newest")
-        keys = [F.col(quoted(name)) for name in self._key]
-        return held.groupBy(*keys).agg(newest).select("newest.*")
+        return newest(held, self._key, columns)
 
     def _shown(self) -> list[Column]:
         return [F.col(quoted(sql.stored(name))).alias(name) for name in self.arrow.names]
@@ -236,10 +216,7 @@ class Mirror:
     def _held(self) -> DataFrame:
         """All versions, read by Spark."""
         table = self._table()
-        files = table.get_add_actions().column("path").to_pylist()
-        columns = [StructField(sql.stored(one.name), one.dataType) for one in self._whole]
-        whole = StructType([*columns, StructField(ATTEMPT, LongType())])
-        held = read_files(self._spark, [self._path / file for file in files], whole)
+        held = held_versions(self._spark, self._path, table, self._whole)
         return of_one_part(held) if self._versions(table) <= FEW_ROWS else held
 
     @property
@@ -278,15 +255,7 @@ class Mirror:
 
     def fill(self, rows: DataFrame) -> None:
         """The rows of an empty mirror, each once, as for a store."""
-        self._write(rows.select(*(self._told_apart(field) for field in self._whole)), "append")
-
-    def _told_apart(self, field: StructField) -> Column:
-        column = F.col(quoted(field.name))
-        if field.name not in self.key:
-            return column
-        message, hint = "the key of a row is null", "choose columns in source.keys that are not"
-        null = fault("ViewError", message, F.lit(f"the snapshot of {self._path.name}"), hint)
-        return F.coalesce(column, null.cast(field.dataType)).alias(field.name)
+        self._write(told_apart(rows, self._whole, self.key, self._path.name), "append")
 
     def _write(self, rows: DataFrame, mode: str) -> None:
         keys = [F.col(quoted(name)) for name in self._key]
