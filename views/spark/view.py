@@ -24,7 +24,7 @@ from views.spark.expressions.terms import ColumnRef, Scope
 from views.spark.keys.grouping import Grouping, grouped_by
 from views.spark.keys.joins import joined, type_of
 from views.spark.keys.key_closure import settled_by, untold
-from views.spark.keys.proof import Body, proven_key
+from views.spark.keys.key_proof import Body, proven_key
 from views.spark.names import qualify
 from views.spark.nested_rows import Sort, key_sort
 from views.spark.resolution import Output, ResolvedView, check_names, ddl, describe, resolve
