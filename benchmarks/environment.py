@@ -25,6 +25,7 @@ from jobs.spark.jars import locked
 from stack import servers
 from stack.child_process import run, tail
 from stack.guardian import Guardian
+from stack.opensearch import JVM_OPTIONS
 from stack.postgres import client_binaries
 
 Watch = Callable[[str, float], None]
@@ -35,6 +36,8 @@ SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "postgres": {"max_wal_size": "8GB", "checkpoint_timeout": "30min"},
     # Nor is its file written anew meanwhile, each time that it has become twice as large.
     "redis": {"auto-aof-rewrite-percentage": "0"},
+    # As its vendor ships it: the servers of `headwater up` do without the second compiler.
+    "opensearch": {JVM_OPTIONS: "-XX:+UseG1GC"},
 }
 _DATABASE: Final = "bench"
 _SINGLE_ROWS: Final = 10_000

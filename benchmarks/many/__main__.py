@@ -35,7 +35,7 @@ def main() -> None:
     options.add_argument("--engine", default="database", help="of [apply]: delta or database")
     given = options.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)
-    rates = tuple(int(rate) for rate in given.rates.split(","))
+    rates = tuple(int(rate) for rate in given.rates.split(",") if rate)
     builds = tuple(view for view in BUILT if view.store in given.builds.split(","))
     sizes = FULL.scaled(given.part)
     show(run(given.home, Plan(rates, given.warm_up, given.seconds, builds, sizes, given.engine)))

@@ -42,7 +42,7 @@ class Idle(NamedTuple):
 def idle_views(count: int) -> list[View]:
     """So many views in Redis, of some kinds, in turns."""
     return [
-        View(f"idle_{number}", "cache", ("id",), "", _SQL[number % len(_SQL)])
+        View(f"idle_{count}_{number}", "cache", ("id",), "", _SQL[number % len(_SQL)])
         for number in range(count)
     ]
 
@@ -76,7 +76,6 @@ def _measured(place: Place, views: Sequence[View]) -> Idle:
         _wait(place, process, _SETTLE_S, "idle views settle")
         with using(process.pid, state) as usage:
             _wait(place, process, _IDLE_S, f"{len(views)} idle views")
-    headwater(setting, SOURCE, "view", "drop", *names, log="drop-idle", timeout_s=_CREATE_S)
     return Idle(usage.cpu_cores, usage.rss_mb)
 
 
