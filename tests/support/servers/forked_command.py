@@ -13,6 +13,7 @@ writes its pid into the pipe, waits for it and writes its exit code.
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import select
@@ -22,10 +23,11 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from tests.chaos import dying
 from tests.support.commands.kill_points import kill_as_told
@@ -208,6 +210,19 @@ def _become(request: dict[str, object]) -> None:
     wait_as_told()
 
 
+def _end(code: object) -> None:
+    """As the interpreter does, but that what was imported is not taken apart, which would copy all
+    of the template."""
+    threads: Any = threading
+    threads._shutdown()
+    atexit._run_exitfuncs()
+    if code is not None and not isinstance(code, int):
+        print(code, file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
+
+
 def main() -> None:
     """The template; ends as the command does in each of its forks."""
     run: Callable[[], None] = import_module("headwater.cli.app").main
@@ -215,8 +230,13 @@ def main() -> None:
         import_module(name)
     folder = tempfile.mkdtemp(prefix="headwater-state-")
     copy_state_databases(Path(folder))
+    gc.freeze()  # else a collection in a fork would copy all of it
     _serve(socket.socket(fileno=int(sys.argv[1])), folder)
-    (dying.main if dying.VARIABLE in os.environ else run)()
+    try:
+        (dying.main if dying.VARIABLE in os.environ else run)()
+    except SystemExit as ended:
+        _end(ended.code)
+    _end(None)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,17 @@
-"""Commands that are forked are processes like others; and what they had imported could be."""
+"""Commands that are forked are processes like others."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from tests.support.servers import forked_command
-from tests.support.servers.forked_command import PRELOADED, Child
+from tests.support.servers.forked_command import Child
 from tests.support.waiting import wait_until
 
 
@@ -46,9 +45,3 @@ def test_a_command_is_a_session_of_its_own_and_dies_of_a_signal(
         process.wait(0.1)
     process.kill()
     assert process.poll() == -signal.SIGKILL
-
-
-@pytest.mark.parametrize("name", PRELOADED)
-def test_what_commands_find_imported_can_be_imported_first(name: str) -> None:
-    """A circle of imports would show only where a module is the first of it."""
-    subprocess.run([sys.executable, "-c", f"import {name}"], check=True)
