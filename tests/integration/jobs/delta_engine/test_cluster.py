@@ -16,18 +16,20 @@ from pathlib import Path
 
 import pytest
 
+from jobs.batch.thresholds import FEW_ROWS
 from jobs.spark.jars import jars
 from stack.guardian import Guardian
 from stack.process import descendants, kill, send
 from stack.servers import Endpoints
 from tests.support.commands.deployment import Deployment
 from tests.support.commands.executor_work import Kept, Work, every_store
+from tests.support.servers.lent_jvm import Lender
 from tests.support.servers.proxy import Proxy, proxied
 from tests.support.servers.spark_cluster import HOME, LOCAL, ROOT, Cluster, standalone
 from tests.support.waiting import wait_until
 
-ROWS = 21_000
-"""Of a batch: executors write its rows, from Python."""
+ROWS = FEW_ROWS + 2_000
+"""Of a batch: executors write its rows, from Python, not the driver."""
 SECRET = "confidential"
 """In the bodies of later batches. No log may have it."""
 ATTEMPTS = 5
@@ -129,6 +131,7 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
     deployment: Deployment,
     store_database: str,
     guardian: Guardian,
+    lender: Lender,
 ) -> None:
     """Every store by both. Of some, all executors are killed when part of what they write of a
     batch is there."""
@@ -176,6 +179,7 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
             for name in KILLED:
                 view, store = f"{source}_{name}", stores[name]
                 _until_tasks_failed(process, cluster, deployment, store, proxies, events, view)
+            deployment.jvm = lender
             for view in _SHOP_VIEWS:
                 done = deployment.run("verify", f"{source}_{view}", "--timeout", "300")
                 assert done.returncode == 0, done.stdout + done.stderr
