@@ -57,7 +57,7 @@ def shop(
 @pytest.fixture(scope="module")
 def running(shop: Shop) -> Iterator[Child]:
     with shop.applied() as process:
-        wait_until(lambda: shop.live("items"), "apply to build what is declared", 120)
+        wait_until(lambda: shop.built("items"), "apply to build what is declared", 120)
         yield process
 
 
@@ -250,7 +250,7 @@ def test_a_view_that_is_mended_is_taken_back(shop: Shop, running: Child) -> None
     assert "wort" in fault
     assert "wort" in shop.refused("view", "create", name)
     shop.declare("spare", SPARE)
-    wait_until(lambda: shop.live("spare"), "it to be built")
+    wait_until(lambda: shop.built("spare"), "it to be built")
     shop.forget("spare")
     assert running.poll() is None
 
@@ -277,7 +277,7 @@ def test_a_column_that_is_added_makes_no_row_anew(shop: Shop, running: Child) ->
     shop.declare("narrow", "select id, word from wide")
     shows = [shop.declare("every", "select * from wide", store) for store in ("cache",)]
     shows.append(shop.declare("each", "select w.*, 1 as one from wide w", "tables"))
-    wait_until(lambda: all(map(shop.live, ("narrow", "every", "each"))), "them to be built")
+    wait_until(lambda: shop.built("narrow", "every", "each"), "them to be built")
     before = len(shop.deployment.log("apply"))
     shop.deployment.execute(
         "alter table wide add late int",
@@ -365,7 +365,7 @@ def test_a_table_that_has_another_name_is_told_and_comes_back(shop: Shop, runnin
     shop.done("table", "add", "public.moved")
     sql = "select id, word from moved"
     name = shop.declare("moved", sql)
-    wait_until(lambda: shop.live("moved"), "it to be built", 60)
+    wait_until(lambda: shop.built("moved"), "it to be built", 60)
 
     def told(words: str) -> None:
         def error() -> bool:

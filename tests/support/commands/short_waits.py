@@ -16,6 +16,7 @@ OF_APPLY: Final[Mapping[str, float]] = {
     "jobs.run.engine:_VERSIONS_S": 0.5,
     "jobs.run.views.lane:_MENDED_S": 0.5,
     "jobs.run.views.view_entry:_MENDED_S": 0.5,
+    "jobs.run.views.view_entry:_LONGEST_S": 1.0,
 }
 """Seconds between two looks at declarations, tables, versions, and at a view with a fault."""
 

@@ -118,6 +118,18 @@ class Shop:
         ]
         return found["live"]
 
+    def built(self, *views: str) -> bool:
+        """Whether readers see them. It is for waiting: a command, asked again and again, takes the
+        time of what is waited for."""
+        client: Any = redis.Redis.from_url(self.redis_url)
+        with psycopg.connect(self.store_dsn) as conn:
+            return all(
+                client.exists(f"{self.name(view)}@live")
+                if self.views[view][0] == "cache"
+                else conn.execute("select to_regclass(%s)", [self.name(view)]).fetchone() != (None,)
+                for view in views
+            )
+
     @contextmanager
     def applied(self, *arguments: str) -> Iterator[Child]:
         with self.deployment.running("apply", "--json", *arguments) as process:
