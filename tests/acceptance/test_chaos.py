@@ -10,19 +10,20 @@ from rich.console import Console
 
 from stack.guardian import Guardian
 from tests.chaos.__main__ import run, summarise
-from tests.chaos.faults import plan
+from tests.chaos.faults import TABLE_JOINS, plan
 from tests.chaos.options import majors, options
 from tests.chaos.state_faults import STEP_FAULTS
 from tests.chaos.storefaults import apply_kills, store_kills
+from tests.support.servers.lent_jvm import Lender
 
-SEEDS, FAULTS = (5, 8), 4
-WHOLE, FIRST = 411, 3
+SEEDS, FAULTS = (5, 8), 5
+WHOLE, FIRST = 411, 4
 """Seeds, and so many of their faults."""
 
 
 def test_the_seeds_hold_each_kind_of_kill() -> None:
     faults = {step.fault for seed in SEEDS for step in plan(seed)[:FAULTS]}
-    assert {"capture killed", "broker killed", "server killed"} <= faults
+    assert {"capture killed", "broker killed", "server killed", TABLE_JOINS} <= faults
 
 
 def test_the_seeds_hold_both_servers_metadata_and_dead_letters() -> None:
@@ -51,16 +52,17 @@ def test_the_whole_path_begins_with_each_kind_of_kill() -> None:
     assert any(map(apply_kills, faults))
     assert STEP_FAULTS.keys() & faults
     assert any(map(store_kills, faults))
-    assert "capture killed" in faults
+    assert {"capture killed", TABLE_JOINS} <= {*faults}
+    assert not options(WHOLE).own_jvm
 
 
 @pytest.mark.timeout(1800)  # seven minutes where others keep the machine busy
 def test_views_in_every_store_are_as_the_source_after_kills(
-    tmp_path: Path, guardian: Guardian
+    tmp_path: Path, guardian: Guardian, lender: Lender
 ) -> None:
     guardian.purge(tmp_path)
-    (outcome,) = run([WHOLE], tmp_path / "chaos", Console(), faults=FIRST)
+    (outcome,) = run([WHOLE], tmp_path / "chaos", Console(), faults=FIRST, jvm=lender)
     assert outcome.findings == []
-    assert outcome.views == 12
+    assert outcome.views == 14
     assert outcome.rows > 100
     assert outcome.batches > outcome.views

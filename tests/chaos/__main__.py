@@ -6,11 +6,13 @@ import argparse
 import ctypes
 import gc
 import json
+import os
 import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -18,11 +20,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from stack.guardian import Guardian
 from tests.chaos.faults import KILLS
 from tests.chaos.options import ENGINES, majors, options
-from tests.chaos.run import Outcome, Seed
-from tests.chaos.setting import settings
+from tests.chaos.outcome import Outcome
+from tests.chaos.run import Seed
+from tests.chaos.setting import JVM, settings
 from tests.chaos.storefaults import apply_kills, store_kills
+from tests.support.servers.lent_jvm import Lender
+from tests.support.servers.spark import local_spark
 
 HOME: Final = Path(".headwater/chaos")
 _SHOWN: Final = 12
@@ -60,14 +66,17 @@ def run(
     stores: bool | None = None,
     faults: int | None = None,
     engine: str | None = None,
+    jvm: Lender | None = None,
 ) -> Iterator[Outcome]:
     """Run the seeds on one set of servers; each failure is told as it comes.
 
     ``stores``: all of them with views, or none, kept by ``engine``; by default as each seed says.
-    ``faults``: the first so many of each.
+    ``faults``: the first so many of each. ``jvm``: lent to them; by default one is started where
+    seeds borrow it.
     """
     drawn = {seed: options(seed, stores, engine) for seed in seeds}
     whole = any(one.whole for one in drawn.values())
+    borrowed = any(one.whole and not one.own_jvm for one in drawn.values())
     columns = (
         TextColumn("chaos"),
         BarColumn(),
@@ -76,8 +85,9 @@ def run(
         TextColumn("{task.description}"),
     )
     with (
+        nullcontext(jvm) if jvm or not borrowed else _lent() as lent,
         Progress(*columns, console=console) as progress,
-        settings(home, majors(seeds), whole) as servers,
+        settings(home, majors(seeds), whole, lent) as servers,
     ):
         task = progress.add_task("", total=len(seeds))
         for seed in seeds:
@@ -94,6 +104,15 @@ def run(
             if outcome.findings:
                 console.print(_failure(outcome), markup=False, highlight=False)
             yield outcome
+
+
+@contextmanager
+def _lent() -> Iterator[Lender]:
+    os.environ.update(JVM)
+    guardian = Guardian()
+    with local_spark(guardian, "1g") as spark:
+        yield Lender(spark)
+    guardian.release()
 
 
 def give_back_memory() -> None:

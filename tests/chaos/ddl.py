@@ -22,7 +22,7 @@ from tests.chaos.actions import (
     update,
 )
 from tests.chaos.outbox import emit
-from tests.chaos.tables import TOKENS, Table, quoted
+from tests.chaos.tables import TOKENS, Table, noted_column, quoted
 from tests.chaos.truth import Change
 
 _TYPES: Final = ("bigint", "text", "int", "numeric(20,0)", "varchar(40)")
@@ -31,14 +31,23 @@ _names = count(1)
 
 
 def alter(conn: Connection, rng: random.Random, table: Table, made: Changes) -> None:
-    """Add, drop, rename or retype a column; of a table that ``grows``, add one."""
+    """Add, drop, rename or retype a column, also one that views name; of a table that ``grows``,
+    add one."""
     if not table.altered:
         return
     conn.execute(f"lock table {table.sql} in access exclusive mode".replace("%%", "%").encode())
     update(conn, rng, table, made)
-    added = _added(conn, table)
+    added, noted = _added(conn, table), noted_column(conn, table)
     choice = rng.random()
-    if choice < 0.4 or not added or table.grows:
+    if noted is not None and rng.random() < 0.25:
+        name = f"noted{next(_names)}"
+        if choice < 0.7:
+            _run(conn, table, f"rename column {noted} to {name}")
+        else:
+            _run(conn, table, f"drop column {noted}")
+            _run(conn, table, f"add column {name} {rng.choice(_TYPES)}")
+        made += _touched(_everything(conn, table, f"{name} = '{rng.randrange(100)}',"), table)
+    elif choice < 0.4 or not added or table.grows:
         kind = rng.choice(["int", "text", "bigint"])
         name = f"x{next(_names)}"
         _run(conn, table, f"add column {name} {kind}")

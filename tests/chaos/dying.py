@@ -88,14 +88,21 @@ def replaced(
     return dying
 
 
-def main() -> None:
-    """Run the command line so."""
-    name, store, times = os.environ.pop(VARIABLE).split("|")
+def die_as_told() -> None:
+    """In the process of a command."""
+    if (said := os.environ.pop(VARIABLE, None)) is None:
+        return
+    name, store, times = said.split("|")
     step = ALL[name]
     module, path = step.method.split(":")
     owner, method = path.split(".")
     class_ = getattr(import_module(module), owner)
     setattr(class_, method, replaced(getattr(class_, method), step, store, int(times), _die))
+
+
+def main() -> None:
+    """Run the command line so."""
+    die_as_told()
     from headwater.cli.app import main as run
 
     run()

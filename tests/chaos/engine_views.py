@@ -153,5 +153,11 @@ def joins_later(source: str, seed: int) -> Kept:
     return _kept(source, f"later_{name}", rng.choice(STORES), of_kind[name])
 
 
+def of_joined(source: str, seed: int) -> Kept:
+    """A view of the table that joins in midstream."""
+    store = random.Random(f"joined {seed}").choice(STORES)
+    return _kept(source, "joined_late", store, (("id",), "select id, token, n from later.joining"))
+
+
 def _kept(source: str, name: str, store: str, declared: Declared) -> Kept:
     return Kept(f"{source}_{name}", store, *declared)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import psycopg
 
+from tests.chaos.joining import Joining
 from tests.chaos.service import Service
 from tests.chaos.setting import Setting, connect
 from tests.chaos.storefaults import WHOLE_FAULTS, drawn
@@ -22,6 +23,8 @@ KAFKA_EVERY: Final = 5
 _PAUSE_S: Final = 0.8
 _WHOLE_PAUSE_S: Final = 4.0
 """Between two faults: batches are applied meanwhile."""
+TABLE_JOINS: Final = "table joins"
+_JOINS_BEFORE: Final = 3
 _FIRST: Final = 3
 """So many faults of capture and its servers the whole path has, those that are always drawn among
 them."""
@@ -49,12 +52,14 @@ class Target(NamedTuple):
     """Set while Kafka is killed or has just come back: nothing is compared with it then."""
     eras: Counter[str]
     """Starts of the servers."""
+    joining: Joining
     whole: WholePath | None
 
 
 def plan(seed: int, whole: bool = False, engine: str = "database") -> list[Step]:
-    """The faults of a seed. Capture is always killed once, each server in some seeds; of the
-    ``whole`` path apply and a store as well, and what its ``engine`` alone has."""
+    """The faults of a seed. Capture is always killed once, each server in some seeds; a table joins
+    early, so that most faults may meet that. Of the ``whole`` path apply and a store as well, and
+    what its ``engine`` alone has."""
     rng = random.Random(f"faults {seed}")
     faults = ["capture killed"]
     if seed % KAFKA_EVERY == 0:
@@ -66,10 +71,13 @@ def plan(seed: int, whole: bool = False, engine: str = "database") -> list[Step]
         faults = [*faults[:_FIRST], *drawn(rng, engine)]
     rng.shuffle(faults)
     longest_s = _WHOLE_PAUSE_S if whole else _PAUSE_S
-    return [
+    steps = [
         Step(f, rng.choice([0.3, 1.0, 3.5]), rng.uniform(0, longest_s), rng.random() < 0.8)
         for f in faults
     ]
+    joins = Step(TABLE_JOINS, 0.0, 0.0, False)
+    steps.insert(random.Random(f"joins {seed}").randrange(_JOINS_BEFORE), joins)
+    return steps
 
 
 def apply(step: Step, target: Target) -> None:
@@ -191,6 +199,11 @@ def _large_and_killed(target: Target, lasts_s: float) -> None:
     _capture_killed(target, 0)
 
 
+def _table_joins(target: Target, _lasts_s: float) -> None:
+    """It goes on while what comes next is done."""
+    target.joining.begin()
+
+
 def _later(seconds: float, do: Callable[[], None]) -> None:
     timer = threading.Timer(seconds, do)
     timer.daemon = True
@@ -215,9 +228,10 @@ FAULTS: Final[dict[str, Callable[[Target, float], None]]] = {
     "source cut": _source_cut,
     "source stalled": _source_stalled,
     "source slow": _source_slow,
+    TABLE_JOINS: _table_joins,
 }
 WEIGHTS: Final[dict[str, float]] = {
-    name: 1.0 for name in FAULTS if name not in ("broker killed", "server killed")
+    name: 1.0 for name in FAULTS if name not in ("broker killed", "server killed", TABLE_JOINS)
 }
 KILLS: Final = tuple(name for name in (*FAULTS, *WHOLE_FAULTS) if "killed" in name)
 LOST = (psycopg.OperationalError, psycopg.InterfaceError)

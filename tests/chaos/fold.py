@@ -48,12 +48,17 @@ def check_tables(log: Log, contents: Mapping[str, Contents], source: str) -> Ite
         if table.key:
             folded: dict[str, Row] = {}
             for partition in records:
-                folded |= _fold(partition)
+                folded |= _fold(_by_position(partition) if table.joins else partition)
             yield from _differences(table, folded, contents[table.label])
         else:
             # Events without a key stand in the first partition; the others hold truncates only.
             rows = _fold_without_key(records[0] if records else [])
             yield from _surplus(table, rows, contents[table.label])
+
+
+def _by_position(records: list[Record]) -> list[Record]:
+    """Rows of a snapshot and changes stand side by side where a table joins."""
+    return sorted((one for one in records if one.value is not None), key=lambda one: one.position)
 
 
 def _fold(records: list[Record]) -> dict[str, Row]:

@@ -19,6 +19,11 @@ DELTA_EVERY: Final = 4
 """Of the seeds that go the whole path, every fourth keeps its mirrors in Delta."""
 OWN_STATE_EVERY: Final = 3
 """Of those with a state database every third names one by ``apply.state_dsn``."""
+OWN_JVM_EVERY: Final = 5
+"""Of the seeds that go the whole path, every fifth starts Spark with each apply; the others borrow
+the JVM of the run, for Spark's start is most of what an apply costs that is killed again."""
+_SNAPSHOT: Final = "[snapshot]\nchunk_mb = 0.02\n"
+"""Of a table that joins: its rows are read bit by bit."""
 ENVELOPE_BYTES: Final = 500
 """A record may weigh so much less than ``message.max.bytes``."""
 
@@ -27,7 +32,8 @@ class Options(NamedTuple):
     """Of one seed. ``message_bytes``: capture's ``message.max.bytes``, small, with what is larger
     sent to the dead letters; None for the default, which no record of the workload reaches.
     ``whole``: views are kept as well, which would lack the rows of dead letters; by ``engine``, and
-    with ``own_state`` in a state database that apply does not start itself."""
+    with ``own_state`` in a state database that apply does not start itself; with ``own_jvm`` each
+    apply starts its own."""
 
     major: str
     metadata: bool
@@ -39,6 +45,7 @@ class Options(NamedTuple):
     whole: bool
     engine: str
     own_state: bool
+    own_jvm: bool
 
     @property
     def limit(self) -> int | None:
@@ -58,7 +65,8 @@ class Options(NamedTuple):
             f"[capture]\nqueue_mb = 8\nprogress_ms = {self.progress_ms}\n"
             f"emit_topics = {json.dumps(EMITTED)}\n"
             f"feedback_s = {self.feedback_s}\n{oversized}"
-            f"transaction_metadata = {json.dumps(self.metadata)}\n[source.keys]\n{keys}"
+            f"transaction_metadata = {json.dumps(self.metadata)}\n"
+            f"{_SNAPSHOT if streaming else ''}[source.keys]\n{keys}"
         )
 
     def __str__(self) -> str:
@@ -67,6 +75,8 @@ class Options(NamedTuple):
             said.append(f"views in all stores by {self.engine}")
             if self.own_state:
                 said.append("a state database of its own")
+            if self.own_jvm:
+                said.append("a JVM for each apply")
         if self.metadata:
             said.append("transactions told")
         if self.limit is not None:
@@ -94,6 +104,7 @@ def options(seed: int, stores: bool | None = None, engine: str | None = None) ->
         seed % WHOLE_EVERY == 0 if stores is None else stores,
         keeps,
         keeps == "database" and random.Random(f"state {seed}").random() < 1 / OWN_STATE_EVERY,
+        random.Random(f"jvm {seed}").random() < 1 / OWN_JVM_EVERY,
     )
     return drawn._replace(message_bytes=None) if drawn.whole else drawn
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import psycopg
@@ -23,15 +20,18 @@ from cdc.topics import slot_name
 from tests.chaos.check import check_stream
 from tests.chaos.faults import Target, apply, plan
 from tests.chaos.fold import check_tables, read_tables
+from tests.chaos.joining import Joining
 from tests.chaos.letters import with_letters
-from tests.chaos.log import Log, read_log
+from tests.chaos.log import read_log
 from tests.chaos.options import options
 from tests.chaos.outbox import emitted
+from tests.chaos.outcome import Outcome, keep
 from tests.chaos.sampling import Sampler
 from tests.chaos.service import Ready, Service, ServiceError
-from tests.chaos.setting import Setting, connect, database, drop_database
+from tests.chaos.setting import JVM, Setting, connect, database, drop_database
+from tests.chaos.storefaults import ALONE_KILLED
 from tests.chaos.tables import GROWING, creation
-from tests.chaos.truth import Truth
+from tests.chaos.truth import NEVER, Truth
 from tests.chaos.whole import LONGEST_PAUSE_S, STARTING_PAUSE_S, WholePath
 from tests.chaos.workload import Client, Control
 from tests.support.commands.deployment import Deployment
@@ -41,32 +41,6 @@ _SETTLE_S: Final = 180.0
 _SHOWN: Final = 20
 Watch = Callable[[str], None]
 """Hears what is being done."""
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What a seed did and found. ``letters``: records too large for Kafka. Of a ``whole`` path:
-    how many ``views`` with how many ``rows`` were compared, and in how many ``batches`` kept."""
-
-    seed: int
-    folder: Path
-    drawn: str = ""
-    replay: str = ""
-    """The arguments that run it again."""
-    findings: list[str] = field(default_factory=list)
-    transactions: int = 0
-    changes: int = 0
-    undecided: int = 0
-    emitted: int = 0
-    letters: int = 0
-    samples: int = 0
-    restarts: int = 0
-    whole: bool = False
-    views: int = 0
-    rows: int = 0
-    batches: int = 0
-    seconds: float = 0.0
-    faults: Counter[str] = field(default_factory=Counter)
 
 
 class Seed:
@@ -105,10 +79,12 @@ class Seed:
             setting.proxied_bootstrap,
             ("public.*", '"Süd".*'),
             self._options.toml(streaming=False),
+            environment=dict(JVM),
+            jvm=None if self._needs_own_jvm() else setting.jvm,
         )
         guardian = setting.guardian
         ready = Ready(lambda said: b"streaming" in said)
-        capture = Service("capture", self._deployment.config, guardian, ready)
+        capture = Service("capture", self._deployment, guardian, ready)
         self._whole: WholePath | None = None
         if self._options.whole:
             assert setting.stores is not None, "settings were made without"
@@ -125,6 +101,7 @@ class Seed:
             self._control,
             threading.Event(),
             Counter(),
+            Joining(self._deployment, self._dsn, self._truth, guardian, seed),
             self._whole,
         )
 
@@ -145,6 +122,7 @@ class Seed:
             outcome.findings.append(f"{type(error).__name__}: {error}")
         finally:
             self._control.stop.set()
+            self._target.joining.stop()
             self._target.capture.kill()
             if self._whole is not None:
                 self._whole.apply.kill()
@@ -156,6 +134,9 @@ class Seed:
         outcome.seconds = time.monotonic() - began
         self._end(outcome)
         return outcome
+
+    def _needs_own_jvm(self) -> bool:
+        return self._options.own_jvm or ALONE_KILLED in {step.fault for step in self._plan}
 
     def _replay(self) -> str:
         how = f"--stores --engine {self._options.engine}" if self._whole else "--no-stores"
@@ -191,12 +172,21 @@ class Seed:
             self._watch(step.fault)
             outcome.faults[step.fault] += 1
             apply(step, self._target)
+            self._joined()
             if step.streams:
                 self._await(services)
             capture.pause(step.then_s)
         self._setting.postgres.release()
         self._setting.kafka.release()
+        self._target.joining.end(capture.pause)
+        outcome.faults["table add killed"] += self._target.joining.kills
+        self._joined()
         self._sampler = sampler
+
+    def _joined(self) -> None:
+        """A view of the table that joins is declared as soon as its changes are published."""
+        if self._whole is not None and self._truth.joined_lsn < NEVER:
+            self._whole.take_in_joined()
 
     def _await(self, services: Sequence[Service]) -> None:
         """Until they are at work; the clients rest while Spark starts."""
@@ -256,7 +246,7 @@ class Seed:
         findings = check_stream(log, self._truth, self.name, snapshot_lsn, metadata, limit)
         findings += check_tables(log, contents, self.name)
         if findings:
-            _keep(log, self._truth, self.folder)
+            keep(log, self._truth, self.folder)
         return findings
 
     def _end(self, outcome: Outcome) -> None:
@@ -275,24 +265,3 @@ class Seed:
             self._whole.clear()
         if not outcome.findings:
             shutil.rmtree(self.folder)
-
-
-def _keep(log: Log, truth: Truth, folder: Path) -> None:
-    """What was compared, for whoever looks for the cause."""
-    with (folder / "events.jsonl").open("w", encoding="utf-8") as file:
-        for (topic, partition), records in sorted(log.events.items()):
-            for record in records:
-                line = [topic, partition, record.offset, record.key, record.value]
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
-    with (folder / "told.jsonl").open("w", encoding="utf-8") as file:
-        for (topic, partition), told in sorted(log.told.items()):
-            for one in told:
-                headers = {name: (text or b"").decode() for name, text in one.headers}
-                start = (one.value or b"")[:300].decode("utf-8", "replace")
-                line = [topic, partition, one.offset, str(one.key), headers, start]
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
-    with (folder / "truth.jsonl").open("w", encoding="utf-8") as file:
-        for t in truth.committed:
-            line = [t.worker, t.xid, t.began_lsn, t.ended_lsn, t.changes]
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-    (folder / "marks.json").write_text(json.dumps(log.marks, indent=0), encoding="utf-8")

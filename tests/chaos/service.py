@@ -7,19 +7,16 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from stack.guardian import Guardian
 from tests.chaos.dying import VARIABLE
+from tests.support.commands.deployment import Deployment
+from tests.support.servers.forked_command import Child
 
-_COMMAND: Final = [sys.executable, "-c", "from headwater.cli.app import main; main()"]
-_DYING: Final = [sys.executable, "-c", "from tests.chaos.dying import main; main()"]
-_ROOT: Final = Path(__file__).parents[2]
 UNREACHABLE: Final = re.compile(
     r"refused|lost|closed|starting up|shutting down|timeout|timed out|reached|not answer|"
     r"another capture is running|ended the stream|no leader|NodeNotReady|acknowledge|terminat|"
@@ -38,25 +35,23 @@ class ServiceError(Exception):
 
 class Ready(NamedTuple):
     """Whether a command is at work by what it has logged since it was started. ``never`` is what it
-    may not log."""
+    may not log, but for ``excused`` lines."""
 
     at_work: Callable[[bytes], bool]
     never: tuple[bytes, ...] = ()
+    excused: Callable[[bytes], bool] = lambda _: False
 
 
 class Service:
     """A command of one source. ``ended`` counts ends of its own that a restart mends."""
 
-    def __init__(
-        self, verb: str, config: Path, guardian: Guardian, ready: Ready, **environ: str
-    ) -> None:
-        self.verb, self.log = verb, config.with_name(f"{verb}.log")
+    def __init__(self, verb: str, deployment: Deployment, guardian: Guardian, ready: Ready) -> None:
+        self.verb, self.log = verb, deployment.home / f"{verb}.log"
         self.ended = 0
         self.beside: list[Service] = []
         """Whose ends are noticed in the pauses of this one."""
-        self._config, self._guardian = config, guardian
-        self._ready, self._environ = ready, {**os.environ, **environ}
-        self._child: subprocess.Popen[bytes] | None = None
+        self._deployment, self._guardian, self._ready = deployment, guardian, ready
+        self._child: Child | None = None
         self._said = 0
         self._own_end = False
 
@@ -67,18 +62,9 @@ class Service:
             return
         self._said = self.log.stat().st_size if self.log.exists() else 0
         self._own_end = bool(dies_at) or ends
-        command = _DYING if dies_at else _COMMAND
-        environ = {**self._environ, VARIABLE: dies_at} if dies_at else self._environ
-        with self.log.open("ab") as stream:
-            self._child = subprocess.Popen(
-                [*command, "--config", str(self._config), self.verb],
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=stream,
-                start_new_session=True,
-                env=environ,
-                cwd=_ROOT,
-            )
+        dying = {VARIABLE: dies_at} if dies_at else {}
+        with self.log.open("a", encoding="utf-8") as stream:
+            self._child = self._deployment.start([self.verb], stream, stream, **dying)
         self._guardian.end(self._child.pid)
 
     def await_own_kill(self, pause: Callable[[float], None], longest_s: float) -> bool:
@@ -126,7 +112,7 @@ class Service:
     def kill(self, alone: bool = False) -> None:
         """``kill -9`` of it and what it started, or of its own process ``alone``."""
         if alone and self._child is not None:
-            self._child.kill()
+            self._child.send_signal(signal.SIGKILL)
         else:
             self.signal(signal.SIGKILL)
         if self._child is not None:
@@ -174,6 +160,7 @@ class Service:
         """What it has logged and should not have."""
         lines = self.log.read_bytes().splitlines() if self._ready.never else []
         found = [line for line in lines if any(word in line for word in self._ready.never)]
+        found = [line for line in found if not self._ready.excused(line)]
         return [f"{self.verb}: {line.decode('utf-8', 'replace')}" for line in found]
 
     def pause(self, seconds: float) -> None:

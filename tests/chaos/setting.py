@@ -6,6 +6,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -19,6 +20,7 @@ from stack.guardian import Guardian
 from stack.ports import HOST, free_port
 from stack.postgres import MAJOR, NEWEST
 from tests.chaos.stores import Stores, running
+from tests.support.servers.lent_jvm import Lender
 from tests.support.servers.proxy import Proxy
 
 POSTGRES: Final[Mapping[str, str]] = {
@@ -41,7 +43,10 @@ _KAFKA: Final[Mapping[str, str]] = {
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXY:PLAINTEXT",
 }
 
-
+JVM: Final[Mapping[str, str]] = {
+    "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+}
+"""Spark lives for a minute: its second compiler would be half of the CPU that it takes."""
 _DROP_S: Final = 60.0
 """For a server process that is ended to let go of its slot."""
 
@@ -60,6 +65,8 @@ class Setting(NamedTuple):
     guardian: Guardian
     stores: Stores | None = None
     """That views are kept in."""
+    jvm: Lender | None = None
+    """Of Spark, for each ``headwater apply`` that has none of its own."""
 
     def restart(self, name: str) -> None:
         """Bring a killed server back."""
@@ -82,10 +89,10 @@ def setting(home: Path) -> Iterator[Setting]:
 
 @contextmanager
 def settings(
-    home: Path, majors: Iterable[str], stores: bool = False
+    home: Path, majors: Iterable[str], stores: bool = False, jvm: Lender | None = None
 ) -> Iterator[dict[str, Setting]]:
     """``setting`` with one PostgreSQL of each of these versions, by version, one Kafka, and with
-    ``stores`` those."""
+    ``stores`` those; ``jvm`` is lent."""
     guardian, home = Guardian(), home.resolve()
     for left in home.glob(_home(home, "*").name):
         servers.purge(left)
@@ -100,14 +107,20 @@ def settings(
             "listeners": f"PROXY://{HOST}:{listener}",
             "advertised.listeners": f"PROXY://{HOST}:{before_kafka}",
         }
-        bootstrap = _start(opened, home, "kafka", "kafka", wanted).kafka_bootstrap
+        sources = {major: {**POSTGRES, MAJOR: major} for major in majors}
+        with ThreadPoolExecutor() as pool:  # each waits most of the time
+            begun = pool.submit(_start, opened, home, "kafka", "kafka", wanted)
+            places = pool.submit(_stores, opened, home) if stores else None
+            starts = {
+                major: pool.submit(_start, opened, home, major, "postgres", settings)
+                for major, settings in sources.items()
+            }
+        bootstrap, kept = begun.result().kafka_bootstrap, places.result() if places else None
         kafka = Proxy(before_kafka, listener)
         opened.callback(kafka.close)
-        kept = opened.enter_context(running(_home(home, "stores"))) if stores else None
         found = {}
-        for major in majors:
-            wanted = {**POSTGRES, MAJOR: major}
-            dsn = _start(opened, home, major, "postgres", wanted).postgres_dsn
+        for major, start in starts.items():
+            dsn = start.result().postgres_dsn
             port = urlsplit(dsn).port or 5432
             (before,) = _ports(1)
             postgres = Proxy(before, port)
@@ -123,12 +136,17 @@ def settings(
                 f"{HOST}:{before_kafka}",
                 guardian,
                 kept,
+                jvm,
             )
         yield found
 
 
 def _home(home: Path, name: str) -> Path:
     return home / f"servers-{name}"
+
+
+def _stores(opened: ExitStack, home: Path) -> Stores:
+    return opened.enter_context(running(_home(home, "stores")))
 
 
 def _start(

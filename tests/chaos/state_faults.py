@@ -4,16 +4,22 @@ steps, its state database killed, away, lost or replaced, views declared, built 
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from tests.chaos.dying import BUILDING, STEPS
+from tests.chaos.groups import ends, told_to_groups
+from tests.chaos.service import ServiceError
 from tests.chaos.views import STORES
 from tests.chaos.whole import WholePath
 
 Fault = Callable[[WholePath, float], None]
 _KILLED: Final = "apply killed {}"
+_LOST: Final = b'"event": "state_database_lost"'
+_TOLD_S: Final = 300.0
+_ENDS_S: Final = 120.0
 
 
 def _at_step(step: str, store: str, whole: WholePath, lasts_s: float) -> None:
@@ -41,11 +47,45 @@ def _state_killed_with_apply(whole: WholePath, lasts_s: float) -> None:
 
 
 def _state_lost(whole: WholePath, _lasts_s: float) -> None:
-    whole.lose_state()
+    """It is gone when apply starts again."""
+    whole.apply.await_ready()
+    applied = bool(told_to_groups(whole.deployment, whole.current()))
+    whole.apply.kill()
+    _begin_anew(whole, applied)
+
+
+def _begin_anew(whole: WholePath, applied: bool) -> None:
+    """Apply says that all is gone, and builds views anew."""
+    whole.state.lose()
+    whole.apply.start()
+    whole.apply.await_ready()
+    if applied and _LOST not in whole.apply.said():
+        raise ServiceError("apply does not say that its state database was lost")
 
 
 def _state_restored(whole: WholePath, _lasts_s: float) -> None:
-    whole.restore_older_state()
+    """A copy that lacks what was applied since is refused, and an empty state is the way on."""
+    whole.apply.await_ready()
+    whole.apply.stop()
+    before = ends(whole.deployment, whole.current())
+    whole.state.copy()
+    whole.apply.start()
+    deadline = time.monotonic() + _TOLD_S
+    # What groups were told last may be less than what the copy has.
+    while all(
+        at <= before[topic][partition]
+        for topic, partition, at in told_to_groups(whole.deployment, whole.current())
+    ):
+        whole.pause(0.2)
+        if time.monotonic() > deadline:
+            raise ServiceError("apply does not tell groups of anything that it applied")
+    whole.apply.kill()
+    whole.state.restore()
+    whole.apply.start(ends=True)
+    said = whole.apply.await_end(whole.pause, _ENDS_S)
+    if "older copy" not in said:
+        raise ServiceError(f"apply took an older copy of its state database: {said}")
+    _begin_anew(whole, applied=True)
 
 
 def _created(whole: WholePath, lasts_s: float) -> None:

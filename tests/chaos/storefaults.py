@@ -92,12 +92,14 @@ def _killed_as_it_is_filled(store: str, whole: WholePath, lasts_s: float) -> Non
 
 
 APPLY_KILLED: Final = "apply killed"
+ALONE_KILLED: Final = "apply killed, not its children"
+"""These are Spark's JVM: it has to be its own."""
 STORE_KILLED: Final = {store: f"{store} store killed" for store in SERVED}
 _WITH_APPLY: Final = "{} store and apply killed"
 _FILLED: Final = "{} store killed as it is filled"
 _OF_BOTH: Final[dict[str, Fault]] = {
     APPLY_KILLED: _apply_killed,
-    "apply killed, not its children": _apply_alone_killed,
+    ALONE_KILLED: _apply_alone_killed,
     "apply stopped": _apply_stopped,
     "apply frozen": _apply_frozen,
     "view rebuilt": _rebuilt,

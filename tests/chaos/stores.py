@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -100,15 +101,17 @@ def running(home: Path) -> Iterator[Stores]:
     """New servers below ``home``, gone at the end."""
     with ExitStack() as opened:
         opened.callback(servers.purge, home)
-        found = servers.start(home, SERVED, _SETTINGS)
-        state = opened.enter_context(_own_server(home.with_name(f"{home.name}-state")))
+        with ThreadPoolExecutor(1) as pool:
+            beside = home.with_name(f"{home.name}-state")
+            state = pool.submit(opened.enter_context, _own_server(beside))
+            found = servers.start(home, SERVED, _SETTINGS)
         through = {name: opened.enter_context(proxied(found.addresses[name])) for name in SERVED}
         yield Stores(
             home,
             found.addresses,
             {name: url for name, (url, _) in through.items()},
             {name: proxy for name, (_, proxy) in through.items()},
-            state,
+            state.result(),
         )
 
 

@@ -6,7 +6,10 @@ import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+NEVER: Final = 1 << 64
+"""No LSN is that high."""
 
 
 class Change(NamedTuple):
@@ -44,6 +47,9 @@ class Truth:
         self.rolled_back: set[int] = set()
         self.messages: dict[str, bool] = {}
         """Messages outside of transactions by content: whether they are known to be written."""
+        self.joins_lsn = self.joined_lsn = NEVER
+        """What commits below the first is from before a table joins; what begins at the second or
+        above it, from after that."""
         self.undecided = 0
         """Commits whose answer was lost; each was decided by looking at the source."""
 

@@ -5,27 +5,27 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Final
 
 from cdc.kafka.broker import Broker
-from cdc.topics import table_topic, view_group
 from headwater import NotReachedError, StoppedError, Views
 from jobs.generations.generation_record import read_generations
 from jobs.generations.view_state import view_directory
 from stack.guardian import Guardian
 from tests.chaos.compare import compare
 from tests.chaos.dying import told
-from tests.chaos.engine_views import joins_later, kept_by_database
+from tests.chaos.engine_views import joins_later, kept_by_database, of_joined
 from tests.chaos.options import Options
 from tests.chaos.service import UNREACHABLE, Ready, Service, ServiceError
 from tests.chaos.state_database import Embedded, Own, StateDatabase
 from tests.chaos.stores import Stores
+from tests.chaos.touched import is_clear, touched
+from tests.chaos.verified import verified
 from tests.chaos.views import Kept, kept
 from tests.support.commands.deployment import Deployment
-from views.parse.table_references import tables_read
 
 LONGEST_PAUSE_S: Final = 0.25
 STARTING_PAUSE_S: Final = 1.5
@@ -36,10 +36,8 @@ _TRIES: Final = 5
 _WAIT_S: Final = 5.0
 _STEP_S: Final = 60.0
 _ENDING_S: Final = 5.0
-_ENDS_S: Final = 120.0
 _STARTED: Final = (b'"event": "view_started"', b'"event": "view_built"')
 _APPLIED: Final = (b'"event": "batch_applied"', b'"event": "rows_applied"')
-_LOST: Final = b'"event": "state_database_lost"'
 _NEVER: Final = (
     b'"event": "view_stopped"',
     b'"event": "view_not_built"',
@@ -57,8 +55,6 @@ _INTERPRETED: Final = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """In most seeds: a few rows are computed sooner than code for them is compiled."""
-_JVM: Final = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"}
-"""Spark lives for a minute: its second compiler would be half of the CPU that it takes."""
 
 
 class WholePath:
@@ -75,11 +71,13 @@ class WholePath:
         pause: Callable[[float], None],
         drawn: Options,
     ) -> None:
-        self.stores, self._deployment, self._dsn = stores, deployment, dsn
+        self.stores, self.deployment, self._dsn = stores, deployment, dsn
         self._engine, name = drawn.engine, deployment.name
         by_database = self._engine == "database"
         self.views = kept_by_database(name, seed) if by_database else kept(name, seed)
-        self._later, self.pause = joins_later(name, seed), pause
+        self._touched = touched(name, seed) if by_database else None
+        self.views += [self._touched.view] if self._touched else []
+        self._later, self.pause, self._seed = joins_later(name, seed), pause, seed
         self.state: StateDatabase = (
             Own(stores.state, name) if drawn.own_state else Embedded(self._state, name)
         )
@@ -87,14 +85,14 @@ class WholePath:
         self._random = Random(f"rebuilt {seed}")
         interpreted = Random(f"codegen {seed}").random() < 0.75
         self._spark = {**_SPARK, **(_INTERPRETED if interpreted else {})}
-        self.batches = self.rows = 0
-        deployment.environment |= _JVM
-        ready = Ready(self._all_started, _NEVER)
-        self.apply = Service("apply", deployment.config, guardian, ready, **_JVM)
+        self.batches = self.rows = self.stops = 0
+        """How often the view that DDL touches had to be built anew."""
+        ready = Ready(self._all_started, _NEVER, self._may_stop)
+        self.apply = Service("apply", deployment, guardian, ready)
 
     @property
     def _folder(self) -> Path:
-        return self._deployment.home
+        return self.deployment.home
 
     @property
     def _state(self) -> Path:
@@ -102,25 +100,40 @@ class WholePath:
 
     def prepare(self) -> None:
         """What the stores need before ``apply`` starts, and the configuration of it."""
-        self.stores.prepare(self._deployment.name)
+        self.stores.prepare(self.deployment.name)
         self.state.prepare()
-        self._beside = self._deployment.extra
+        self._beside = self.deployment.extra
         self._declare()
 
     def _declare(self) -> None:
         """Write the configuration, with the views that there are."""
         spark = ", ".join(f'"{name}" = "{value}"' for name, value in self._spark.items())
-        self._deployment.extra = (
+        self.deployment.extra = (
             f'{self._beside}[apply]\nengine = "{self._engine}"\nstate = "{self._state}"\n'
             f'{self.state.toml()}master = "local[2]"\nretry_s = 600\nspark = {{ {spark} }}\n'
-            + self.stores.toml(self._deployment.name, self._folder)
+            + self.stores.toml(self.deployment.name, self._folder)
             + "".join(view.toml() for view in self.views)
         )
-        self._deployment.write()
+        self.deployment.write()
 
     def _all_started(self, said: bytes) -> bool:
         lines = [line for line in said.splitlines() if any(word in line for word in _STARTED)]
-        return {view.name for view in self.views} <= {json.loads(line)["view"] for line in lines}
+        return {one.name for one in self._sure()} <= {json.loads(line)["view"] for line in lines}
+
+    def _may_stop(self, line: bytes) -> bool:
+        """Whether it tells of the view that DDL may stop, or of how it could not be built."""
+        return self._touched is not None and self._touched.is_told(line)
+
+    def _sure(self) -> list[Kept]:
+        """Views that nothing may stop."""
+        return [one for one in self.views if self._touched is None or one != self._touched.view]
+
+    def take_in_joined(self) -> None:
+        """Declare a view of the table that has joined, once; apply builds it by itself."""
+        view = of_joined(self.deployment.name, self._seed)
+        if self._engine == "database" and view not in self.views:
+            self.views.append(view)
+            self._declare()
 
     def create(self, lasts_s: float) -> None:
         """Declare one more view, and have the running apply build it, unless that does so first."""
@@ -132,7 +145,7 @@ class WholePath:
 
     def drop_and_declare(self, lasts_s: float) -> None:
         """Drop a view, and declare it anew when apply has let go of it."""
-        view = self._random.choice(self._current())
+        view = self._random.choice(self.current())
         self._command("drop", view.name)
         self.views.remove(view)
         self._declare()
@@ -151,66 +164,18 @@ class WholePath:
 
     def kill_apply_building(self, step: str) -> None:
         """The same while a command has it build a view; then the command is run again."""
-        view = self._random.choice(self._current())
+        view = self._random.choice(self.current())
         self.apply.kill()
         self.apply.start(told(step, "", 1))
         self.apply.await_ready()
-        with self._deployment.running("view", "rebuild", view.name):
+        with self.deployment.running("view", "rebuild", view.name):
             self.apply.await_own_kill(self.pause, _STEP_S)
         self.apply.start()
         self._command("rebuild", view.name)
 
-    def lose_state(self) -> None:
-        """Its state database is gone when apply starts again: it says so, and builds views anew."""
-        self.apply.await_ready()
-        applied = self._told_to_groups() > 0
-        self.apply.kill()
-        self._begin_anew(applied)
-
-    def _begin_anew(self, applied: bool) -> None:
-        self.state.lose()
-        self.apply.start()
-        self.apply.await_ready()
-        if applied and _LOST not in self.apply.said():
-            raise ServiceError("apply does not say that its state database was lost")
-
-    def restore_older_state(self) -> None:
-        """A copy that lacks what was applied since is refused, and an empty state is the way on."""
-        self.apply.await_ready()
-        self.apply.stop()
-        before = self._told_to_groups()
-        self.state.copy()
-        self.apply.start()
-        deadline = time.monotonic() + _REACH_S
-        while self._told_to_groups() <= before:
-            self.pause(0.2)
-            if time.monotonic() > deadline:
-                raise ServiceError("apply does not tell groups of anything that it applied")
-        self.apply.kill()
-        self.state.restore()
-        self.apply.start(ends=True)
-        said = self.apply.await_end(self.pause, _ENDS_S)
-        if "older copy" not in said:
-            raise ServiceError(f"apply took an older copy of its state database: {said}")
-        self._begin_anew(applied=True)
-
-    def _told_to_groups(self) -> int:
-        """The sum of what views' groups were told, of those that the state database keeps."""
-        with Broker(self._deployment.bootstrap) as broker:
-            return sum(
-                offset
-                for view in self._current()
-                for of_topic in broker.committed(view_group(view.name), self._topics(view)).values()
-                for offset in of_topic.values()
-            )
-
-    def _topics(self, view: Kept) -> list[str]:
-        tables = tables_read(view.name, view.sql)
-        return [table_topic(self._deployment.name, one.schema, one.table) for one in tables]
-
-    def _current(self) -> list[Kept]:
+    def current(self) -> list[Kept]:
         """Views of which the store holds the current rows; a history is not built anew."""
-        return [view for view in self.views if not view.history]
+        return [view for view in self._sure() if not view.history]
 
     def rebuild(
         self, store: str | None = None, meanwhile: Callable[[], None] | None = None
@@ -221,12 +186,12 @@ class WholePath:
         What ended because a server was away is run again: it goes on where it was. Raises
         ``ServiceError`` for any other end.
         """
-        views = [one for one in self._current() if store in (None, one.store)]
-        self._command("rebuild", self._random.choice(views or self._current()).name, meanwhile)
+        views = [one for one in self.current() if store in (None, one.store)]
+        self._command("rebuild", self._random.choice(views or self.current()).name, meanwhile)
 
     def _command(self, verb: str, view: str, meanwhile: Callable[[], None] | None = None) -> None:
         for _ in range(_TRIES):
-            with self._deployment.running("view", verb, view) as child:
+            with self.deployment.running("view", verb, view) as child:
                 deadline = time.monotonic() + _BUILT_S
                 while child.poll() is None and time.monotonic() < deadline:
                     if meanwhile is not None and self._is_filled(view):
@@ -236,14 +201,14 @@ class WholePath:
                 code = child.poll()
             if code == 0:
                 return
-            said = self._deployment.log("view").strip().splitlines()
+            said = self.deployment.log("view").strip().splitlines()
             if code == 1 and not (said and UNREACHABLE.search(said[-1])):
                 self.pause(_ENDING_S)  # where apply is ending, that is what is wrong
                 break
         raise ServiceError(f"view {verb} {view} ended with {code}: {' '.join(said[-3:])}")
 
     def _is_filled(self, view: str) -> bool:
-        directory = view_directory(str(self._state), self._deployment.name, view)
+        directory = view_directory(str(self._state), self.deployment.name, view)
         building = read_generations(directory).building
         return building is not None and (
             self._engine == "database" or building.phase == "snapshotted"
@@ -257,43 +222,65 @@ class WholePath:
         self.stores.recover()
         self.state.recover()
         self.apply.start()
-        self._await(lsn)
+        self._await(lsn, self._sure())
+        self._await_touched(lsn)
         code = self.apply.stop()
         findings = [] if code == 0 else [f"SIGTERM to an apply at rest: exit code {code}"]
         findings += self.apply.wrong()
         log = self.apply.log.read_bytes()
         self.batches = sum(log.count(word) for word in _APPLIED)
         for view in self.views:
+            if self._touched is not None and view == self._touched.view:
+                view = self._touched.renamed(self._dsn)
             rows, differing = compare(view, self.stores, self._dsn, self._folder)
             self.rows += rows
-            findings += differing + self._verified(view.name)
-        return findings
+            findings += differing
+        return findings + verified([view.name for view in self.views], self.deployment)
 
-    def _await(self, lsn: int) -> None:
+    def _await_touched(self, lsn: int) -> None:
+        """The view that DDL touched goes on, or says why it does not; then it is built anew, by
+        what its columns are called now."""
+        if self._touched is None:
+            return
+        view = self._touched.view
+        try:
+            self._await(lsn, [view])
+            return
+        except StoppedError:
+            pass
+        self.stops += 1
+        renamed = self._touched.renamed(self._dsn)
+        self.views[self.views.index(view)] = renamed
+        self._touched = self._touched._replace(view=renamed)
+        self._declare()
+        self._command("rebuild", view.name)
+        self._await(lsn, [renamed])
+
+    def _is_touched(self, views: Sequence[Kept], said: str) -> bool:
+        """Whether it is the one that DDL may stop, and says so clearly."""
+        return self._touched is not None and views == [self._touched.view] and is_clear(said)
+
+    def _await(self, lsn: int, views: Sequence[Kept]) -> None:
         deadline = time.monotonic() + _REACH_S
-        with Views(self._deployment.config) as waiting:
+        with Views(self.deployment.config) as waiting:
             while True:
                 try:
-                    waiting.wait(*(view.name for view in self.views), lsn=lsn, timeout_s=_WAIT_S)
+                    waiting.wait(*(view.name for view in views), lsn=lsn, timeout_s=_WAIT_S)
                     return
-                except (NotReachedError, StoppedError):
+                except (NotReachedError, StoppedError) as error:
+                    if isinstance(error, StoppedError) and self._is_touched(views, str(error)):
+                        raise
                     if wrong := self.apply.wrong():
                         raise ServiceError("\n".join(wrong)) from None
                     if time.monotonic() > deadline:
                         raise
                 self.pause(0.05)
 
-    def _verified(self, view: str) -> list[str]:
-        done = self._deployment.run("verify", view, "--json", "--timeout", "120", "--limit", "3")
-        if done.returncode == 0 and json.loads(done.stdout)["equal"]:
-            return []
-        return [f"headwater verify {view}: {done.returncode}: {done.stdout}{done.stderr}"]
-
     def clear(self) -> None:
         """Nothing is left, but for the folder."""
         self.stores.recover()
         self.state.recover()
         self.state.clear()
-        self.stores.clear(self._deployment.name)
-        with Broker(self._deployment.bootstrap) as broker:
-            broker.delete_topics(broker.topics(f"{self._deployment.name}_"))
+        self.stores.clear(self.deployment.name)
+        with Broker(self.deployment.bootstrap) as broker:
+            broker.delete_topics(broker.topics(f"{self.deployment.name}_"))

@@ -6,7 +6,7 @@ import atexit
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -86,7 +86,7 @@ class Deployment:
     def run(self, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
         """A command to its end."""
         with TemporaryFile("w+") as out, TemporaryFile("w+") as err:
-            process = self._start(arguments, out, err)
+            process = self.start(arguments, out, err)
             try:
                 code = process.wait(timeout_s)
             finally:
@@ -95,9 +95,11 @@ class Deployment:
             err.seek(0)
             return subprocess.CompletedProcess(arguments, code, out.read(), err.read())
 
-    def _start(self, arguments: tuple[str, ...], out: IO[str], err: IO[str]) -> Child:
+    def start(self, arguments: Sequence[str], out: IO[str], err: IO[str], **more: str) -> Child:
+        """A command whose end is awaited by the caller. ``more``: variables of its environment."""
         self.write()
-        environ, command = {**os.environ, **self.environment}, ["--config", str(self.config)]
+        environ = {**os.environ, **self.environment, **more}
+        command = ["--config", str(self.config)]
         if self.jvm is None or not BORROWING & {*arguments}:
             return forked_command.start([*command, *arguments], out, err, environ)
         loan = self.jvm.lend()
@@ -125,7 +127,7 @@ class Deployment:
     def running(self, *arguments: str) -> Iterator[Child]:
         """A command in the background; stopped, by force if need be, at the end."""
         with (self.home / f"{arguments[0]}.log").open("a", encoding="utf-8") as stream:
-            process = self._start(arguments, stream, stream)
+            process = self.start(arguments, stream, stream)
         try:
             yield process
         finally:

@@ -29,7 +29,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final
 
-from tests.chaos import dying
+from tests.chaos.dying import die_as_told
 from tests.support.commands.kill_points import kill_as_told
 from tests.support.commands.short_waits import wait_as_told
 from tests.support.servers.lent_jvm import borrow_as_told
@@ -208,6 +208,7 @@ def _become(request: dict[str, object]) -> None:
     borrow_as_told()
     kill_as_told()
     wait_as_told()
+    die_as_told()
 
 
 def _end(code: object) -> None:
@@ -233,7 +234,7 @@ def main() -> None:
     gc.freeze()  # else a collection in a fork would copy all of it
     _serve(socket.socket(fileno=int(sys.argv[1])), folder)
     try:
-        (dying.main if dying.VARIABLE in os.environ else run)()
+        run()
     except SystemExit as ended:
         _end(ended.code)
     _end(None)

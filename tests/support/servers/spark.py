@@ -61,8 +61,8 @@ def quickly(spark: SparkSession) -> Iterator[SparkSession]:
         yield spark
 
 
-@pytest.fixture(scope="session")
-def spark(guardian: Guardian) -> Iterator[SparkSession]:
+@contextmanager
+def local_spark(guardian: Guardian, memory: str = "4g") -> Iterator[SparkSession]:
     """A session; its warehouse is deleted with it."""
     from jobs.spark.jars import jars
     from jobs.spark.session import open_session
@@ -72,12 +72,19 @@ def spark(guardian: Guardian) -> Iterator[SparkSession]:
         settings = {
             "spark.sql.warehouse.dir": str(Path(directory) / "warehouse"),
             "spark.local.dir": directory,
-            "spark.driver.memory": "4g",
+            "spark.driver.memory": memory,
             **_INTERPRETED,
         }
         session = open_session("local[2]", settings, jars("spark"), "headwater-tests")
         yield session
         session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(guardian: Guardian) -> Iterator[SparkSession]:
+    """The session of the run."""
+    with local_spark(guardian) as session:
+        yield session
 
 
 @pytest.fixture(scope="session")
