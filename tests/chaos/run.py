@@ -175,13 +175,20 @@ class Seed:
             self._joined()
             if step.streams:
                 self._await(services)
-            capture.pause(step.then_s)
+            self._pause(step.then_s)
         self._setting.postgres.release()
         self._setting.kafka.release()
         self._target.joining.end(capture.pause)
         outcome.faults["table add killed"] += self._target.joining.kills
         self._joined()
         self._sampler = sampler
+
+    def _pause(self, longest_s: float) -> None:
+        """Before the next fault; with views no longer than until something was applied."""
+        applied = self._whole.applied if self._whole is not None else None
+        before, deadline = applied() if applied else 0, time.monotonic() + longest_s
+        while time.monotonic() < deadline and (applied is None or applied() == before):
+            self._target.capture.pause(0.1)
 
     def _joined(self) -> None:
         """A view of the table that joins is declared as soon as its changes are published."""

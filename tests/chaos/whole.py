@@ -34,7 +34,7 @@ _REACH_S: Final = 600.0
 _BUILT_S: Final = 600.0
 _TRIES: Final = 5
 _WAIT_S: Final = 5.0
-_STEP_S: Final = 60.0
+_STEP_S: Final = 30.0
 _ENDING_S: Final = 5.0
 _STARTED: Final = (b'"event": "view_started"', b'"event": "view_built"')
 _APPLIED: Final = (b'"event": "batch_applied"', b'"event": "rows_applied"')
@@ -127,6 +127,11 @@ class WholePath:
     def _sure(self) -> list[Kept]:
         """Views that nothing may stop."""
         return [one for one in self.views if self._touched is None or one != self._touched.view]
+
+    def applied(self) -> int:
+        """How many batches, or turns of views, apply has told of."""
+        log = self.apply.log.read_bytes()
+        return sum(log.count(word) for word in _APPLIED)
 
     def take_in_joined(self) -> None:
         """Declare a view of the table that has joined, once; apply builds it by itself."""
@@ -227,8 +232,7 @@ class WholePath:
         code = self.apply.stop()
         findings = [] if code == 0 else [f"SIGTERM to an apply at rest: exit code {code}"]
         findings += self.apply.wrong()
-        log = self.apply.log.read_bytes()
-        self.batches = sum(log.count(word) for word in _APPLIED)
+        self.batches = self.applied()
         for view in self.views:
             if self._touched is not None and view == self._touched.view:
                 view = self._touched.renamed(self._dsn)

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcomes: list[Outcome] = []
     with setting(options.home) as servers:
         for seed in range(options.first, options.first + options.seeds):
-            outcomes.append(run(servers, seed))
+            outcomes.append(run(servers, seed, options.joins))
             said = sys.stderr if options.json else sys.stdout
             print(line(outcomes[-1]), file=said, flush=True)
     failures = [outcome.seed for outcome in outcomes if outcome.findings]
@@ -40,14 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if failures else 0
 
 
-def run(servers: Setting, seed: int) -> Outcome:
+def run(servers: Setting, seed: int, joins: bool = False) -> Outcome:
     """One seed in a database of its own, which goes with its slots when all was exact."""
     name = f"snapshots_{seed}"
     with connect(servers.postgres_dsn) as conn:
         conn.execute(f"create database {name}".encode())
     dsn = database(servers.postgres_dsn, name)
     place = Servers(servers.home, dsn, servers.bootstrap, servers.kill, servers.restart)
-    judged = Seed(place, seed)
+    judged = Seed(place, seed, joins)
     try:
         outcome = judged.run()
     except (AssertionError, HeadwaterError, psycopg.Error, subprocess.SubprocessError) as error:
@@ -74,6 +74,7 @@ def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.snapshots", description=__doc__)
     parser.add_argument("--seeds", type=int, default=50, help="how many (default 50)")
     parser.add_argument("--first", type=int, default=1, help="the first one (default 1)")
+    parser.add_argument("--joins", action="store_true", help="tables join in all of them")
     parser.add_argument("--json", action="store_true", help="the count as JSON")
     parser.add_argument("--home", type=Path, default=HOME, help="where the servers live")
     return parser

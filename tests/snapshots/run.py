@@ -61,12 +61,13 @@ class Outcome:
 
 class Seed:
     """Odd seeds kill ``headwater init``, even ones ``headwater snapshot``, but for every third of
-    those, in which tables join: ``headwater table add`` is killed, and capture with it."""
+    those, in which tables join: ``headwater table add`` is killed, and capture with it.
+    ``joins``: in any seed they do."""
 
-    def __init__(self, servers: Servers, seed: int) -> None:
+    def __init__(self, servers: Servers, seed: int, joins: bool = False) -> None:
         self._rng = random.Random(f"snapshots {seed}")
         self._servers = servers
-        self.outcome = Outcome(seed, seed % 2 == 1, seed % 6 == 4)
+        self.outcome = Outcome(seed, seed % 2 == 1 and not joins, joins or seed % 6 == 4)
         self._capture: KilledCapture | None = None
         self._workers = self._rng.choice((1, 1, 2))
         settings = _SETTINGS.format(
