@@ -110,7 +110,7 @@ def run(
 def _lent() -> Iterator[Lender]:
     os.environ.update(JVM)
     guardian = Guardian()
-    with local_spark(guardian, "1g") as spark:
+    with local_spark(guardian, "2g") as spark:
         yield Lender(spark)
     guardian.release()
 

@@ -103,7 +103,7 @@ class Joining:
             child = forked.start(command, stream, stream, os.environ)
         self._guardian.end(child.pid)
         deadline = time.monotonic() + lasts_s
-        while child.poll() is None and time.monotonic() < deadline:
+        while child.poll() is None and time.monotonic() < deadline and not self._ended.is_set():
             self._note()
             self._ended.wait(_LOOK_S)
         if child.poll() is None:

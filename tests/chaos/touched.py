@@ -16,7 +16,7 @@ from tests.chaos.setting import connect
 from tests.chaos.tables import BY_LABEL, noted_column
 from tests.chaos.views import STORES, Kept
 
-_DECLARED: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+TOUCHED: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "codes": (("code",), "select code, token, extra, {public.coded} as noted from coded"),
     "wide": (
         ("tenant", "ref"),
@@ -68,7 +68,11 @@ def is_clear(said: str) -> bool:
 def touched(source: str, seed: int) -> Touched:
     """That of a seed."""
     rng = random.Random(f"touched {seed}")
-    name = rng.choice(list(_DECLARED))
-    key, template = _DECLARED[name]
+    return touched_view(source, rng.choice(list(TOUCHED)), rng.choice(STORES))
+
+
+def touched_view(source: str, name: str, store: str = STORES[0]) -> Touched:
+    """One of ``TOUCHED``, in a store."""
+    key, template = TOUCHED[name]
     sql = _PLACE.sub(_FIRST, template)
-    return Touched(Kept(f"{source}_touched_{name}", rng.choice(STORES), key, sql), template)
+    return Touched(Kept(f"{source}_touched_{name}", store, key, sql), template)

@@ -257,7 +257,12 @@ class WholePath:
         self.views[self.views.index(view)] = renamed
         self._touched = self._touched._replace(view=renamed)
         self._declare()
-        self._command("rebuild", view.name)
+        try:
+            self._command("rebuild", view.name)
+        except ServiceError as error:
+            if "view create" not in str(error):
+                raise
+            self._command("create", view.name)  # it was never built
         self._await(lsn, [renamed])
 
     def _is_touched(self, views: Sequence[Kept], said: str) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from jobs.run.tables.mirrored_tables import planned
 from tests.chaos.engine_views import KINDS
 from tests.chaos.tables import KEYS, TABLES, creation, quoted
+from tests.chaos.touched import TOUCHED, touched_view
 from tests.support.servers.postgres import fresh_database
 from tests.support.views.mirror_tables import MirrorSetting
 from views.maintain import plan_view
@@ -27,6 +28,16 @@ def tables(postgres: str) -> Iterator[dict[str, MirrorTable]]:
         setting.fill(*names)
         yield {label: planned(one.table) for label, one in setting.mirrors.items()}
         setting.close()
+
+
+@pytest.mark.parametrize("name", TOUCHED)
+def test_the_view_that_ddl_touches_is_kept_key_by_key(
+    name: str, tables: dict[str, MirrorTable]
+) -> None:
+    view = touched_view("s", name).view
+    plan = plan_view(name, view.sql, view.key, tables)
+    assert plan.mode == "keys", plan.reason
+    assert not plan.whole_tables
 
 
 @pytest.mark.parametrize(
