@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -22,6 +22,7 @@ from rich.table import Table
 
 from stack.guardian import Guardian
 from tests.chaos.faults import KILLS
+from tests.chaos.lanes import in_lanes
 from tests.chaos.options import ENGINES, majors, options
 from tests.chaos.outcome import Outcome
 from tests.chaos.run import Seed
@@ -41,6 +42,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     first = options.first if options.seed is None else options.seed
     seeds = range(first, first + (1 if options.seed is not None else options.seeds))
     console = Console(stderr=options.json)
+    if options.lanes > 1:
+        summary = in_lanes(options.lanes, seeds, options.home, _of_lane(options))
+    else:
+        summary = _alone(options, seeds, console)
+    if options.json:
+        print(json.dumps(summary))
+    else:
+        console.print(_table(summary))
+    return 1 if summary["failures"] or summary["seeds"] < len(seeds) else 0
+
+
+def _alone(options: argparse.Namespace, seeds: range, console: Console) -> dict[str, Any]:
     began = time.monotonic()
     outcomes: list[Outcome] = []
     try:
@@ -51,12 +64,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 break
     except KeyboardInterrupt:
         console.print(f"interrupted after {len(outcomes)} of {len(seeds)} seeds")
-    summary = summarise(outcomes, time.monotonic() - began)
-    if options.json:
-        print(json.dumps(summary))
-    else:
-        console.print(_table(summary))
-    return 1 if summary["failures"] or len(outcomes) < len(seeds) else 0
+    return summarise(outcomes, time.monotonic() - began)
+
+
+def _of_lane(options: argparse.Namespace) -> list[str]:
+    """What each lane is told as well."""
+    told = {"engine": options.engine, "faults": options.faults}
+    found = [text for name, value in told.items() if value for text in (f"--{name}", str(value))]
+    if options.stores is not None:
+        found.append("--stores" if options.stores else "--no-stores")
+    return [*found, "--stop"] if options.stop else found
 
 
 def run(
@@ -124,7 +141,7 @@ def give_back_memory() -> None:
         trim(0)
 
 
-def summarise(outcomes: Sequence[Outcome], seconds: float) -> dict[str, object]:
+def summarise(outcomes: Sequence[Outcome], seconds: float) -> dict[str, Any]:
     """The figures of all seeds."""
     faults: Counter[str] = Counter()
     for outcome in outcomes:
@@ -156,6 +173,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=200, metavar="N", help="how many")
     parser.add_argument("--first", type=int, default=1, metavar="S", help="the first of them")
     parser.add_argument("--seed", type=int, metavar="S", help="this one only: replays it")
+    parser.add_argument("--lanes", type=int, default=1, metavar="N", help="so many at a time")
     parser.add_argument("--home", type=Path, default=HOME, help="servers, logs, kept failures")
     parser.add_argument(
         "--stores",

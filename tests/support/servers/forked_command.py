@@ -111,11 +111,13 @@ class _Template:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
+        self._lock = threading.Lock()
 
     def request(self, document: bytes, descriptors: Sequence[int]) -> None:
-        if self._socket is None:
-            self._socket = self._start()
-        socket.send_fds(self._socket, [document + b"\n"], descriptors)
+        with self._lock:
+            if self._socket is None:
+                self._socket = self._start()
+            socket.send_fds(self._socket, [document + b"\n"], descriptors)
 
     def _start(self) -> socket.socket:
         mine, its = socket.socketpair()

@@ -9,6 +9,7 @@ import pytest
 
 from tests.chaos.check import check_stream
 from tests.chaos.fold import check_tables
+from tests.chaos.lanes import summed
 from tests.chaos.log import Log, Record
 from tests.chaos.touched import is_clear, touched
 from tests.chaos.truth import Change, Truth
@@ -93,6 +94,13 @@ def test_a_row_that_the_stream_does_not_tell_of_is_missed() -> None:
     assert 'later.joining {"id":7} is not in the events (1 such rows)' in findings(
         log, truth, contents
     )
+
+
+def test_figures_of_lanes_are_summed() -> None:
+    one = {"seeds": 2, "failures": [3], "faults": {"a": 1, "b": 1}, "seconds": 5.0}
+    other = {"seeds": 1, "failures": [], "faults": {"b": 2}, "seconds": 7.0}
+    both = {"seeds": 3, "failures": [3], "faults": {"a": 1, "b": 3}, "seconds": 7.0}
+    assert summed([one, other]) == both
 
 
 def test_an_error_of_the_view_that_ddl_touches_has_to_say_what_is_wrong() -> None:
