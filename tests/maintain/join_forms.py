@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -71,27 +72,30 @@ def _of_sides(
 
 
 def joined_twice(draw: Draw, depth: int) -> Relation:
-    """A relation under two aliases, and one that is joined by columns of both: beside them, to a
-    subquery of them, or to groups of it."""
+    """A relation under two aliases, and one that is joined by columns of both: beside them, or to a
+    subquery of them, or to groups of it; or groups of all that."""
     other, over = draw.relation(min(depth, 1)), draw.alias()
     asked = draw.one(other, over), draw.one(other, over)
-    if draw.random.random() < 0.5:
-        asked = asked[0], asked[0]
+    kinds = {column.name: column.kind for column in other.columns}
+    if draw.random.random() < 0.6:
+        key = next((name for name in other.key if kinds[name] == "int"), None)
+        asked = (asked[0] if key is None else f"{over}.{key}",) * 2
     kind = draw.random.choice(("join", "join", "left join"))
     sides, body, pair = _pair(draw, depth)
+    ours = Side(other, over, False)
     if draw.random.random() < 0.3:
         on = " and ".join(f"{a} = {b}" for a, b in zip(asked, pair.values(), strict=False))
-        beside = Side(other, over, kind == "left join")
         body = f"{body} {kind} {other.sql} {over} on {on}"
-        return _of_sides(draw, [*sides, beside], body, depth, pair)
+        made = _of_sides(draw, [*sides, ours._replace(missing=kind != "join")], body, depth, pair)
+        return made if draw.random.random() < 0.5 else _counted(draw, made, tuple(pair)[2:])
     below, under = _of_sides(draw, sides, body, depth, pair), draw.alias()
-    if draw.random.random() < 0.4:
-        below = _counted(draw, below, tuple(pair)[:2])
+    if draw.random.random() < 0.4:  # whoever joins these groups knows what they are by
+        below = replace(_counted(draw, below, tuple(pair)[:2]), key=())
     on = " and ".join(f"{a} = {under}.{b}" for a, b in zip(asked, pair, strict=False))
     body = f"{other.sql} {over} {kind} {below.sql} {under} on {on}"
-    return _of_sides(
-        draw, [Side(other, over, False), Side(below, under, kind == "left join")], body, depth
-    )
+    made = _of_sides(draw, [ours, Side(below, under, kind == "left join")], body, depth)
+    keys = made.key[: len(other.key)]
+    return made if draw.random.random() < 0.5 else _counted(draw, made, keys)
 
 
 def _pair(draw: Draw, depth: int) -> tuple[list[Side], str, dict[str, str]]:
@@ -112,18 +116,23 @@ def _pair(draw: Draw, depth: int) -> tuple[list[Side], str, dict[str, str]]:
             f" {kind} {inner.sql} {right} on {theirs} = {draw.one(table, middle)}"
         )
     draw.number += 1
-    values = draw.one(inner, left), draw.one(inner, right), f"coalesce({ours}, {theirs})"
+    same = draw.one(inner, left)
+    values = [same, draw.one(inner, right), f"coalesce({ours}, {theirs})"]
+    if draw.random.random() < 0.6:
+        values[1] = same.replace(f"{left}.", f"{right}.")
     return sides, body, {f"{TWICE}{draw.number}_{at}": value for at, value in enumerate(values)}
 
 
 def _counted(draw: Draw, inner: Relation, by: Sequence[str]) -> Relation:
-    """How many rows there are with the same two values, which whoever joins it knows: so they are
-    no part of its key."""
+    """How many rows have the same values in these columns."""
     draw.number += 1
-    name, shown = f"n{draw.number}", ", ".join(by)
-    columns = (*(Column(one, "int", True) for one in by), Column(name, "int", False))
+    name, places = f"n{draw.number}", ", ".join(str(at + 1) for at in range(len(by)))
+    kinds = {column.name: column.kind for column in inner.columns}
+    none = {"int": "-1", "text": "'-'"}
+    shown = ", ".join(f"coalesce({one}, {none[kinds[one]]}) as {one}" for one in by)
+    columns = (*(Column(one, kinds[one], False) for one in by), Column(name, "int", False))
     counted = f"select {shown}, count(*)::int as {name} from {inner.sql} {draw.alias()}"
-    return Relation(f"({counted} group by {shown})", columns, ())
+    return Relation(f"({counted} group by {places})", columns, tuple(by))
 
 
 def nested_join(draw: Draw, depth: int) -> Relation:
