@@ -127,10 +127,12 @@ def _counted(draw: Draw, inner: Relation, by: Sequence[str]) -> Relation:
     """How many rows have the same values in these columns."""
     draw.number += 1
     name, places = f"n{draw.number}", ", ".join(str(at + 1) for at in range(len(by)))
-    kinds = {column.name: column.kind for column in inner.columns}
+    of = {column.name: column for column in inner.columns}
     none = {"int": "-1", "text": "'-'"}
-    shown = ", ".join(f"coalesce({one}, {none[kinds[one]]}) as {one}" for one in by)
-    columns = (*(Column(one, kinds[one], False) for one in by), Column(name, "int", False))
+    shown = ", ".join(
+        f"coalesce({one}, {none[of[one].kind]}) as {one}" if of[one].nullable else one for one in by
+    )
+    columns = (*(replace(of[one], nullable=False) for one in by), Column(name, "int", False))
     counted = f"select {shown}, count(*)::int as {name} from {inner.sql} {draw.alias()}"
     return Relation(f"({counted} group by {places})", columns, tuple(by))
 
