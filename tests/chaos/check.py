@@ -165,4 +165,4 @@ def _joins(place: Partition) -> bool:
 
 def _without_rows(records: list[Record]) -> list[Record]:
     """Rows of a snapshot come from another process: they may stand anywhere."""
-    return [record for record in records if record.op != "r"]
+    return [record for record in records if record.value is None or record.streamed]

@@ -53,8 +53,8 @@ class Record(NamedTuple):
 
     @property
     def streamed(self) -> bool:
-        """Neither a tombstone nor a row of a snapshot."""
-        return self.value is not None and self.op != "r"
+        """Neither a tombstone, nor a row of a snapshot, nor the TRUNCATE before its rows."""
+        return self.value is not None and self.op != "r" and self.position.ordinal > 0
 
 
 class Told(NamedTuple):
