@@ -8,11 +8,12 @@ from rich.console import Console
 
 from stack.guardian import Guardian
 from tests.chaos.__main__ import run, summarise
-from tests.chaos.faults import TABLE_JOINS, plan
+from tests.chaos.faults.capture import TABLE_JOINS
+from tests.chaos.faults.engine import STEP_FAULTS
+from tests.chaos.faults.plan import plan
+from tests.chaos.faults.stores import apply_kills, store_kills
 from tests.chaos.options import majors, options
 from tests.chaos.outcome import Outcome
-from tests.chaos.state_faults import STEP_FAULTS
-from tests.chaos.storefaults import apply_kills, store_kills
 from tests.support.servers.lent_jvm import Lender
 
 SEEDS, WHOLE, FAULTS = (5, 8), 411, 4

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stack.guardian import Guardian
-from tests.chaos.setting import setting
+from tests.chaos.servers.environment import setting
 from tests.snapshots.__main__ import run
 
 SEEDS = (26, 5)

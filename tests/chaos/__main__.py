@@ -21,13 +21,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from stack.guardian import Guardian
-from tests.chaos.faults import KILLS
+from tests.chaos.faults.plan import KILLS
+from tests.chaos.faults.stores import apply_kills, store_kills
 from tests.chaos.lanes import in_lanes
 from tests.chaos.options import ENGINES, majors, options
 from tests.chaos.outcome import Outcome
-from tests.chaos.run import Seed
-from tests.chaos.setting import JVM, settings
-from tests.chaos.storefaults import apply_kills, store_kills
+from tests.chaos.seed import Seed
+from tests.chaos.servers.environment import JVM, settings
 from tests.support.servers.lent_jvm import Lender
 from tests.support.servers.spark import local_spark
 
@@ -117,7 +117,7 @@ def run(
             give_back_memory()
             progress.advance(task)
             if not console.is_terminal:
-                console.print(_line(outcome), highlight=False)
+                console.print(_line(outcome), highlight=False, soft_wrap=True)
             if outcome.findings:
                 console.print(_failure(outcome), markup=False, highlight=False)
             yield outcome

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from stack.postgres import NEWEST
-from tests.chaos.outbox import TOPICS as EMITTED
-from tests.chaos.tables import KEYS
+from tests.chaos.workload.outbox import TOPICS as EMITTED
+from tests.chaos.workload.tables import KEYS
 
 OLDER: Final = "16"
 WHOLE_EVERY: Final = 3

@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.chaos.log import Log
-from tests.chaos.truth import Truth
+from tests.chaos.checks.log import Log
+from tests.chaos.workload.truth import Truth
 
 
 @dataclass(slots=True)

@@ -16,8 +16,8 @@ from psycopg import sql
 from psycopg.types.string import TextLoader
 from sqlglot import exp
 
-from tests.chaos.compare import differences
-from tests.chaos.views import Kept
+from tests.chaos.views.contents import differences
+from tests.chaos.views.declarations import Kept
 from tests.maintenance.schemas import Row, Rows
 from verification.values.canonical_form import Canonicalizer, canonicalizer, row_canonicalizer
 from views.parse.expression_parts import aggregates

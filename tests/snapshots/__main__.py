@@ -15,7 +15,7 @@ from typing import Final
 import psycopg
 
 from cdc.errors import HeadwaterError
-from tests.chaos.setting import Setting, connect, database, drop_database, setting
+from tests.chaos.servers.environment import Setting, connect, database, drop_database, setting
 from tests.snapshots.run import Outcome, Seed, Servers
 
 HOME: Final = Path(".headwater/snapshots")

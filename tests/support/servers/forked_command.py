@@ -29,7 +29,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final
 
-from tests.chaos.dying import die_as_told
+from tests.chaos.faults.step_kills import die_as_told
 from tests.support.commands.kill_points import kill_as_told
 from tests.support.commands.short_waits import wait_as_told
 from tests.support.servers.lent_jvm import borrow_as_told

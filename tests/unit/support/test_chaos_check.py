@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from cdc.lsn import Position
-from tests.chaos.check import check_stream
-from tests.chaos.faults import FAULTS, TABLE_JOINS, WEIGHTS, plan
-from tests.chaos.fold import check_tables
-from tests.chaos.log import Log, Partition, Record, Sample
-from tests.chaos.tables import TABLES
-from tests.chaos.truth import Change, Transaction, Truth
+from tests.chaos.checks.fold import check_tables
+from tests.chaos.checks.log import Log, Partition, Record, Sample
+from tests.chaos.checks.stream import check_stream
+from tests.chaos.faults.capture import FAULTS, TABLE_JOINS
+from tests.chaos.faults.plan import WEIGHTS, plan
+from tests.chaos.workload.tables import TABLES
+from tests.chaos.workload.truth import Change, Transaction, Truth
 
 ITEM, FREE, MESSAGES = "s.public.item", "s.public.no_key", "s.message"
 SNAPSHOT = 100

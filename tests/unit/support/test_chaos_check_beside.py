@@ -12,13 +12,13 @@ import pytest
 from cdc.events.capture_dead_letters import DeadLetters
 from cdc.events.records import Record as Made
 from cdc.lsn import Position
-from tests.chaos.check import check_stream
-from tests.chaos.fold import check_tables
-from tests.chaos.letters import with_letters
-from tests.chaos.log import Log, Record, Sample, Told
+from tests.chaos.checks.dead_letters import with_letters
+from tests.chaos.checks.fold import check_tables
+from tests.chaos.checks.log import Log, Record, Sample, Told
+from tests.chaos.checks.stream import check_stream
 from tests.chaos.options import majors, options
-from tests.chaos.outbox import _token
-from tests.chaos.truth import Change, Truth
+from tests.chaos.workload.outbox import event_token
+from tests.chaos.workload.truth import Change, Truth
 from tests.unit.support.test_chaos_check import ITEM, MESSAGES, SNAPSHOT, committed, good
 
 ORDERS, TRANSACTIONS, LETTERS = "s.outbox.orders", "s.transaction", "s.__dead_letters"
@@ -76,10 +76,10 @@ def whole() -> tuple[Log, Truth]:
     log, truth, _ = good()
     item, free = "public.item", "public.no_key"
     large = LARGE.encode()
-    changes = [Change("e", "outbox.orders", "a", _token("first", b"paid"))]
+    changes = [Change("e", "outbox.orders", "a", event_token("first", b"paid"))]
     truth.committed[1].changes += changes
     alone = [("second", b"sent"), ("large", large), ("third", b"sent")]
-    made = [Change("e", "outbox.orders", "a", _token(id_, text)) for id_, text in alone]
+    made = [Change("e", "outbox.orders", "a", event_token(id_, text)) for id_, text in alone]
     truth.commit(committed(4, 50, 420, 460, *made))
     _tell(log)
     deleted = log.events[ITEM, 0].pop(2)

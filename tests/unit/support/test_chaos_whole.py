@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.compare import current, differences
-from tests.chaos.dying import ALL, Step, replaced
-from tests.chaos.engine_views import KINDS, joins_later, kept_by_database
-from tests.chaos.faults import FAULTS, plan
+from tests.chaos.faults.capture import FAULTS
+from tests.chaos.faults.engine import ENGINE_FAULTS, STATE_FAULTS, STEP_FAULTS, VIEW_FAULTS
+from tests.chaos.faults.plan import plan
+from tests.chaos.faults.step_kills import ALL, Step, replaced
+from tests.chaos.faults.stores import APPLY_KILLED, WHOLE_FAULTS, apply_kills, store_kills
 from tests.chaos.options import options
-from tests.chaos.state_faults import ENGINE_FAULTS, STATE_FAULTS, STEP_FAULTS, VIEW_FAULTS
-from tests.chaos.storefaults import APPLY_KILLED, WHOLE_FAULTS, apply_kills, store_kills
-from tests.chaos.views import GROUPED, SEVERAL_ROWS, STORES, Kept, kept
+from tests.chaos.views.consumer_groups import beyond
+from tests.chaos.views.contents import current, differences
+from tests.chaos.views.declarations import GROUPED, SEVERAL_ROWS, STORES, Kept, kept
+from tests.chaos.views.kinds import KINDS, joins_later, kept_by_database
 from views.parse.definition import parse_view
 
 SEEDS = range(3, 300, 3)
@@ -159,6 +161,20 @@ def test_kills_are_counted_by_what_is_killed() -> None:
     }
     assert not store_kills("apply killed while the redis store stalls")
     assert not any(apply_kills(fault) or store_kills(fault) for fault in FAULTS)
+
+
+@pytest.mark.parametrize(
+    ("told", "lacks"),
+    [
+        ([], False),
+        ([("a", 0, 3), ("a", 1, 9)], False),  # late news of what the copy has
+        ([("a", 0, 3), ("b", 0, 5)], True),
+    ],
+)
+def test_a_copy_lacks_what_groups_are_told_of_records_that_were_not_there_yet(
+    told: list[tuple[str, int, int]], lacks: bool
+) -> None:
+    assert beyond(told, {"a": {0: 7, 1: 9}, "b": {0: 4}}) == lacks
 
 
 def test_rows_that_are_the_same_have_no_differences() -> None:

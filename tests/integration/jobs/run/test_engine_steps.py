@@ -14,8 +14,8 @@ from threading import Event, Thread
 import psycopg
 import pytest
 
-from tests.chaos.dying import BUILDING, STEPS, VARIABLE, told
-from tests.chaos.views import STORES
+from tests.chaos.faults.step_kills import BUILDING, STEPS, VARIABLE, told
+from tests.chaos.views.declarations import STORES
 from tests.maintain.cases import SHOP
 from tests.maintain.workload import transaction
 from tests.support.commands.deployment import Deployment

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from jobs.run.tables.mirrored_tables import planned
-from tests.chaos.engine_views import KINDS
-from tests.chaos.tables import KEYS, TABLES, creation, quoted
-from tests.chaos.touched import TOUCHED, touched_view
+from tests.chaos.views.altered_columns import TOUCHED, touched_view
+from tests.chaos.views.kinds import KINDS
+from tests.chaos.workload.tables import KEYS, TABLES, creation, quoted
 from tests.support.servers.postgres import fresh_database
 from tests.support.views.mirror_tables import MirrorSetting
 from views.maintain import plan_view
