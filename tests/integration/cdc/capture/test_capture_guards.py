@@ -105,7 +105,7 @@ def test_a_question_that_is_not_answered_ends_and_can_be_asked_again(shop: Deplo
             translated("asking"),
         ):
             conn.execute("select 1")
-        assert time.monotonic() - began < 15  # the proxy would never let it through
+        assert time.monotonic() - began < 60  # the proxy would never let it through
     with asking(shop.dsn, 30) as conn:
         assert conn.execute("select 1").fetchone() == (1,)
 
