@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import orjson
 
 from cdc.errors import LogError
-from cdc.kafka.broker import Broker, Record
+from cdc.kafka.broker import Broker, Offsets, Record
 from cdc.kafka.marks import newest_mark, refuse_other_database
 from cdc.lsn import parse_lsn
 from cdc.source.errors import translated
@@ -138,6 +138,7 @@ def view_lag(
     # In this order a view that works meanwhile is never ahead of the ends.
     committed = broker.committed(view_group(view), topics)
     starts, ends = broker.beginning_offsets(topics), broker.end_offsets(topics)
+    committed = of_these_topics(committed, ends)
     found = []
     for topic in topics:
         for partition, end in sorted(ends[topic].items()):
@@ -161,6 +162,15 @@ def view_lag(
                 )
             )
     return found
+
+
+def of_these_topics(committed: Offsets, ends: Offsets) -> Offsets:
+    """What a group has committed, without offsets above the end of a partition: they count records
+    of a topic that was recreated since. Pure."""
+    return {
+        topic: {p: at for p, at in of_topic.items() if at <= ends.get(topic, {}).get(p, at)}
+        for topic, of_topic in committed.items()
+    }
 
 
 def first_unapplied(

@@ -5,17 +5,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from cdc.config import Config, load_config
-from cdc.errors import RetryableError, UsageError, ViewError
+from cdc.errors import HeadwaterError, RetryableError, UsageError, ViewError
+from cdc.events.marks import Mark
 from cdc.kafka.broker import Broker, Offsets
+from cdc.kafka.marks import refuse_other_database
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.position import CURRENT_LSN, nudge
 from cdc.source.position import current_lsn as lsn_of
 from cdc.source.postgres import Connection, connect
+from cdc.source.slot import SourceIdentity, identify
 from verification.late_view_errors import Standing, idle, said, way_out
 from verification.view_facts import kept as kept
 from verification.view_facts import view_facts
@@ -83,6 +87,8 @@ class Views:
         self._config = config if isinstance(config, Config) else load_config(Path(config))
         self._broker = Broker(self._config.kafka.bootstrap_servers, self._config.kafka)
         self._conn: Connection | None = None
+        self._here: SourceIdentity | None = None
+        self._met = False
         self._facts = view_facts(self._config, self._broker)
 
     def __enter__(self) -> Views:
@@ -111,13 +117,18 @@ class Views:
         nobody applies now. Raises ``NotReachedError`` when it takes longer than ``timeout_s``,
         ``StoppedError`` at once for a view that a fault has ended; ``UsageError`` for a view that
         is not declared, for what is no LSN, and, unless ``ahead``, for one that the source has not
-        reached; ``ViewError`` for a view of a table that is not captured.
+        reached; ``ViewError`` for a view of a table that is not captured; ``LogError`` where the
+        topics are of another database than the source.
         """
         began = time.monotonic()
         topics = {view: self._facts.topics(view) for view in dict.fromkeys(views)}
         if not topics:
             raise UsageError("no view to wait for", "name one")
-        goal = self._now() if lsn is None else parsed(lsn)
+        if lsn is None:
+            goal = self._now()
+        else:
+            goal = parsed(lsn)
+            self._meet()
         deadline = began + timeout_s
 
         def on_pause() -> None:
@@ -138,8 +149,9 @@ class Views:
         source = self._config.source.name
         try:
             ends = wait_until_applied(
-                self._broker, source, topics, goal, deadline, on_wait, on_pause, on_lacking, on_idle
-            )
+                self._broker, source, topics, goal, deadline, on_wait, on_pause, on_lacking,
+                on_idle, self._refuse_foreign,
+            )  # fmt: skip
         except NotReachedError as error:
             if not error.lacking:
                 raise
@@ -171,6 +183,18 @@ class Views:
         """How many keys of a view wait as dead letters."""
         return self._facts.parked(view)
 
+    def _meet(self) -> None:
+        """Learn once who the source is, whose LSNs are waited for. One that cannot be reached is
+        not needed."""
+        if not self._met:
+            self._met = True
+            with suppress(HeadwaterError):
+                self._now()
+
+    def _refuse_foreign(self, mark: Mark) -> None:
+        if self._here is not None:
+            refuse_other_database(self._config.source.name, mark, self._here)
+
     def _look(self, lsn: int, ahead: bool) -> None:
         """Kafka does not hold ``lsn`` yet: refuse what the source has not, and hurry what it has.
 
@@ -195,6 +219,7 @@ class Views:
         try:
             if self._conn is None:
                 self._conn = connect(self._config.source.dsn, application_name="headwater wait")
+                self._here = identify(self._conn)
             return lsn_of(self._conn)
         except RetryableError:
             self._disconnect()

@@ -16,7 +16,7 @@ from cdc.errors import RetryableError, ViewError
 from cdc.events.marks import Mark
 from cdc.kafka import marks
 from cdc.kafka.broker import Broker, Offsets
-from cdc.lag import commit_lsn, first_unapplied
+from cdc.lag import commit_lsn, first_unapplied, of_these_topics
 from cdc.lsn import format_lsn
 from cdc.topics import view_group
 
@@ -72,27 +72,31 @@ def wait_until_applied(
     on_pause: Callable[[], None] = lambda: None,
     on_lacking: Callable[[Lacking], None] = lambda _: None,
     on_away: Callable[[str], None] = lambda _: None,
+    on_mark: Callable[[Mark], None] = lambda _: None,
 ) -> Offsets:
     """Return when ``views``, each with its topics, have applied all transactions with a commit LSN
     below ``lsn``; what is captured, and where that ended then.
 
     ``on_pause`` is called once if capture needs longer than a moment to come so far, ``on_lacking``
     at each look, with the views that lack something, ``on_away`` once of each time that Kafka does
-    not answer. ``deadline`` is ``time.monotonic``'s. Raises ``NotReachedError`` that says what is
-    awaited.
+    not answer, ``on_mark`` of each mark that is read. ``deadline`` is ``time.monotonic``'s. Raises
+    ``NotReachedError`` that says what is awaited.
     """
 
     def asked(question: Callable[[], T]) -> T:
         return _answered(question, broker, deadline, on_wait, on_away)
 
     def mark() -> Mark | None:
-        return asked(lambda: newest_mark(broker, source))
+        found = asked(lambda: newest_mark(broker, source))
+        if found is not None:
+            on_mark(found)
+        return found
 
     def lacked(left: Mapping[str, Sequence[str]]) -> Lacking:
         lacking: dict[str, Sequence[Behind]] = {}
         for view, topics in left.items():
             wanted = {topic: ends.get(topic, {}) for topic in topics}
-            if behind := unapplied(wanted, broker.committed(view_group(view), topics)):
+            if behind := unapplied(wanted, _committed(broker, view, wanted)):
                 lacking[view] = behind
         return lacking
 
@@ -107,6 +111,18 @@ def wait_until_applied(
         on_lacking(lacking)
         left = {view: left[view] for view in lacking}
         _wait(*_said(lacking), deadline, on_wait, lacking)
+
+
+def _committed(broker: Broker, view: str, wanted: Offsets) -> Offsets:
+    """What the view's group has committed. Kafka is asked how long topics are only where that is
+    more than ``wanted``."""
+    found = broker.committed(view_group(view), list(wanted))
+    ahead = [
+        topic
+        for topic, of_topic in found.items()
+        if any(at > wanted[topic].get(p, 0) for p, at in of_topic.items())
+    ]
+    return of_these_topics(found, broker.end_offsets(ahead)) if ahead else found
 
 
 def _with_added(broker: Broker, ends: Offsets, topics: Sequence[str]) -> Offsets:
@@ -192,6 +208,7 @@ def applied_below(broker: Broker, source: str, view: str, topics: Sequence[str])
     None when nobody can say: nothing was applied, capture never ran, or records of it are gone.
     """
     committed = broker.committed(view_group(view), topics)  # before the mark: never too far
+    committed = of_these_topics(committed, broker.end_offsets(topics))
     mark = newest_mark(broker, source)
     if mark is None:
         return None

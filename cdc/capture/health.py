@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from cdc.capture.reconciliation import REBUILD
 from cdc.config import Config
 from cdc.kafka.broker import Broker
-from cdc.kafka.marks import newest_mark
+from cdc.kafka.marks import newest_mark, refuse_other_database
 from cdc.lag import wal_end
 from cdc.source.postgres import Connection
-from cdc.source.slot import SlotState, slot_state
+from cdc.source.slot import SlotState, identify, slot_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,12 @@ def measure(
     config: Config, conn: Connection, broker: Broker, max_age_s: float, now_s: float
 ) -> Health:
     """Look once. ``now_s`` is Unix time. Raises ``HeadwaterError`` when a server is out of reach,
-    ``LogError`` when the progress topic is not there."""
+    ``LogError`` when the progress topic is not there, or is of another database than ``conn``."""
     stored = newest_mark(broker, config.source.name)
     mark = stored.mark if stored else None
     beat_age_s = progress_age_s = None
     if stored is not None and mark is not None:
+        refuse_other_database(config.source.name, mark, identify(conn))
         progress_age_s = max(0.0, now_s - stored.timestamp_ms / 1000)
         if mark.heartbeat_ms is not None:
             beat_age_s = max(0.0, now_s - mark.heartbeat_ms / 1000)

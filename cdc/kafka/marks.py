@@ -7,6 +7,7 @@ of a configuration, and of the schema ``headwater`` with it, would write among a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from cdc.config import Config
 from cdc.errors import LogError, RetryableError
@@ -59,6 +60,14 @@ def refuse_foreign_topics(config: Config, broker: Broker) -> SourceIdentity:
     if stored is not None:
         refuse_other_database(config.source.name, stored.mark, here)
     return here
+
+
+def refuse_known_foreign_topics(config: Config) -> None:
+    """As ``refuse_foreign_topics``, of what may need no source: while it or Kafka does not answer,
+    nothing is compared."""
+    kafka = config.kafka
+    with suppress(RetryableError), Broker(kafka.bootstrap_servers, kafka) as broker:
+        refuse_foreign_topics(config, broker)
 
 
 def uninitialised(source: str) -> LogError:

@@ -50,6 +50,7 @@ def apply(
       headwater apply flight_search --available-now
       headwater apply --master spark://host:7077
     """
+    from cdc.kafka.marks import refuse_known_foreign_topics
     from cdc.logs import configure
     from cdc.shutdown_signals import told_to_stop
     from jobs.generations.last_error import forget, note
@@ -62,6 +63,8 @@ def apply(
     names = chosen(config, views or [])
     json_lines = json_logs or not sys.stderr.isatty()
     configure(json_lines)
+    if config.apply.engine == "delta":
+        refuse_known_foreign_topics(config)
     forget(view_directory(config.apply.state, config.source.name, name) for name in names)
     with spark_session(light(config)) as spark:
         stopping = told_to_stop()  # after Spark, which takes SIGINT for itself

@@ -52,6 +52,7 @@ def replay(
       headwater replay open_orders --from beginning
     """
     from cdc.kafka.broker import Broker
+    from cdc.kafka.marks import refuse_known_foreign_topics
     from jobs.without_mirrors.replay.replay import replay as again
     from jobs.without_mirrors.replay.start_position import parse_place
 
@@ -61,6 +62,7 @@ def replay(
     if kept_by_state(config, [view]):
         _made_anew(ctx, view, as_json)
         return
+    refuse_known_foreign_topics(config)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         done = again(config, broker, view, from_, place)
     if as_json:

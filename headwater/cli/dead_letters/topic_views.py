@@ -47,9 +47,11 @@ def told(view: str, letter: Letter) -> Entry:
 
 def settle(config: Config, kind: str, view: str, wanted: Sequence[Entry] | None) -> Settled:
     """``retry`` or ``discard`` those of some keys; None: of all."""
+    from cdc.kafka.marks import refuse_known_foreign_topics
     from jobs.spark.session import spark_session
     from jobs.without_mirrors.dead_letters.retry import discard, qualified, retry
 
+    refuse_known_foreign_topics(config)
     keys = None if wanted is None else {one.name for one in wanted}
     if kind == "discard":
         done = discard(config, view, keys)

@@ -18,8 +18,10 @@ def build_from_snapshots(
     config: Config, views: list[str], hold: bool, as_json: bool, new: bool, new_history: bool
 ) -> None:
     from bootstrap.process import build_views
+    from cdc.kafka.marks import refuse_known_foreign_topics
     from headwater.cli.common.output import print_error
 
+    refuse_known_foreign_topics(config)
     with telling() as teller:
         built, failed = build_views(config, views, hold, new, teller, new_history)
     if as_json:

@@ -8,9 +8,13 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from cdc.errors import RetryableError
+from cdc.config import Config
+from cdc.errors import LogError, RetryableError
 from cdc.events.marks import Mark
 from cdc.kafka.broker import Broker, Offsets, Record
+from cdc.lag import view_lag
+from cdc.source.slot import SourceIdentity
+from verification.read_your_writes import Views
 from verification.view_positions import NotReachedError, applied_below, wait_until_applied
 
 PROGRESS, TABLE = "s.__progress", "s.public.t"
@@ -98,6 +102,30 @@ def test_rows_of_a_table_that_was_added_have_to_be_applied_though_no_mark_tells_
     assert applied_below(log, "s", "v", [TABLE]) == 100
 
 
+def test_offsets_of_a_topic_that_was_recreated_are_none_of_the_new_one() -> None:
+    log = LogInMemory()
+    log.apply("v", 200)
+    log.change(50)
+    log.mark(100)
+    with pytest.raises(NotReachedError, match=r"view v to apply s.public.t-0: .* nothing"):
+        wait(log, 100)
+    assert applied_below(log, "s", "v", [TABLE]) is None
+    (found,) = view_lag(log, "v", [TABLE], 120, 100, 0.0)
+    assert (found.committed, found.behind_records, found.behind_bytes) == (None, 1, 70)
+    log.apply("v", 1)
+    assert wait(log, 100) == []
+
+
+def test_a_view_may_be_ahead_of_the_mark() -> None:
+    log = LogInMemory()
+    log.change(50)
+    log.mark(60)
+    log.change(70)
+    log.apply("v", 2)
+    assert wait(log, 60) == []
+    assert applied_below(log, "s", "v", [TABLE]) == 60
+
+
 def test_a_mark_that_does_not_come_by_itself_is_asked_for_once() -> None:
     log = LogInMemory()
     log.mark(99)
@@ -179,3 +207,53 @@ def test_a_tombstone_says_nothing_of_where_a_view_is() -> None:
     log.mark(80)
     log.apply("v", 1)
     assert applied_below(log, "s", "v", [TABLE]) == 60
+
+
+class SourceAsked:
+    """What is asked of a connection to the source."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize("lsn", [None, 60])
+def test_a_mark_of_another_database_says_nothing_of_views(
+    lsn: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, place = LogInMemory(), "verification.read_your_writes"
+    log.change(50)
+    log.mark(60)
+    log.apply("v", 1)
+    here = [SourceIdentity("1", 1, "copy")]
+    asked: list[str] = []
+
+    def connect(dsn: str, application_name: str) -> SourceAsked:
+        asked.append(f"{application_name}: {dsn}")
+        if not here:
+            raise RetryableError("PostgreSQL does not answer", "is it running?")
+        return SourceAsked()
+
+    monkeypatch.setattr(f"{place}.Broker", lambda *_: log)
+    monkeypatch.setattr(f"{place}.connect", connect)
+    monkeypatch.setattr(f"{place}.identify", lambda _: here[0])
+    monkeypatch.setattr(f"{place}.lsn_of", lambda _: 60)
+    view = {"store": "cache", "key": ["id"], "sql": "select id from t"}
+    config = Config.model_validate({
+        "source": {"name": "s", "dsn": "dbname=copy", "tables": ["public.*"]},
+        "kafka": {"bootstrap_servers": "nowhere:1"},
+        "stores": {"cache": {"kind": "redis", "url": "redis://nowhere:1"}},
+        "views": {"v": view},
+        "apply": {"engine": "delta"},
+    })  # fmt: skip
+    with Views(config) as views, pytest.raises(LogError, match="leads to database copy"):
+        views.wait("v", lsn=lsn)
+    assert asked == ["headwater wait: dbname=copy"]
+    here[0] = SourceIdentity("1", 2, "db")  # a server that was promoted is the same
+    with Views(config) as views:
+        assert views.wait("v", lsn=lsn).lsn == 60
+    here.clear()
+    if lsn is not None:  # a source that is away is not needed, and looked for once
+        asked.clear()
+        with Views(config) as views:
+            assert [views.wait("v", lsn=lsn).lsn for _ in range(2)] == [60, 60]
+        assert len(asked) == 1
