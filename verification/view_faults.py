@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from cdc.lag import PartitionLag
+from cdc.lag.measure import PartitionLag
 from verification.view_facts import ViewFacts
 from verification.view_positions import StoppedError
 

@@ -16,7 +16,7 @@ from cdc.errors import RetryableError, ViewError
 from cdc.events.marks import Mark
 from cdc.kafka import marks
 from cdc.kafka.broker import Broker, Offsets
-from cdc.lag import commit_lsn, first_unapplied, of_these_topics
+from cdc.lag.measure import commit_lsn, first_unapplied, of_these_topics
 from cdc.lsn import format_lsn
 from cdc.topics import view_group
 

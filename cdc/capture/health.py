@@ -12,7 +12,7 @@ from cdc.capture.reconciliation import REBUILD
 from cdc.config import Config
 from cdc.kafka.broker import Broker
 from cdc.kafka.marks import newest_mark, refuse_other_database
-from cdc.lag import wal_end
+from cdc.lag.measure import wal_end
 from cdc.source.postgres import Connection
 from cdc.source.slot import SlotState, identify, slot_state
 

@@ -77,7 +77,7 @@ def health(
 
 def view_problems(config: Config, conn: Connection, broker: Broker, max_lag_s: float) -> list[str]:
     """What is wrong with views: they stopped, nobody applies them, or they are late."""
-    from cdc.lag import measure
+    from cdc.lag.measure import measure
     from verification.view_facts import view_facts
     from verification.view_faults import late, view_faults
 

@@ -59,7 +59,7 @@ def test_lag_and_verify_follow_a_view_from_its_start(deployment: Deployment) -> 
     before = lag(deployment)
     assert before["capture"]["slot"] == f"headwater_{deployment.name}"
     assert before["capture"]["active"] is False
-    assert states(deployment) == {"not started"}
+    assert states(deployment) == {"no data"}
     assert sum(item["behind_records"] for item in before["views"]) == 500
 
     with deployment.running("capture") as capture, deployment.running("apply") as apply:
@@ -67,7 +67,7 @@ def test_lag_and_verify_follow_a_view_from_its_start(deployment: Deployment) -> 
 
         def up_to_date() -> bool:
             assert apply.poll() is None, deployment.log("apply")
-            return states(deployment) == {"up to date"}
+            return states(deployment) == {"idle"}
 
         wait_until(up_to_date, "the view to be up to date", timeout_s=200)
         now = lag(deployment)
@@ -102,7 +102,7 @@ def test_lag_and_verify_follow_a_view_from_its_start(deployment: Deployment) -> 
         assert done.returncode == 0, "apply goes on: " + done.stdout + deployment.log("apply")
     shown = deployment.run("lag", view(deployment))
     assert "not running" in shown.stdout
-    assert "up to date" in shown.stdout
+    assert "blocked" in shown.stdout
 
     emptied(deployment)
     with deployment.running("capture") as capture:

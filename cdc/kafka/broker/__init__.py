@@ -8,12 +8,13 @@ Errors: ``RetryableError`` when Kafka cannot be reached or has no leader or coor
 moment, ``LogError`` when it refuses. Both name the address, what was being done and what to do.
 """
 
-from cdc.kafka.broker.client import Broker, Offsets, Record
+from cdc.kafka.broker.client import Broker, Commit, Offsets, Record
 from cdc.kafka.broker.logs import different_partitions, last_record, read_compacted, windows_back
 from cdc.kafka.broker.topics import TopicSpec
 
 __all__ = [
     "Broker",
+    "Commit",
     "Offsets",
     "Record",
     "TopicSpec",

@@ -25,6 +25,8 @@ STALL_TIMEOUT_S = 20.0
 """A read that gets no further for so long is given up."""
 _POLL_MS = 500
 _RECORDS_PER_POLL = 5_000
+_AT = "@"
+"""In the metadata of a committed offset, before the time of the commit in ms since 1970."""
 
 
 class Record(NamedTuple):
@@ -36,6 +38,13 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]] = ()
+
+
+class Commit(NamedTuple):
+    """A committed offset, and when it was, in seconds since 1970; None if that is not known."""
+
+    offset: int
+    at_s: float | None
 
 
 class Broker:
@@ -153,6 +162,13 @@ class Broker:
         """Offsets committed to a group, of these topics; what was never committed is absent."""
         return _by_topic((*of, at.offset) for of, at in self._committed(group, topics))
 
+    def commits(self, group: str, topics: Sequence[str]) -> dict[tuple[str, int], Commit]:
+        """The same by topic and partition, with the time of each commit."""
+        return {
+            of: Commit(at.offset, _committed_at(at.metadata or ""))
+            for of, at in self._committed(group, topics)
+        }
+
     def reached(self, group: str, topics: Sequence[str], note: str) -> Offsets:
         """How far a group ever was of what was committed with ``note``; the rest is absent."""
         found = [
@@ -160,7 +176,7 @@ class Broker:
             for of, at in self._committed(group, topics)
         ]
         return _by_topic(
-            (*of, max(offset, *map(int, words[1:]), 0))
+            (*of, max(offset, *(int(word) for word in words[1:] if word.isdecimal()), 0))
             for of, offset, words in found
             if words[0] == note
         )
@@ -179,7 +195,7 @@ class Broker:
         self, group: str, offsets: Offsets, note: str = "", reached: Offsets | None = None
     ) -> None:
         """Commit offsets to a group without being a member of it; ``note``, one word, is kept with
-        them. A group that goes back was at ``reached`` before."""
+        them, and the time. A group that goes back was at ``reached`` before."""
         wanted = {
             TopicPartition(topic, partition): OffsetAndMetadata(
                 offset, _noted(note, offset, (reached or {}).get(topic, {}).get(partition, 0)), -1
@@ -235,7 +251,14 @@ class Broker:
 
 
 def _noted(note: str, offset: int, reached: int) -> str:
-    return f"{note} {reached}" if note and reached > offset else note
+    """``NOTE [REACHED] @MILLISECONDS``."""
+    words = [note, str(reached)] if note and reached > offset else [note]
+    return " ".join([*words, f"{_AT}{time.time_ns() // 1_000_000}"])
+
+
+def _committed_at(metadata: str) -> float | None:
+    last = metadata.rpartition(_AT)[2]
+    return int(last) / 1000 if _AT in metadata and last.isdecimal() else None
 
 
 def _position(reader: Any, partition: TopicPartition) -> int:

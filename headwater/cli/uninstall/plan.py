@@ -10,7 +10,7 @@ from cdc.config import Config
 from cdc.errors import SourceError, StateError
 from cdc.kafka.broker import Broker
 from cdc.kafka.marks import stored_mark
-from cdc.lag import wal_end
+from cdc.lag.measure import wal_end
 from cdc.source.catalog import chosen_tables
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection, connect

@@ -16,7 +16,7 @@ Document = dict[str, Any]
 
 def reached(config: Config, name: str, topics: list[str], broker: Broker) -> Document:
     """How far a view is that reads these topics."""
-    from cdc.lag import measure
+    from cdc.lag.measure import measure
     from cdc.source.postgres import connect
     from verification.view_positions import applied_below
 

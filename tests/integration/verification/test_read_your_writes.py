@@ -139,7 +139,7 @@ def test_a_view_that_a_fault_has_ended_is_told_at_once(shop: Deployment, view: s
     assert [(one["view"], one["kind"], one["fault"]) for one in lag["faults"]] == [
         (view, "stopped", f"view {view}: the disk is on fire")
     ]
-    assert "stopped, " in shop.run("lag", view).stdout
+    assert "blocked" in shop.run("lag", view).stdout
     assert ", stopped" in shop.run("view", "list").stdout
     checked = json.loads(shop.run("check", "--json").stdout)["findings"]
     told = [(one["level"], one["message"]) for one in checked if one["check"] == f"view {view}"]

@@ -169,5 +169,5 @@ def test_what_was_written_is_waited_for_and_read(shop: Shop) -> None:
     lag = shop.json("lag", *names)
     topics = {(one["view"], one["topic"].rpartition(".")[2]) for one in lag["views"]}
     assert topics == {(names[0], "customers"), (names[0], "orders"), (names[1], "orders")}
-    assert {one["state"] for one in lag["views"]} == {"up to date"}
+    assert {one["state"] for one in lag["views"]} == {"idle"}
     assert lag["faults"] == []

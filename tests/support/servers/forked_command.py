@@ -36,7 +36,7 @@ from tests.support.servers.lent_jvm import borrow_as_told
 from tests.support.servers.state_copies import copy_state_databases
 
 PRELOADED: Final = (
-    *("cdc.capture.loop", "cdc.capture.health", "headwater.cli.init.steps", "cdc.lag"),
+    *("cdc.capture.loop", "cdc.capture.health", "headwater.cli.init.steps", "cdc.lag.measure"),
     *("headwater.check", "rich.progress", "rich.table"),
     *(
         "jobs.without_mirrors.views",

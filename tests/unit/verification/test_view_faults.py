@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cdc.lag import CaptureLag, Lag, PartitionLag
-from headwater.cli.lag import document, table
+from cdc.lag.measure import CaptureLag, Lag, PartitionLag
+from cdc.lag.report import Assessor, Block
+from headwater.cli.lag.display import document, table
+from headwater.lag.watch import Seen
 from jobs.state.views import view_status as status
 from jobs.state.views.view_record import LOADED, PAUSED, ViewRecord
 from jobs.state.views.view_status import ViewStatus, view_status
@@ -100,10 +102,13 @@ def test_lag_names_it_in_its_table_and_its_document(tmp_path: Path) -> None:
     faults = {"v": {"kind": fault.kind, "fault": fault.message, "hint": fault.hint}}
     lag = Lag(9, 9, CaptureLag("headwater_shop", True, 0, 0), (lag_of("v"), lag_of("w")))
     stream = StringIO()
-    Console(file=stream, width=80).print(table(lag, faults=faults))
+    blocks = {"v": Block(fault.kind, fault.message)}
+    seen = Seen(Assessor(10.0).report(lag, blocks), {}, faults)
+    Console(file=stream, width=80).print(table(seen))
     words = " ".join(stream.getvalue().replace("│", " ").split())
     assert "not applied" in words
     assert "view v: no process applies it: `headwater apply` keeps all views" in words
+    assert "blocked" in words
     assert max(map(len, stream.getvalue().splitlines())) <= 80
-    assert document(lag, faults=faults)["faults"] == [{"view": "v", **faults["v"]}]
+    assert document(seen)["faults"] == [{"view": "v", **faults["v"]}]
     print(stream.getvalue())

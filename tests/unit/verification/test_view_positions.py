@@ -11,8 +11,8 @@ import pytest
 from cdc.config import Config
 from cdc.errors import LogError, RetryableError
 from cdc.events.marks import Mark
-from cdc.kafka.broker import Broker, Offsets, Record
-from cdc.lag import view_lag
+from cdc.kafka.broker import Broker, Commit, Offsets, Record
+from cdc.lag.measure import view_lag
 from cdc.source.slot import SourceIdentity
 from verification.read_your_writes import Views
 from verification.view_positions import NotReachedError, applied_below, wait_until_applied
@@ -53,6 +53,10 @@ class LogInMemory(Broker):
     def committed(self, group: str, topics: Sequence[str]) -> Offsets:
         self._answer()
         return {t: at for t, at in self.groups.get(group, {}).items() if t in topics}
+
+    def commits(self, group: str, topics: Sequence[str]) -> dict[tuple[str, int], Commit]:
+        found = self.committed(group, topics)
+        return {(t, p): Commit(at, None) for t, ends in found.items() for p, at in ends.items()}
 
     def partitions(self, topics: Sequence[str]) -> dict[str, int]:
         return {topic: 1 for topic in topics if topic in self.records}

@@ -14,7 +14,7 @@ from cdc.errors import HeadwaterError, LogError, ViewError
 from cdc.events.records import Record as Sent
 from cdc.kafka.broker import Record
 from cdc.lsn import Position
-from headwater.cli.lag import waiting_keys
+from headwater.lag.parked_keys import waiting_keys
 from jobs.without_mirrors.dead_letters.bisection import failing
 from jobs.without_mirrors.dead_letters.letter import (
     Fate,
@@ -27,7 +27,7 @@ from jobs.without_mirrors.dead_letters.letter import (
 )
 
 if TYPE_CHECKING:
-    from cdc.lag import PartitionLag
+    from cdc.lag.measure import PartitionLag
 
 VALUE = b'{"op":"u","source":{"commit_lsn":7,"ordinal":2},"after":{"name":"secret"}}'
 POISON = Letter(

@@ -1,4 +1,4 @@
-"""How far views and capture are behind the source.
+"""How far views and capture are behind the source: what one look at the servers finds.
 
 Three measures, because each answers another question: records say how much work is left, bytes
 of WAL where a view stands in the source's history, seconds how old what it shows is.
@@ -11,17 +11,19 @@ compared: a difference between them is in the figure.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import orjson
 
 from cdc.errors import LogError
+from cdc.events.mark_records import StoredMark
 from cdc.kafka.broker import Broker, Offsets, Record
 from cdc.kafka.marks import newest_mark, refuse_other_database
+from cdc.lag.slot_activity import SlotActivity, slot_activity
 from cdc.lsn import parse_lsn
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection
-from cdc.source.slot import identify, slot_state
+from cdc.source.slot import identify
 from cdc.topics import view_group
 
 _WAL_END = (
@@ -40,6 +42,8 @@ class CaptureLag:
     """WAL that is not confirmed."""
     retained_bytes: int | None
     """WAL the server keeps because of the slot."""
+    activity: SlotActivity | None = None
+    """All that the server says of the slot; None where it was not asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,10 @@ class PartitionLag:
     behind_s: float
     lost_records: int
     """Records that retention removed before the view applied them."""
+    in_kafka_s: float = 0.0
+    """For how long Kafka has held the oldest record that is not applied; 0 without one."""
+    moved_s: float | None = None
+    """When the view's offsets were committed last, since 1970; None if it did not say."""
 
     @property
     def started(self) -> bool:
@@ -72,6 +80,14 @@ class Lag:
     progress_lsn: int | None
     capture: CaptureLag
     views: tuple[PartitionLag, ...]
+    at_s: float = 0.0
+    """The moment, since 1970."""
+    heartbeat_s: float | None = None
+    """When the newest heartbeat that is durable in Kafka was written, since 1970."""
+    marked_s: float | None = None
+    """When the newest progress mark was written, since 1970."""
+    marked_offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """What that mark says: what was committed before the heartbeat is below them."""
 
 
 def measure(
@@ -88,20 +104,36 @@ def measure(
     another database than ``conn``, ``RetryableError``
     when a server cannot be reached.
     """
-    wal_lsn = wal_end(conn)
+    activity = slot_activity(conn, slot)
     stored = newest_mark(broker, source)
     if stored is not None:
         refuse_other_database(source, stored.mark, identify(conn))
-    progress, confirmed = (stored.mark.lsn, stored.mark.confirmed) if stored else (None, None)
+    confirmed = stored.mark.confirmed if stored else None
+    lag = lag_of(activity, slot, stored, now_s)
+    views_lag = (
+        one
+        for view, topics in views.items()
+        for one in view_lag(broker, view, topics, lag.wal_lsn, confirmed, now_s)
+    )
+    return replace(lag, views=tuple(views_lag))
+
+
+def lag_of(
+    activity: SlotActivity | None, slot: str, stored: StoredMark | None, now_s: float
+) -> Lag:
+    """Without views, of what the source and the progress topic said. Without ``activity``, of a
+    source that does not answer, WAL ends where the newest mark does: views are at least so late."""
+    mark = stored.mark if stored else None
+    wal_lsn = activity.wal_end if activity else mark.confirmed if mark else 0
     return Lag(
         wal_lsn,
-        progress,
-        capture_lag(conn, slot, wal_lsn),
-        tuple(
-            lag
-            for view, topics in views.items()
-            for lag in view_lag(broker, view, topics, wal_lsn, confirmed, now_s)
-        ),
+        mark.lsn if mark else None,
+        capture_lag(slot, activity),
+        (),
+        now_s,
+        None if mark is None or mark.heartbeat_ms is None else mark.heartbeat_ms / 1000,
+        stored.timestamp_ms / 1000 if stored else None,
+        mark.offsets if mark else {},
     )
 
 
@@ -113,16 +145,16 @@ def wal_end(conn: Connection) -> int:
     return parse_lsn(row[0])
 
 
-def capture_lag(conn: Connection, slot: str, wal_lsn: int) -> CaptureLag:
-    """The slot's distance from ``wal_lsn``."""
-    state = slot_state(conn, slot)
-    if state is None:
+def capture_lag(slot: str, activity: SlotActivity | None) -> CaptureLag:
+    """The slot's distance from the end of WAL."""
+    if activity is None:
         return CaptureLag(slot, False, None, None)
     return CaptureLag(
         slot,
-        state.active,
-        _distance(wal_lsn, state.confirmed_flush),
-        _distance(wal_lsn, state.restart_lsn),
+        activity.pid is not None,
+        activity.unconfirmed_bytes,
+        activity.retained_bytes,
+        activity,
     )
 
 
@@ -136,13 +168,15 @@ def view_lag(
 ) -> list[PartitionLag]:
     """One entry for every partition of ``topics``. ``confirmed`` is the last mark's."""
     # In this order a view that works meanwhile is never ahead of the ends.
-    committed = broker.committed(view_group(view), topics)
+    commits = broker.commits(view_group(view), topics)
     starts, ends = broker.beginning_offsets(topics), broker.end_offsets(topics)
-    committed = of_these_topics(committed, ends)
     found = []
     for topic in topics:
         for partition, end in sorted(ends[topic].items()):
-            at = committed.get(topic, {}).get(partition)
+            commit = commits.get((topic, partition))
+            if commit is not None and commit.offset > end:
+                commit = None  # as of_these_topics
+            at = commit.offset if commit else None
             oldest = starts[topic][partition]
             start = max(oldest, at or 0)
             waiting = list(first_unapplied(broker, topic, partition, start, end))
@@ -159,6 +193,8 @@ def view_lag(
                     _distance(wal_lsn, confirmed if reached is None else reached),
                     max(0.0, now_s - first_ms / 1000),
                     max(0, oldest - at) if at is not None else 0,
+                    max(0.0, now_s - waiting[0].timestamp_ms / 1000) if waiting else 0.0,
+                    commit.at_s if commit else None,
                 )
             )
     return found

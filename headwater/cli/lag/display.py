@@ -1,0 +1,221 @@
+"""How lag is shown: as a table, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from cdc.lag.measure import PartitionLag
+from cdc.lag.rates import Rates
+from cdc.lag.report import CaptureReport, ViewReport
+from cdc.lag.slot_activity import SlotActivity
+from cdc.lag.states import GOOD, State
+from cdc.lsn import format_lsn
+from headwater.cli.common.format import age, size
+from headwater.lag.parked_keys import waiting_keys
+from headwater.lag.watch import Seen
+
+Document = dict[str, Any]
+_OLD_S: Final = 60.0
+"""A transaction that is open for longer is told of."""
+_STYLES: Final[Mapping[State, str]] = {
+    **dict.fromkeys(GOOD, "green"),
+    State.CATCHING_UP: "yellow",
+    State.FALLING_BACK: "red",
+    State.STALLED: "bold red",
+    State.BLOCKED: "bold red",
+    State.SOURCE_UNKNOWN: "magenta",
+    State.NO_DATA: "magenta",
+}
+
+
+def document(seen: Seen) -> Document:
+    """As JSON: LSNs as PostgreSQL writes them, sizes in bytes, moments in seconds since 1970."""
+    report, lag = seen.report, seen.report.lag
+    progress = None if lag.progress_lsn is None else format_lsn(lag.progress_lsn)
+    partitions = [one for view in report.views for one in view.partitions]
+    states = [state for view in report.views for state in view.states]
+    parked = waiting_keys(partitions, seen.parked)
+    return {
+        "wal_lsn": format_lsn(lag.wal_lsn),
+        "progress_lsn": progress,
+        "measured_at_s": round(lag.at_s, 3),
+        "capture": _capture_document(report.capture),
+        "views": [
+            {
+                "view": item.view,
+                "topic": item.topic,
+                "partition": item.partition,
+                "state": state.value,
+                "committed": item.committed,
+                "end": item.end,
+                "behind_records": item.behind_records,
+                "behind_bytes": item.behind_bytes,
+                "behind_s": round(item.behind_s, 3),
+                "in_kafka_s": round(item.in_kafka_s, 3),
+                "lost_records": item.lost_records,
+                "parked_keys": waiting,
+            }
+            for item, state, waiting in zip(partitions, states, parked, strict=True)
+        ],
+        "summary": [_view_document(view, report.capture) for view in report.views],
+        "faults": [{"view": view, **fault} for view, fault in seen.faults.items()],
+    }
+
+
+def _capture_document(capture: CaptureReport) -> Document:
+    slot = capture.lag
+    found: Document = {
+        "slot": slot.slot,
+        "state": capture.state.value,
+        "blocked_by": capture.blocked_by.text if capture.blocked_by else None,
+        "active": slot.active,
+        "behind_bytes": slot.behind_bytes,
+        "retained_bytes": slot.retained_bytes,
+        "behind_s": _rounded(capture.lag_s),
+        "complete_until_s": _rounded(capture.complete_until_s),
+        "last_mark_s": _rounded(capture.moved_s),
+        "catch_up_s": _rounded(capture.rates.catch_up_s if capture.rates else None),
+    }
+    if (seen := slot.activity) is not None:
+        found |= {
+            "sent_lsn": _lsn(seen.sent),
+            "confirmed_lsn": _lsn(seen.confirmed),
+            "restart_lsn": _lsn(seen.restart),
+            "wal_status": seen.wal_status,
+            "safe_wal_bytes": seen.safe_wal_size,
+            "inactive_since_s": seen.inactive_since_s,
+            "spilled_bytes": seen.spilled_bytes,
+            "spilled_transactions": seen.spilled_transactions,
+            "wait_event": seen.wait_event or None,
+            "catalog_xmin_age": seen.catalog_xmin_age,
+            "oldest_transaction_s": seen.oldest_transaction_s,
+        }
+    return found
+
+
+def _view_document(view: ViewReport, capture: CaptureReport) -> Document:
+    rates = view.rates
+    return {
+        "view": view.view,
+        "state": view.state.value,
+        "blocked_by": view.blocked_by.text if view.blocked_by else None,
+        "behind_s": round(view.lag_s, 3),
+        "source_to_kafka_s": _rounded(capture.lag_s),
+        "kafka_to_view_s": round(view.in_kafka_s, 3),
+        "behind_records": view.behind_records,
+        "behind_bytes": view.behind_bytes,
+        "lost_records": view.lost_records,
+        "parked_keys": view.parked_keys,
+        "applied_per_s": _rounded(rates.done if rates else None),
+        "added_per_s": _rounded(rates.added if rates else None),
+        "catch_up_s": _rounded(rates.catch_up_s if rates else None),
+        "last_applied_s": _rounded(view.moved_s),
+        "heartbeat_s": _rounded(view.heartbeat_s),
+    }
+
+
+def table(seen: Seen, partitions: bool = False) -> Group:
+    """A line for capture and each view, on request one for each partition, too; below, the slot,
+    and why views do not follow."""
+    grid = Table()
+    grid.add_column("", overflow="fold")
+    for title in ("seconds", "records", "WAL"):
+        grid.add_column(title, justify="right")
+    grid.add_column("state")
+    report = seen.report
+    _add_capture(grid, report.capture, report.lag.progress_lsn is not None)
+    grid.add_section()
+    for view in report.views:
+        _add_view(grid, view)
+        if partitions:
+            for one, state in zip(view.partitions, view.states, strict=True):
+                _add_partition(grid, one, state)
+    lines = [Text(line, style="dim") for line in _slot_lines(report.capture.lag.activity)]
+    for fault in seen.faults.values():
+        since = f", since {at}" if (at := fault.get("at")) else ""
+        lines.append(Text(f"{fault['fault']}{since}: {fault['hint']}", style="red"))
+    return Group(grid, *lines)
+
+
+def _add_capture(grid: Table, capture: CaptureReport, initialised: bool) -> None:
+    state = _state(capture.state)
+    slot = capture.lag
+    if slot.behind_bytes is None:
+        again = " --again" if initialised else ""  # Kafka holds what it read
+        state.append(f": no slot: run headwater init{again}", "red")
+    elif not slot.active:
+        state.append(": not running", "red")
+    elif capture.blocked_by:
+        state.append(f": {capture.blocked_by.text}", "red")
+    else:
+        state.append(_speed(capture.rates, capture.state, lambda speed: size(round(speed))))
+    seconds = "-" if capture.lag_s is None else f"{capture.lag_s:,.1f}"
+    grid.add_row("capture", seconds, "", size(slot.behind_bytes), state)
+
+
+def _add_view(grid: Table, view: ViewReport) -> None:
+    state = _state(view.state)
+    if view.blocked_by:
+        words = {"lost": view.blocked_by.text}.get(view.blocked_by.cause, view.blocked_by.cause)
+        state.append(f": {words}", "red")
+    elif view.state == State.NO_DATA:
+        state.append(": not started")
+    else:
+        state.append(_speed(view.rates, view.state, lambda speed: f"{speed:,.0f}"))
+    if view.parked_keys:
+        keys = f"{view.parked_keys:,} key{'s' * (view.parked_keys > 1)}"
+        state.append(f", {keys} parked: headwater dead-letters list", "red")
+    lag = f"{view.lag_s:,.1f}", f"{view.behind_records:,}", size(view.behind_bytes)
+    grid.add_row(view.view, *lag, state)
+
+
+def _add_partition(grid: Table, one: PartitionLag, state: State) -> None:
+    lag = f"{one.behind_s:,.1f}", f"{one.behind_records:,}", size(one.behind_bytes)
+    grid.add_row(f"  {one.topic}-{one.partition}", *lag, _state(state))
+
+
+def _state(state: State) -> Text:
+    return Text(state.value, _STYLES[state])
+
+
+def _speed(rates: Rates | None, state: State, shown: Callable[[float], str]) -> str:
+    """How long it will take, of what is behind."""
+    if rates is None or state not in (State.CATCHING_UP, State.FALLING_BACK):
+        return ""
+    if rates.catch_up_s is None:
+        return f", {shown(rates.added)} a second come in, {shown(rates.done)} are done"
+    return f", done in {age(rates.catch_up_s)}"
+
+
+def _slot_lines(seen: SlotActivity | None) -> Iterator[str]:
+    """What the slot holds back, and what holds it back."""
+    if seen is None or not seen.exists:
+        return
+    kept = f"slot keeps {size(seen.retained_bytes)} of WAL, wal_status {seen.wal_status or '-'}"
+    if seen.safe_wal_size is not None:
+        kept += f", lost after {size(seen.safe_wal_size)} more"
+    yield kept
+    yield (
+        f"sent {_lsn(seen.sent) or '-'}, confirmed {_lsn(seen.confirmed) or '-'}, "
+        f"restart {_lsn(seen.restart) or '-'}, walsender {seen.wait_event or '-'}"
+    )
+    if seen.spilled_bytes:
+        yield (
+            f"spilled {size(seen.spilled_bytes)} of {seen.spilled_transactions:,} transactions: "
+            "raise logical_decoding_work_mem if it grows"
+        )
+    if seen.oldest_transaction_s and seen.oldest_transaction_s > _OLD_S:
+        yield f"a transaction is open for {age(seen.oldest_transaction_s)}: WAL is kept for it"
+
+
+def _lsn(lsn: int | None) -> str | None:
+    return None if lsn is None else format_lsn(lsn)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)

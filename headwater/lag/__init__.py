@@ -1,0 +1,1 @@
+"""What the servers say of lag, looked at again and again."""

@@ -1,0 +1,175 @@
+"""The lag of capture and views, looked at again and again, as any process may do it beside them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from cdc.config import Config
+from cdc.errors import ConfigError, HeadwaterError, LogError, UsageError, ViewError
+from cdc.kafka.broker import Broker
+from cdc.kafka.marks import newest_mark, refuse_other_database
+from cdc.lag.measure import Lag, PartitionLag, lag_of, view_lag
+from cdc.lag.report import Assessor, Block, Report
+from cdc.lag.slot_activity import SlotActivity
+from cdc.lag.source_session import SourceSession
+from headwater.lag.parked_keys import Parked, ParkedKeys, by_view
+from jobs.generations.last_error import stopped
+from jobs.generations.view_state import view_directory
+from verification.view_facts import ViewFacts, is_kept_by_state, view_facts
+from verification.view_faults import NOT_APPLIED, STOPPED, view_faults
+
+_FACTS_S: Final = 5.0
+"""Topics, faults and parked keys are asked for as often: each view costs a session."""
+
+Faults = Mapping[str, Mapping[str, str]]
+"""Views that a fault has ended, or that nobody applies: ``kind``, when it ended, if that is known,
+``fault`` and the way out."""
+
+
+class _Facts(NamedTuple):
+    topics: Mapping[str, Sequence[str]]
+    unknown: frozenset[str]
+    """Views whose topics nobody can say."""
+    parked: Parked
+    faults: Faults
+
+
+class Seen(NamedTuple):
+    """What one look found."""
+
+    report: Report
+    parked: Parked
+    faults: Faults
+    unmeasured: frozenset[str] = frozenset()
+    """Views that could not be measured."""
+
+
+class LagWatch:
+    """Use from one thread. ``config`` gives the configuration as it is now, ``names`` are the views
+    to look at, all if it is empty. ``by_apply``: the process that applies them looks. It need not
+    be told whether somebody does, and wants to know all that can be told while the source is away,
+    or a view has no topics yet, which else is an error."""
+
+    def __init__(
+        self,
+        config: Callable[[], Config],
+        names: Sequence[str] = (),
+        by_apply: bool = False,
+    ) -> None:
+        self._config, self._names = config, tuple(names)
+        self._by_apply = by_apply
+        first = config()
+        self._source = SourceSession(first.source.dsn)
+        self._assessor = Assessor(first.capture.heartbeat_s)
+        self._servers: tuple[Config, Broker, ViewFacts, ParkedKeys] | None = None
+        self._facts = _Facts({}, frozenset(), {}, {})
+        self._facts_due = 0.0
+
+    def look(self) -> Seen:
+        """Raises ``HeadwaterError`` where a server does not answer; call ``close`` then."""
+        config, broker, facts, letters = self._opened()
+        if time.monotonic() >= self._facts_due:
+            self._facts = self._asked(config, facts, letters)
+            self._facts_due = time.monotonic() + _FACTS_S
+        known = self._facts
+        lag, unmeasured = self._measured(config, broker, known.topics)
+        blocks = {view: Block(one["kind"], one["fault"]) for view, one in known.faults.items()}
+        report = self._assessor.report(lag, blocks, by_view(known.parked))
+        return Seen(report, known.parked, known.faults, known.unknown | unmeasured)
+
+    def close(self) -> None:
+        """Let go of all servers; the next look connects again."""
+        self._source.close()
+        if self._servers is not None:
+            self._servers[1].close()
+            self._servers = None
+
+    def _asked(self, config: Config, facts: ViewFacts, letters: ParkedKeys) -> _Facts:
+        names = self._names or tuple(config.views)
+        topics: dict[str, Sequence[str]] = {}
+        for view in names:
+            with self._tolerating():
+                topics[view] = facts.topics(view)
+        of_state = [view for view in topics if is_kept_by_state(config, view)]
+        rows = {(view, view, -1): n for view in of_state if (n := facts.parked(view))}
+        faults = faults_of(config, facts, topics)
+        if self._by_apply:
+            faults = {view: one for view, one in faults.items() if one["kind"] != NOT_APPLIED}
+        return _Facts(topics, frozenset(names) - topics.keys(), {**letters.now(), **rows}, faults)
+
+    def _measured(
+        self, config: Config, broker: Broker, topics: Mapping[str, Sequence[str]]
+    ) -> tuple[Lag, frozenset[str]]:
+        source, now_s = config.source, time.time()
+        activity = self._activity(source.slot_name)
+        stored = newest_mark(broker, source.name)
+        if activity is not None and stored is not None:
+            refuse_other_database(source.name, stored.mark, self._source.identity())
+        confirmed = stored.mark.confirmed if stored else None
+        lag = lag_of(activity, source.slot_name, stored, now_s)
+        found: dict[str, list[PartitionLag]] = {}
+        for view, of_view in topics.items():
+            with self._tolerating():
+                found[view] = view_lag(broker, view, of_view, lag.wal_lsn, confirmed, now_s)
+        views = tuple(one for partitions in found.values() for one in partitions)
+        return replace(lag, views=views), frozenset(topics.keys() - found.keys())
+
+    @contextmanager
+    def _tolerating(self) -> Iterator[None]:
+        """What is wrong with one view must not hide the others."""
+        try:
+            yield
+        except (LogError, ViewError, UsageError):
+            if not self._by_apply:
+                raise
+
+    def _activity(self, slot: str) -> SlotActivity | None:
+        try:
+            return self._source.activity(slot)
+        except HeadwaterError:
+            self._source.close()
+            if not self._by_apply:
+                raise
+            return None
+
+    def _opened(self) -> tuple[Config, Broker, ViewFacts, ParkedKeys]:
+        """What is asked, made again when the configuration has changed."""
+        config = self._read()
+        if self._servers is None or self._servers[0] != config:
+            if self._servers is not None:
+                self._servers[1].close()
+            broker = Broker(config.kafka.bootstrap_servers, config.kafka)
+            own = []
+            for view in self._names or config.views:
+                with self._tolerating():
+                    own += [] if is_kept_by_state(config, view) else [view]
+            letters = ParkedKeys(config, broker, own)
+            self._servers = config, broker, view_facts(config, broker), letters
+            self._facts_due = 0.0
+        return self._servers
+
+    def _read(self) -> Config:
+        """The configuration, as it was while it is being edited."""
+        try:
+            return self._config()
+        except ConfigError:
+            if self._servers is None or not self._by_apply:
+                raise
+            return self._servers[0]
+
+
+def faults_of(config: Config, facts: ViewFacts, views: Iterable[str]) -> Faults:
+    """Why views do not follow the source now, by their names."""
+    found: dict[str, Mapping[str, str]] = {}
+    for one in view_faults(facts, views):
+        noted: Mapping[str, str] = {}
+        if one.kind == STOPPED:
+            directory = view_directory(config.apply.state, config.source.name, one.view)
+            if (note := stopped(directory)) is not None:
+                noted = {"at": note.at, "fault": note.fault, "hint": note.hint}
+        found[one.view] = {"kind": one.kind, "fault": one.message, "hint": one.hint, **noted}
+    return found
