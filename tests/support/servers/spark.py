@@ -62,7 +62,7 @@ def quickly(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 @contextmanager
-def local_spark(guardian: Guardian, memory: str = "4g") -> Iterator[SparkSession]:
+def local_spark(guardian: Guardian, memory: str = "2g") -> Iterator[SparkSession]:
     """A session; its warehouse is deleted with it."""
     from jobs.spark.jars import jars
     from jobs.spark.session import open_session
