@@ -45,13 +45,20 @@ _WIRE_SETTINGS = {
 }
 WIRE_OPTIONS = " ".join(f"-c {name}={value}" for name, value in _WIRE_SETTINGS.items())
 """Session settings as libpq's ``options``."""
-# Defaults of a role or a database that our statements would fail under, or read otherwise.
-_DEFAULTS_OF_OURS = (
-    "-c default_transaction_read_only=off -c default_transaction_deferrable=off "
-    r"-c default_transaction_isolation=read\ committed -c quote_all_identifiers=off "
-    "-c transform_null_equals=off -c array_nulls=on"
+STATEMENT_SETTINGS = {
+    "default_transaction_deferrable": "off",
+    "default_transaction_isolation": "read committed",
+    "quote_all_identifiers": "off",
+    "transform_null_equals": "off",
+    "array_nulls": "on",
+}
+"""Against defaults of a role or a database that our statements would fail under, or read
+otherwise."""
+STATEMENT_OPTIONS = " ".join(
+    f"-c {name}={value}".replace("read committed", r"read\ committed")
+    for name, value in STATEMENT_SETTINGS.items()
 )
-_REPLICATION_OPTIONS = f"{WIRE_OPTIONS} {_DEFAULTS_OF_OURS}"
+_REPLICATION_OPTIONS = f"{WIRE_OPTIONS} -c default_transaction_read_only=off {STATEMENT_OPTIONS}"
 _ORDINARY_OPTIONS = _REPLICATION_OPTIONS.replace("-c lc_monetary=C", "").strip()
 _NEWER_17 = 170_000
 

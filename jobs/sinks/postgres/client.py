@@ -19,6 +19,7 @@ import psycopg
 from psycopg import conninfo, pq
 
 from cdc.errors import SinkError
+from cdc.source.postgres import STATEMENT_SETTINGS
 from jobs.sinks.batch_writer import until
 from jobs.sinks.postgres.errors import RefusingError, is_of_row, not_let_in, translated
 
@@ -41,7 +42,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "target_session_attrs": "read-write",  # of several hosts, the primary
 }
 # Set in the session, not at its start: poolers take no other settings there.
-_SETTINGS: Final = {
+_SETTINGS: Final = STATEMENT_SETTINGS | {
     "client_encoding": "UTF8",
     "datestyle": "ISO",
     "timezone": "UTC",

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from psycopg import conninfo
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from cdc.config import Postgres
 from cdc.errors import RetryableError, SinkError, ViewError
@@ -182,6 +183,20 @@ def test_a_server_that_takes_no_writes_is_waited_for_and_named(
     conn.execute(f"alter database {name} reset default_transaction_read_only".encode())
     feed.apply(upsert(LSN, id=1, name="a"))
     assert feed.values("name") == {1: "a"}
+
+
+def test_what_a_database_has_for_defaults_changes_no_row(
+    base: Postgres, open_feed: OpenFeed, conn: psycopg.Connection[Any]
+) -> None:
+    name = base.dsn.rsplit("/", 1)[1]
+    conn.execute(f"alter database {name} set array_nulls = off".encode())
+    try:
+        columns = StructType([ITEMS["id"], StructField("tags", ArrayType(StringType()))])
+        feed = open_feed(base, columns)
+        feed.apply(upsert(LSN, id=1, tags=["a", None]))
+        assert feed.values("tags") == {1: ["a", None]}
+    finally:
+        conn.execute(f"alter database {name} reset array_nulls".encode())
 
 
 def test_a_server_that_is_frozen_is_given_up_and_a_slow_one_is_not(
