@@ -138,16 +138,21 @@ def evolved_documents(
     """``evolved``, of a store of JSON. Values may get another text where all rows are made anew
     when a type has changed; columns of the key never: rows would have another name beside the one
     they have. A numeric that has no limits any more keeps its text."""
-    stored = StructType(
+    stored = without_limits(stored, wanted)
+    held = [name for name in key if name in stored.names]
+    ends = [StructType([columns[name] for name in held]) for columns in (stored, wanted)]
+    evolved(view, ends[0], ends[1], widens_as_text)
+    return evolved(view, stored, wanted, widens if made_anew else widens_as_text)
+
+
+def without_limits(stored: StructType, wanted: StructType) -> StructType:
+    """``stored`` with the numerics that have no limits any more as they are ``wanted``."""
+    return StructType(
         [
             wanted[f.name] if f.name in wanted.names and _lost_limits(f, wanted[f.name]) else f
             for f in stored
         ]
     )
-    held = [name for name in key if name in stored.names]
-    ends = [StructType([columns[name] for name in held]) for columns in (stored, wanted)]
-    evolved(view, ends[0], ends[1], widens_as_text)
-    return evolved(view, stored, wanted, widens if made_anew else widens_as_text)
 
 
 def _lost_limits(held: StructField, wanted: StructField) -> bool:

@@ -61,6 +61,7 @@ from jobs.sinks.schema_evolution import (
     check_names,
     evolved,
     widens,
+    without_limits,
 )
 
 PURGE_BATCHES: Final = 1_000
@@ -124,7 +125,7 @@ class PostgresSink:
         check_key(self._view, found.document["key"], key)
         check_names(self._view, "postgres", columns)
         stored = columns_of(found.document)
-        whole = evolved(self._view, stored, columns, widens)
+        whole = evolved(self._view, without_limits(stored, columns), columns, widens)
         _refuse_changed(self._view, stored, columns)
         table = ViewTable(self._schema, name, whole, key)
         if whole == stored:

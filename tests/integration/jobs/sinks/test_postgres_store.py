@@ -5,11 +5,20 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from cdc.config import Postgres
 from cdc.errors import SinkError, ViewError
@@ -177,6 +186,22 @@ def test_an_added_column_is_seen_by_readers_and_rights_stay(
         assert conn.execute(f'select * from "{feed.view}"'.encode()).fetchall() == [(1, 6)]
     finally:
         conn.execute(f"reset role; drop owned by {role}; drop role {role}".encode())
+
+
+def test_a_numeric_may_lose_its_limits_also_in_the_key(
+    base: Postgres, open_feed: OpenFeed, conn: psycopg.Connection[Any]
+) -> None:
+    def of(number: DataType, metadata: dict[str, Any] | None = None) -> StructType:
+        listed = StructField("list", ArrayType(number), metadata=metadata)
+        return StructType([StructField("n", number, metadata=metadata), listed])
+
+    price, large = Decimal("1.50"), "9" * 60
+    open_feed(base, of(DecimalType(6, 2)), ("n",)).apply(upsert(LSN, n=price, list=[price]))
+    feed = open_feed(base, of(StringType(), {POSTGRES_TYPE: "numeric"}), ("n",))
+    feed.number = 1
+    feed.apply(upsert(LSN + 1, n="1.5000", list=["2"]), upsert(LSN + 1, 2, n=large, list=[large]))
+    found = conn.execute(f'select n, list from "{feed.view}" order by n'.encode()).fetchall()
+    assert found == [(price, [2]), (Decimal(large), [Decimal(large)])]
 
 
 def test_what_depends_on_a_view_is_not_dropped_with_it(

@@ -31,11 +31,13 @@ from jobs.sinks.schema_evolution import (
     check_key,
     columns_from_json,
     columns_json,
+    described,
     evolved,
     evolved_documents,
     quoted,
     widens,
     widens_as_text,
+    without_limits,
 )
 
 STORED = StructType().add("id", LongType(), False).add("tags", ArrayType(StringType(), False))
@@ -160,6 +162,58 @@ def test_a_numeric_without_limits_has_the_text_that_it_had_with_them() -> None:
             evolved_documents("v", held, columns(StringType()), ("n",), made_anew)
     with pytest.raises(ViewError, match=r"n string, now decimal\(10,2\)"):
         evolved_documents("v", endless, held, (), True)
+
+
+ENDLESS = {POSTGRES_TYPE: "numeric"}
+EVERYWHERE = {"delta": "key", "postgres": "key", "documents": "key", "documents by spark": "key"}
+WIDENINGS: list[tuple[DataType, DataType, dict[str, str]]] = [
+    (ShortType(), LongType(), EVERYWHERE),
+    (IntegerType(), LongType(), EVERYWHERE),
+    (StringType(), StringType(), EVERYWHERE),  # varchar(10) and text
+    (DecimalType(10, 2), DecimalType(12, 2), EVERYWHERE),
+    (DecimalType(10, 2), StringType(), EVERYWHERE | {"delta": "none"}),  # numeric
+    (
+        DecimalType(10, 2),
+        DecimalType(14, 4),
+        {"delta": "key", "postgres": "key", "documents": "rest", "documents by spark": "none"},
+    ),
+    (
+        FloatType(),
+        DoubleType(),
+        {"delta": "key", "postgres": "key", "documents": "rest", "documents by spark": "none"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("held", "wanted", "where"), WIDENINGS, ids=str)
+def test_where_a_column_may_become_wider(
+    held: DataType, wanted: DataType, where: dict[str, str]
+) -> None:
+    """In the ``key``, in the ``rest`` of the columns, or in ``none``; then it is told."""
+
+    def columns(kind: DataType) -> StructType:
+        is_numeric = isinstance(kind, StringType) and isinstance(held, DecimalType)
+        told = ENDLESS if is_numeric else None
+        listed = StructField("list", ArrayType(kind), metadata=told)
+        return StructType([StructField("n", kind, metadata=told), listed]).add("id", LongType())
+
+    stored, asked = columns(held), columns(wanted)
+    stores: dict[str, Callable[[tuple[str, ...]], StructType]] = {
+        "delta": lambda _: evolved("v", stored, asked, widens),
+        "postgres": lambda _: evolved("v", without_limits(stored, asked), asked, widens),
+        "documents": lambda key: evolved_documents("v", stored, asked, key, True),
+        "documents by spark": lambda key: evolved_documents("v", stored, asked, key, False),
+    }
+    for store, told in where.items():
+        for key, allowed in (("n", told == "key"), ("id", told != "none")):
+            if allowed:
+                assert stores[store]((key,)) == asked, (store, key)
+                continue
+            with pytest.raises(ViewError) as refused:
+                stores[store]((key,))
+            change = f"the store holds n {described(held)}, now {described(wanted)}"
+            assert change in refused.value.message
+            assert refused.value.hint.startswith("rebuild the view")
 
 
 def test_the_order_of_key_columns_matters() -> None:
