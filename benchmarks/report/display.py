@@ -135,22 +135,27 @@ def _races(results: Results) -> Table:
     for heading in (*headings, "CPU µs\ncapture", "CPU µs\nDebezium", "MB"):
         grid.add_column(heading, justify="right", no_wrap=True)
     for race in RACE_FIGURES:
-        ours, debezium, received = (
-            float(results[f"{racer}_{race}_changes_per_s"])
-            for racer in ("capture", "debezium", "recvlogical")
-        )
-        grid.add_row(
-            race,
-            *(f"{rate:,.0f}" for rate in (ours, debezium, received)),
-            f"{ours / debezium:.2f}",
-            f"{ours / received:.2f}",
-            *(
-                f"{float(results[f'{racer}_{race}_cpu_us']):.1f}"
-                for racer in ("capture", "debezium")
-            ),
-            f"{float(results[f'capture_{race}_rss_mb']):.0f}",
-        )
+        *cells, _, memory = race_row(race, results)
+        grid.add_row(*cells, memory)
     return grid
+
+
+def race_row(race: str, results: Mapping[str, float | str]) -> list[str]:
+    """A race: changes a second of each racer, capture's shares of them, CPU of each, memory."""
+    rates, cpu = (
+        [
+            float(results[f"{racer}_{race}_{what}"])
+            for racer in ("capture", "debezium", "recvlogical")
+        ]
+        for what in ("changes_per_s", "cpu_us")
+    )
+    return [
+        race,
+        *(f"{rate:,.0f}" for rate in rates),
+        *(f"{rates[0] / peer:.2f}" for peer in rates[1:]),
+        *(f"{of_racer:.1f}" for of_racer in cpu),
+        f"{float(results[f'capture_{race}_rss_mb']):.0f}",
+    ]
 
 
 def views_rows(results: Mapping[str, float | str]) -> list[list[str]]:

@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.many.figures import MANY_VIEWS
-from benchmarks.report.display import number, said_target, verdict, views_headings, views_rows
+from benchmarks.report.display import (
+    number,
+    race_row,
+    said_target,
+    verdict,
+    views_headings,
+    views_rows,
+)
 from benchmarks.report.figure import Figure
 from benchmarks.report.metrics import (
     GROWTH_ROWS,
@@ -73,29 +80,12 @@ def _machine(results: Mapping[str, float | str]) -> str:
 
 def _races(results: Mapping[str, float | str]) -> Iterator[str]:
     rows = [
-        _race(race, results)
+        race_row(race, results)
         for race, figures in RACE_FIGURES.items()
         if all(figure.name in results for figure in figures)
     ]
     if rows:
         yield _table(_RACE_HEADINGS, rows)
-
-
-def _race(race: str, results: Mapping[str, float | str]) -> list[str]:
-    rates, cpu = (
-        [
-            float(results[f"{racer}_{race}_{what}"])
-            for racer in ("capture", "debezium", "recvlogical")
-        ]
-        for what in ("changes_per_s", "cpu_us")
-    )
-    return [
-        race,
-        *(f"{rate:,.0f}" for rate in rates),
-        *(f"{rates[0] / peer:.2f}" for peer in rates[1:]),
-        *(f"{of_racer:.1f}" for of_racer in cpu),
-        f"{float(results[f'capture_{race}_rss_mb']):.0f}",
-    ]
 
 
 def _figures(results: Mapping[str, float | str]) -> Iterator[str]:

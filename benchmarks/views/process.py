@@ -62,15 +62,13 @@ def declare(
     stores: Endpoints,
     views: list[Declared],
     state: str = "views",
-    engine: str = "",
 ) -> None:
     """Stores and views at the end of a source's configuration, in place of those that it had, and
     no limit to what is read to build them; everything else by default. ``state`` names the folder
     that keeps what is known of them."""
-    said = f'\nengine = "{engine}"' if engine else ""
     lines = [
         _BEGIN,
-        f'[apply]\nstate = "{setting.home / state}"{said}',
+        f'[apply]\nstate = "{setting.home / state}"',
         f'[stores.delta]\nkind = "delta"\npath = "{lake(setting)}"',
         f'[stores.redis]\nkind = "redis"\nurl = "{stores.redis_url}"',
         f'[stores.opensearch]\nkind = "opensearch"\nurl = "{stores.opensearch_url}"',
