@@ -103,7 +103,7 @@ def _declare(
     *others: str,
 ) -> str:
     views = [Declared(name, store, sql) for name in (*others, view)]
-    declare(setting, _SOURCE, stores, views, f"views-{state}", "database")
+    declare(setting, _SOURCE, stores, views, f"views-{state}")
     return view
 
 

@@ -126,7 +126,7 @@ def _declare(setting: Setting, stores: Endpoints, store: str, i: int) -> str:
     """A view of its own, with mirrors of its own: all of them have the same changes before them."""
     view = _view(store, i)
     declared = [Declared(view, store, f"select * from {_TABLE}")]
-    declare(setting, _SOURCE, stores, declared, f"views-{view}", "database")
+    declare(setting, _SOURCE, stores, declared, f"views-{view}")
     return view
 
 

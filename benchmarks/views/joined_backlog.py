@@ -46,7 +46,7 @@ def measure_joined(setting: Setting) -> dict[str, float]:
             conn.execute(f"create view public.{_ALL} as {_SQL}".encode())
         init_source(setting, _SOURCE, f"{_SOURCE}_*", "--no-snapshot")
         declared = [Declared(view, "redis", _SQL) for view in views]
-        declare(setting, _SOURCE, stores, declared, "views-joined", "database")
+        declare(setting, _SOURCE, stores, declared, "views-joined")
         rates = [_caught_up(setting, conn, view, rows, stores.redis_url) for view in views]
         drop_slot(conn, slot_of(_SOURCE))
         with translated(f"dropping {_ALL}"):

@@ -14,8 +14,8 @@ from sqlglot.errors import ParseError, TokenError
 
 from cdc.errors import ViewError
 from views.parse.parser import PostgresAsWritten
-from views.parse.syntax_errors import misparsed
-from views.spark.expressions.terms import excerpt, place
+from views.parse.syntax_errors import misparsed, place
+from views.spark.expressions.terms import excerpt
 
 
 class Occurrence(NamedTuple):

@@ -1,10 +1,11 @@
-"""SQL that does not parse: the place, and what is wrong there, in our words. Pure."""
+"""SQL that is refused: the place, and what does not parse there, in our words. Pure."""
 
 from __future__ import annotations
 
 import re
 from difflib import get_close_matches
 
+from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from cdc.errors import ViewError
@@ -66,3 +67,13 @@ def _unclosed(view: str, sql: str, error: TokenError) -> ViewError:
         f"views.{view}.sql{where}: does not parse: {mark} opens here and is not closed",
         _TWICE.get(mark, ""),
     )
+
+
+def place(node: exp.Expr) -> str:
+    """``, line 1, column 8``: where the node begins, as far as the parser kept it."""
+    found = [part.meta for part in node.walk() if "line" in part.meta]
+    if not found:
+        return ""
+    first = min(found, key=lambda meta: meta["start"])
+    width = first["end"] - first["start"]
+    return f", line {first['line']}, column {max(first['col'] - width, 1)}"

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from cdc.errors import ViewError
 from views.maintain.tree.parser import text
+from views.parse.syntax_errors import place
 
 
 def refuse(view: str, node: exp.Expr | None, reason: str, hint: str = "") -> NoReturn:
@@ -15,16 +16,6 @@ def refuse(view: str, node: exp.Expr | None, reason: str, hint: str = "") -> NoR
     if node is None:
         raise ViewError(f"views.{view}.sql: {reason}", hint)
     raise ViewError(f"views.{view}.sql{place(node)}: {excerpt(node)}: {reason}", hint)
-
-
-def place(node: exp.Expr) -> str:
-    """``, line 1, column 8``: where the node begins, as far as the parser kept it."""
-    found = [part.meta for part in node.walk() if "line" in part.meta]
-    if not found:
-        return ""
-    first = min(found, key=lambda meta: meta["start"])
-    width = first["end"] - first["start"]
-    return f", line {first['line']}, column {max(first['col'] - width, 1)}"
 
 
 def excerpt(node: exp.Expr) -> str:

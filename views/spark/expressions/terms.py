@@ -15,6 +15,7 @@ from typing import NamedTuple, NoReturn
 from sqlglot import exp
 
 from cdc.errors import ViewError
+from views.parse.syntax_errors import place
 from views.table_versions import TableVersion
 from views.types import BOOL, FLOATS, INTEGERS, STRINGS, TEXT, UNKNOWN, PgType, numeric
 
@@ -65,16 +66,6 @@ class Scope:
     def refuse(self, node: exp.Expr, reason: str, hint: str = "") -> NoReturn:
         """Raise ``ViewError`` naming the view, the place in its SQL and the expression."""
         raise ViewError(f"views.{self.view}.sql{place(node)}: {excerpt(node)}: {reason}", hint)
-
-
-def place(node: exp.Expr) -> str:
-    """``, line 1, column 8``: where the node begins, as far as the parser kept it."""
-    found = [part.meta for part in node.walk() if "line" in part.meta]
-    if not found:
-        return ""
-    first = min(found, key=lambda meta: meta["start"])
-    width = first["end"] - first["start"]
-    return f", line {first['line']}, column {max(first['col'] - width, 1)}"
 
 
 def excerpt(node: exp.Expr) -> str:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from views.parse.expression_parts import columns, conjuncts, plain, quantified, shape, unwrapped
+from views.parse.syntax_errors import place
 from views.spark.clauses import Clause, condition_clause, row_scope
-from views.spark.expressions.terms import ColumnRef, Scope, place
+from views.spark.expressions.terms import ColumnRef, Scope
 from views.table_versions import TableVersion
 from views.types import FLOATS, INTEGERS, STRINGS, PgType
 

@@ -10,8 +10,9 @@ from sqlglot import exp
 from cdc.errors import ViewError
 from views.parse.definition import ViewDefinition
 from views.parse.expression_parts import aggregates, shape, unwrapped
+from views.parse.syntax_errors import place
 from views.spark.clauses import Clause, clause, row_scope
-from views.spark.expressions.terms import ColumnRef, place
+from views.spark.expressions.terms import ColumnRef
 from views.spark.keys.joins import Join, holding, present, rejects_null
 from views.spark.keys.key_closure import settled_by, untold
 from views.table_versions import TableVersion
