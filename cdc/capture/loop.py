@@ -48,11 +48,16 @@ log = structlog.get_logger("capture")
 
 
 class Counters(NamedTuple):
-    """What one run has done, for whoever watches."""
+    """What one run has done, for whoever watches. Moments are in seconds since 1970."""
 
     records: int
     received: int
+    durable: int
     confirmed: int
+    marked_s: float | None
+    """When Kafka last acknowledged a progress mark."""
+    heartbeat_s: float | None
+    """When the newest heartbeat that is durable in Kafka was written."""
 
 
 class Capture:
@@ -87,12 +92,29 @@ class Capture:
         self._attnums = Attnums(self._broker, self._source.name)
         self._open: Session | None = None
         self._sender = 0
+        self.streaming = False
+        """Whether a session is past its beginning."""
+        self._trouble = "it has not connected to the source yet"
 
     @property
     def counters(self) -> Counters:
         """Where this run stands."""
-        progress = self._way.progress
-        return Counters(self._way.records, progress.received, progress.confirmed)
+        progress, beat_ms = self._way.progress, self._guard.pulse.durable_ms
+        return Counters(
+            self._way.records,
+            progress.received,
+            progress.durable,
+            progress.confirmed,
+            self._recorder.acknowledged_s,
+            None if beat_ms is None else beat_ms / 1000,
+        )
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be captured now, for people; empty while it can."""
+        if not self.streaming:
+            return self._trouble
+        return "" if self._producer.has_room else f"Kafka is behind: {self._producer.last_trouble}"
 
     def run(self, stop: Stop) -> None:
         """Stream until ``stop()``; raises what needs a person."""
@@ -116,7 +138,7 @@ class Capture:
         try:
             self._session(stop)
         except RetryableError as error:
-            now = monotonic()
+            now, self._trouble = monotonic(), str(error)
             advanced = self._way.progress.confirmed > confirmed
             pause_s = self._reconnect.after(error, now - began, advanced, now)
             if not isinstance(error, SlotInUseError):
@@ -160,10 +182,11 @@ class Capture:
             )
             feed = ColumnarFeed(transcriber, self._context, self._topics.count)
             log.info("streaming", slot=self._source.slot_name, from_lsn=self._from())
+            self.streaming = True
             session.run(transcriber, feed, stop)
             log.info("stopped", confirmed_lsn=self._from())
         finally:
-            self._open = None
+            self._open, self.streaming = None, False
             stream.close()
             self._describer.close()
 

@@ -7,7 +7,7 @@ ahead of what Kafka says of itself.
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import monotonic, time_ns
+from time import monotonic, time, time_ns
 from typing import Final
 
 from cdc.capture.confirmation import Flight, Progress
@@ -42,6 +42,8 @@ class MarkWriter:
         self._producer = producer
         self._mark: tuple[Flight, int] | None = None
         self._due = 0.0
+        self.acknowledged_s: float | None = None
+        """When Kafka last acknowledged a mark, since 1970."""
 
     @property
     def waiting(self) -> bool:
@@ -56,7 +58,7 @@ class MarkWriter:
         durable = progress.settle()
         if self._mark is not None and self._mark[0].pending == 0:
             progress.recorded(self._mark[1])
-            self._mark = None
+            self._mark, self.acknowledged_s = None, time()
         due = now or monotonic() >= self._due
         if self._mark is None and durable > progress.confirmed and due:
             self._due = monotonic() + self._every_s

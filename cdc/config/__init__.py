@@ -22,6 +22,7 @@ from cdc.config.capture import Kafka as Kafka
 from cdc.config.capture import Snapshot as Snapshot
 from cdc.config.capture import Source as Source
 from cdc.config.faults import Place, place, setting_faults, toml_fault
+from cdc.config.metrics import Metrics as Metrics
 from cdc.config.stores import OF_KIND, Section
 from cdc.config.stores import Delta as Delta
 from cdc.config.stores import OpenSearch as OpenSearch
@@ -51,6 +52,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "views": View,
     "tables": Table,
     "apply": Apply,
+    "metrics": Metrics,
 }
 
 
@@ -65,6 +67,7 @@ class Config(Section):
     views: dict[Name, View] = Field(default={})
     tables: dict[TableName, Table] = Field(default={})
     apply: Apply = Apply()
+    metrics: Metrics = Metrics()
 
     def store(self, name: str) -> Store:
         """Raises ``ConfigError`` without one: a view may have been moved to another one since a

@@ -49,12 +49,29 @@ def _servers(value: str) -> str:
     return value
 
 
+def _address(value: Any) -> str:
+    """``HOST:PORT``; of a port alone, the one that only this machine reaches."""
+    if value == "":
+        return ""
+    text = f"127.0.0.1:{value}" if str(value).isdecimal() else str(value)
+    host, _, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not host or (":" in host and not bracketed) or not port.isdecimal():
+        raise ValueError(f"is {value!r}: write 127.0.0.1:9464, or a port")
+    if int(port) not in _PORTS:
+        raise ValueError(f"is {value!r}: ports are from 1 to 65535")
+    return text
+
+
 def _setting(value: Any) -> Any:
     """What a setting of librdkafka may be."""
     if not isinstance(value, str | int | float | bool):
         raise PydanticCustomError("setting_type", "one fault in place of one for each type")
     return value
 
+
+Address = Annotated[str, BeforeValidator(_address)]
+"""Where to listen; empty for nowhere."""
 
 EmitTopic = Annotated[
     str, _of_form(r"[A-Za-z0-9_-]{1,100}", "use 1 to 100 letters, digits, _ and -")

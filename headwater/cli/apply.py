@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from typing import Annotated
 
 import typer
@@ -52,7 +53,9 @@ def apply(
     """
     from cdc.kafka.marks import refuse_known_foreign_topics
     from cdc.logs import configure
+    from cdc.metrics.probes import Probes
     from cdc.shutdown_signals import told_to_stop
+    from headwater.metrics import apply_metrics
     from jobs.generations.last_error import forget, note
     from jobs.generations.view_state import view_directory
     from jobs.spark.jvm import light
@@ -66,17 +69,20 @@ def apply(
     if config.apply.engine == "delta":
         refuse_known_foreign_topics(config)
     forget(view_directory(config.apply.state, config.source.name, name) for name in names)
-    with spark_session(light(config)) as spark:
+    reload, probes = reloading(ctx, master), Probes()
+    with ExitStack() as stack:
+        if not available_now:
+            stack.enter_context(apply_metrics(reload, views or [], probes))
+        spark = stack.enter_context(spark_session(light(config)))
         stopping = told_to_stop()  # after Spark, which takes SIGINT for itself
         if config.apply.engine == "database":
             from jobs.run.process import keep_views
 
-            reload = reloading(ctx, master)
-            failed = keep_views(spark, config, views or [], reload, stopping, available_now)
+            failed = keep_views(spark, config, views or [], reload, stopping, available_now, probes)
             for name, error in failed.items():
                 note(view_directory(config.apply.state, config.source.name, name), name, error)
         else:
-            failed = apply_views(spark, config, names, stopping, available_now)
+            failed = apply_views(spark, config, names, stopping, available_now, probes=probes)
     for fault in dict.fromkeys(str(error) for error in failed.values()):
         print_error(fault)  # once, though it ended several views
     if not json_lines and len(failed) < len(names):

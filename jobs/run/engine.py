@@ -104,8 +104,12 @@ class Engine:
         Kafka held when they were built; why those stopped that could not go on."""
         self._joined.set()
         target: Offsets | None = None
+        probes = self._parts.probes
+        probes.ready_unless(lambda: [] if self._streams else ["the stream does not run"])
+        probes.ready_unless(self._generations.interrupted)
         try:
             while not self._stopping.wait(_POLL_S):
+                probes.moved()
                 self._conduct()
                 if available_now and self._views.settled() and not self._joined.is_set():
                     target = self._ends() if target is None else target

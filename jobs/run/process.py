@@ -15,6 +15,7 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError, UsageError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.marks import refuse_foreign_topics
+from cdc.metrics.probes import Probes
 from cdc.topics import table_topic, view_group
 from jobs.batch.thresholds import BATCH_RECORDS
 from jobs.run.commands.client import Teller, awaited
@@ -40,6 +41,7 @@ def keep_views(
     reload: Callable[[], Config],
     stopping: threading.Event,
     available_now: bool = False,
+    probes: Probes | None = None,
 ) -> dict[str, HeadwaterError]:
     """Keep views until ``stopping``; why those that could not be kept were not.
 
@@ -54,7 +56,8 @@ def keep_views(
     own = [name for name in wanted if is_direct(config, name)]
     direct = DirectViews(spark, config, own, available_now)
     with _parts(spark, config, reload) as parts, direct.kept(stopping):
-        engine = Engine(replace(parts, names=tuple(names)), stream_of(spark, config), stopping)
+        parts = replace(parts, names=tuple(names), probes=probes or parts.probes)
+        engine = Engine(parts, stream_of(spark, config), stopping)
         failed = engine.run(available_now)
     return {**failed, **direct.failed}
 

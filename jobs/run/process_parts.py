@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from cdc.config import Config, View
 from cdc.kafka.broker import Broker
+from cdc.metrics.probes import Probes
 from jobs.generations.view_state import view_directory
 from jobs.run.views.views_without_mirrors import is_direct
 from jobs.state.server.database import StateServer
@@ -28,6 +29,7 @@ class Parts:
     broker: Broker
     spark: SparkSession
     builds: bool = True
+    probes: Probes = field(default_factory=Probes)
 
     @property
     def reaches_tasks(self) -> bool:

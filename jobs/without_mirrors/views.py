@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from cdc.config import Config
 from cdc.errors import HeadwaterError, RetryableError, UsageError, ViewError
 from cdc.kafka.broker import Broker
+from cdc.metrics.probes import Probes
 from jobs.batch.key_sample import LOGGED, spread
 from jobs.generations.last_error import noted
 from jobs.generations.live_generation import Asked, Standing, standing
@@ -55,6 +56,7 @@ def apply_views(
     stopping: threading.Event,
     available_now: bool = False,
     sinks: Mapping[str, Sink] | None = None,
+    probes: Probes | None = None,
 ) -> dict[str, HeadwaterError]:
     """Maintain views until ``stopping`` is set, or until what is there now has been applied.
 
@@ -67,9 +69,13 @@ def apply_views(
     threads = [threading.Thread(target=run.run, name=f"view-{run.name}") for run in runs]
     for thread in threads:
         thread.start()
+    if probes is not None:
+        probes.ready_unless(lambda: [str(run.error) for run in runs if run.error is not None])
     for thread in threads:
         while thread.is_alive():  # a join without a timeout would hold signals back
             thread.join(_POLL_S)
+            if probes is not None:
+                probes.moved()
     return {run.name: run.error for run in runs if run.error is not None}
 
 

@@ -52,8 +52,10 @@ def capture(
     from cdc.capture.loop import Capture
     from cdc.capture.memory_allocator import keep_freed_memory
     from cdc.logs import configure
+    from cdc.metrics.probes import Probes
     from cdc.shutdown_signals import told_to_stop
     from headwater.cli.capture.signals import Listener
+    from headwater.metrics import capture_metrics
 
     config = configured(ctx)
     configure(json_lines=json_logs or not sys.stderr.isatty())
@@ -68,8 +70,16 @@ def capture(
     reporter.start()
     if listener is not None:
         listener.start()
+    probes = Probes()
+    probes.begins = lambda: not run.streaming
+
+    def stops() -> bool:
+        probes.moved()
+        return stopping.is_set()
+
     try:
-        run.run(stopping.is_set)
+        with capture_metrics(config, run, probes):
+            run.run(stops)
     finally:
         done.set()
         if listener is not None:

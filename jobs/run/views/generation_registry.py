@@ -108,6 +108,10 @@ class GenerationRegistry:
         """Why views cannot be written now."""
         return self._turns.errors()
 
+    def interrupted(self) -> list[str]:
+        """The same for people; asked on any thread."""
+        return [f"view {view}: {error}" for view, error in self.errors().items()]
+
     # -- how they come and go ---------------------------------------------------------------
 
     def mirrored(self, conn: Connection, labels: tuple[str, ...]) -> Mapping[str, MirrorTable]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -17,9 +19,13 @@ import pytest
 import redis
 
 import headwater
+from stack.ports import free_port
 from tests.support.commands.deployment import Deployment
+from tests.support.commands.scraping import SLACK_S, Age, get, scrape
+from tests.support.servers.forked_command import Child
 from tests.support.servers.lent_jvm import Lender
 from tests.support.servers.postgres import fresh_database
+from tests.support.servers.proxy import Proxy, proxied
 from tests.support.waiting import wait_until
 
 TABLES = (
@@ -45,6 +51,32 @@ VIEWS = {
 class Shop:
     deployment: Deployment
     redis_url: str
+    store: Proxy
+    """Between apply and Redis."""
+    ports: dict[str, int]
+    """Of the metrics, by the process."""
+    processes: dict[str, Child]
+
+    def get(self, process: str, path: str) -> tuple[int, str]:
+        return get(self.ports[process], path)
+
+    def scrape(self, process: str) -> dict[tuple[str, ...], float]:
+        return scrape(self.ports[process])
+
+    def committed(self, *statements: str) -> Age:
+        age = Age()
+        self.deployment.execute(*statements)
+        age.ends()
+        return age
+
+    @contextmanager
+    def frozen(self, process: str) -> Iterator[None]:
+        """A process that keeps its connections and does nothing."""
+        self.processes[process].send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.processes[process].send_signal(signal.SIGCONT)
 
     def name(self, view: str) -> str:
         return f"{self.deployment.name}_{view}"
@@ -94,20 +126,26 @@ def shop(
     with ExitStack() as stack:
         source = stack.enter_context(fresh_database(postgres))
         deployment = Deployment(home, f"t{os.urandom(5).hex()}", source, kafka, jvm=lender)
-        made = Shop(deployment, redis_server)
+        store_url, store = stack.enter_context(proxied(redis_server))
+        ports = {"capture": free_port(set())}
+        ports["apply"] = free_port(set(ports.values()))
+        made = Shop(deployment, redis_server, store, ports, {})
         declared = "\n".join(
             f'[views.{made.name(view)}]\nstore = "cache"\nkey = ["id"]\nsql = """{sql}"""'
             for view, sql in VIEWS.items()
         )
         deployment.extra = (
-            f'[stores.cache]\nkind = "redis"\nurl = "{redis_server}"\n'
+            f'[stores.cache]\nkind = "redis"\nurl = "{store_url}"\n'
+            f"[metrics]\ncapture = {ports['capture']}\napply = {ports['apply']}\n"
+            "[capture]\nheartbeat_s = 2\n"
             f'[apply]\nengine = "database"\nstate = "{home / "state"}"\n{declared}\n'
         )
         deployment.execute(*TABLES)
         deployment.init()
         capture = stack.enter_context(deployment.running("capture"))
         deployment.captured(capture)
-        stack.enter_context(deployment.running("apply", "--json"))
+        apply = stack.enter_context(deployment.running("apply", "--json"))
+        made.processes.update(capture=capture, apply=apply)
         for view in VIEWS:
             wait_until(partial(live, made, view), f"apply to build {view}", 180)
         yield made
@@ -171,3 +209,78 @@ def test_what_was_written_is_waited_for_and_read(shop: Shop) -> None:
     assert topics == {(names[0], "customers"), (names[0], "orders"), (names[1], "orders")}
     assert {one["state"] for one in lag["views"]} == {"idle"}
     assert lag["faults"] == []
+
+
+def calm(shop: Shop) -> None:
+    """Capture and all views are well, and nothing is left to do."""
+
+    def well() -> bool:
+        found = shop.scrape("apply") | shop.scrape("capture")
+        states = [at for at, value in found.items() if at[0].endswith("_state") and value]
+        assert len(states) == 1 + len(VIEWS)
+        assert {state for _, state, _ in states} <= {"idle", "fresh"}, states
+        return not any(found["headwater_view_lag_records", shop.name(view)] for view in VIEWS)
+
+    wait_until(well, "all to be well")
+
+
+@pytest.mark.timeout(600)
+def test_lag_is_true_while_each_part_stands_in_turn(shop: Shop) -> None:
+    view, source = shop.name("placed"), shop.deployment.name
+    calm(shop)
+    for process in ("capture", "apply"):
+        for path in ("/livez", "/readyz"):
+            assert shop.get(process, path)[0] == 200, (process, path, shop.get(process, path))
+    found = shop.scrape("capture")
+    assert found["headwater_slot_active", source] == 1
+    assert abs(found["headwater_source_clock_offset_seconds", source]) < SLACK_S
+    heartbeat_s = shop.scrape("apply")["headwater_view_heartbeat_timestamp_seconds", view]
+    assert time.time() - heartbeat_s < 10, "a heartbeat each second, all the way"
+
+    def lag_s() -> float:
+        return shop.scrape("apply").get(("headwater_view_lag_seconds", view), 0.0)
+
+    with shop.frozen("capture"):
+        age = shop.committed("update orders set paid = paid + 1 where id = 7")
+        wait_until(lambda: lag_s() > 4, "what is not captured to be lag")
+        assert age.agrees(lag_s()), "what capture has not read is lag of the view"
+        found = shop.scrape("apply")
+        assert found["headwater_view_lag_records", view] == 0, "Kafka has nothing of it"
+        wait_until(
+            lambda: shop.scrape("apply")["headwater_view_state", "source unknown", view] == 1,
+            "the source to be unknown when three heartbeats are missing",
+        )
+        assert age.agrees(lag_s())
+        told = shop.json("lag")
+        assert {one["state"] for one in told["summary"]} == {"source unknown"}
+    calm(shop)
+
+    with shop.frozen("apply"):
+        age = shop.committed(*(f"update orders set paid = 3 where id = {n}" for n in range(1, 8)))
+        shop.deployment.captured()
+        (told,) = shop.json("lag", view)["summary"]
+        assert told["behind_records"] == 7
+        assert age.agrees(told["behind_s"]), told
+        assert told["kafka_to_view_s"] <= told["behind_s"]
+        assert told["state"] in ("fresh", "falling back")
+        document = shop.json("lag", view, "--partitions")
+        assert sum(one["behind_records"] for one in document["views"]) == 7
+    calm(shop)
+
+    shop.store.stall()
+    try:
+        age = shop.committed("update orders set paid = 4 where id = 9")
+        wait_until(
+            lambda: "does not answer" in shop.get("apply", "/readyz")[1], "the store to be missed"
+        )
+        assert shop.get("apply", "/readyz")[0] == 503
+        found = shop.scrape("apply")
+        assert found["headwater_view_lag_records", view] == 1
+        assert age.agrees(found["headwater_view_lag_seconds", view])
+        stalled = "headwater_view_state", "stalled", view
+        wait_until(lambda: shop.scrape("apply")[stalled] == 1, "the view to have stalled")
+        assert shop.get("apply", "/livez")[0] == 200, "to start it again would not help"
+        assert shop.get("capture", "/readyz")[0] == 200
+    finally:
+        shop.store.release()
+    calm(shop)

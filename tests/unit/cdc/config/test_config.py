@@ -11,6 +11,7 @@ from cdc.config import (
     Capture,
     Delta,
     Kafka,
+    Metrics,
     OpenSearch,
     Postgres,
     Redis,
@@ -161,9 +162,38 @@ def test_files_need_not_outlive_generations_that_are_not_kept(tmp_path: Path) ->
 def test_every_setting_is_documented() -> None:
     page = (Path(__file__).parents[4] / "docs/configuration.md").read_text(encoding="utf-8")
     stores = (OpenSearch, Redis, Delta, Postgres)
-    sections = (Source, Kafka, Capture, Snapshot, View, Table, Apply)
+    sections = (Source, Kafka, Capture, Snapshot, View, Table, Apply, Metrics)
     names = {name for section in (*stores, *sections) for name in section.model_fields} - {"kind"}
     assert [name for name in sorted(names) if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [
+        ("9464", "127.0.0.1:9464"),
+        ('"9464"', "127.0.0.1:9464"),
+        ('"0.0.0.0:9464"', "0.0.0.0:9464"),
+        ('"[::1]:9464"', "[::1]:9464"),
+        ('""', ""),
+    ],
+)
+def test_metrics_of_a_port_alone_are_for_this_machine(
+    tmp_path: Path, given: str, address: str
+) -> None:
+    path = tmp_path / "headwater.toml"
+    path.write_text(GOOD + f"[metrics]\ncapture = {given}\n", encoding="utf-8")
+    config = load_config(path, ENVIRONMENT)
+    assert (config.metrics.capture, config.metrics.apply) == (address, "")
+
+
+@pytest.mark.parametrize(
+    "given", ['":9464"', '"::1:9464"', '"host"', "0", "65536", "true", '"a:b"']
+)
+def test_an_address_of_another_form_is_refused_with_its_place(tmp_path: Path, given: str) -> None:
+    path = tmp_path / "headwater.toml"
+    path.write_text(GOOD + f"[metrics]\napply = {given}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"metrics\.apply: is "):
+        load_config(path, ENVIRONMENT)
 
 
 def test_a_table_may_have_no_mirror(tmp_path: Path) -> None:

@@ -1,0 +1,77 @@
+"""A thread that looks again and again, and what it saw last, for whoever asks meanwhile.
+
+A scrape must not wait for a server that does not answer, and must not cost what it measures.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, Generic, NamedTuple, TypeVar
+
+import structlog
+
+from cdc.errors import HeadwaterError
+
+EVERY_S: Final = 1.0
+"""From look to look, if a look is short."""
+STALE_S: Final = 15.0
+"""What was seen longer ago says nothing of now."""
+_REST: Final = 19
+"""A look of a hundred views takes a while: the rest after it is so many times as long."""
+
+T = TypeVar("T")
+log = structlog.get_logger("metrics")
+
+
+class Seen(NamedTuple, Generic[T]):
+    """What a look found, and when it ended, in seconds since 1970."""
+
+    found: T
+    at_s: float
+
+
+class Observer(Generic[T]):
+    """``look`` is called on the thread, ``close`` at its end, and after a look that failed: the
+    next one connects again."""
+
+    def __init__(
+        self, look: Callable[[], T], close: Callable[[], None], every_s: float = EVERY_S
+    ) -> None:
+        self._look, self._close, self._every_s = look, close, every_s
+        self._ending = threading.Event()
+        self._seen: Seen[T] | None = None
+        self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
+
+    @property
+    def seen(self) -> Seen[T] | None:
+        """The last look; None before the first."""
+        return self._seen
+
+    @property
+    def fresh(self) -> Seen[T] | None:
+        """The last look, unless it is too old to say something of now."""
+        seen = self._seen
+        return seen if seen is not None and time.time() - seen.at_s <= STALE_S else None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        """Ask it to end; a look under way is not waited for."""
+        self._ending.set()
+
+    def _run(self) -> None:
+        wait_s, failed = 0.0, ""
+        while not self._ending.wait(wait_s):
+            began = time.monotonic()
+            try:
+                self._seen, failed = Seen(self._look(), time.time()), ""
+            except HeadwaterError as error:
+                if failed != type(error).__name__:
+                    log.warning("not_measured", reason=str(error))
+                failed = type(error).__name__
+                self._close()
+            wait_s = max(self._every_s, _REST * (time.monotonic() - began))
+        self._close()

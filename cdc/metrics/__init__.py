@@ -1,0 +1,1 @@
+"""Metrics and probes of a long-running process over HTTP."""
