@@ -25,7 +25,7 @@ from jobs.spark.jars import locked
 from stack import servers
 from stack.child_process import run, tail
 from stack.guardian import Guardian
-from stack.opensearch import JVM_OPTIONS
+from stack.jvm import JVM_OPTIONS
 from stack.postgres import client_binaries
 
 Watch = Callable[[str, float], None]

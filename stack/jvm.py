@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from jobs.spark.jars import jars
 from jobs.spark.java import find_java
 
+JVM_OPTIONS: Final = "jvm.options"
+"""A setting of a server: options of its Java, apart by spaces."""
+FAST_START: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""For a server that lives for minutes or has little to do."""
 _LOGGING = """\
 status = warn
 appender.out.type = Console

@@ -7,9 +7,10 @@ import os
 import shutil
 import struct
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
-from stack.jvm import java_command
+from stack.jvm import JVM_OPTIONS, java_command
 from stack.ports import HOST
 from stack.server import Launch, Place, Traits, ask, run_step, without
 
@@ -57,9 +58,11 @@ class Kafka:
 
     def prepare(self, place: Place) -> Launch:
         place.directory.mkdir(parents=True, exist_ok=True)
-        properties = _write_properties(place)
+        given = dict(place.settings)
+        options = given.pop(JVM_OPTIONS, "").split()
+        properties = _write_properties(place, given)
         environ = without(os.environ, self.traits.environ_prefixes)
-        java = java_command(place.directory, "kafka", _HEAP)
+        java = java_command(place.directory, "kafka", [*_HEAP, *options])
         if not (place.directory / "data" / "meta.properties").exists():
             _format(java, place, properties, environ)
         return Launch([*java, "kafka.Kafka", properties], place.directory, environ)
@@ -76,16 +79,16 @@ class Kafka:
         return f"{HOST}:{place.ports['main']}"
 
 
-def _write_properties(place: Place) -> Path:
+def _write_properties(place: Place, given: Mapping[str, str]) -> Path:
     """The settings' own ``listeners`` are served besides ours, and told to clients as they are or
     as their ``advertised.listeners`` say."""
     main, controller = place.ports["main"], place.ports["controller"]
-    more = [place.settings["listeners"]] if "listeners" in place.settings else []
-    told = [place.settings.get("advertised.listeners", "".join(more))] if more else []
+    more = [given["listeners"]] if "listeners" in given else []
+    told = [given.get("advertised.listeners", "".join(more))] if more else []
     plain = f"PLAINTEXT://{HOST}:{main}"
     settings = {
         **SETTINGS,
-        **place.settings,
+        **given,
         "log.dirs": str(place.directory / "data"),
         "listeners": ",".join([plain, f"CONTROLLER://{HOST}:{controller}", *more]),
         "advertised.listeners": ",".join([plain, *told]),

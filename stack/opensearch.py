@@ -16,15 +16,12 @@ from pathlib import Path
 from cdc.errors import StackError
 from jobs.spark.jars import LOCK, cache_directory, jars
 from jobs.spark.java import find_java
-from stack.jvm import java_command
+from stack.jvm import FAST_START, JVM_OPTIONS, java_command
 from stack.ports import HOST
 from stack.server import Launch, Place, Traits, ask, without
 
 _SOURCE = Path(__file__).with_name("OsNode.java")
 _HEAP = ("-Xms256m", "-Xmx512m")
-JVM_OPTIONS = "jvm.options"
-"""A setting: options of its Java, apart by spaces. By default they make it start fast."""
-_FAST_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _COMPILE_TIMEOUT_S = 120
 
 PLUGINS = (
@@ -64,7 +61,7 @@ class OpenSearch:
     def prepare(self, place: Place) -> Launch:
         (place.directory / "config").mkdir(parents=True, exist_ok=True)
         given = dict(place.settings)
-        options = given.pop(JVM_OPTIONS, _FAST_START).split()
+        options = given.pop(JVM_OPTIONS, FAST_START).split()
         java = java_command(place.directory, "opensearch", [*_HEAP, *options], [_compiled()])
         settings = {
             **SETTINGS,

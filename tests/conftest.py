@@ -19,6 +19,7 @@ from hypothesis import settings
 from jobs.state.server.location import OUTSIDE
 from stack import servers as stack_servers
 from stack.guardian import Guardian
+from stack.jvm import FAST_START, JVM_OPTIONS
 from stack.servers import Endpoints
 from tests.support.servers.postgres import fresh_database
 
@@ -39,7 +40,7 @@ settings.load_profile("repeated")
 _SETTINGS = {
     "postgres": {"fsync": "off", "max_connections": "200", "wal_sender_timeout": "30s"},
     # A test that looks at a compacted log does not wait 15 s for the cleaner.
-    "kafka": {"log.cleaner.backoff.ms": "200"},
+    "kafka": {"log.cleaner.backoff.ms": "200", JVM_OPTIONS: FAST_START},
 }
 
 
