@@ -57,6 +57,8 @@ class Pair:
 
         def kept() -> bool:
             with psycopg.connect(self.standby_dsn, autocommit=True) as conn:
+                # Wakes the process that synchronises, which sleeps for up to half a minute.
+                conn.execute("select pg_reload_conf()")
                 return conn.execute(query, [slot]).fetchone() == (True,)
 
         wait_until(kept, f"the standby to synchronise {slot}", 180)
