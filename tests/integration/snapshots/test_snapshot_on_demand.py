@@ -16,8 +16,11 @@ from tests.snapshots.run import workers_of
 from tests.support.commands.deployment import Deployment, Event, fold
 from tests.support.waiting import wait_until
 
-SLOW = "400 rows/s"
-"""Nearly a minute for all of them: enough to pause or cancel it, on a busy machine too."""
+ROWS = 5_000
+SLOW = "200 rows/s"
+"""Half a minute for all of them: enough to pause or cancel it, on a busy machine too."""
+SMALL = "[snapshot]\nchunk_mb = 0.02"
+"""Some 300 rows in a chunk."""
 
 
 @pytest.fixture
@@ -25,7 +28,7 @@ def shop(deployment: Deployment) -> Deployment:
     deployment.execute(
         "create table public.item (id int primary key, kind text, note text)",
         "insert into public.item select i, 'k' || i % 3, repeat('n', i % 50)"
-        " from generate_series(1, 20000) i",
+        f" from generate_series(1, {ROWS}) i",
         "create table public.other (id int primary key)",
         "insert into public.other values (1)",
     )
@@ -60,10 +63,10 @@ def test_rows_go_to_a_topic_of_their_own_while_capture_streams(
         shop.execute("delete from public.item where id = 1")
         shop.captured(capture)
     events = rows(shop, found)
-    assert ids(events) == list(range(1, 20001))
+    assert ids(events) == list(range(1, ROWS + 1))
     assert {event.position for event in events} == {(parse_lsn(found["lsn"]), 0)}
     assert {event.value["op"] for event in events if event.value} == {"r"}
-    assert (found["status"], found["rows"]) == ("complete", 20000)
+    assert (found["status"], found["rows"]) == ("complete", ROWS)
     assert [e.value for e in shop.events("item") if e.value and e.value["op"] == "r"] == [
         e.value for e in before
     ]
@@ -74,11 +77,11 @@ def test_rows_go_to_a_topic_of_their_own_while_capture_streams(
 
 def test_where_and_key_range_choose_rows(shop: Deployment) -> None:
     some = rows(shop, start(shop, "public.item", "--where", "kind = 'k1' -- of three"))
-    assert ids(some) == [i for i in range(1, 20001) if i % 3 == 1]
+    assert ids(some) == [i for i in range(1, ROWS + 1) if i % 3 == 1]
     ranged = rows(shop, start(shop, "public.item", "--key-range", "100:200", "--rate", "none"))
     assert ids(ranged) == list(range(100, 200))
-    tail = rows(shop, start(shop, "public.item", "--key-range", "19990:"))
-    assert ids(tail) == list(range(19990, 20001))
+    tail = rows(shop, start(shop, "public.item", "--key-range", f"{ROWS - 10}:"))
+    assert ids(tail) == list(range(ROWS - 10, ROWS + 1))
 
 
 def test_a_snapshot_is_listed_shown_and_cancelled(shop: Deployment) -> None:
@@ -139,7 +142,7 @@ key = ["id"]
 sql = "select id, kind from item where id < 10"
 """
     found = start(shop, "--view", "kinds")
-    assert ids(rows(shop, found)) == list(range(1, 20001))
+    assert ids(rows(shop, found)) == list(range(1, ROWS + 1))
     newest = json.loads(shop.run("snapshot", "status", "--json").stdout)
     assert newest["id"] == found["id"]
 
@@ -194,8 +197,8 @@ def test_no_free_slot_is_said_before_anything_is_made(shop: Deployment) -> None:
 
 
 def test_a_killed_worker_costs_a_round_and_no_row(shop: Deployment) -> None:
-    shop.extra = "[snapshot]\nchunk_mb = 0.05"
-    arguments = ("start", "public.item", "--workers", "2", "--rate", "4000 rows/s", "--json")
+    shop.extra = SMALL
+    arguments = ("start", "public.item", "--workers", "2", "--rate", "1000 rows/s", "--json")
     with shop.running("snapshot", *arguments) as process:
 
         def underway() -> bool:
@@ -209,13 +212,13 @@ def test_a_killed_worker_costs_a_round_and_no_row(shop: Deployment) -> None:
     assert "ended with code -9: going on at a later LSN" in shop.log("snapshot")
     found = json.loads(shop.run("snapshot", "list", "--json").stdout)[-1]
     assert (found["status"], len(found["points"])) == ("complete", 2)
-    assert set(ids(rows(shop, found))) == set(range(1, 20001))
+    assert set(ids(rows(shop, found))) == set(range(1, ROWS + 1))
 
 
 def test_a_paused_snapshot_goes_on_where_it_was_and_a_cancelled_one_leaves_nothing(
     shop: Deployment,
 ) -> None:
-    shop.extra = "[snapshot]\nchunk_mb = 0.05"
+    shop.extra = SMALL
     with shop.running("snapshot", "start", "public.item", "--rate", SLOW) as process:
 
         def reading() -> dict[str, Any]:
@@ -234,7 +237,7 @@ def test_a_paused_snapshot_goes_on_where_it_was_and_a_cancelled_one_leaves_nothi
         assert process.wait() == 1
     paused = json.loads(shop.run("snapshot", "status", snapshot_id, "--json").stdout)
     assert paused["status"] == "paused"
-    assert 0 < paused["rows"] < 20000
+    assert 0 < paused["rows"] < ROWS
     shop.execute(
         "update public.item set note = 'late' where id <= 5",
         f"""update headwater.snapshot set options = options || '{{"rate": "none"}}'
@@ -245,8 +248,8 @@ def test_a_paused_snapshot_goes_on_where_it_was_and_a_cancelled_one_leaves_nothi
     resumed = json.loads(done.stdout)
     assert len(resumed["points"]) == 2
     events = rows(shop, resumed)
-    assert len(events) <= 20000 + 2 * 5 + 500  # the chunk that was read is read to its end
-    assert set(ids(events)) == set(range(1, 20001))
+    assert len(events) <= ROWS + 2 * 5 + 500  # the chunk that was read is read to its end
+    assert set(ids(events)) == set(range(1, ROWS + 1))
     images = fold(events)
     assert [images[f'{{"id": {i}}}']["note"] for i in range(1, 6)] == ["late"] * 5
 
