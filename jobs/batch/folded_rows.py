@@ -60,30 +60,32 @@ def oldest_us(table: pa.Table) -> int | None:
 
 def steps(table: pa.Table) -> list[pa.Table]:
     """The rows as one table, or, where a large value may have to be taken from a row of an earlier
-    table version, as several that are to be applied one after the other."""
-    versions = _versions(table)
-    if all(len(ids) == 1 for ids in versions.values()):
+    table version, as several that are to be applied one after the other: each has one row of a key
+    at most, the earliest ones first. Versions have no order: a column that was added and dropped
+    leaves the version that there was."""
+    pairs = table.select(["topic", "schema_id"]).group_by(["topic", "schema_id"]).aggregate([])
+    if pairs.num_rows == pc.count_distinct(table.column("topic")).as_py():
         return [table]
     lengths = pc.list_value_length(table.column("unchanged"))
     if not (pc.sum(pc.greater(lengths, 0)).as_py() or 0):
         return [table]
-    numbers = pa.array(
-        versions[topic].index(schema_id)
-        for topic, schema_id in zip(
-            table.column("topic").to_pylist(), table.column("schema_id").to_pylist(), strict=True
-        )
-    )
-    most = max(len(ids) for ids in versions.values())
-    return [table.filter(pc.equal(numbers, number)) for number in range(most)]
+    numbers = pa.array(_numbers(table), pa.int64())
+    most = pc.max(numbers).as_py()
+    return [table.filter(pc.equal(numbers, number)) for number in range(most + 1)]
 
 
-def _versions(table: pa.Table) -> dict[str, list[str | None]]:
-    """The versions of each topic, in the order of their first positions."""
-    columns = ("commit_lsn", "ordinal", "topic", "schema_id")
-    rows = zip(*(table.column(name).to_pylist() for name in columns), strict=True)
-    found: dict[str, list[str | None]] = {}
-    for _, _, topic, schema_id in sorted(rows, key=lambda row: (row[0] or 0, row[1] or 0)):
-        ids = found.setdefault(topic, [])
-        if schema_id not in ids:
-            ids.append(schema_id)
+def _numbers(table: pa.Table) -> list[int]:
+    """How many earlier rows of its key each row has. One without a key, which may be a TRUNCATE, is
+    in no earlier step than a row that stands before it."""
+    columns = ("commit_lsn", "ordinal", "topic", "key")
+    rows = list(zip(*(table.column(name).to_pylist() for name in columns), strict=True))
+    found, counts, last = [0] * len(rows), dict[tuple[str, str], int](), dict[str, int]()
+    for at in sorted(range(len(rows)), key=lambda at: (rows[at][0] or 0, rows[at][1] or 0)):
+        _, _, topic, key = rows[at]
+        if key is None:
+            found[at] = last.get(topic, 0)
+            continue
+        found[at] = counts.get((topic, key), 0)
+        counts[topic, key] = found[at] + 1
+        last[topic] = max(last.get(topic, 0), found[at])
     return found

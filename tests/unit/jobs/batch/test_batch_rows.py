@@ -13,6 +13,11 @@ def rows(*found: dict[str, object]) -> pa.Table:
     return pa.Table.from_pylist([{**dict.fromkeys(SCHEMA.names), **row} for row in found], SCHEMA)
 
 
+def of_key(key: str, version: str, at: int, **more: object) -> dict[str, object]:
+    place = {"topic": "t", "key": key, "schema_id": version, "commit_lsn": at, "ordinal": 1}
+    return {**place, "op": "u", "records": 1, **more}
+
+
 def test_text_of_values_is_not_written_anew() -> None:
     last = Image('{"id":1,"a":"?","b":"?","n":1e+20}', ["a", "b"])
     earlier = [Image('{"id":1,"a":"?","b":"\\u00e9"}', ["a"]), Image('{"id":1,"a":-0,"b":2}', ())]
@@ -39,12 +44,34 @@ def test_a_batch_of_one_version_is_one_step() -> None:
 
 def test_versions_are_steps_in_the_order_of_their_positions() -> None:
     table = rows(
-        {"topic": "t", "schema_id": "b", "commit_lsn": 9, "ordinal": 1, "unchanged": ["x"]},
-        {"topic": "t", "schema_id": "a", "commit_lsn": 2, "ordinal": 1},
-        {"topic": "u", "schema_id": "c", "commit_lsn": 12, "ordinal": 1},
+        of_key("1", "b", 9, unchanged=["x"]),
+        of_key("1", "a", 2),
+        {**of_key("1", "c", 12), "topic": "u"},
     )
     found = [step.column("schema_id").to_pylist() for step in steps(table)]
     assert found == [["a", "c"], ["b"]]
+
+
+def test_a_truncate_is_in_no_earlier_step_than_what_it_removes() -> None:
+    table = rows(
+        {**of_key("1", "b", 9, op="t"), "key": None},
+        of_key("1", "a", 2),
+        of_key("1", "b", 5, unchanged=["x"]),
+        of_key("2", "b", 11),
+    )
+    found = [step.column("commit_lsn").to_pylist() for step in steps(table)]
+    assert found == [[2, 11], [9, 5]]
+
+
+def test_a_version_that_comes_back_takes_large_values_from_what_came_before_it() -> None:
+    """A column is added and dropped: the version is the first one again."""
+    table = rows(
+        of_key("1", "a", 2),
+        of_key("2", "b", 5),
+        of_key("2", "a", 9, unchanged=["x"]),
+    )
+    found = [step.column("commit_lsn").to_pylist() for step in steps(table)]
+    assert found == [[2, 5], [9]]
 
 
 def test_versions_without_values_left_out_are_one_step() -> None:
