@@ -214,8 +214,12 @@ def test_what_was_written_is_waited_for_and_read(shop: Shop) -> None:
 def calm(shop: Shop) -> None:
     """Capture and all views are well, and nothing is left to do."""
 
+    began = time.time()
+
     def well() -> bool:
         found = shop.scrape("apply") | shop.scrape("capture")
+        measured = "headwater_measured_timestamp_seconds", "apply"
+        assert found[measured] > began + 1, "what was frozen tells what it saw before"
         states = [at for at, value in found.items() if at[0].endswith("_state") and value]
         assert len(states) == 1 + len(VIEWS)
         assert {state for _, state, _ in states} <= {"idle", "fresh"}, states
