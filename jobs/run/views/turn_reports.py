@@ -89,11 +89,13 @@ class Turns:
                 self._say_if_due(view, told)
 
     def failed(self, view: int, error: HeadwaterError) -> None:
+        if not (name := self._name(view)):
+            return  # let go in this turn: a table of its has changed, and it is opened anew
         with self._lock:
             told = self._told.setdefault(view, _Told())
             if str(told.error) != str(error):
                 event = "view_interrupted" if isinstance(error, RetryableError) else "view_stopped"
-                log.warning(event, view=self._name(view), error=str(error))
+                log.warning(event, view=name, error=str(error))
             told.error = error
 
     def error(self, view: int) -> HeadwaterError | None:

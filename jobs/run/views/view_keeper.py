@@ -50,6 +50,8 @@ _A_BACKLOG: Final = 20_000
 _KEYS_A_QUERY: Final = 250
 """Rows are made of so many keys at once: an index scan that is told the keys looks at all of them
 each time it is entered, which is as often as there are keys. 2,000 took 2 s, in eights 0.2 s."""
+_ALTERED: Final = ("42703", UNKNOWN)
+"""No such column, no such table: the mirror follows DDL between two turns."""
 DATA_EXCEPTIONS: Final = ("22", "21", "23", "0A")
 """Classes of SQLSTATE that a row's own values cause."""
 
@@ -178,6 +180,11 @@ class ViewKeeper:
                 return self._made(conn, places)
             if sqlstate(error)[:2] in DATA_EXCEPTIONS:
                 raise RowUnmakeableError(error.message, error.hint) from error
+            if sqlstate(error) in _ALTERED:
+                raise RetryableError(
+                    f"view {self.view.name}: a table that it reads was altered",
+                    "it is planned anew",
+                ) from error
             raise
         progress = Progress(*found[0][:4])
         changes = read_changes(found, len(self.view.key), 4)

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from structlog.testing import capture_logs
 
+from cdc.errors import FatalError
 from jobs.batch.key_sample import LOGGED, spread
 from jobs.run.views.turn_reports import Turns
 
@@ -33,6 +34,17 @@ def test_a_line_has_a_twentieth_of_each_and_not_a_number_for_each_row() -> None:
     assert fresh == sorted(fresh)
     assert all(isinstance(one, int) for one in fresh)
     assert len(json.dumps(line)) < 300
+
+
+def test_a_fault_of_a_view_that_is_being_opened_anew_is_not_told() -> None:
+    names = {1: "v"}
+    turns = Turns(cast("Any", GroupOffsets()), lambda id_: names.get(id_, ""))
+    fault = FatalError("making rows of view v: column x does not exist", "report it")
+    with capture_logs() as lines:
+        turns.failed(2, fault)
+        assert turns.error(2) is None
+        turns.failed(1, fault)
+    assert [line["event"] for line in lines] == ["view_stopped"]
 
 
 def test_few_values_are_all_there_in_their_order() -> None:
