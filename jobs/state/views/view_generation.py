@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 import psycopg
 
 from cdc.errors import ViewError
 from jobs.state.groups.sums import GroupSums
 from jobs.state.server.connection import Connection
+from jobs.state.values.event_texts import event_text
 from jobs.state.views.own_columns import own_columns
 from jobs.state.views.view_names import ViewNames
 from views.maintain.plan import ViewPlan
@@ -23,6 +25,7 @@ from views.maintain.plan import ViewPlan
 Relation = Callable[[str], str]
 """From ``schema.table`` to the relation of its mirror, as SQL."""
 
+_NUMBERS: Final = {"numeric", "float4", "float8"}
 DIRTY_SCHEMA, SHOWN_SCHEMA = "dirty", "shown"
 
 
@@ -108,32 +111,77 @@ def make_tables(conn: Connection, view_id: int, plan: ViewPlan, relation: Relati
 
 def follow_key_types(conn: Connection, view_id: int, plan: ViewPlan, relation: Relation) -> None:
     """Give the tables of a generation the types that its key has now, where DDL has changed them:
-    what they hold is read as the same values. Raises ``ViewError`` where it cannot be."""
-    held = {column.name: column.type for column in read_key(conn, view_id, plan)}
-    names = ", ".join(map(quoted, plan.key))
-    made = f"select {names} from ({plan.whole(relation)}) w"
-    cursor = conn.execute(f"select * from ({made}) k limit 0".encode(), prepare=False)
-    result = cursor.pgresult
-    assert result is not None, "a SELECT has a result"
-    query = b"select pg_catalog.format_type(%s::oid, %s)"
-    actions = []
-    for number, name in enumerate(plan.key):
-        row = conn.execute(query, (result.ftype(number), result.fmod(number))).fetchone()
-        if row is not None and row[0] != held[name]:
-            column = quoted(name)
-            actions.append(f"alter {column} type {row[0]} using {column}::text::{row[0]}")
-    if not actions:
+    what they hold is read as the same values. Raises ``ViewError`` where it cannot be, or where
+    the store has a row under another text."""
+    held = _key_types(conn, f"{SHOWN_SCHEMA}.v{view_id}", plan)
+    wanted = _key_types(conn, f"({plan.whole(relation)})", plan)
+    changed = [
+        (quoted(name), old, new)
+        for name, old, new in zip(plan.key, held, wanted, strict=True)
+        if old.name != new.name
+    ]
+    if not changed:
         return
+    actions = ", ".join(
+        f"alter {column} type {new.name} using {column}::text::{new.name}"
+        for column, _, new in changed
+    )
     try:
         with conn.transaction():
+            for column, old, new in changed:
+                _refuse_other_texts(conn, view_id, plan.name, column, old, new)
             for schema in (DIRTY_SCHEMA, SHOWN_SCHEMA):
-                conn.execute(f"alter table {schema}.v{view_id} {', '.join(actions)}".encode())
+                conn.execute(f"alter table {schema}.v{view_id} {actions}".encode())
     except psycopg.DataError as error:
         raise ViewError(
             f"view {plan.name}: its key ({', '.join(plan.key)}) changed to a type that cannot "
             "hold its old keys",
             f"`headwater view rebuild {plan.name}`",
         ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyType:
+    """``name`` as ``format_type`` has it, ``base`` as ``event_text`` takes it."""
+
+    name: str
+    base: str
+    typmod: int
+
+
+def _key_types(conn: Connection, rows: str, plan: ViewPlan) -> list[_KeyType]:
+    """Of the key's columns in a relation or subquery."""
+    names = ", ".join(map(quoted, plan.key))
+    cursor = conn.execute(f"select {names} from {rows} k limit 0".encode(), prepare=False)
+    result = cursor.pgresult
+    assert result is not None, "a SELECT has a result"
+    query = (
+        b"select pg_catalog.format_type(oid, %s), typname from pg_catalog.pg_type where oid = %s"
+    )
+    found = []
+    for number in range(len(plan.key)):
+        typmod = result.fmod(number)
+        ((name, base),) = conn.execute(query, (typmod, result.ftype(number))).fetchall()
+        found.append(_KeyType(name, base, typmod))
+    return found
+
+
+def _refuse_other_texts(
+    conn: Connection, view_id: int, view: str, column: str, old: _KeyType, new: _KeyType
+) -> None:
+    """Raise ``ViewError`` where a key that the store has is another text under its new type, as
+    ``char(n)`` is under another length. Of numbers the store says itself what it can hold."""
+    if new.base in _NUMBERS:
+        return
+    was = event_text(old.base, old.typmod, column)
+    now = event_text(new.base, new.typmod, f"({column}::text::{new.name})")
+    query = f"select exists (select from {SHOWN_SCHEMA}.v{view_id} where {was} <> {now})"
+    if conn.execute(query.encode()).fetchone() == (True,):
+        raise ViewError(
+            f"view {view}: its key column {column} was {old.name} and is {new.name} now, which "
+            "gives its values another text: the store would hold their rows twice",
+            f"`headwater view rebuild {view}`",
+        )
 
 
 def read_key(conn: Connection, view_id: int, plan: ViewPlan) -> tuple[KeyColumn, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pytest
 
@@ -30,6 +31,20 @@ JOINED = """select o.id, o.a - o.b as less, o.note, c.name from orders o
 GROUPED = """select c.id, c.name, count(o.id) as orders, sum(o.b) as b from customers c
              left join orders o on o.customer_id = c.id group by c.id"""
 ALL = "select * from orders"
+SAME_TEXTS = {
+    "k_int": ("smallint", "bigint", "1099511627776"),
+    "k_text": ("varchar(3)", "text", "longer"),
+    "k_chars": ("varchar(3)", "varchar(9)", "longer"),
+    "k_name": ("name", "text", "longer"),
+    "k_numeric": ("numeric(6,2)", "numeric(8,2)", "123456.50"),
+    "k_time": ("timestamp(0)", "timestamp(6)", "2026-01-01 00:00:00.5"),
+}
+OTHER_TEXTS = {
+    "k_address": ("inet", "text", "10.0.0.1"),
+    "k_clock": ("time", "text", "longer"),
+}
+"""Tables by the type that their key has, and the one that it gets, with a value of that alone."""
+FIRST = {"k_time": "2026-01-01 00:00:00", "k_address": "10.0.0.2", "k_clock": "10:00"}
 
 
 class Reopened:
@@ -76,12 +91,18 @@ class Reopened:
         return Kept(view, kept.store, ViewKeeper(view, kept.store, 100, 100_000), sql)
 
 
-@pytest.fixture
-def shop(postgres: str) -> Iterator[Reopened]:
+@contextmanager
+def reopened(postgres: str, schema: str) -> Iterator[Reopened]:
     with fresh_database(postgres) as source, fresh_database(postgres) as state:
-        setting = EngineSetting(source, state, SCHEMA)
+        setting = EngineSetting(source, state, schema)
         yield Reopened(setting)
         setting.close()
+
+
+@pytest.fixture
+def shop(postgres: str) -> Iterator[Reopened]:
+    with reopened(postgres, SCHEMA) as made:
+        yield made
 
 
 def test_a_column_is_the_same_under_every_name(shop: Reopened) -> None:
@@ -146,6 +167,30 @@ def test_a_type_that_becomes_wider_is_followed_also_by_keys(shop: Reopened) -> N
         "insert into orders values (1::bigint << 40, 1, 2, 1::bigint << 41, 'wide')",
         "update orders set note = 'later' where id > 1000",
     )
+
+
+def test_a_key_of_a_wider_type_is_followed_where_its_texts_stay(postgres: str) -> None:
+    """Else the store would have a row twice: by the text that it was, and by the one that it is."""
+    schema = "".join(
+        f"create table {name} (id {kind} primary key, n int);"
+        f"insert into {name} values ('{FIRST.get(name, 1)}', 1);"
+        for name, (kind, _, _) in {**SAME_TEXTS, **OTHER_TEXTS}.items()
+    )
+    with reopened(postgres, schema) as shop:
+        for name, (_, wider, late) in {**SAME_TEXTS, **OTHER_TEXTS}.items():
+            shop.add(name, f"select id, n from {name}")
+            statements = (
+                f"alter table {name} alter id type {wider}",
+                f"update {name} set n = n + 1",
+                f"insert into {name} values ('{late}', 9)",
+            )
+            if name in SAME_TEXTS:
+                shop.altered(*statements)
+                continue
+            with pytest.raises(ViewError, match=r"its key column .* and is .* now") as told:
+                shop.altered(*statements)
+            assert told.value.hint == f"`headwater view rebuild {name}`"
+            del shop.setting.views[name]
 
 
 def test_a_column_that_is_gone_is_told_with_what_was_and_what_is(shop: Reopened) -> None:
