@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from cdc.source.postgres import WIRE_OPTIONS
+from cdc.source.postgres import STATEMENT_OPTIONS, WIRE_OPTIONS
 from jobs.state.server.location import PORT, Place
 
 MAX_CONNECTIONS: Final = 40
@@ -77,7 +77,7 @@ _SESSION: Final = {
     "max_parallel_workers_per_gather": "0",
 }
 SESSION_OPTIONS: Final = " ".join(
-    [WIRE_OPTIONS, *(f"-c {name}={value}" for name, value in _SESSION.items())]
+    [WIRE_OPTIONS, STATEMENT_OPTIONS, *(f"-c {name}={value}" for name, value in _SESSION.items())]
 )
 """libpq's ``options``: text forms are those of the source's sessions."""
 

@@ -56,15 +56,17 @@ def test_a_database_of_ones_own_is_made_ready_and_kept(config: Config) -> None:
         conn.execute("insert into headwater.stream values ('t', 0, 7)")
     assert not list(Path(config.apply.state).rglob("*"))
     assert running_dsn(config) == config.apply.state_dsn
+    execute(config.apply.state_dsn, "alter database {} set transform_null_equals = on")
     with state_server(config, SHOP) as server, server.connect() as conn:
         assert not server.is_new
         assert pending(conn) == []
         assert read_stream(conn) == {"t": {0: 7}}
         shown = conn.execute(
             "select current_setting('IntervalStyle'), current_setting('jit'),"
-            " current_setting('lc_numeric'), current_setting('search_path')"
+            " current_setting('lc_numeric'), current_setting('search_path'),"
+            " current_setting('transform_null_equals')"
         ).fetchone()
-        assert shown == ("iso_8601", "off", "C", "pg_catalog")
+        assert shown == ("iso_8601", "off", "C", "pg_catalog", "off")
 
 
 def test_two_processes_never_keep_the_same_database(config: Config) -> None:
