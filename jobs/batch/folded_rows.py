@@ -3,18 +3,21 @@
 Order is the position's (commit LSN, ordinal), never the offset's: a row of a snapshot, ordinal 0,
 loses against any change committed at its LSN or later, wherever it stands in the topic.
 
-A key has one row for each table version (``schema_id``) that its records of the batch have: columns
-may have exchanged their names in between. Records without a key are not folded, but for TRUNCATE,
-which stands in every partition of its topic: the newest is kept, or of a large batch the newest of
-each part that a task read.
+A key has one row for each period of a table version (``jobs.batch.version_periods``) that its
+records of the batch are of: columns may have exchanged their names in between. Records without a
+key are not folded, but for TRUNCATE, which stands in every partition of its topic: the newest is
+kept, or the newest of each part that was read by itself.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from jobs.batch.version_periods import Periods
 
 NO_EVENT: Final = "not an event of Headwater"
 """Why a record was folded into nothing."""
@@ -60,32 +63,29 @@ def oldest_us(table: pa.Table) -> int | None:
 
 def steps(table: pa.Table) -> list[pa.Table]:
     """The rows as one table, or, where a large value may have to be taken from a row of an earlier
-    table version, as several that are to be applied one after the other: each has one row of a key
-    at most, the earliest ones first. Versions have no order: a column that was added and dropped
-    leaves the version that there was."""
-    pairs = table.select(["topic", "schema_id"]).group_by(["topic", "schema_id"]).aggregate([])
-    if pairs.num_rows == pc.count_distinct(table.column("topic")).as_py():
-        return [table]
+    table version, as several that are to be applied one after the other: the periods of versions,
+    those of all topics together."""
     lengths = pc.list_value_length(table.column("unchanged"))
-    if not (pc.sum(pc.greater(lengths, 0)).as_py() or 0):
+    if not (pc.sum(pc.greater(lengths, 0)).as_py() or 0) or not has_versions(table):
         return [table]
     numbers = pa.array(_numbers(table), pa.int64())
     most = pc.max(numbers).as_py()
     return [table.filter(pc.equal(numbers, number)) for number in range(most + 1)]
 
 
+def has_versions(table: pa.Table) -> bool:
+    """Whether the rows of a topic are of several table versions."""
+    events = table.select(["topic", "schema_id"]).drop_null()
+    pairs = events.group_by(["topic", "schema_id"]).aggregate([])
+    return bool(pairs.num_rows > pc.count_distinct(events.column("topic")).as_py())
+
+
 def _numbers(table: pa.Table) -> list[int]:
-    """How many earlier rows of its key each row has. One without a key, which may be a TRUNCATE, is
-    in no earlier step than a row that stands before it."""
-    columns = ("commit_lsn", "ordinal", "topic", "key")
+    """The period of each row; 0 of what is no event."""
+    columns = ("topic", "commit_lsn", "ordinal", "schema_id")
     rows = list(zip(*(table.column(name).to_pylist() for name in columns), strict=True))
-    found, counts, last = [0] * len(rows), dict[tuple[str, str], int](), dict[str, int]()
-    for at in sorted(range(len(rows)), key=lambda at: (rows[at][0] or 0, rows[at][1] or 0)):
-        _, _, topic, key = rows[at]
-        if key is None:
-            found[at] = last.get(topic, 0)
-            continue
-        found[at] = counts.get((topic, key), 0)
-        counts[topic, key] = found[at] + 1
-        last[topic] = max(last.get(topic, 0), found[at])
-    return found
+    periods = defaultdict[str, Periods](Periods)
+    for topic, *place in rows:
+        if None not in place:
+            periods[topic].add(*place)
+    return [0 if None in place else periods[topic].number(*place) for topic, *place in rows]

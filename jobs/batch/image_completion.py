@@ -7,7 +7,7 @@ events that have another form than capture's.
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,8 +16,6 @@ from cdc.kafka.partition_reader import FetchedRecord
 from jobs.batch.folded_rows import NO_EVENT, SCHEMA
 from jobs.batch.images import Image, filled, images
 from jobs.batch.plan import RANK, TEXT
-
-_GROUP: Final = ("topic", "key", "schema_id", "op")
 
 
 def finished(rows: pa.Table) -> pa.Table:

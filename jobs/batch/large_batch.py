@@ -21,7 +21,7 @@ from cdc.kafka.broker import Offsets
 from cdc.kafka.partition_reader import LOST_HINT
 from cdc.kafka.range_reader import read_stretch, reading
 from jobs.batch.folded_rows import SCHEMA
-from jobs.batch.task_fold import TaskFold, TooLargeError, batches
+from jobs.batch.task_fold import TooLargeError, batches, fold_part
 from jobs.batch.task_parts import Part, divided
 from jobs.spark.faults import stream_error
 from jobs.spark.garbage_collector import collect_rarely
@@ -113,10 +113,8 @@ def _reader(kafka: Kafka, parts: list[list[Part]]) -> Callable[[int], Iterator[p
         left = list(parts[task])
         while left:
             part = left.pop()
-            fold = TaskFold(part, most_bytes)
             try:
-                for records in read_stretch(settings, part.stretch):
-                    fold.add(records)
+                fold = fold_part(part, most_bytes, partial(read_stretch, settings, part.stretch))
             except TooLargeError:
                 left += part.halves()
                 continue

@@ -3,10 +3,14 @@
 Spark would analyse, optimize, plan and schedule a read of Kafka for some ten records: four times
 what a job over records at hand takes, whose plan is the same for every batch. So the plan is made
 once, without generated code, for one task, and only its job is run.
+
+Records of several table versions are folded once more, in Python, as a task folds them: Spark would
+sort each batch twice to know the periods of versions, which hardly any batch has.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -18,10 +22,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from cdc.errors import FatalError
 from cdc.kafka.partition_reader import FetchedRecord
+from cdc.kafka.range_reader import Raw, Stretch
 from jobs.batch.driver_records import keeping, open_cell
-from jobs.batch.folded_rows import SCHEMA, count
+from jobs.batch.folded_rows import SCHEMA, count, has_versions
 from jobs.batch.image_completion import finished, no_text
 from jobs.batch.plan import folded
+from jobs.batch.task_fold import TaskFold, batches, note_periods
+from jobs.batch.task_parts import Part
+from jobs.batch.version_periods import Periods
 from jobs.spark.interpreter import interpreted
 from jobs.spark.session import session_beside
 
@@ -58,7 +66,8 @@ class SmallBatch:
         tables = [self._run(chunk) for chunk in _chunks(texts)]
         if aside:
             tables.append(pa.Table.from_pylist(aside, SCHEMA))
-        return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
+        table = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
+        return folded_here(records) if has_versions(table) else table
 
     def _run(self, records: Sequence[dict[str, Any]]) -> pa.Table:
         self._cell[0] = orjson.dumps(records).decode()
@@ -74,6 +83,23 @@ class SmallBatch:
         if (found := count(table)) != len(records):
             raise FatalError(f"{found} of a batch's {len(records)} records were read", "report it")
         return table
+
+
+def folded_here(records: Iterable[FetchedRecord]) -> pa.Table:
+    """The same of records of several table versions."""
+    found: defaultdict[tuple[str, int], list[Raw]] = defaultdict(list)
+    periods: defaultdict[str, Periods] = defaultdict(Periods)
+    for one in records:
+        found[one.topic, one.partition].append((one.key, one.value, one.offset))
+    for (topic, _), raw in found.items():
+        note_periods(periods[topic], raw)
+    rows = list[pa.RecordBatch]()
+    for (topic, partition), raw in found.items():
+        part = Part(Stretch(topic, partition, 0, 0))
+        fold = TaskFold(part, sys.maxsize, periods[topic])
+        fold.add(raw)
+        rows += batches(part, fold.rows())
+    return pa.Table.from_batches(rows, SCHEMA)
 
 
 def _text(record: FetchedRecord, value: bytes) -> dict[str, Any]:

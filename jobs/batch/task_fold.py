@@ -1,7 +1,7 @@
 """The records of a part of a large batch, folded where they are read: by a task, in Python.
 
-The rule is that of ``jobs.batch.plan``, which tests hold this against. Of an event as much is read
-as the rule asks; images are taken as they stand.
+The rule is that of ``jobs.batch.plan``, which tests hold this against; of several table versions it
+is only here. Of an event as much is read as the rule asks; images are taken as they stand.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from cdc.kafka.range_reader import Raw
 from jobs.batch.folded_rows import NO_EVENT, SCHEMA
 from jobs.batch.images import Image, filled, text
 from jobs.batch.task_parts import Part
+from jobs.batch.version_periods import Periods
 
 OVERHEAD_BYTES: Final = 600
 """Of a record that is held, beside its value."""
@@ -27,6 +28,10 @@ _MOST_EARLIER: Final = 16
 
 class TooLargeError(Exception):
     """A part holds more than a task may."""
+
+
+class SeveralVersionsError(Exception):
+    """A part has several table versions, whose periods have to be known before it is folded."""
 
 
 class _Source(msgspec.Struct, gc=False):
@@ -72,17 +77,45 @@ class Last:
         return filled(last, (image for _, image in self.earlier))
 
 
-class TaskFold:
-    """Folds the records of one part of a partition."""
+def fold_part(part: Part, most_bytes: int, read: Callable[[], Iterable[Iterable[Raw]]]) -> TaskFold:
+    """Fold what ``read`` gives; that is read anew for the periods of table versions if there are
+    several. Raises ``TooLargeError``."""
+    fold = TaskFold(part, most_bytes)
+    try:
+        for records in read():
+            fold.add(records)
+    except SeveralVersionsError:
+        periods = Periods()
+        for records in read():
+            note_periods(periods, records)
+        fold = TaskFold(part, most_bytes, periods)
+        for records in read():
+            fold.add(records)
+    return fold
 
-    def __init__(self, part: Part, most_bytes: int) -> None:
-        self._part, self._most_bytes = part, most_bytes
-        self._versions: dict[str, dict[bytes | None, Last]] = {}
+
+def note_periods(periods: Periods, records: Iterable[Raw]) -> None:
+    """Add all events among some records of a topic."""
+    for key, value, offset in records:
+        if value is not None and (one := read_event(key, value, offset)) is not None:
+            assert one.event is not None, "what was read is an event"
+            source = one.event.source
+            periods.add(source.commit_lsn, source.ordinal, source.schema_id)
+
+
+class TaskFold:
+    """Folds the records of one part of a partition; ``periods`` are those of its topic, None as
+    long as there is one table version."""
+
+    def __init__(self, part: Part, most_bytes: int, periods: Periods | None = None) -> None:
+        self._part, self._most_bytes, self._periods = part, most_bytes, periods
+        self._groups: dict[str | int, dict[bytes | None, Last]] = {}
         self._alone = list[Last]()
         self._held_bytes = 0
 
     def add(self, records: Iterable[Raw]) -> None:
-        """Raises ``TooLargeError`` as soon as more is held than may be."""
+        """Raises ``TooLargeError`` as soon as more is held than may be, and
+        ``SeveralVersionsError`` for a second table version without periods."""
         part = self._part
         divided = part.slices > 1
         for key, value, offset in records:
@@ -94,7 +127,7 @@ class TaskFold:
 
     def rows(self) -> Iterator[Last]:
         """What is left, in no order."""
-        for held in self._versions.values():
+        for held in self._groups.values():
             yield from held.values()
         yield from self._alone
 
@@ -103,7 +136,7 @@ class TaskFold:
         try:
             value.decode()
             event = _decoded(value)
-            held = self._versions.setdefault(event.source.schema_id, {})
+            held = self._held(event.source)
             known = held.get(key)
             if known is None and key is not None:
                 key.decode()
@@ -124,6 +157,18 @@ class TaskFold:
         if oldest_us is not None and (known.oldest_us is None or oldest_us < known.oldest_us):
             known.oldest_us = oldest_us
         self._held_bytes += _replace(known, at, event, size)
+
+    def _held(self, source: _Source) -> dict[bytes | None, Last]:
+        """What is folded together with an event, by key."""
+        group: str | int = source.schema_id
+        if self._periods is not None:
+            group = self._periods.number(source.commit_lsn, source.ordinal, source.schema_id)
+        held = self._groups.get(group)
+        if held is None:
+            if self._groups and self._periods is None:
+                raise SeveralVersionsError
+            held = self._groups[group] = {}
+        return held
 
     def _keep(self, one: Last) -> None:
         self._alone.append(one)

@@ -40,7 +40,7 @@ class RecordsNeededError(Exception):
 
 
 class Record(NamedTuple):
-    """The last change of a key in a batch, under each table version. ``table`` is
+    """The last change of a key in a batch, in each period of a table version. ``table`` is
     ``schema.table``.
 
     ``image`` is the JSON of ``after``, of ``before`` for a delete, None for TRUNCATE. ``unchanged``

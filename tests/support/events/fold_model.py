@@ -24,6 +24,8 @@ def model(records: Iterable[FetchedRecord]) -> list[Row]:
     images as values."""
     groups: defaultdict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
     foreign = []
+    records = list(records)
+    periods = _periods(records)
     for record in records:
         if record.value is None:
             continue
@@ -33,12 +35,28 @@ def model(records: Iterable[FetchedRecord]) -> list[Row]:
             continue
         source = event["source"]
         alone = (record.partition, record.offset) if record.key is None else None
-        group = (record.topic, record.key, source["schema_id"], alone)
+        period = periods[_place(record.topic, source)]
+        group = (record.topic, record.key, period, alone)
         if event["op"] == "t":
-            group = (record.topic, None, source["schema_id"], None)
+            group = (record.topic, None, period, None)
         position = (source["commit_lsn"], source["ordinal"])
         groups[group].append((position, record.offset, event, record))
     return [_folded(sorted(found, key=lambda one: one[:2])) for found in groups.values()] + foreign
+
+
+def _periods(records: Iterable[FetchedRecord]) -> dict[tuple[Any, ...], int]:
+    """A number for each place of a record: another one wherever the table's version changes."""
+    events = ((one.topic, _event(one.value)) for one in records if one.value is not None)
+    places = sorted({_place(topic, event["source"]) for topic, event in events if event})
+    found, number = dict[tuple[Any, ...], int](), 0
+    for before, place in zip([None, *places], places, strict=False):
+        number += before is None or (before[0], before[3]) != (place[0], place[3])
+        found[place] = number
+    return found
+
+
+def _place(topic: str, source: dict[str, Any]) -> tuple[Any, ...]:
+    return topic, source["commit_lsn"], source["ordinal"], source["schema_id"]
 
 
 def _event(value: bytes) -> dict[str, Any] | None:

@@ -1,8 +1,12 @@
-"""Random events of a few keys: every op, values left out, late snapshot rows, foreign records."""
+"""Random events of a few keys: every op, values left out, late snapshot rows, foreign records.
+
+They are of one table version, or of two that come back.
+"""
 
 from __future__ import annotations
 
 import json
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -15,34 +19,36 @@ _NUMBERS = ("1e+20", "0", "-1.50", "9007199254740993", "1E5")
 
 def random_events(random: Random, count: int) -> list[Record]:
     """Positions rise, but for rows of snapshots; some stand in another order in the topic."""
-    found, lsn = list[Record](), 100
+    found, lsn, version, altered = list[Record](), 100, "a" * 16, random.choice((0.0, 0.1, 0.5))
     for _ in range(count):
         lsn += random.choice((0, 1, 1, 2))
-        found += _events(random, lsn, len(found))
+        if random.random() < altered:
+            version = random.choice("ab") * 16
+        found += _events(random, lsn, len(found), version)
     if random.random() < 0.3:
         random.shuffle(found)
     return found
 
 
-def _events(random: Random, lsn: int, ordinal: int) -> list[Record]:
+def _events(random: Random, lsn: int, ordinal: int, version: str) -> list[Record]:
+    made = partial(_event, random, version, lsn, ordinal + 1)
     key = json.dumps({"id": random.randrange(4)}, separators=(",", ":")).encode()
     kind = random.random()
     if kind < 0.04:
         return [(random.choice((key, None)), random.choice(_FOREIGN))]
     if kind < 0.08:
-        return [(None, _event(random, lsn, ordinal + 1, "t", None, None))]
+        return [(None, made("t", None, None))]
     if kind < 0.12:
-        return [(None, _event(random, lsn, ordinal + 1, "c", None, _image(random)))]
+        return [(None, made("c", None, _image(random)))]
     if kind < 0.25:
-        return [(key, _event(random, lsn, ordinal + 1, "d", _image(random), None)), (key, None)]
+        return [(key, made("d", _image(random), None)), (key, None)]
     if kind < 0.4:
-        return [(key, _event(random, lsn - random.randrange(9), 0, "r", None, _image(random)))]
+        at = lsn - random.randrange(9)
+        return [(key, _event(random, version, at, 0, "r", None, _image(random)))]
     unchanged = [name for name in ("body", "more") if random.random() < 0.3]
     op = "u" if unchanged else random.choice("cu")
     before = _image(random) if random.random() < 0.2 else None
-    return [
-        (key, _event(random, lsn, ordinal + 1, op, before, _image(random, *unchanged), unchanged))
-    ]
+    return [(key, made(op, before, _image(random, *unchanged), unchanged))]
 
 
 _FOREIGN = (
@@ -63,6 +69,7 @@ def _image(random: Random, *unchanged: str) -> str:
 
 def _event(
     random: Random,
+    version: str,
     lsn: int,
     ordinal: int,
     op: str,
@@ -72,7 +79,7 @@ def _event(
 ) -> bytes:
     source: dict[str, Any] = {
         "version": "0", "ts_us": random.randrange(1, 10**9), "commit_lsn": lsn, "ordinal": ordinal,
-        "schema_id": random.choice(("a" * 16,) * 9 + ("b" * 16,)),
+        "schema_id": version,
     }  # fmt: skip
     if unchanged:
         source["unchanged"] = unchanged

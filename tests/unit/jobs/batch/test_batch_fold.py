@@ -87,6 +87,24 @@ def test_a_value_from_before_a_delete_is_another_rows(small: SmallBatch) -> None
     assert (row["unchanged"], row["records"]) == (["body"], 3)
 
 
+def test_a_value_is_not_taken_from_before_another_version_that_changed_it(
+    small: SmallBatch,
+) -> None:
+    a, b = "a" * 16, "b" * 16
+    rows = folded(
+        small,
+        event(1, 1, {"id": 1, "body": "one"}, schema_id=a),
+        event(2, 1, {"id": 1, "body": "two", "more": 1}, "u", schema_id=b),
+        event(3, 1, {"id": 1, "body": BODY}, "u", schema_id=a, unchanged=["body"]),
+    )
+    found = sorted((row["commit_lsn"], row["after"], row["unchanged"]) for row in rows)
+    assert found == [
+        (1, '{"id":1,"body":"one"}', None),
+        (2, '{"id":1,"body":"two","more":1}', None),
+        (3, f'{{"id":1,"body":"{BODY}"}}', ["body"]),
+    ]
+
+
 def test_of_truncates_the_newest_is_kept_and_records_without_a_key_all(small: SmallBatch) -> None:
     unkeyed = [(None, event(lsn, 1, {"id": 1})[1]) for lsn in (5, 6)]
     rows = folded(small, truncate(3, 1), *unkeyed, truncate(9, 1))

@@ -60,7 +60,7 @@ def test_a_truncate_is_in_no_earlier_step_than_what_it_removes() -> None:
         of_key("2", "b", 11),
     )
     found = [step.column("commit_lsn").to_pylist() for step in steps(table)]
-    assert found == [[2, 11], [9, 5]]
+    assert found == [[2], [9, 5, 11]]
 
 
 def test_a_version_that_comes_back_takes_large_values_from_what_came_before_it() -> None:
@@ -71,7 +71,22 @@ def test_a_version_that_comes_back_takes_large_values_from_what_came_before_it()
         of_key("2", "a", 9, unchanged=["x"]),
     )
     found = [step.column("commit_lsn").to_pylist() for step in steps(table)]
-    assert found == [[2, 5], [9]]
+    assert found == [[2], [5], [9]]
+
+
+def test_a_row_under_another_name_of_its_key_is_in_a_later_step_too() -> None:
+    table = rows(of_key("number=1", "b", 5, unchanged=["x"]), of_key("id=1", "a", 2))
+    found = [step.column("commit_lsn").to_pylist() for step in steps(table)]
+    assert found == [[2], [5]]
+
+
+def test_what_is_no_event_is_of_no_version() -> None:
+    foreign: dict[str, object] = {"topic": "t", "cause": "none"}
+    table = rows(foreign, of_key("1", "a", 2, unchanged=["x"]))
+    assert steps(table) == [table]
+    table = rows(of_key("1", "b", 5, unchanged=["x"]), foreign, of_key("1", "a", 2))
+    found = [step.column("commit_lsn").to_pylist() for step in steps(table)]
+    assert found == [[None, 2], [5]]
 
 
 def test_versions_without_values_left_out_are_one_step() -> None:

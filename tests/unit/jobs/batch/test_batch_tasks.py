@@ -11,9 +11,10 @@ import pytest
 from cdc.events.codes import PLACEHOLDER
 from cdc.kafka.partition_reader import FetchedRecord
 from cdc.kafka.range_reader import Stretch
-from jobs.batch.task_fold import TaskFold, TooLargeError, batches
+from jobs.batch.small_batch import folded_here
+from jobs.batch.task_fold import TaskFold, TooLargeError, batches, fold_part
 from jobs.batch.task_parts import Part, divided
-from tests.support.events.events import event
+from tests.support.events.events import Record, event
 from tests.support.events.fold_model import comparable, fetched, in_order, model
 from tests.support.events.random_batches import random_events
 
@@ -21,9 +22,8 @@ WHOLE = Part(Stretch("s.public.t", 0, 0, 1 << 40))
 
 
 def folded(records: list[FetchedRecord], part: Part = WHOLE) -> list[dict[str, Any]]:
-    fold = TaskFold(part, 1 << 30)
-    for some in (records[at : at + 7] for at in range(0, len(records), 7)):
-        fold.add([(one.key, one.value, one.offset) for one in some])
+    raw = [(one.key, one.value, one.offset) for one in records]
+    fold = fold_part(part, 1 << 30, lambda: (raw[at : at + 7] for at in range(0, len(raw), 7)))
     return [row for batch in batches(part, fold.rows()) for row in batch.to_pylist()]
 
 
@@ -33,6 +33,54 @@ def test_random_parts_are_folded_as_the_reference_folds_them() -> None:
         records = fetched(random_events(random, random.randrange(1, 60)), "s.public.t")
         rows = comparable(folded(records))
         assert in_order(rows) == in_order(model(records)), f"seed {seed}"
+
+
+def test_a_driver_folds_several_versions_as_the_reference_does() -> None:
+    for seed in range(300):
+        random = Random(seed)
+        records = fetched(random_events(random, random.randrange(1, 60)), "s.public.t")
+        rows = comparable(folded_here(records).to_pylist())
+        assert in_order(rows) == in_order(model(records)), f"seed {seed}"
+
+
+def put(lsn: int, version: str, id_: int = 1, kept: bool = False, key: str = "id") -> Record:
+    row = {key: id_, "body": PLACEHOLDER if kept else f"of {lsn}"}
+    unchanged = ["body"] if kept else None
+    return event(lsn, 1, row, "u", (key,), schema_id=version, unchanged=unchanged)
+
+
+def left(*records: Record) -> list[tuple[int, str, list[str] | None, int]]:
+    rows = folded(fetched(records, "s.public.t"))
+    found = [
+        (row["commit_lsn"], json.loads(row["after"])["body"], row["unchanged"], row["records"])
+        for row in rows
+    ]
+    return sorted(found)
+
+
+def test_a_value_is_not_taken_from_before_another_version_that_changed_it() -> None:
+    """A column is added and dropped: the version is the first one again."""
+    found = left(put(1, "a"), put(2, "b"), put(3, "a", kept=True), put(4, "a", kept=True))
+    assert found == [
+        (1, "of 1", None, 1), (2, "of 2", None, 1), (4, PLACEHOLDER, ["body"], 2),
+    ]  # fmt: skip
+
+
+def test_a_row_that_another_version_updates_is_there_before_it() -> None:
+    """Although the first version's last change of it, which stands behind, has all values."""
+    found = left(put(1, "a"), put(2, "b", kept=True), put(3, "a"))
+    assert found == [(1, "of 1", None, 1), (2, PLACEHOLDER, ["body"], 1), (3, "of 3", None, 1)]
+
+
+def test_events_whose_keys_are_no_text_are_of_no_period() -> None:
+    values = [put(1, "a")[1], put(2, "b")[1]]
+    rows = folded(fetched([(b"\xff", value) for value in values], "s.public.t"))
+    assert [(row["op"], row["records"]) for row in rows] == [(None, 1)] * 2
+
+
+def test_another_version_may_have_another_name_of_the_key() -> None:
+    found = left(put(1, "a"), put(2, "b", key="number"), put(3, "a", kept=True))
+    assert found[-1] == (3, PLACEHOLDER, ["body"], 1)
 
 
 def test_halves_of_a_part_have_each_key_once() -> None:

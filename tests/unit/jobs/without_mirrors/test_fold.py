@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -123,6 +123,21 @@ def test_a_filled_value_remembers_the_schema_it_was_written_under(spark: SparkSe
         event(12, 1, {"id": 1, "a": PLACEHOLDER, "b": PLACEHOLDER}, "u", schema_id="3" * 16),
     )
     assert left["1"]["filled"] == {"a": "2" * 16, "b": "1" * 16}
+
+
+@pytest.mark.parametrize("made", [fold_filling, each])
+def test_a_version_that_comes_back_takes_values_of_the_one_in_between(
+    spark: SparkSession, made: Callable[[Sequence[str], Sequence[str]], Step]
+) -> None:
+    records = (
+        event(10, 1, {"id": 1, "a": "a1", "b": "b1"}, schema_id="1" * 16),
+        event(11, 1, {"id": 1, "a": "a2", "b": PLACEHOLDER, "n": 1}, "u", schema_id="2" * 16),
+        event(12, 1, {"id": 1, "a": PLACEHOLDER, "b": PLACEHOLDER}, "u", schema_id="1" * 16),
+    )
+    rows = made(COLUMNS, LARGE)(parse(COLUMNS, {})(kafka_frame(spark, records))).collect()
+    last = max((row[EVENT].asDict(recursive=True) for row in rows), key=lambda e: e["commit_lsn"])
+    assert (last["image"]["a"], last["image"]["b"]) == ("a2", "b1")
+    assert last["filled"] == {"a": "2" * 16, "b": "1" * 16}
 
 
 def test_unchanged_toast_without_an_earlier_image_stays_unchanged(spark: SparkSession) -> None:
