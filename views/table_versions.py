@@ -9,19 +9,51 @@ from typing import Any, Final, NamedTuple
 from cdc.errors import LogError
 from views.types import PgType, from_typmod
 
+_FILLED: Final = ("bpchar", "bit")
+_ROUNDED: Final = ("time", "timetz", "timestamp", "timestamptz", "interval")
+_CALLED: Final = {"bpchar": "char"}
+_MICROSECONDS: Final = 6  # digits, which all of these have where none are told
 REFUSED_HINT: Final = "`headwater view rebuild` takes the table as it is now"
 
 
 class TableColumn(NamedTuple):
     """A captured column. ``nullable`` unless the table says NOT NULL; ``attnum`` is what it keeps
     under every name, None where that is not known. ``labels`` are its enum's, empty where they are
-    not known: the log does not tell them (``views.enum_labels``)."""
+    not known: the log does not tell them (``views.enum_labels``). ``typmod`` is PostgreSQL's,
+    of an array that of its elements; -1 without one."""
 
     name: str
     type: PgType
     nullable: bool = True
     attnum: int | None = None
     labels: tuple[str, ...] = ()
+    typmod: int = -1
+
+    def __str__(self) -> str:
+        """Its type, for messages."""
+        kind, limit = self.type.element or self.type.name, self.limit
+        text = str(self.type)
+        return text if limit is None else text.replace(kind, f"{_CALLED.get(kind, kind)}({limit})")
+
+    @property
+    def limit(self) -> int | None:
+        """The length that values are filled up to, or the digits of a second that they are rounded
+        to; None of other types, and where there is none."""
+        kind = self.type.element or self.type.name
+        if self.typmod < 0 or kind not in (*_FILLED, *_ROUNDED):
+            return None
+        if kind in _FILLED:
+            return self.typmod - 4 if kind == "bpchar" else self.typmod
+        digits = self.typmod & 0xFFFF  # of an interval the bits above tell its units
+        return digits if digits < _MICROSECONDS else None
+
+    def keeps(self, new: TableColumn) -> bool:
+        """Whether values stay as they are under another limit of the same type."""
+        if self.limit == new.limit or new.type != self.type:
+            return True
+        kind = self.type.element or self.type.name
+        more = new.limit is None or (self.limit is not None and self.limit < new.limit)
+        return kind in _ROUNDED and more
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +113,7 @@ class TableVersion:
     @property
     def types(self) -> dict[str, str]:
         """The types of its columns, by the table's own names."""
-        return {column.name: str(column.type) for column in (self.as_sent or self).columns}
+        return {column.name: str(column) for column in (self.as_sent or self).columns}
 
     def describe(self) -> str:
         """``id int4, total numeric(10,2)``, for messages: under the table's own names."""
@@ -115,6 +147,7 @@ def parse_version(record: Mapping[str, Any]) -> TableVersion:
                 ),
                 column.get("nullable", True),
                 column.get("attnum"),
+                typmod=column["typmod"],
             )
             for column in record["columns"]
         )

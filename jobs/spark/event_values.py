@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from cdc.events.codes import PLACEHOLDER
 from jobs.spark.faults import UNFIT_VALUE, fault
-from views.table_versions import TableVersion
+from views.table_versions import TableColumn, TableVersion
 from views.types import INTEGERS, STRINGS, PgType
 
 # Spark would refuse strings of more than 20 million characters, which a Kafka record may hold.
@@ -168,6 +168,12 @@ def widens(old: PgType, new: PgType) -> bool:
     if new.name in _TEXT:
         return old.name in _AS_TEXT
     return (old.name, new.name) in _SAME
+
+
+def keeps_values(old: TableColumn, new: TableColumn) -> bool:
+    """Whether the rows that were there when a column got its new type have the values that events
+    had told of them, and the text."""
+    return old.keeps(new) if old.type == new.type else widens(old.type, new.type)
 
 
 def _element(kind: PgType) -> PgType:

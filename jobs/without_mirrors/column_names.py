@@ -115,6 +115,10 @@ class Names:
         """Keep the names that ``under`` used: the SQL fits them."""
         self._state.remember_namings(self._namings)
 
+    def began_with(self, table: str, versions: Versions) -> TableVersion | None:
+        """The version of a table that the generation began with, of those that ``under`` gave."""
+        return versions.get(self._namings[table].schema_id)
+
     def refuse_parked(self, letters: Letters, records: DataFrame) -> None:
         """Raise ``ViewError`` where a key waits under names that events among ``records``, which
         flow, do not have: whether these are its later ones is not known."""

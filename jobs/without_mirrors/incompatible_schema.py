@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cdc.errors import ViewError
+from jobs.spark.event_values import keeps_values
 from views.column_changes import column_changes
-from views.table_versions import TableVersion, other_names
+from views.spark.resolution import ResolvedView
+from views.table_versions import TableColumn, TableVersion, other_names
+from views.types import collated
+
+_TEXTS = {"text", "varchar", "citext", "enum"}
 
 
 def no_longer(
@@ -31,3 +36,28 @@ def no_longer(
     return ViewError(
         "; ".join([reason, *changed]), f"{adapt}, and run `headwater view rebuild {view}`"
     )
+
+
+def other_values(view: str, was: TableVersion, now: TableVersion, column: str) -> ViewError:
+    """That a column of a table has another type, under which its rows have other values."""
+    types = f"was {was.column(column)} and is {now.column(column)} now"
+    reason = f"view {view}: column {column!r} of {now.name} {types}"
+    return no_longer(view, reason, {now.name: was}, {now.name: now})
+
+
+def refuse_rewritten(view: ResolvedView, was: TableVersion) -> None:
+    """Raise ``ViewError`` where ALTER TYPE gave the table's rows texts that no event tells of:
+    ``char(n)`` of another length, or as text. Where Spark's type is another one, the store says
+    what it can hold. ``was`` is the table when the view's generation began."""
+    read = {output.source for output in view.outputs} | view.computed_from
+    for name in sorted(one for one in read if one is not None):
+        one, other = was.column(name), view.table.column(name)
+        if one is None or other is None or one.type.spark != other.type.spark:
+            continue
+        one, other = _any_collation(one), _any_collation(other)
+        if not ({one.type.name, other.type.name} <= _TEXTS or keeps_values(one, other)):
+            raise other_values(view.name, was, view.table, name)
+
+
+def _any_collation(column: TableColumn) -> TableColumn:
+    return column._replace(type=collated(column.type)[0])

@@ -24,7 +24,7 @@ from jobs.without_mirrors.dead_letters.bisection import Poison, isolate
 from jobs.without_mirrors.dead_letters.parking import Parking
 from jobs.without_mirrors.dead_letters.topic import LetterBox
 from jobs.without_mirrors.evaluation import Applier, Model, evaluate, released
-from jobs.without_mirrors.incompatible_schema import no_longer
+from jobs.without_mirrors.incompatible_schema import no_longer, refuse_rewritten
 from jobs.without_mirrors.late_snapshot_rows import Returning
 from jobs.without_mirrors.schemas_topic import Versions
 from jobs.without_mirrors.snapshot_rows import read_topics
@@ -111,18 +111,20 @@ class FoldedKeeper:
 
     def _read_model(self) -> Model:
         definition = self._definition
-        (versions,) = self._names.under(self._descriptions.read()).values()
+        ((table, versions),) = self._names.under(self._descriptions.read()).items()
         newest = list(versions.values())[-1]
         try:
             model = Model(resolve(definition, newest), versions, self._every)
-            self._names.remember()
-            return model
         except ViewError as error:
             was = self._last_fit(versions)
             if was is None:
                 raise
             name = newest.name
             raise no_longer(definition.name, error.message, {name: was}, {name: newest}) from None
+        if (began := self._names.began_with(table, versions)) is not None:
+            refuse_rewritten(model.view, began)
+        self._names.remember()
+        return model
 
     def _last_fit(self, versions: Versions) -> TableVersion | None:
         """The newest version of the table that the view can be run over."""

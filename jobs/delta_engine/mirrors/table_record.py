@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from jobs.generations.view_state import read_document, write_document
-from jobs.spark.event_values import widens
-from jobs.without_mirrors.incompatible_schema import no_longer
+from jobs.spark.event_values import keeps_values
+from jobs.without_mirrors.incompatible_schema import no_longer, other_values
 from jobs.without_mirrors.schemas_topic import Versions
 from views.spark.view import MaintainedView
 from views.table_versions import TableVersion
@@ -45,14 +45,8 @@ def check_kept(view: MaintainedView, were: Mapping[str, TableVersion]) -> None:
             raise no_longer(view.name, reason, {table.name: was}, {table.name: table})
         for name in mirrored[table.name]:
             one, other = was.column(name), table.column(name)
-            if one is None or other is None or one.type == other.type:
-                continue
-            if not widens(one.type, other.type):
-                reason = (
-                    f"view {view.name}: column {name!r} of {table.name} was {one.type} and is"
-                    f" {other.type} now"
-                )
-                raise no_longer(view.name, reason, {table.name: was}, {table.name: table})
+            if one is not None and other is not None and not keeps_values(one, other):
+                raise other_values(view.name, was, table, name)
 
 
 _FILE = "tables.json"

@@ -16,7 +16,7 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError
 from cdc.events.codes import PLACEHOLDER
 from cdc.kafka.broker import Broker
-from cdc.protocol.relation import Relation
+from cdc.protocol.relation import Column, Relation, TypeInfo
 from cdc.topics import view_group
 from jobs.sinks.contract import Batch
 from jobs.without_mirrors.views import apply_views
@@ -86,6 +86,28 @@ def test_a_row_read_before_its_delete_stays_away_after_an_outage(
     log.write(*(snapshot(11, row(i, "read"), V1.schema_id()) for i in (1, 2)))
     assert apply_now(spark, config, v=sink) == {}
     assert {id_: one["body"] for id_, one in sink.values().items()} == {2: "read"}
+
+
+def test_a_column_that_is_filled_up_with_more_blanks_stops_the_view(
+    spark: SparkSession, log: Log, config: Config
+) -> None:
+    """No event tells of the rows that it rewrites; as the key they would be there twice."""
+    char = TypeInfo(1042, "pg_catalog", "bpchar", "base", "bpchar")
+    three, eight = (
+        Relation(
+            1, "public", "t", "d", (V1.columns[0], Column("body", char, n + 4, False)), ("id",)
+        )
+        for n in (3, 8)
+    )
+    sink = RecordingSink()
+    for relation, body in ((three, "a  "), (eight, "a       ")):
+        log.describe(relation)
+        log.write(
+            event(relation.columns[1].typmod, 1, row(1, body), schema_id=relation.schema_id())
+        )
+        failed = apply_now(spark, config, v=sink)
+    assert "column 'body' of public.t was char(3) and is char(8) now" in str(failed["v"])
+    assert sink.values()[1]["body"] == "a  "
 
 
 def test_a_topic_that_was_recreated_is_not_read_on_from_the_old_offset(
