@@ -169,12 +169,12 @@ class Engine:
             yield conn
             mirrors = self._tables.for_batches(conn)
             topics = {self._tables.topic(label): label for label in mirrors}
+            self._generations.pass_over_stale({k: one.fill_lsn for k, one in mirrors.items()})
             kept, histories = self._generations.views(), self._generations.histories()
             if self._streams:
                 leave_all_but(conn, [one.id for one in kept])
             queued = {one.id for one in histories}
-            views = [one for one in kept if one.id not in queued]
-            self._batches.know(mirrors, topics, views, histories)
+            self._batches.know(mirrors, topics, [o for o in kept if o.id not in queued], histories)
 
     def _apply(self, batch: StreamBatch) -> Applied | None:
         if seen := self._batches.unread(batch.rows):

@@ -6,15 +6,14 @@ from collections.abc import Iterable
 
 import structlog
 
-from cdc.errors import HeadwaterError, ViewError
+from cdc.errors import HeadwaterError
 from jobs.run.builds.generation_files import GenerationFiles
 from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.state.batch.stream_offsets import remove_topics
 from jobs.state.mirrors.indexes import drop_spare_indexes
 from jobs.state.mirrors.mirror_record import MirrorRecord, drop_mirror, read_mirrors
 from jobs.state.server.connection import Connection
-from jobs.state.views.view_record import forget_view, view_records
-from views.parse.table_references import tables_read
+from jobs.state.views.view_record import forget_view, tables_of, view_records
 
 log = structlog.get_logger("apply")
 
@@ -61,7 +60,7 @@ def spare_mirrors(conn: Connection, declared: Iterable[tuple[str, str]]) -> dict
     """The mirrors that no view needs, built or ``declared`` (its name and SQL), by
     ``schema.table``."""
     built = ((record.name, record.sql) for record in view_records(conn))
-    needed = {label for name, sql in (*built, *declared) for label in _read(name, sql)}
+    needed = {label for name, sql in (*built, *declared) for label in tables_of(name, sql)}
     return {label: one for label, one in read_mirrors(conn).items() if label not in needed}
 
 
@@ -78,10 +77,3 @@ def drop_spare_mirrors(
     for label in sorted(spare):
         log.info("mirror_dropped", table=label)
     drop_spare_indexes(conn)
-
-
-def _read(name: str, sql: str) -> list[str]:
-    try:
-        return [table.name for table in tables_read(name, sql)]
-    except ViewError:  # no view can be made of it
-        return []

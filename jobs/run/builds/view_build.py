@@ -159,7 +159,7 @@ class ViewBuild:
                     return None
                 generation = self.host.reopened(conn, record, self.view)
                 self.steps.step(f"generation {found.number} is gone on with")
-                if record.state == PAUSED:
+                if generation.record.state == PAUSED:
                     make_up(conn, generation)
                 return generation
         return None
@@ -178,6 +178,7 @@ class ViewBuild:
                 partial(divided, self.parts, generation),
             )
             self._read(generation, count)
+            self._refuse_altered(generation)  # else it goes on as if it lacked nothing
             self.files.loaded(number, count)
         except BaseException:
             self.host.abandon(generation)
@@ -227,15 +228,18 @@ class ViewBuild:
             target = read_progress(conn).batch
         self.host.lanes.add(generation, self.view)
         while self.host.reached(generation) < target:
-            if not self.host.knows(generation):
-                raise RetryableError(
-                    f"view {self.name}: one of its tables was altered", "it is built again"
-                )
+            self._refuse_altered(generation)
             error = self.host.error(generation)
             if error is not None and not isinstance(error, RetryableError):
                 raise error
             if self._stopping.wait(_POLL_S):
                 raise stopped(self.name)
+
+    def _refuse_altered(self, generation: Generation) -> None:
+        if not self.host.knows(generation):
+            raise RetryableError(
+                f"view {self.name}: one of its tables was altered", "it is built again"
+            )
 
 
 @contextmanager

@@ -39,6 +39,7 @@ from jobs.state.mirrors.table_changes import Refill
 from jobs.state.mirrors.type_changes import RefreshedTypes, refresh_types
 from jobs.state.mirrors.types import MirrorTypes
 from jobs.state.server.connection import Connection
+from jobs.state.views.missed_changes import leave_readers
 from views.maintain.mirror import MirrorColumn, MirrorTable
 
 _APPLICATION: Final = "headwater apply"
@@ -178,6 +179,7 @@ class MirroredTables:
             topic = topics[done.table.label]
             add_partitions(state, {topic: ends[topic]}, ids)
             advance(state, done.lsn)
+            leave_readers(state, done.table.label)
 
         return fill(
             conn,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 
 import structlog
 
@@ -22,7 +22,7 @@ from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.run.views.group_offsets import GroupOffsets
 from jobs.run.views.lanes import Lanes
 from jobs.run.views.turn_reports import Turns
-from jobs.run.views.view_plan import planned_again, relation_of, shows_more
+from jobs.run.views.view_plan import AsTheyAre, planned_again, relation_of, shows_more
 from jobs.state.groups.tables import fill_groups
 from jobs.state.histories.queue import History
 from jobs.state.mirrors import table as state_tables
@@ -31,20 +31,10 @@ from jobs.state.mirrors.table import has_only_more
 from jobs.state.mirrors.table_changes import Refill
 from jobs.state.server.connection import Connection
 from jobs.state.views.view_generation import ViewGeneration
-from jobs.state.views.view_record import PAUSED, ViewRecord, forget_view
+from jobs.state.views.view_record import PAUSED, ViewRecord, forget_view, view_records
 from views.maintain.mirror import MirrorTable
 
 log = structlog.get_logger("apply")
-
-
-@dataclass(frozen=True, slots=True)
-class _AsTheyAre:
-    """A ``jobs.run.views.view_plan.Mirrors`` that fills nothing."""
-
-    tables: MirroredTables
-
-    def mirrored(self, conn: Connection, labels: tuple[str, ...]) -> Mapping[str, MirrorTable]:
-        return self.tables.described(conn, labels)
 
 
 class GenerationRegistry:
@@ -62,6 +52,7 @@ class GenerationRegistry:
         self._parts, self._tables, self._reach = parts, tables, reach
         self.changing, self._joined = changing, joined
         self._generations: dict[int, Generation] = {}
+        self._fills: dict[str, int] = {}
         self._turns = Turns(reach, self._name)
         self.lanes = Lanes(parts, self._turns)
         self._lock = threading.Lock()
@@ -152,15 +143,28 @@ class GenerationRegistry:
     ) -> None:
         """Mirrors have other columns, or are stale: the views of their tables are opened again.
         Within ``changing``."""
-        more = set()
+        more, stale = set(), set()
         for label, one in found.items():
-            stale = {"stale": one.reason} if isinstance(one, Refill) else {}
-            log.warning("table_altered", table=label, **stale)
-            if not isinstance(one, Refill) and has_only_more(before[label].table, one):
+            told = {"stale": one.reason} if isinstance(one, Refill) else {}
+            log.warning("table_altered", table=label, **told)
+            if isinstance(one, Refill):
+                stale.add(label)
+            elif has_only_more(before[label].table, one):
                 more.add(label)
-        passed = self.pass_over(found.keys() - more)
+        self.pass_over(stale)
+        passed = self.pass_over(found.keys() - more - stale)
         passed += self.with_more(conn, more)
         self.follow(conn, passed)
+
+    def pass_over_stale(self, fills: Mapping[str, int]) -> None:
+        """Batches know no generation over a mirror that is not filled, or that was filled anew
+        beside it: what happened meanwhile was not collected. ``fills`` are the LSNs of the filled
+        mirrors, by ``schema.table``. At the end of ``changing``."""
+        moved = {label for label, lsn in self._fills.items() if fills.get(label) != lsn}
+        with self._lock:
+            read = {label for one in self._generations.values() for label in one.kept.plan.reads}
+        self.pass_over(moved | (read - fills.keys()))
+        self._fills = dict(fills)
 
     def begun(self, generation: Generation) -> None:
         """Its dirty keys are collected from now on; within ``changing``."""
@@ -171,7 +175,8 @@ class GenerationRegistry:
 
     def reopened(self, conn: Connection, record: ViewRecord, declared: View) -> Generation:
         """A generation whose store holds what it was filled with, as it was built; its dirty keys
-        are collected from now on."""
+        are collected from now on. Its record says whether it was passed over: a mirror that is
+        filled herein goes on behind what the generation has."""
         built = declared.model_copy(
             update={
                 "sql": record.sql,
@@ -183,9 +188,11 @@ class GenerationRegistry:
         plan, names = planned_again(self, conn, record)
         wanted = Declared(record.name, built, self._parts.config)
         generation = opened(conn, record, wanted, plan, relation_of, names)
-        with self.changing():
+        with self.changing() as state:
+            noted = [one for one in view_records(state, record.name) if one.id == record.id]
+            generation = replace(generation, record=noted[0] if noted else record)
             self.begun(generation)
-        fill_groups(conn, generation.kept, again=record.state == PAUSED)
+        fill_groups(conn, generation.kept, again=generation.record.state == PAUSED)
         return generation
 
     def shown(self, generation: Generation) -> None:
@@ -230,7 +237,7 @@ class GenerationRegistry:
     def _opened_again(self, conn: Connection, one: Generation) -> Generation:
         record, config = one.record, self._parts.config
         declared = config.views.get(record.name) or self._parts.reload().views[record.name]
-        plan, names = planned_again(_AsTheyAre(self._tables), conn, record)
+        plan, names = planned_again(AsTheyAre(self._tables), conn, record)
         return opened(conn, record, Declared(record.name, declared, config), plan, relation_of,
                       names)  # fmt: skip
 

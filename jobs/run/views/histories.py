@@ -149,7 +149,7 @@ class HistoryKeeper:
     def _untold(self, conn: Connection, at: Queued, found: HistoryRows) -> pa.Table:
         """What the mirror has and the store has not, read again under the positions that it has
         there; what the store alone has is gone since ``at``."""
-        history, columns = self.history, columns_of(conn, self.history.id, at.shape)
+        history, columns = self.history, columns_of(conn, self.history.id, self.history.shape)
         key, schema = history.view.plan.key, _schema(columns)
         held = {row.key: (_digest(row.values.values()), row.position) for row in self.sink.scan()}
         parts = []
@@ -162,7 +162,8 @@ class HistoryKeeper:
             pa.array([of[number] for of in held], schema.field(name).type)
             for number, name in enumerate(key)
         ]
-        beside = _beside([at._replace(op="d")] * len(held))
+        positions = (_behind(position, at)._asdict() for _, position in held.values())
+        beside = _beside([at._replace(op="d", **position) for position in positions])
         parts.append(pa.table([*gone, *beside], [*key, *_BESIDE]))
         return pa.concat_tables(parts, promote_options="default")
 
@@ -187,12 +188,16 @@ def _differing(
             continue
         found.append(number)
         if position is not None and position >= Position(lsns[number], ordinals[number]):
-            lsns[number] = max(at.commit_lsn, position.commit_lsn)
-            ordinals[number] = max(at.ordinal, position.ordinal + 1)
+            lsns[number], ordinals[number] = _behind(position, at)
     for name, of_rows in ((COMMIT_LSN, lsns), (ORDINAL, ordinals)):
         place = rows.column_names.index(name)
         rows = rows.set_column(place, name, pa.array(of_rows, pa.int64()))
     return rows.take(pa.array(found, pa.int64()))
+
+
+def _behind(held: Position, at: Queued) -> Position:
+    """Of what differs from a row that the store has: ``at``, or next to it, if that is later."""
+    return max(Position(at.commit_lsn, at.ordinal), held._replace(ordinal=held.ordinal + 1))
 
 
 def _keys_of(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from cdc.config import View
 from cdc.errors import ViewError
+from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.state.mirrors.mirror_record import read_mirrors
 from jobs.state.mirrors.table import MIRROR_SCHEMA, one_identifier
 from jobs.state.server.connection import Connection
@@ -24,6 +26,16 @@ class Mirrors(Protocol):
 
     def mirrored(self, conn: Connection, labels: tuple[str, ...]) -> Mapping[str, MirrorTable]:
         """These tables, mirrored from now on; fills what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsTheyAre:
+    """``Mirrors`` that fills nothing."""
+
+    tables: MirroredTables
+
+    def mirrored(self, conn: Connection, labels: tuple[str, ...]) -> Mapping[str, MirrorTable]:
+        return self.tables.described(conn, labels)
 
 
 class SourceMirrors(Mirrors, Protocol):

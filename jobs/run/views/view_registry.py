@@ -230,7 +230,7 @@ class ViewRegistry:
                     "view_kept_as_it_was_built", view=one.name, generation=record.generation
                 )
             one.live = self.generations.reopened(conn, record, one.declared)
-            one.missed = record.state == PAUSED
+            one.missed = one.live.record.state == PAUSED
             self.generations.shown(one.live)
         self._keep(conn, one)
         log.info("view_started", view=one.name, generation=one.live.record.generation)

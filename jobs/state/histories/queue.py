@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from jobs.state.batch.stream_offsets import Progress, advance
 from jobs.state.histories.sql import BEGINS, queue_sql, queue_table, whole_sql
+from jobs.state.mirrors.mirror_record import newest_change, read_mirrors
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.store_rows import RowForm
 from jobs.state.views.view_generation import ViewGeneration
@@ -23,8 +24,6 @@ from jobs.state.views.view_record import note_loaded
 from views.histories import KeyColumn
 
 UNTOLD: Final = "x"
-_LAST_ORDINAL: Final = 1 << 40
-"""Above that of any change of a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +154,19 @@ def waiting(conn: Connection, view_id: int) -> int:
 
 def make_up_for_history(conn: Connection, history: History) -> int:
     """Queue ``UNTOLD``, for a history that batches passed over for a while: what happened meanwhile
-    is known to nobody. Batches collect its changes already. The batch that it is queued under."""
+    is known to nobody. Batches collect its changes already. The batch that it is queued under.
+
+    It stands at the newest change that the mirror has, not at that of all tables: what has yet to
+    come of this one is later.
+    """
     with translated(f"looking for what history {history.view.name} lacks"), conn.transaction():
+        at = newest_change(conn, read_mirrors(conn)[history.table])
         progress = advance(conn)
         conn.execute(
             f"insert into {queue_table(history.id)} "
             "(batch, commit_lsn, ordinal, committed_us, op, gone, shape) "
-            f"values (%s, %s, {_LAST_ORDINAL}, %s, '{UNTOLD}', true, %s)".encode(),
-            (progress.batch, progress.lsn, committed_us(progress), history.shape),
+            f"values (%s, %s, %s, %s, '{UNTOLD}', true, %s)".encode(),
+            (progress.batch, *at, committed_us(progress), history.shape),
         )
         _note_begin(conn, history.id)
         note_loaded(conn, history.id)

@@ -15,7 +15,7 @@ from jobs.state.server.connection import Connection, translated
 from jobs.state.views.dirty_keys import SURE, mark_all_sql
 from jobs.state.views.own_columns import own_columns
 from jobs.state.views.view_generation import ViewGeneration, quoted
-from jobs.state.views.view_record import LOADED, PAUSED, note_loaded
+from jobs.state.views.view_record import LOADED, PAUSED, note_loaded, tables_of, view_records
 from jobs.state.views.whole_recomputation import mark_whole
 
 _DOUBTFUL: Final = 1
@@ -26,6 +26,15 @@ def leave_all_but(conn: Connection, kept: Collection[int]) -> None:
     """Note that batches collect no keys from now on but for these generations, by their ids."""
     query = b"update headwater.views set state = %s where state = %s and id <> all(%s)"
     conn.execute(query, (PAUSED, LOADED, list(kept)), prepare=True)
+
+
+def leave_readers(conn: Connection, label: str) -> None:
+    """Note the same of the loaded generations that read this table, in the transaction that fills
+    its mirror: the stream goes on behind what the fill has read."""
+    loaded = [one for one in view_records(conn) if one.state == LOADED]
+    read = [one.id for one in loaded if label in tables_of(one.name, one.sql)]
+    query = b"update headwater.views set state = %s where state = %s and id = any(%s)"
+    conn.execute(query, (PAUSED, LOADED, read))
 
 
 def make_up_for(conn: Connection, view: ViewGeneration) -> int:

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from cdc.errors import StateError
+from cdc.errors import StateError, ViewError
 from jobs.state.groups.sums import GROUP_SCHEMA
 from jobs.state.server.connection import Connection
 from jobs.state.views.view_generation import DIRTY_SCHEMA, SHOWN_SCHEMA
+from views.parse.table_references import tables_read
 
 _COLUMNS: Final = "id, name, generation, sql, key, store, state, coalesce(error, ''), history"
 QUEUE_SCHEMA: Final = "queue"
@@ -48,6 +49,14 @@ class ViewRecord(NamedTuple):
     def is_loaded(self) -> bool:
         """Whether its store holds what it was filled with."""
         return self.state in (LOADED, PAUSED)
+
+
+def tables_of(name: str, sql: str) -> frozenset[str]:
+    """The tables of a view, ``schema.table``; none of SQL that no view can be made of."""
+    try:
+        return frozenset(table.name for table in tables_read(name, sql))
+    except ViewError:
+        return frozenset()
 
 
 def view_records(conn: Connection, name: str = "") -> list[ViewRecord]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -165,8 +165,7 @@ class EngineSetting:
         end = {topic: dict(of_topic) for topic, of_topic in begin.items()}
         for record in records:
             end[_TOPIC.format(record.table)][0] += 1
-        rows = [_row(record) for record in fold(records)]
-        return begin, end, pa.Table.from_pylist(rows, schema=SCHEMA)
+        return begin, end, batch_rows(fold(records), _TOPIC.format)
 
     def every(self, records: Sequence[Record]) -> pa.Table:
         """The same as every change, with what is known of values left out."""
@@ -175,8 +174,8 @@ class EngineSetting:
         for record in sorted(records, key=lambda one: (one.commit_lsn, one.ordinal)):
             earlier = before.setdefault((record.table, record.key), [])
             earlier.append(record)
-            rows.append(_row(fold(earlier)[-1] if record.unchanged else record))
-        return pa.Table.from_pylist(rows, schema=SCHEMA)
+            rows.append(fold(earlier)[-1] if record.unchanged else record)
+        return batch_rows(rows, _TOPIC.format)
 
     def apply(self, records: Sequence[Record]) -> Applied | None:
         """One micro-batch into the mirrors."""
@@ -212,11 +211,16 @@ class EngineSetting:
         return Batches(lambda: connect(self._state, autocommit=True), 100)
 
 
-def _row(record: Record) -> dict[str, Any]:
+def batch_rows(records: Sequence[Record], topic: Callable[[str], str]) -> pa.Table:
+    """Folded records as a micro-batch has them; ``topic`` tells that of ``schema.table``."""
+    return pa.Table.from_pylist([_row(record, topic) for record in records], schema=SCHEMA)
+
+
+def _row(record: Record, of_table: Callable[[str], str]) -> dict[str, Any]:
     topic, partition, offset = record.record.rsplit("-", 2)
     is_delete = record.op == "d"
     return {
-        "topic": _TOPIC.format(record.table),
+        "topic": of_table(record.table),
         "partition": int(partition),
         "offset": int(offset),
         "key": record.key,

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from jobs.run.stream import batches
 from jobs.run.views import histories
+from jobs.state.batch.stream_offsets import advance
 from jobs.state.histories.queue import added, make_up_for_history, waiting
 from tests.support.servers.postgres import fresh_database
 from tests.support.views.engine_setting import Killed, split
@@ -144,6 +145,53 @@ def test_what_was_passed_over_is_made_up_for(setting: HistorySetting) -> None:
         one.drain()
         assert added(setting.engine.conn, one.history.id, batch) == 0
         assert len(one.rows()) == before
+
+
+def test_a_key_that_was_passed_over_and_comes_back_before_what_other_tables_have(
+    setting: HistorySetting,
+) -> None:
+    """Tables have topics of their own: the stream is not as far in one as in another."""
+    setting.add(*KINDS)
+    conn = setting.engine.conn
+    for one in setting.tables:
+        one.load()
+        one.keep()
+    tables, setting.tables = setting.tables, []
+    setting.know()
+    setting.do("delete from orders where id = 3")
+    setting.apply(setting.engine.mirrors.changes())
+    setting.do("insert into orders values (3, 30, 'again', 0)", "update orders set total = 7")
+    advance(conn, 1 << 50)
+    setting.tables = tables
+    setting.know()
+    for one in tables:
+        make_up_for_history(conn, one.history)
+        one.drain()
+    setting.apply(setting.engine.mirrors.changes())
+    for one in tables:
+        one.drain()
+    setting.moments = [setting.moments[-1], (1 << 60, setting.moments[-1][1])]
+    setting.check()
+
+
+def test_another_state_database_counts_from_the_beginning(setting: HistorySetting) -> None:
+    """Its generations have ids that the lost one gave, too."""
+    setting.add(*KINDS)
+    conn = setting.engine.conn
+    for one in setting.tables:
+        one.load()
+        one.keep()
+    setting.do("update orders set total = 7")
+    setting.apply(setting.engine.mirrors.changes())
+    for one in setting.tables:
+        one.drain()
+        conn.execute(f"alter table queue.v{one.record.id} alter seq restart".encode())
+    setting.begin_again()
+    setting.do("update orders set total = 8")
+    setting.apply(setting.engine.mirrors.changes())
+    for one in setting.tables:
+        one.drain()
+    setting.check()
 
 
 @pytest.mark.parametrize("step", ["", "note_adding", "write_changes", "settle", "note_added"])
