@@ -44,6 +44,7 @@ def test_every_schema_that_a_migration_makes_is_looked_for_before() -> None:
 
 
 def test_no_option_of_a_session_holds_a_space() -> None:
-    """libpq would cut it there."""
-    assert all("=" in option for option in SESSION_OPTIONS.removeprefix("-c ").split(" -c "))
-    assert SESSION_OPTIONS.count(" ") == 2 * SESSION_OPTIONS.count("-c ") - 1
+    """libpq would cut it there, but for one behind a backslash."""
+    options = SESSION_OPTIONS.replace("\\ ", "")
+    assert all("=" in option for option in options.removeprefix("-c ").split(" -c "))
+    assert options.count(" ") == 2 * options.count("-c ") - 1
