@@ -122,7 +122,7 @@ def test_nothing_of_a_source_stays(shop: Deployment) -> None:
     assert set(said["removed"]["topics"]) == set(before)
     assert (said["removed"]["groups"], said["stays"]["groups"]) == ([], ["headwater.seconds"])
     assert left(shop) == (0, 0, 0, 0)
-    assert topics(shop) == []
+    wait_until(lambda: topics(shop) == [], "every topic to be gone from a broker's metadata")
     again = shop.run("uninstall")
     assert (again.returncode, "nothing was there" in again.stdout) == (0, True)
 
