@@ -11,6 +11,7 @@ import pytest
 from cdc.kafka.broker import Broker
 from cdc.topics import progress_topic, table_topic, view_group
 from tests.support.commands.deployment import Deployment, fold
+from tests.support.waiting import wait_until
 
 BEATS = '[capture]\nheartbeat_s = 0.5\nprogress_ms = 50\nemit_topics = ["mails"]\n'
 VIEW = """[stores.lake]
