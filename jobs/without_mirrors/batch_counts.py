@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from cdc.events.codes import SNAPSHOT, TRUNCATE
 from cdc.lsn import Position
-from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
+from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL
 from jobs.without_mirrors.fold import EVENT
 
 SAMPLE = 200
@@ -20,7 +20,8 @@ class Account(NamedTuple):
     """Of one batch.
 
     ``gaps``: keys whose last change leaves values out that an earlier one may have.
-    ``read`` is the oldest position of a snapshot's row, ``deleted`` the newest that left no row.
+    ``read`` is the oldest position of a snapshot's row, ``read_us`` when the oldest was read,
+    ``deleted`` the newest position that left no row.
     ``commits_us`` samples when the oldest streamed change of a key committed.
     """
 
@@ -32,6 +33,7 @@ class Account(NamedTuple):
     commits_us: tuple[int, ...]
     read: Position | None = None
     deleted: Position | None = None
+    read_us: int | None = None
 
 
 def account(rows: DataFrame) -> Account:
@@ -50,6 +52,7 @@ def account(rows: DataFrame) -> Account:
         tuple(found["commits"]),
         read_at,
         deleted,
+        found["read_us"],
     )
 
 
@@ -61,13 +64,14 @@ def counts(rows: DataFrame) -> DataFrame:
     # A list is collected by interpreted code, for which Spark makes its settings anew at each field
     # of a struct: so the list's values are computed before.
     oldest = F.when(keyed, event["oldest_us"]).alias(_OLDEST)
-    return rows.select(EVENT, DELETED, COMMIT_LSN, ORDINAL, oldest).agg(
+    return rows.select(EVENT, DELETED, COMMIT_LSN, ORDINAL, COMMITTED_AT, oldest).agg(
         F.coalesce(F.sum(event["records"]), F.lit(0)).alias("records"),
         F.count_if(keyed).alias("keys"),
         F.count_if(keyed & ~F.col(DELETED)).alias("rows"),
         F.count_if(event["gap"]).alias("gaps"),
         F.max(F.when(~keyed, position)).alias("truncated"),
         F.min(F.when(read, position)).alias("read"),
+        F.min(F.when(read, F.unix_micros(COMMITTED_AT))).alias("read_us"),
         F.max(F.when(keyed & F.col(DELETED) & ~read, position)).alias("deleted"),
         _sample(F.col(_OLDEST)).alias("commits"),
     )

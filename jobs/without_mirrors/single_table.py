@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import suppress
 from typing import Final
@@ -25,7 +26,7 @@ from jobs.without_mirrors.dead_letters.parking import Parking
 from jobs.without_mirrors.dead_letters.topic import LetterBox
 from jobs.without_mirrors.evaluation import Applier, Model, evaluate, released
 from jobs.without_mirrors.incompatible_schema import no_longer, refuse_rewritten
-from jobs.without_mirrors.late_snapshot_rows import Returning
+from jobs.without_mirrors.late_snapshot_rows import ForgottenDeletes, Returning
 from jobs.without_mirrors.schemas_topic import Versions
 from jobs.without_mirrors.snapshot_rows import read_topics
 from jobs.without_mirrors.table_descriptions import Descriptions
@@ -33,9 +34,11 @@ from views.parse.definition import ViewDefinition
 from views.spark.resolution import resolve
 from views.table_versions import TableVersion
 
-_REMEMBERED_S: Final = 3_600.0
+_OUTAGE_S: Final = 3_600.0
 """After so long without a batch a store may soon forget what was deleted before: it does so after a
 day, and a snapshot's rows may come hours behind their deletes."""
+_REMEMBERED_S: Final = 20 * 3_600.0
+"""So long a store remembers a delete for certain, however long a batch takes."""
 
 
 class FoldedKeeper:
@@ -133,14 +136,18 @@ class FoldedKeeper:
                 return resolve(self._definition, version).table
         return None
 
-    def _returning(self, again: bool) -> Returning | None:
-        """For Delta, which keeps nothing of a row that was deleted, for a replay and after an
-        outage: what comes ``again``, or late, may be a row whose delete any store has forgotten."""
-        late = committed_ago_s(self._state.checkpoint, time.time()) > _REMEMBERED_S
-        if self._config.store(self._definition.store).kind != "delta" and not (again or late):
-            return None
-        begun = is_started(self._state.checkpoint)
-        return Returning(self._definition.key, self._rows_before, begun)
+    def _returning(self, again: bool) -> Returning:
+        """Delta keeps nothing of a row that was deleted, other stores do for a day. What comes
+        ``again``, or after an outage, may be a row whose delete any store has forgotten."""
+        checkpoint = self._state.checkpoint
+        ago_s = committed_ago_s(checkpoint, time.time()) if is_started(checkpoint) else None
+        if ago_s is not None and (again or ago_s > _OUTAGE_S):
+            ago_s = math.inf
+        delta = self._config.store(self._definition.store).kind == "delta"
+        lasts_s = 0.0 if delta or again else _REMEMBERED_S
+        fresh_s = max(0.0, lasts_s - self._config.snapshot.max_age_s)  # from its LSN to its reading
+        forgotten = ForgottenDeletes(lasts_s, ago_s)
+        return Returning(self._definition.key, self._rows_before, forgotten, fresh_s)
 
     def _rows_before(self, number: int) -> DataFrame:
         """What the topic's records before a batch amount to, as far as Kafka has them."""

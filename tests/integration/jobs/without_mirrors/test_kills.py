@@ -172,6 +172,21 @@ def partly(setting: EveryStore, driver: Driver, known: int) -> int:
     return found
 
 
+def test_a_row_read_before_its_delete_stays_away_where_no_store_remembers_that(
+    setting: EveryStore,
+) -> None:
+    """As `headwater table add` brings it, behind an outage. A row that stands stays as it is."""
+    setting.customer(1, "Ada")
+    setting.order(1, "first", 1, 2, 3)
+    setting.drop(2)
+    setting.order(1, "later", 3)
+    setting.calm()
+    setting.forget_deleted()
+    for id_ in (2, 3):
+        setting.late(id_, "read")
+    setting.calm()
+
+
 def _passed(setting: EveryStore) -> set[str]:
     """The steps that were met."""
     points = (line.partition(": ")[2].partition("#")[0] for line in traced(setting.home))

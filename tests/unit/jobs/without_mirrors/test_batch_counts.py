@@ -20,6 +20,7 @@ def test_of_a_large_batch_commits_are_sampled_as_they_are_of_rows_that_are_here(
         "false as __deleted",
         "id as __commit_lsn",
         "1L as __ordinal",
+        "timestamp_micros(id) as __committed_at",
         "struct('u' as op, false as gap, 1L as records, 7 * id as oldest_us) as __event",
     )
     assert account(rows).commits_us == spread(range(0, 1_400_000, 7))

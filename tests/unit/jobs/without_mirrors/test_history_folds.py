@@ -21,7 +21,7 @@ from jobs.generations.declaration import declared
 from jobs.generations.view_state import open_state
 from jobs.sinks.stores import open_sink
 from jobs.without_mirrors.evaluation import Applier, Model, evaluate, released
-from jobs.without_mirrors.late_snapshot_rows import Returning
+from jobs.without_mirrors.late_snapshot_rows import ForgottenDeletes, Returning
 from tests.support.events.events import Record, delete, event, kafka_frame, snapshot, truncate
 from tests.support.views.histories import Row, as_of, rows_of
 from tests.support.views.parked_view import TABLE
@@ -156,7 +156,8 @@ class View:
         lake = Delta(kind="delta", path=str(self.root / "lake"))
         self.sink = open_sink(lake, "v", self.spark, 5.0, history=self.history)
         created = self.sink.prepare(self._model.columns, self._definition.key)
-        returning = Returning(("id",), self._before, number > 0)
+        forgotten = ForgottenDeletes(0.0, 0.0 if number else None)
+        returning = Returning(("id",), self._before, forgotten)
         self._applier = Applier("v", state, self.sink, created, returning, True)
         self._number = number
 
