@@ -22,12 +22,17 @@ ROOMS = (
     "bootstrap", "benchmarks", "cdc", "demo", "jobs", "migrations", "snapshots", "stack",
     "verification", "views",
 )  # fmt: skip
-_IMPORT = re.compile(rf"^(\s*from )(?=(?:{'|'.join(ROOMS)})[. ])", re.MULTILINE)
+_ROOM = rf"(?:{'|'.join(ROOMS)})"
+_IMPORT = re.compile(rf"^(\s*from )(?={_ROOM}(?:\.\w+)* import )", re.MULTILINE)
+_OTHER_IMPORT = re.compile(rf"^\s*import {_ROOM}\b.*", re.MULTILINE)
 
 
 def below(text: str) -> str:
     """A module's text, with our packages named as the wheel has them: in imports, and in strings
-    that name a module, as what ``python -m`` is given."""
+    that name a module, as what ``python -m`` is given. Raises ``ValueError`` for an import that
+    binds the name of a package, which cannot be renamed."""
+    if found := _OTHER_IMPORT.search(text):
+        raise ValueError(f"{found[0].strip()}: write `from PACKAGE import NAME`, see setup.py")
     lines = _IMPORT.sub(rf"\g<1>{FACE}.", text).splitlines(keepends=True)
     for token in reversed(list(tokenize.generate_tokens(io.StringIO("".join(lines)).readline))):
         if token.type == tokenize.STRING and _is_module(token.string[1:-1]):

@@ -68,9 +68,10 @@ class Observer(Generic[T]):
             began = time.monotonic()
             try:
                 self._seen, failed = Seen(self._look(), time.time()), ""
-            except HeadwaterError as error:
+            except Exception as error:  # whatever it is, the next look may succeed
                 if failed != type(error).__name__:
-                    log.warning("not_measured", reason=str(error))
+                    told = str(error) if isinstance(error, HeadwaterError) else repr(error)
+                    log.warning("not_measured", reason=told)
                 failed = type(error).__name__
                 self._close()
             wait_s = max(self._every_s, _REST * (time.monotonic() - began))
