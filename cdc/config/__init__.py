@@ -1,13 +1,12 @@
 """``headwater.toml``: parsed, completed from the environment and checked whole before any I/O.
 
 Every problem is reported at once, each with its place in the file. ``${NAME}`` in any string is
-replaced from the environment; a missing variable is a problem like any other.
+replaced from the environment or a file; a missing variable is a problem like any other.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,13 +30,13 @@ from cdc.config.stores import Redis as Redis
 from cdc.config.stores import Store as Store
 from cdc.config.stores import View as View
 from cdc.config.values import Name, TableName
+from cdc.config.variables import filled
 from cdc.errors import ConfigError
 from cdc.kafka.security import FILES, file_problems
 from cdc.tls import store_problems
 
 _NUMBERS = frozenset(str(number) for number in range(1, 1000))
 """Of generations: nobody builds a view more often. ``orders-2024`` may be beside ``orders``."""
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 _MODELS: dict[str, type[BaseModel]] = {
@@ -169,14 +168,11 @@ def parse_config(
 ) -> Config:
     """Check an already parsed document; see ``load_config``."""
     missing: list[tuple[Place, str]] = []
-    filled = _expand(raw, environ, (), missing)
-    problems = [
-        f"{place(where)}: environment variable {variable} is not set: export it"
-        for where, variable in missing
-    ]
+    document = filled(raw, environ, (), missing)
+    problems = [f"{place(where)}: {reason}" for where, reason in missing]
     unfilled = {where for where, _ in missing}
     try:
-        config = Config.model_validate(filled)
+        config = Config.model_validate(document)
     except ValidationError as error:
         problems += setting_faults(error.errors(), _MODELS, unfilled)
     if problems:
@@ -185,23 +181,6 @@ def parse_config(
     if problems := file_problems(anchored.kafka) + store_problems(anchored.stores):
         raise ConfigError("\n".join(f"{name}: {problem}" for problem in problems))
     return anchored
-
-
-def _expand(
-    node: Any, environ: Mapping[str, str], at: Place, missing: list[tuple[Place, str]]
-) -> Any:
-    """``node`` with the variables in its texts replaced; those without a value go to ``missing``,
-    with their place."""
-    if isinstance(node, dict):
-        return {k: _expand(v, environ, (*at, k), missing) for k, v in node.items()}
-    if isinstance(node, list):
-        return [_expand(v, environ, (*at, i), missing) for i, v in enumerate(node)]
-    if not isinstance(node, str):
-        return node
-    for variable in _VARIABLE.findall(node):
-        if variable not in environ:
-            missing.append((at, variable))
-    return _VARIABLE.sub(lambda match: environ.get(match[1], match[0]), node)
 
 
 def _anchor(config: Config, base: Path) -> Config:

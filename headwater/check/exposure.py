@@ -1,12 +1,13 @@
-"""What a configuration leaves open: secrets that others can read, connections that anybody between
-can read or change. Asks nobody but the file system."""
+"""What a configuration leaves open: secrets and metrics that others can read, connections that
+anybody between can read or change. Asks nobody but the file system."""
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from cdc.config import Config, OpenSearch, Postgres, Redis
 from cdc.config.faults import place
+from cdc.config.variables import secret_files
 from cdc.errors import HeadwaterError
 from cdc.source.postgres import connection_parameters
 from headwater.check.finding import Finding
@@ -22,16 +24,16 @@ _SECRET: Final = re.compile(r"(?i)password|secret|token|access[._]?key")
 _IN_CONNINFO: Final = re.compile(r"(?i)\bpassword\s*=\s*(?!\$\{)[^\s&]")
 _VARIABLE: Final = re.compile(r"\$\{[A-Za-z_]\w*\}")
 _CHECKED: Final = ("verify-ca", "verify-full")
+_DOCKER: Final = Path("/run/secrets")
+"""Where a container has its secrets, which no other container sees, readable by each account."""
 
 
-def readable_secrets(path: Path) -> Iterator[Finding]:
+def readable_secrets(path: Path, environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
     """A warning where every account of the machine can read a file that holds secrets. ``path`` was
     read and parsed before."""
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if not mode & stat.S_IROTH:
-        return
-    found = list(_secrets(tomllib.loads(path.read_text(encoding="utf-8-sig")), ()))
-    if found:
+    document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    found = list(_secrets(document, ()))
+    if found and (mode := _mode(path)) & stat.S_IROTH:
         yield Finding(
             "warning",
             "configuration",
@@ -39,6 +41,31 @@ def readable_secrets(path: Path) -> Iterator[Finding]:
             f"{', '.join(found)}",
             f"chmod 600 {path}, or take it from the environment: ${{NAME}}",
         )
+    for file in dict.fromkeys(secret_files(document, environ)):
+        if _DOCKER not in file.parents and (mode := _mode(file)) & stat.S_IROTH:
+            yield Finding(
+                "warning",
+                "configuration",
+                f"every account of this machine can read the secret in {file} (mode {mode:04o})",
+                f"chmod 400 {file}",
+            )
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def open_metrics(config: Config) -> Iterator[Finding]:
+    """A warning for each process whose metrics other machines can read."""
+    for setting, address in config.metrics:
+        if address and not _is_here(address.rpartition(":")[0].strip("[]")):
+            yield Finding(
+                "warning",
+                "metrics",
+                f"metrics.{setting} = {address!r} can be reached from other machines: nothing is "
+                "encrypted and nobody has to sign in",
+                "listen on 127.0.0.1, or let only Prometheus and the orchestrator reach the port",
+            )
 
 
 def _secrets(node: Any, at: tuple[str, ...]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cdc.config import parse_config
-from headwater.check.exposure import open_connections, readable_secrets
+from headwater.check.exposure import open_connections, open_metrics, readable_secrets
 
 FILE = """
 [source]
@@ -55,6 +55,49 @@ def test_a_file_without_a_secret_may_be_read(tmp_path: Path) -> None:
     path.write_text(FILE.format(dsn="postgresql://db/shop", more=more), encoding="utf-8")
     path.chmod(0o644)
     assert list(readable_secrets(path)) == []
+
+
+def test_a_secret_of_its_own_file_is_for_one_account(tmp_path: Path) -> None:
+    path, secret = tmp_path / "headwater.toml", tmp_path / "password"
+    path.write_text(FILE.format(dsn="host=db password=${PW}", more=""), encoding="utf-8")
+    secret.write_text("pw", encoding="utf-8")
+    secret.chmod(0o644)
+    (found,) = readable_secrets(path, {"PW_FILE": str(secret)})
+    assert found.level == "warning"
+    assert (
+        found.message
+        == f"every account of this machine can read the secret in {secret} (mode 0644)"
+    )
+    secret.chmod(0o440)
+    assert list(readable_secrets(path, {"PW_FILE": str(secret)})) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "warned"),
+    [
+        ("", False),
+        ("9464", False),
+        ("127.0.0.1:9464", False),
+        ("localhost:9464", False),
+        ("[::1]:9464", False),
+        ("0.0.0.0:9464", True),
+        ("[::]:9464", True),
+        ("10.0.0.7:9464", True),
+        ("metrics.example:9464", True),
+    ],
+)
+@pytest.mark.parametrize("process", ["capture", "apply"])
+def test_metrics_that_other_machines_reach_are_remarked(
+    address: str, warned: bool, process: str
+) -> None:
+    raw: dict[str, Any] = {
+        "source": {"name": "shop", "dsn": "host=localhost", "tables": ["public.*"]},
+        "kafka": {"bootstrap_servers": "localhost:9092"},
+        "metrics": {process: address},
+    }
+    found = list(open_metrics(parse_config(raw, {}, Path("/"))))
+    assert [one.level for one in found] == (["warning"] if warned else [])
+    assert all(f"metrics.{process}" in one.message and one.hint for one in found)
 
 
 def _warned(source: str, more: dict[str, Any], kafka: dict[str, Any] | None = None) -> list[str]:

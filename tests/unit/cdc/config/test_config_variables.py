@@ -1,0 +1,68 @@
+"""``${NAME}`` in a setting, from the environment or from the file that ``NAME_FILE`` names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc.config import parse_config
+from cdc.errors import ConfigError
+
+RAW: dict[str, Any] = {
+    "source": {"name": "shop", "dsn": "host=db password=${PW}", "tables": ["public.*"]},
+    "kafka": {"bootstrap_servers": "localhost:9092"},
+}
+
+
+def dsn(environ: dict[str, str]) -> str:
+    return parse_config(RAW, environ, Path("/")).source.dsn
+
+
+@pytest.mark.parametrize("content", ["s3cr3t", "s3cr3t\n", "s3cr3t\r\n"])
+def test_a_value_may_be_in_a_file_with_the_end_of_its_line(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "password"
+    file.write_bytes(content.encode())
+    assert dsn({"PW_FILE": str(file)}) == "host=db password=s3cr3t"
+
+
+def test_the_file_is_read_again_with_the_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("one", encoding="utf-8")
+    assert dsn({"PW_FILE": str(file)}).endswith("=one")
+    file.write_text("two", encoding="utf-8")
+    assert dsn({"PW_FILE": str(file)}).endswith("=two")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "No such file or directory: make it readable"),
+        (b"\n", "the file is empty: write the value into it"),
+        (b"s3cr3t\xff", "not UTF-8: save it as UTF-8"),
+    ],
+)
+def test_a_file_that_gives_nothing_is_one_line(
+    tmp_path: Path, content: bytes | None, reason: str
+) -> None:
+    file = tmp_path / "password"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        dsn({"PW_FILE": str(file)})
+    assert str(caught.value) == f"headwater.toml: source.dsn: PW_FILE names {file}: {reason}"
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_two_values_for_a_variable_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        dsn({"PW": "s3cr3t", "PW_FILE": str(tmp_path)})
+    assert "environment variables PW and PW_FILE are both set: unset one" in str(caught.value)
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_a_value_is_no_variable_again(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("${PW}", encoding="utf-8")
+    assert dsn({"PW_FILE": str(file)}) == "host=db password=${PW}"
