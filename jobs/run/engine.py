@@ -32,6 +32,7 @@ from jobs.run.stream.recreated_topics import leave_recreated, recreated
 from jobs.run.stream.stream import OpenStream, StreamBatch
 from jobs.run.tables.altered_tables import AlteredTables
 from jobs.run.tables.mirrored_tables import MirroredTables
+from jobs.run.tables.source_settings import SourceSettings
 from jobs.run.views.generation_registry import GenerationRegistry
 from jobs.run.views.group_offsets import GroupOffsets
 from jobs.run.views.view_registry import ViewRegistry
@@ -72,7 +73,8 @@ class Engine:
         self._lock = threading.RLock()
         self._batches = Batches(self._connect, parts.config.apply.dlq_limit)
         self._reach = GroupOffsets(parts.broker, self._older)
-        self._tables = MirroredTables(parts.config, parts.broker, WorkerStart(parts).told)
+        settings = SourceSettings(parts.config, parts.reload)
+        self._tables = MirroredTables(parts.config, parts.broker, settings, WorkerStart(parts).told)
         self._joined = threading.Event()
         self._generations = GenerationRegistry(
             parts, self._tables, self._reach, self.changing, self._joined.set

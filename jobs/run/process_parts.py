@@ -19,7 +19,8 @@ from jobs.state.server.database import StateServer
 @dataclass(frozen=True, slots=True)
 class Parts:
     """``names`` are the views to be kept, all that are declared if it is empty. ``reload`` reads
-    the configuration as it is now; stores, source and Kafka stay what they were at the start.
+    the configuration as it is now; stores, Kafka and the source, but for its tables, stay what they
+    were at the start.
     ``builds``: views that are declared are built unasked."""
 
     config: Config

@@ -37,7 +37,6 @@ from jobs.state.server.connection import Connection, translated
 from jobs.state.views.view_columns import spark_columns
 from jobs.state.views.view_record import PAUSED, view_records
 from jobs.state.views.whole_recomputation import is_always_whole, too_large
-from views.maintain.plan import ViewPlan
 
 _POLL_S: Final = 0.02
 _AGAIN_S: Final = 1.0
@@ -160,25 +159,27 @@ class ViewBuild:
                 generation = self.host.reopened(conn, record, self.view)
                 self.steps.step(f"generation {found.number} is gone on with")
                 if generation.record.state == PAUSED:
-                    make_up(conn, generation)
+                    with self.host.known.unaltered(generation):
+                        make_up(conn, generation)
                 return generation
         return None
 
     def _loaded(self, conn: Connection) -> Generation:
         """A new generation, its place in the store filled."""
-        generation = self._begun(planned(self.host, conn, self.name, self.view))
+        generation = self._begun(planned(self.host, conn, self.name, self.view).reads)
         try:
             number = generation.record.generation
             self.steps.step(f"loading into {self.view.store}")
-            count = load(
-                conn,
-                generation,
-                partial(self._fill, number),
-                partial(self._read, generation),
-                partial(divided, self.parts, generation),
-            )
+            with self.host.known.unaltered(generation):
+                count = load(
+                    conn,
+                    generation,
+                    partial(self._fill, number),
+                    partial(self._read, generation),
+                    partial(divided, self.parts, generation),
+                )
             self._read(generation, count)
-            self._refuse_altered(generation)  # else it goes on as if it lacked nothing
+            self.host.known.refuse_altered(generation)  # else it goes on as if it lacked nothing
             self.files.loaded(number, count)
         except BaseException:
             self.host.abandon(generation)
@@ -188,12 +189,14 @@ class ViewBuild:
         self.steps.step(f"{count:,} rows loaded")
         return generation
 
-    def _begun(self, plan: ViewPlan) -> Generation:
+    def _begun(self, tables: Iterable[str]) -> Generation:
         """Note it, and collect its dirty keys from now on."""
         declared = Declared(self.name, self.view, self.parts.config)
-        number = self.files.begin(self.view, tuple(plan.reads), self.new_history)
+        number = self.files.begin(self.view, tuple(tables), self.new_history)
         with self.host.changing() as conn, conn.transaction():
             forget_unknown(conn, self.files)
+            # What batches have altered since would be the plan of other tables.
+            plan = planned(self.host.as_they_are, conn, self.name, self.view)
             record = begin(conn, declared, number, plan, relation_of)
             generation = opened(conn, record, declared, plan, relation_of)
             kind = self.parts.config.store(self.view.store).kind
@@ -228,18 +231,12 @@ class ViewBuild:
             target = read_progress(conn).batch
         self.host.lanes.add(generation, self.view)
         while self.host.reached(generation) < target:
-            self._refuse_altered(generation)
             error = self.host.error(generation)
+            self.host.known.refuse_altered(generation)
             if error is not None and not isinstance(error, RetryableError):
                 raise error
             if self._stopping.wait(_POLL_S):
                 raise stopped(self.name)
-
-    def _refuse_altered(self, generation: Generation) -> None:
-        if not self.host.knows(generation):
-            raise RetryableError(
-                f"view {self.name}: one of its tables was altered", "it is built again"
-            )
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from cdc.source.types import load_types
 from cdc.topics import table_topic
 from jobs.run.builds.step_log import RowsLog
 from jobs.run.tables.source_session import SourceSession
+from jobs.run.tables.source_settings import SourceSettings
 from jobs.run.tables.source_tables import gone, table_oids
 from jobs.state.batch.staging import Mirror
 from jobs.state.batch.stream_offsets import add_partitions, advance, remove_topics
@@ -47,10 +48,12 @@ _APPLICATION: Final = "headwater apply"
 
 @dataclass(frozen=True, slots=True)
 class MirroredTables:
-    """Reads and fills mirrors. ``told`` hears how many rows of a table are read."""
+    """Reads and fills mirrors. ``settings`` are of the source, ``told`` hears how many rows of a
+    table are read."""
 
     config: Config
     broker: Broker
+    settings: SourceSettings
     told: Callable[[str, int], None] = lambda _label, _rows: None
 
     def topic(self, label: str) -> str:
@@ -107,7 +110,7 @@ class MirroredTables:
             return read_table_versions(self.broker, self.config.source.name).get(label, {})
 
         with self._source() as session:
-            catalog = SourceCatalog(session, self.config.source, load_types(session))
+            catalog = SourceCatalog(session, self.settings.now(), load_types(session))
             found = [
                 read_ahead(catalog, one, oids[one.table.label], partial(described, one.table.label))
                 for one in records
@@ -183,7 +186,7 @@ class MirroredTables:
 
         return fill(
             conn,
-            self.config.source,
+            self.settings.now(),
             list(oids.values()),
             slot_timeout_s=self.config.snapshot.slot_timeout_s,
             on_rows=read,
@@ -198,7 +201,7 @@ class MirroredTables:
 
     def _oids(self, labels: set[str]) -> dict[str, int]:
         with self._source() as session:
-            return table_oids(session, self.config.source, labels)
+            return table_oids(session, self.settings.now(), labels)
 
     def _refuse_gone(self, conn: Connection, labels: Iterable[str]) -> None:
         """Raise ``ViewError`` for one that was mirrored: what became of it is told."""
@@ -211,7 +214,7 @@ class MirroredTables:
         return source_postgres.connect(self.config.source.dsn, application_name=_APPLICATION)
 
     def _catalog(self, session: source_postgres.Connection, conn: Connection) -> MirrorCatalog:
-        source = self.config.source
+        source = self.settings.now()
         types = MirrorTypes(session, conn)
         return MirrorCatalog(types, conn, source.publication_name, source.keys)
 

@@ -20,6 +20,7 @@ from jobs.run.process_parts import Parts
 from jobs.run.stream.applied_batch import Applied
 from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.run.views.group_offsets import GroupOffsets
+from jobs.run.views.known_generations import KnownGenerations
 from jobs.run.views.lanes import Lanes
 from jobs.run.views.turn_reports import Turns
 from jobs.run.views.view_plan import AsTheyAre, planned_again, relation_of, shows_more
@@ -31,7 +32,13 @@ from jobs.state.mirrors.table import has_only_more
 from jobs.state.mirrors.table_changes import Refill
 from jobs.state.server.connection import Connection
 from jobs.state.views.view_generation import ViewGeneration
-from jobs.state.views.view_record import PAUSED, ViewRecord, forget_view, view_records
+from jobs.state.views.view_record import (
+    PAUSED,
+    ViewRecord,
+    forget_view,
+    tables_of,
+    view_records,
+)
 from views.maintain.mirror import MirrorTable
 
 log = structlog.get_logger("apply")
@@ -50,40 +57,40 @@ class GenerationRegistry:
         joined: Callable[[], None],
     ) -> None:
         self._parts, self._tables, self._reach = parts, tables, reach
+        self.as_they_are = AsTheyAre(tables)
         self.changing, self._joined = changing, joined
-        self._generations: dict[int, Generation] = {}
+        self.known = KnownGenerations()
         self._fills: dict[str, int] = {}
-        self._turns = Turns(reach, self._name)
+        self._turns = Turns(reach, self.known.name)
         self.lanes = Lanes(parts, self._turns)
-        self._lock = threading.Lock()
         self._filling = threading.Lock()
 
     # -- what batches and the engine ask ----------------------------------------------------
 
     def views(self) -> list[ViewGeneration]:
         """Those whose dirty keys are collected."""
-        return [one.kept for one in self._all()]
+        return [one.kept for one in self.known]
 
     def histories(self) -> list[History]:
         """Those whose changes are queued; they are among ``views``."""
-        return [one.history for one in self._all() if one.history is not None]
+        return [one.history for one in self.known if one.history is not None]
 
     def batch(self, applied: Applied) -> None:
         """A batch was applied: those that it touched have work, all others have reached it."""
         self._turns.batch(applied)
         self.lanes.wake(applied.views)
-        for one in self._all():
+        for one in self.known:
             if one.record.id not in applied.views and self.lanes.is_idle(one):
                 self._reach.reached(one.record.id, applied.progress.batch)
 
     def wake(self) -> None:
         """The state database was changed otherwise than by the stream: each one looks."""
-        self.lanes.wake(one.record.id for one in self._all())
+        self.lanes.wake(one.record.id for one in self.known)
 
     def caught_up(self, batch: int) -> None:
         """Those without work have reached the last batch; what was written is told."""
         self._turns.tell()
-        for one in self._all():
+        for one in self.known:
             if self.lanes.is_idle(one):
                 self._reach.reached(one.record.id, batch)
 
@@ -161,15 +168,13 @@ class GenerationRegistry:
         beside it: what happened meanwhile was not collected. ``fills`` are the LSNs of the filled
         mirrors, by ``schema.table``. At the end of ``changing``."""
         moved = {label for label, lsn in self._fills.items() if fills.get(label) != lsn}
-        with self._lock:
-            read = {label for one in self._generations.values() for label in one.kept.plan.reads}
+        read = {label for one in self.known for label in one.kept.plan.reads}
         self.pass_over(moved | (read - fills.keys()))
         self._fills = dict(fills)
 
     def begun(self, generation: Generation) -> None:
         """Its dirty keys are collected from now on; within ``changing``."""
-        with self._lock:
-            self._generations[generation.record.id] = generation
+        self.known.know(generation)
         topics = [self._tables.topic(label) for label in generation.kept.plan.reads]
         self._reach.add(generation.record.id, topics)
 
@@ -185,14 +190,16 @@ class GenerationRegistry:
                 "history": record.history,
             }
         )
-        plan, names = planned_again(self, conn, record)
+        self.mirrored(conn, tuple(tables_of(record.name, record.sql)))
         wanted = Declared(record.name, built, self._parts.config)
-        generation = opened(conn, record, wanted, plan, relation_of, names)
-        with self.changing() as state:
+        with self.changing() as state:  # so that no batch alters what it is planned over
+            plan, names = planned_again(self.as_they_are, state, record)
+            generation = opened(state, record, wanted, plan, relation_of, names)
             noted = [one for one in view_records(state, record.name) if one.id == record.id]
             generation = replace(generation, record=noted[0] if noted else record)
             self.begun(generation)
-        fill_groups(conn, generation.kept, again=generation.record.state == PAUSED)
+        with self.known.unaltered(generation):
+            fill_groups(conn, generation.kept, again=generation.record.state == PAUSED)
         return generation
 
     def shown(self, generation: Generation) -> None:
@@ -202,8 +209,7 @@ class GenerationRegistry:
     def leave(self, generation: Generation) -> None:
         """Keep it no more, when a turn under way is over. Its tables stay."""
         self.lanes.remove(generation)
-        with self._lock:
-            self._generations.pop(generation.record.id, None)
+        self.known.forget(generation)
         self._reach.remove(generation.record.id)
         self._turns.forget(generation.record.id)
         with self.changing():
@@ -213,12 +219,7 @@ class GenerationRegistry:
         """Batches know the views of these tables no more, which are not what they were planned
         over: who keeps them opens them again, and makes up for what was missed. Within
         ``changing``."""
-        passed = []
-        with self._lock:
-            for id_, one in list(self._generations.items()):
-                if not one.kept.plan.reads.keys().isdisjoint(labels):
-                    passed.append(self._generations.pop(id_))
-        return passed
+        return [self.known.forget(one) for one in self.known.reading(labels)]
 
     def follow(self, conn: Connection, passed: Iterable[Generation]) -> None:
         """Histories of these tables, whose mirrors have other columns now, are opened again at
@@ -231,37 +232,28 @@ class GenerationRegistry:
             except HeadwaterError as error:  # whoever keeps it finds the same, and tells
                 log.warning("history_not_followed", view=one.record.name, error=str(error))
                 continue
-            with self._lock:
-                self._generations[one.record.id] = again
+            self.known.know(again)
 
     def _opened_again(self, conn: Connection, one: Generation) -> Generation:
         record, config = one.record, self._parts.config
         declared = config.views.get(record.name) or self._parts.reload().views[record.name]
-        plan, names = planned_again(AsTheyAre(self._tables), conn, record)
+        plan, names = planned_again(self.as_they_are, conn, record)
         return opened(conn, record, Declared(record.name, declared, config), plan, relation_of,
                       names)  # fmt: skip
-
-    def current(self, generation: Generation) -> Generation | None:
-        """A generation as batches know it now, if they do."""
-        with self._lock:
-            return self._generations.get(generation.record.id)
 
     def with_more(self, conn: Connection, labels: Collection[str]) -> list[Generation]:
         """These tables have more columns, which are NULL in all rows. Views that do not read them
         are what they were, one that shows them is opened again at once; all others, and histories,
         are passed over. Within ``changing``."""
         passed = []
-        for one in self._all():
-            if one.kept.plan.reads.keys().isdisjoint(labels):
-                continue
+        for one in self.known.reading(labels):
             found = None if one.history is not None else self._with_more(conn, one)
             if found is one:
                 continue
-            with self._lock:
-                if found is not None:
-                    self._generations[one.record.id] = found
-                else:
-                    passed.append(self._generations.pop(one.record.id))
+            if found is not None:
+                self.known.know(found)
+            else:
+                passed.append(self.known.forget(one))
             if one.history is None:
                 self.lanes.remove(one)  # else it would write rows without the columns
         return passed
@@ -276,23 +268,9 @@ class GenerationRegistry:
             return one
         return found if shows_more(one.record.sql, one.kept.plan, found.kept.plan) else None
 
-    def knows(self, generation: Generation) -> bool:
-        """Whether batches collect its dirty keys."""
-        with self._lock:
-            return self._generations.get(generation.record.id) is generation
-
     def abandon(self, generation: Generation) -> None:
         """It is not built after all: forget it."""
         with suppress(HeadwaterError):  # the next start forgets it
             self.leave(generation)
             with self.changing() as conn:
                 forget_view(conn, generation.record.id)
-
-    def _all(self) -> list[Generation]:
-        with self._lock:
-            return list(self._generations.values())
-
-    def _name(self, id_: int) -> str:
-        with self._lock:
-            generation = self._generations.get(id_)
-        return generation.record.name if generation else ""

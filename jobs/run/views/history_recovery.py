@@ -34,9 +34,10 @@ def adopted(
     built = view.model_copy(
         update={"sql": of.sql, "key": of.key, "store": of.store, "history": of.history}
     )
-    plan = planned(generations, conn, name, built)
+    planned(generations, conn, name, built)  # fills mirrors, and refuses what cannot be
     declared = Declared(name, built, parts.config)
     with generations.changing() as state, state.transaction():
+        plan = planned(generations.as_they_are, state, name, built)
         record = begin(state, declared, live.number, plan, relation_of)
         note_paused(state, record.id)
     log.warning("history_goes_on", view=name, generation=live.number,

@@ -37,6 +37,9 @@ class AsTheyAre:
     def mirrored(self, conn: Connection, labels: tuple[str, ...]) -> Mapping[str, MirrorTable]:
         return self.tables.described(conn, labels)
 
+    def follow_source(self, conn: Connection, labels: tuple[str, ...]) -> None:
+        """They stay what they are."""
+
 
 class SourceMirrors(Mirrors, Protocol):
     """Whoever mirrors tables and can ask their source."""

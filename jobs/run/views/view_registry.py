@@ -182,7 +182,7 @@ class ViewRegistry:
             self._built(one, one.build)
         if view != one.declared:
             self._declared(one, view)
-        if one.live is not None and one.kept and not self.generations.knows(one.live):
+        if one.live is not None and not self.generations.known.knows(one.live):
             self._open_again(one, one.live)
         if one.kept or one.build is not None or one.waits or self._clock() < one.due:
             return
@@ -196,7 +196,7 @@ class ViewRegistry:
 
     def _open_again(self, one: ViewEntry, live: Generation) -> None:
         """Batches know what readers see as another one, or not at all."""
-        followed = self.generations.current(live)
+        followed = self.generations.known.current(live)
         if followed is None:
             self.generations.leave(live)
         elif (keeper := self.generations.lanes.detach(live)) is not None:
@@ -239,7 +239,8 @@ class ViewRegistry:
         assert one.live is not None, "only what is live is kept so"
         sure_from = NEVER
         if one.missed:
-            sure_from = make_up(conn, one.live)
+            with self.generations.known.unaltered(one.live):
+                sure_from = make_up(conn, one.live)
             one.missed = False
         self.generations.lanes.add(one.live, one.declared, sure_from)
         one.kept = True

@@ -1,5 +1,5 @@
-"""Mirrors that have to be filled anew, while changes of their tables go on: views over them, and
-histories, lack nothing of what the stream was not given meanwhile.
+"""Mirrors that have to be filled anew, or that follow DDL, while changes of their tables go on:
+views over them, and histories, lack nothing of what the stream was not given meanwhile.
 
 The engine is whole but for Kafka: the source is streamed by its slot, and a test is its stream.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -22,10 +22,13 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from cdc.config import Apply, Config, Delta, Kafka, View
 from cdc.errors import HeadwaterError
 from cdc.kafka.broker import Offsets
+from jobs.run.builds import builder
 from jobs.run.engine import Engine
 from jobs.run.process_parts import Parts
 from jobs.run.tables import mirrored_tables
 from jobs.run.tables.mirrored_tables import MirroredTables
+from jobs.run.tables.source_settings import SourceSettings
+from jobs.run.views import generation_registry
 from jobs.sinks.delta.delta_reader import opened, stream
 from jobs.sinks.delta.history.columns import CONTROL
 from jobs.state.batch.staging import Record
@@ -244,7 +247,8 @@ def test_a_mirror_that_others_filled_anew_beside_the_process(setting: Setting) -
         setting.mirrors.execute(*MISSED)
         setting.send()
         mark_stale(conn, read_mirrors(conn)[TABLE].id, "it is")
-        tables = MirroredTables(setting.config, setting.parts.broker)
+        settings = SourceSettings(setting.config, setting.parts.reload)
+        tables = MirroredTables(setting.config, setting.parts.broker, settings)
         tables.fill(conn, [TABLE])
         with setting.engine.changing():
             pass
@@ -252,3 +256,54 @@ def test_a_mirror_that_others_filled_anew_beside_the_process(setting: Setting) -
         setting.mirrors.execute("update coded set token = 3")
         setting.give(to)
         setting.are_right()
+
+
+def test_ddl_while_a_view_is_planned_again_for_earlier_ddl(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be kept by the columns that its table had before."""
+    setting.mirrors.execute("alter table coded add a int, add b int")
+    # A view calls columns as they were called when it was built.
+    second = threading.Event()
+    givers: list[threading.Thread] = []
+
+    def interrupted(*arguments: Any) -> Any:
+        found = builder.opened(*arguments)
+        if second.is_set() and threading.current_thread() not in (here, *givers):
+            second.clear()
+            givers.append(threading.Thread(target=setting.give, args=[to]))
+            givers[0].start()
+            givers[0].join(1)  # ends in this time if nothing keeps it out
+        return found
+
+    with setting.applying() as to:
+        setting.are_right()
+        here = threading.current_thread()
+        monkeypatch.setattr(generation_registry, "opened", interrupted)
+        setting.mirrors.execute("alter table coded rename b to c", MISSED[0])
+        setting.give(to)
+        setting.are_right()
+        setting.mirrors.execute("alter table coded drop a", "update coded set token = 5")
+        setting.give(to)
+        setting.mirrors.execute("alter table coded drop c", MISSED[1])
+        second.set()
+        wait_until(lambda: not second.is_set(), "the view to be planned again", 40)
+        givers[0].join()
+        setting.mirrors.execute(MISSED[2])
+        setting.give(to)
+        setting.are_right()
+
+
+def test_a_table_that_was_added_while_the_process_runs(setting: Setting) -> None:
+    config = setting.config
+    before = config.source.model_copy(update={"tables": (TABLE,)})
+    setting.config = config.model_copy(update={"source": before})
+    setting.parts = replace(setting.parts, config=setting.config)
+    with setting.applying():
+        setting.are_right()
+        setting.mirrors.execute("create table other (id int primary key)")
+        other = View(store="lake", key=("id",), sql="select id from other")
+        setting.config = config.model_copy(update={"views": {**config.views, "other": other}})
+        wait_until(
+            lambda: opened(str(setting.lake / "other")) is not None, "a view of the new table", 40
+        )

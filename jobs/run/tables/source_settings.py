@@ -1,0 +1,30 @@
+"""What the configuration says of the source while a process runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from cdc.config import Config, Source
+from cdc.errors import ConfigError
+
+_FOLLOWED: Final = ("tables", "exclude", "keys")
+
+
+class SourceSettings:
+    """The section ``source``: which tables are captured as the file has it now, so that a table
+    that was added needs no restart; which database it is as it was at the start."""
+
+    def __init__(self, config: Config, reload: Callable[[], Config]) -> None:
+        self._now, self._reload = config.source, reload
+
+    def now(self) -> Source:
+        """A file that cannot be read changes nothing: whoever looks for views says what is wrong
+        with it."""
+        try:
+            read = self._reload().source
+        except ConfigError:
+            return self._now
+        followed = {name: getattr(read, name) for name in _FOLLOWED}
+        self._now = self._now.model_copy(update=followed)
+        return self._now

@@ -1,0 +1,72 @@
+"""The generations that batches know, by the ids of their records. Use from any thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+from cdc.errors import RetryableError
+from jobs.run.builds.builder import Generation
+
+
+class KnownGenerations:
+    """Those whose dirty keys batches collect. One that a batch has passed over is not among them:
+    a table of it is another one than it was planned over."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, Generation] = {}
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[Generation]:
+        with self._lock:
+            return iter(list(self._of.values()))
+
+    def know(self, generation: Generation) -> None:
+        """It, and no other of its record any more."""
+        with self._lock:
+            self._of[generation.record.id] = generation
+
+    def forget(self, generation: Generation) -> Generation:
+        """Also another one of its record."""
+        with self._lock:
+            self._of.pop(generation.record.id, None)
+        return generation
+
+    def reading(self, labels: Collection[str]) -> list[Generation]:
+        """Those of views that read one of these tables, ``schema.table``."""
+        return [one for one in self if not one.kept.plan.reads.keys().isdisjoint(labels)]
+
+    def current(self, generation: Generation) -> Generation | None:
+        """A generation as batches know it now, if they do."""
+        with self._lock:
+            return self._of.get(generation.record.id)
+
+    def name(self, id_: int) -> str:
+        """The name of the view; "" for none that is known."""
+        with self._lock:
+            generation = self._of.get(id_)
+        return generation.record.name if generation else ""
+
+    def knows(self, generation: Generation) -> bool:
+        return self.current(generation) is generation
+
+    def refuse_altered(self, generation: Generation) -> None:
+        """Raise ``RetryableError`` for one that was passed over."""
+        if not self.knows(generation):
+            raise RetryableError(
+                f"view {generation.record.name}: one of its tables was altered",
+                "it is planned again",
+            )
+
+    @contextmanager
+    def unaltered(self, generation: Generation) -> Iterator[None]:
+        """What fails herein because the generation was passed over is to be tried again."""
+        try:
+            yield
+        except Exception as error:
+            try:
+                self.refuse_altered(generation)
+            except RetryableError as altered:
+                raise altered from error
+            raise
