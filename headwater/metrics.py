@@ -97,7 +97,8 @@ def views_missing(observer: Observer[Seen]) -> list[str]:
         return ["lag was not measured yet, or a server has not answered"]
     views = seen.found.report.views
     blocked = [one.blocked_by.text for one in views if one.blocked_by is not None]
-    return [*blocked, *(f"view {view} cannot be measured" for view in seen.found.unmeasured)]
+    unknown = seen.found.unmeasured.items()
+    return [*blocked, *(f"view {view} cannot be measured: {error}" for view, error in unknown)]
 
 
 @contextmanager

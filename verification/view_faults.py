@@ -3,10 +3,10 @@ applies, which are as stale as nobody says. ``lag``, ``health`` and ``check`` fa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable
 from typing import Final, NamedTuple
 
-from cdc.lag.measure import PartitionLag
+from cdc.lag.report import Report
 from verification.view_facts import ViewFacts
 from verification.view_positions import StoppedError
 
@@ -43,19 +43,25 @@ def view_faults(facts: ViewFacts, views: Iterable[str]) -> list[ViewFault]:
     return [fault for view in views if (fault := view_fault(facts, view)) is not None]
 
 
-def late(lags: Sequence[PartitionLag], max_lag_s: float) -> list[str]:
-    """What is to be said of views that lack a change for longer than that, or have lost some."""
-    found = []
-    for view in dict.fromkeys(one.view for one in lags):
-        own = [one for one in lags if one.view == view]
-        behind_s = max(one.behind_s for one in own)
-        if behind_s > max_lag_s:
+def late(report: Report, max_lag_s: float, known: Container[str] = ()) -> list[str]:
+    """What is to be said of views that lack a commit for longer than that, in Kafka or not, or have
+    lost some; nothing of those that are ``known`` not to follow."""
+    found, capture = [], report.capture
+    if report.views and capture.lag_s is None:
+        found.append(
+            "how late views are is not known: Kafka does not hold all of the source's WAL, and no "
+            "heartbeat tells how old the rest is"
+        )
+    for one in report.views:
+        if one.view in known:
+            continue
+        if one.lag_s > max_lag_s:
+            behind = f"{one.lag_s:.0f} s behind the source, more than {max_lag_s:g}"
+            waiting = "" if one.behind_records else ": the change is not in Kafka yet"
+            found.append(f"view {one.view} is {behind}{waiting}")
+        if lost := one.lost_records:
             found.append(
-                f"view {view} is {behind_s:.0f} s behind the source, more than {max_lag_s:g}"
-            )
-        if lost := sum(one.lost_records for one in own):
-            found.append(
-                f"view {view} lacks {lost:,} records that Kafka has deleted: "
-                f"headwater view rebuild {view}"
+                f"view {one.view} lacks {lost:,} records that Kafka has deleted: "
+                f"headwater view rebuild {one.view}"
             )
     return found

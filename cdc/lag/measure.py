@@ -11,19 +11,17 @@ compared: a difference between them is in the figure.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import orjson
 
 from cdc.errors import LogError
 from cdc.events.mark_records import StoredMark
 from cdc.kafka.broker import Broker, Offsets, Record
-from cdc.kafka.marks import newest_mark, refuse_other_database
-from cdc.lag.slot_activity import SlotActivity, slot_activity
+from cdc.lag.slot_activity import SlotActivity
 from cdc.lsn import parse_lsn
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection
-from cdc.source.slot import identify
 from cdc.topics import view_group
 
 _WAL_END = (
@@ -90,34 +88,6 @@ class Lag:
     """What that mark says: what was committed before the heartbeat is below them."""
 
 
-def measure(
-    conn: Connection,
-    broker: Broker,
-    source: str,
-    slot: str,
-    views: Mapping[str, Sequence[str]],
-    now_s: float,
-) -> Lag:
-    """The lag of capture and of ``views``, each given with the topics it reads.
-
-    ``now_s`` is Unix time. Raises ``LogError`` when a topic does not exist, or the topics are of
-    another database than ``conn``, ``RetryableError``
-    when a server cannot be reached.
-    """
-    activity = slot_activity(conn, slot)
-    stored = newest_mark(broker, source)
-    if stored is not None:
-        refuse_other_database(source, stored.mark, identify(conn))
-    confirmed = stored.mark.confirmed if stored else None
-    lag = lag_of(activity, slot, stored, now_s)
-    views_lag = (
-        one
-        for view, topics in views.items()
-        for one in view_lag(broker, view, topics, lag.wal_lsn, confirmed, now_s)
-    )
-    return replace(lag, views=tuple(views_lag))
-
-
 def lag_of(
     activity: SlotActivity | None, slot: str, stored: StoredMark | None, now_s: float
 ) -> Lag:
@@ -166,7 +136,9 @@ def view_lag(
     confirmed: int | None,
     now_s: float,
 ) -> list[PartitionLag]:
-    """One entry for every partition of ``topics``. ``confirmed`` is the last mark's."""
+    """One entry for every partition of ``topics``. ``confirmed`` is the last mark's, ``now_s`` is
+    Unix time. Raises ``LogError`` when a topic does not exist, ``RetryableError`` when Kafka cannot
+    be reached."""
     # In this order a view that works meanwhile is never ahead of the ends.
     commits = broker.commits(view_group(view), topics)
     starts, ends = broker.beginning_offsets(topics), broker.end_offsets(topics)

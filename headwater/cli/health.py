@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdc.errors import LogError, ViewError
 from headwater.cli.common.context import configured
 from headwater.cli.common.output import err, out, print_json
 
 if TYPE_CHECKING:
     from cdc.capture.health import Health
     from cdc.config import Config
-    from cdc.kafka.broker import Broker
-    from cdc.source.postgres import Connection
 
 _DEFAULT_AGE_S = 60.0
 _DEFAULT_LAG_S = 60.0
@@ -37,7 +35,7 @@ def health(
     max_lag: Annotated[
         float,
         typer.Option(
-            "--max-lag", metavar="SECONDS", help="With --views: the maximum lag of a view."
+            "--max-lag", metavar="SECONDS", help="With --views: the maximum lag behind the source."
         ),
     ] = _DEFAULT_LAG_S,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -46,7 +44,8 @@ def health(
 
     Capture is alive if a heartbeat written to the source has come through the stream and is
     durable in Kafka. With --views it also fails for a view that has stopped, that no process
-    applies, or that has lacked a change for longer than --max-lag.
+    applies, or whose store has lacked a commit of the source for longer than --max-lag, whether
+    that is in Kafka or not.
 
     Exit codes: 0 healthy, 1 not.
 
@@ -66,7 +65,7 @@ def health(
         Broker(config.kafka.bootstrap_servers, config.kafka) as broker,
     ):
         found = measure(config, conn, broker, max_age, time.time())
-        of_views = view_problems(config, conn, broker, max_lag) if views else []
+    of_views = view_problems(config, max_lag) if views else []
     if as_json:
         print_json(document(found, of_views))
     else:
@@ -75,24 +74,26 @@ def health(
         raise typer.Exit(1)
 
 
-def view_problems(config: Config, conn: Connection, broker: Broker, max_lag_s: float) -> list[str]:
+def view_problems(config: Config, max_lag_s: float) -> list[str]:
     """What is wrong with views: they stopped, nobody applies them, or they are late."""
-    from cdc.lag.measure import measure
-    from verification.view_facts import view_facts
-    from verification.view_faults import late, view_faults
+    from headwater.lag.watch import LagWatch
+    from verification.view_faults import late
 
-    facts, source = view_facts(config, broker), config.source
-    faults = view_faults(facts, config.views)
-    problems, named = [f"{one.message}: {one.hint}" for one in faults], {one.view for one in faults}
-    for view in [view for view in config.views if view not in named]:
-        try:
-            topics = {view: facts.topics(view)}
-            lag = measure(conn, broker, source.name, source.slot_name, topics, time.time())
-        except (LogError, ViewError) as error:  # of this view alone
-            problems.append(f"view {view}: {error}")
-        else:
-            problems += late(lag.views, max_lag_s)
-    return problems
+    with closing(LagWatch(lambda: config)) as looks:
+        seen = looks.look()
+        if late(seen.report, max_lag_s):  # what a first look cannot tell is taken to be missing
+            seen = looks.settled()
+    faults = seen.faults
+    problems = [_told(view, fault) for view, fault in faults.items()]
+    problems += [f"view {view}: {error}" for view, error in seen.unmeasured.items()]
+    return problems + late(seen.report, max_lag_s, faults)
+
+
+def _told(view: str, fault: Mapping[str, str]) -> str:
+    said = fault["fault"]
+    named = said if said.startswith(f"view {view}") else f"view {view}: {said}"
+    since = f", since {at}" if (at := fault.get("at")) else ""
+    return f"{named}{since}: {fault['hint']}"
 
 
 def document(found: Health, of_views: Sequence[str] = ()) -> dict[str, Any]:

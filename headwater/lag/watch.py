@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from cdc.config import Config
@@ -22,6 +23,8 @@ from jobs.generations.view_state import view_directory
 from verification.view_facts import ViewFacts, is_kept_by_state, view_facts
 from verification.view_faults import NOT_APPLIED, STOPPED, view_faults
 
+_EVERY_S: Final = 1.0
+_LOOKS: Final = 3
 _FACTS_S: Final = 5.0
 """Topics, faults and parked keys are asked for as often: each view costs a session."""
 
@@ -32,8 +35,8 @@ Faults = Mapping[str, Mapping[str, str]]
 
 class _Facts(NamedTuple):
     topics: Mapping[str, Sequence[str]]
-    unknown: frozenset[str]
-    """Views whose topics nobody can say."""
+    unknown: Mapping[str, HeadwaterError]
+    """Views whose topics nobody can say, and why."""
     parked: Parked
     faults: Faults
 
@@ -44,15 +47,15 @@ class Seen(NamedTuple):
     report: Report
     parked: Parked
     faults: Faults
-    unmeasured: frozenset[str] = frozenset()
-    """Views that could not be measured."""
+    unmeasured: Mapping[str, HeadwaterError] = MappingProxyType({})
+    """Views that could not be measured, and why."""
 
 
 class LagWatch:
     """Use from one thread. ``config`` gives the configuration as it is now, ``names`` are the views
     to look at, all if it is empty. ``by_apply``: the process that applies them looks. It need not
     be told whether somebody does, and wants to know all that can be told while the source is away,
-    or a view has no topics yet, which else is an error."""
+    which else is an error."""
 
     def __init__(
         self,
@@ -66,7 +69,7 @@ class LagWatch:
         self._source = SourceSession(first.source.dsn)
         self._assessor = Assessor(first.capture.heartbeat_s)
         self._servers: tuple[Config, Broker, ViewFacts, ParkedKeys] | None = None
-        self._facts = _Facts({}, frozenset(), {}, {})
+        self._facts = _Facts({}, {}, {}, {})
         self._facts_due = 0.0
 
     def look(self) -> Seen:
@@ -79,7 +82,24 @@ class LagWatch:
         lag, unmeasured = self._measured(config, broker, known.topics)
         blocks = {view: Block(one["kind"], one["fault"]) for view, one in known.faults.items()}
         report = self._assessor.report(lag, blocks, by_view(known.parked))
-        return Seen(report, known.parked, known.faults, known.unknown | unmeasured)
+        return Seen(report, known.parked, known.faults, {**known.unknown, **unmeasured})
+
+    def settled(self) -> Seen:
+        """As a single ``look``, and where something is behind another one: how fast it moves. A
+        capture that runs has a few seconds to bring to Kafka what the first look found in the
+        source, which proves that nothing older is missing."""
+        seen = self.look()
+        began_s = seen.report.lag.at_s
+        for _ in range(_LOOKS):
+            report = seen.report
+            if report.capture.lag_s == 0 and not any(one.behind_records for one in report.views):
+                break
+            time.sleep(_EVERY_S)
+            seen = self.look()
+            capture = seen.report.capture
+            if not capture.lag.active or (capture.complete_until_s or 0) >= began_s:
+                break
+        return seen
 
     def close(self) -> None:
         """Let go of all servers; the next look connects again."""
@@ -91,19 +111,20 @@ class LagWatch:
     def _asked(self, config: Config, facts: ViewFacts, letters: ParkedKeys) -> _Facts:
         names = self._names or tuple(config.views)
         topics: dict[str, Sequence[str]] = {}
+        unknown: dict[str, HeadwaterError] = {}
         for view in names:
-            with self._tolerating():
+            with _noting(unknown, view):
                 topics[view] = facts.topics(view)
         of_state = [view for view in topics if is_kept_by_state(config, view)]
         rows = {(view, view, -1): n for view in of_state if (n := facts.parked(view))}
         faults = faults_of(config, facts, topics)
         if self._by_apply:
             faults = {view: one for view, one in faults.items() if one["kind"] != NOT_APPLIED}
-        return _Facts(topics, frozenset(names) - topics.keys(), {**letters.now(), **rows}, faults)
+        return _Facts(topics, unknown, {**letters.now(), **rows}, faults)
 
     def _measured(
         self, config: Config, broker: Broker, topics: Mapping[str, Sequence[str]]
-    ) -> tuple[Lag, frozenset[str]]:
+    ) -> tuple[Lag, dict[str, HeadwaterError]]:
         source, now_s = config.source, time.time()
         activity = self._activity(source.slot_name)
         stored = newest_mark(broker, source.name)
@@ -111,21 +132,12 @@ class LagWatch:
             refuse_other_database(source.name, stored.mark, self._source.identity())
         confirmed = stored.mark.confirmed if stored else None
         lag = lag_of(activity, source.slot_name, stored, now_s)
-        found: dict[str, list[PartitionLag]] = {}
+        found: list[PartitionLag] = []
+        unmeasured: dict[str, HeadwaterError] = {}
         for view, of_view in topics.items():
-            with self._tolerating():
-                found[view] = view_lag(broker, view, of_view, lag.wal_lsn, confirmed, now_s)
-        views = tuple(one for partitions in found.values() for one in partitions)
-        return replace(lag, views=views), frozenset(topics.keys() - found.keys())
-
-    @contextmanager
-    def _tolerating(self) -> Iterator[None]:
-        """What is wrong with one view must not hide the others."""
-        try:
-            yield
-        except (LogError, ViewError, UsageError):
-            if not self._by_apply:
-                raise
+            with _noting(unmeasured, view):
+                found += view_lag(broker, view, of_view, lag.wal_lsn, confirmed, now_s)
+        return replace(lag, views=tuple(found)), unmeasured
 
     def _activity(self, slot: str) -> SlotActivity | None:
         try:
@@ -143,10 +155,8 @@ class LagWatch:
             if self._servers is not None:
                 self._servers[1].close()
             broker = Broker(config.kafka.bootstrap_servers, config.kafka)
-            own = []
-            for view in self._names or config.views:
-                with self._tolerating():
-                    own += [] if is_kept_by_state(config, view) else [view]
+            names = self._names or config.views  # one that is not declared is told by a look
+            own = [v for v in names if v in config.views and not is_kept_by_state(config, v)]
             letters = ParkedKeys(config, broker, own)
             self._servers = config, broker, view_facts(config, broker), letters
             self._facts_due = 0.0
@@ -160,6 +170,15 @@ class LagWatch:
             if self._servers is None or not self._by_apply:
                 raise
             return self._servers[0]
+
+
+@contextmanager
+def _noting(errors: dict[str, HeadwaterError], view: str) -> Iterator[None]:
+    """What is wrong with one view must not hide the others."""
+    try:
+        yield
+    except (LogError, ViewError, UsageError) as error:
+        errors[view] = error
 
 
 def faults_of(config: Config, facts: ViewFacts, views: Iterable[str]) -> Faults:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from headwater.lag.watch import LagWatch, Seen
 
 _EVERY_S: Final = 1.0
-_LOOKS: Final = 3
 
 
 def register(app: typer.Typer) -> None:
@@ -72,7 +71,7 @@ def lag(
         looks = stack.enter_context(closing(LagWatch(lambda: config, views or ())))
         if watch:
             _watch(looks, partitions)
-        seen = _judged(looks)
+        seen = _measured(looks.settled())
         if as_json:
             print_json(document(seen))
         else:
@@ -81,21 +80,10 @@ def lag(
             raise typer.Exit(1)
 
 
-def _judged(looks: LagWatch) -> Seen:
-    """One look, and where something is behind another one: how fast it moves. A capture that runs
-    has a few seconds to bring to Kafka what the first look found in the source, which proves that
-    nothing older is missing."""
-    seen = looks.look()
-    began_s = seen.report.lag.at_s
-    for _ in range(_LOOKS):
-        report = seen.report
-        if not report.capture.lag_s and not any(one.behind_records for one in report.views):
-            break
-        time.sleep(_EVERY_S)
-        seen = looks.look()
-        capture = seen.report.capture
-        if not capture.lag.active or (capture.complete_until_s or 0) >= began_s:
-            break
+def _measured(seen: Seen) -> Seen:
+    """Raises what kept a view from being measured."""
+    for error in seen.unmeasured.values():
+        raise error
     return seen
 
 
@@ -104,8 +92,8 @@ def _watch(looks: LagWatch, partitions: bool) -> NoReturn:
 
     from headwater.cli.lag.display import table
 
-    first = table(looks.look(), partitions)
+    first = table(_measured(looks.look()), partitions)
     with Live(first, console=out(), auto_refresh=False, screen=False) as live:
         while True:
             time.sleep(_EVERY_S)
-            live.update(table(looks.look(), partitions), refresh=True)
+            live.update(table(_measured(looks.look()), partitions), refresh=True)

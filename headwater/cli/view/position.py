@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from cdc.lsn import format_lsn
@@ -16,25 +16,25 @@ Document = dict[str, Any]
 
 def reached(config: Config, name: str, topics: list[str], broker: Broker) -> Document:
     """How far a view is that reads these topics."""
-    from cdc.lag.measure import measure
-    from cdc.source.postgres import connect
+    from headwater.lag.watch import LagWatch
     from verification.view_positions import applied_below
 
-    source = config.source
-    below = applied_below(broker, source.name, name, topics)
-    with connect(source.dsn) as conn:
-        lag = measure(conn, broker, source.name, source.slot_name, {name: topics}, time.time())
-    known = [one.behind_bytes for one in lag.views if one.behind_bytes is not None]
+    below = applied_below(broker, config.source.name, name, topics)
+    with closing(LagWatch(lambda: config, [name])) as looks:
+        seen = looks.settled()
+    for error in seen.unmeasured.values():
+        raise error
+    (lag,) = seen.report.views
     committed: dict[str, dict[int, int]] = {}
-    for one in lag.views:
+    for one in lag.partitions:
         committed.setdefault(one.topic, {})[one.partition] = one.committed or 0
     return {
         "below_lsn": None if below is None else format_lsn(below),
         "lag": {
-            "behind_records": sum(one.behind_records for one in lag.views),
-            "behind_bytes": max(known, default=None),
-            "behind_s": round(max((one.behind_s for one in lag.views), default=0.0), 3),
-            "lost_records": sum(one.lost_records for one in lag.views),
+            "behind_records": lag.behind_records,
+            "behind_bytes": lag.behind_bytes,
+            "behind_s": round(lag.lag_s, 3),
+            "lost_records": lag.lost_records,
         },
         "replay": _replay(config, name, committed),
     }

@@ -257,6 +257,12 @@ def test_lag_is_true_while_each_part_stands_in_turn(shop: Shop) -> None:
         assert age.agrees(lag_s())
         told = shop.json("lag")
         assert {one["state"] for one in told["summary"]} == {"source unknown"}
+        assert age.agrees(shop.json("view", "show", view)["lag"]["behind_s"])
+        unwell = shop.json("health", "--views", "--max-lag", "3", code=1)
+        late = [one for one in unwell["problems"] if one.startswith(f"view {view} is ")]
+        assert late
+        assert late[0].endswith("more than 3: the change is not in Kafka yet")
+        shop.json("health", "--views", "--max-lag", "600")
     calm(shop)
 
     with shop.frozen("apply"):

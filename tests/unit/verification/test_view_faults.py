@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from cdc.lag.measure import CaptureLag, Lag, PartitionLag
-from cdc.lag.report import Assessor, Block
+from cdc.lag.report import Assessor, Block, Report
 from headwater.cli.lag.display import document, table
 from headwater.lag.watch import Seen
 from jobs.state.views import view_status as status
@@ -88,12 +88,28 @@ def lag_of(view: str, behind_s: float = 0.0, lost: int = 0) -> PartitionLag:
     return PartitionLag(view, "shop.public.orders", 0, 5, 9, 4, 128, behind_s, lost)
 
 
+def reported(*lags: PartitionLag, heartbeat_s: float | None = 1_000.0) -> Report:
+    capture = CaptureLag("headwater_shop", True, 0, 0)
+    return Assessor(10.0).report(Lag(9, 9, capture, lags, 1_000.0, heartbeat_s))
+
+
 def test_views_that_are_late_or_have_lost_records_are_problems() -> None:
     lags = [lag_of("a", 60.0), lag_of("a", 61.2), lag_of("b", 59.9), lag_of("c", lost=1_200)]
-    assert late(lags, 60.0) == [
+    found = reported(*lags, lag_of("d", 99.0))
+    assert late(found, 60.0, {"d": "has stopped, which is told already"}) == [
         "view a is 61 s behind the source, more than 60",
         "view c lacks 1,200 records that Kafka has deleted: headwater view rebuild c",
     ]
+
+
+def test_a_view_is_late_for_a_commit_that_is_not_in_kafka() -> None:
+    applied = PartitionLag("a", "shop.public.orders", 0, 9, 9, 0, 0, 0.0, 0)
+    assert late(reported(applied, heartbeat_s=940.0), 60.0) == []
+    assert late(reported(applied, heartbeat_s=938.0), 60.0) == [
+        "view a is 62 s behind the source, more than 60: the change is not in Kafka yet"
+    ]
+    (said,) = late(reported(applied, heartbeat_s=None), 60.0)
+    assert said.startswith("how late views are is not known"), "no data is not good news"
 
 
 def test_lag_names_it_in_its_table_and_its_document(tmp_path: Path) -> None:

@@ -64,7 +64,9 @@ def test_one_view_that_cannot_be_measured_hides_no_other() -> None:
     for broken in (False, True):  # noqa: B007 - `read` sees it
         seen = looks.look()
         assert [(one.view, one.state) for one in seen.report.views] == [("v", State.SOURCE_UNKNOWN)]
-        assert seen.unmeasured == {"w"}
+        assert {view: str(error) for view, error in seen.unmeasured.items()} == {
+            "w": "topic shop.public.orders does not exist"
+        }
         assert seen.report.capture.state == State.NO_DATA
     looks.close()
 
