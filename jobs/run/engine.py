@@ -84,10 +84,9 @@ class Engine:
         )
         self._views = ViewRegistry(parts, self._generations)
         self._orders = Orders(parts, self._views, self)
-        self._spare = False
+        self._spare = self._streams = False
         self._stream = open_stream(self.apply)
         self._last = read_progress(self._conn).batch
-        self._streams = False
         self._upkeep = StateUpkeep(self._tables, self._reach, self.changing, self._ends)
         self._schedule = Schedule(
             (
