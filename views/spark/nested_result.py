@@ -53,11 +53,12 @@ Nested: TypeAlias = Value | Fields | Items
 @dataclass(frozen=True, slots=True)
 class _Step:
     """A SELECT, the number of the item that matters of it, and the column that it is, if it is one
-    of a subquery: that is the next step."""
+    of a subquery: that is the next step. ``aggregated``: it stands in an aggregate there."""
 
     select: exp.Select
     item: int
     column: exp.Column | None = None
+    aggregated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +157,6 @@ def _object(parts: list[exp.Expr], root: exp.Expr, place: _Place) -> Fields | No
 
 def _within(node: exp.Expr, root: exp.Expr, place: _Place) -> Nested | None:
     """What a subquery, or the subquery that a column is of, makes."""
-    if place.aggregated:
-        return None
     column = node if isinstance(node, exp.Column) else None
     query = node.this if column is None else _source(column, place.selects)
     if not isinstance(query, exp.Select):
@@ -169,7 +168,8 @@ def _within(node: exp.Expr, root: exp.Expr, place: _Place) -> Nested | None:
     ]
     if len(numbers) != 1:
         return None
-    outer = _Step(place.steps[-1].select, place.steps[-1].item, column)
+    last = place.steps[-1]
+    outer = _Step(last.select, last.item, column, place.aggregated)
     inner = _Place((*place.steps[:-1], outer, _Step(query, numbers[0])))
     return _nested(query.expressions[numbers[0]], root, inner)
 
@@ -227,17 +227,16 @@ def _only(value: exp.Expr, root: exp.Expr, place: _Place, ungrouped: bool) -> st
         shown = value
         if select is not selects[-1]:
             shown = step.column.copy() if step.column else _around(selects[depth + 1])
+        flat = step.aggregated or (ungrouped and step is place.steps[-1])
         items = [
-            _null(item) if depth == 0 or (ungrouped and _is_aggregate(item)) else item
+            _null(item) if depth == 0 or (flat and _is_aggregate(item)) else item
             for item in select.expressions
         ]
         items[step.item] = exp.alias_(shown, name or "none", quoted=True, copy=False)
         select.set("expressions", items)
-        for part in ("order", "limit", "offset", "distinct"):
+        unread = ("order", "limit", "offset", "distinct", *(("group", "having") if flat else ()))
+        for part in unread:
             select.set(part, None)
-    if ungrouped:
-        selects[-1].set("group", None)
-        selects[-1].set("having", None)
     if isinstance(whole, exp.SetOperation):
         selects[0].set("with_", whole.args.get("with_"))
         return text(selects[0])

@@ -210,6 +210,31 @@ ANY = {
         " from lines l where l.order_id = o.id and l.no = 1) x on true where o.id = 1",
         {"id": 1, "lines": [{"no": 1, "placed": "2024-02-29T12:00:00.120000Z"}]},
     ),
+    "lists in objects of a list": (
+        "select c.id, (select coalesce(json_agg(json_build_object('id', o.id, 'lines', (select"
+        " coalesce(json_agg(json_build_object('sku', l.sku, 'price', (select p.price from products"
+        " p where p.sku = l.sku)) order by l.no), '[]') from lines l where l.order_id = o.id),"
+        " 'skus', (select coalesce(json_agg(l.sku order by l.no), '[]') from lines l"
+        " where l.order_id = o.id)) order by o.id), '[]') from orders o where o.customer_id = c.id)"
+        " as orders from customers c where c.id = 2",
+        {"id": 2, "orders": [{"id": 3, "lines": [], "skus": []}]},
+    ),
+    "lists in objects of a group": (
+        "select c.id, count(*) as n, json_agg(json_build_object('id', o.id, 'lines', x.lines,"
+        " 'nos', (select json_agg(l.no order by l.no) from lines l where l.order_id = o.id))"
+        " order by o.id) as orders from customers c join orders o on o.customer_id = c.id"
+        " left join lateral (select json_agg(json_build_object('sku', l.sku, 'n', l.quantity)"
+        " order by l.no) as lines from lines l where l.order_id = o.id) x on true"
+        " where c.id = 1 group by c.id",
+        {
+            "id": 1,
+            "n": 2,
+            "orders": [
+                {"id": 1, "lines": [{"sku": "a", "n": 2}, {"sku": "b", "n": 1}], "nos": [1, 2]},
+                {"id": 2, "lines": [{"sku": "zz", "n": 3}, {"sku": "a", "n": 1}], "nos": [1, 2]},
+            ],
+        },
+    ),
     "groups that a WITH makes": (
         "with x as (select order_id, count(*) as n, json_agg(json_build_object('s', sku, 'of',"
         " json_build_object('no', no)) order by no) as ls from lines group by order_id)"
