@@ -1,4 +1,4 @@
-# make demo | check | test | chaos | bench | lint | clean: each sets up what it needs the first time.
+# make demo | check | test | chaos | bench | lint | alarms | clean: each sets up what it needs.
 # Needs Python >= 3.11 and Java 17 or 21; PYTHON=... chooses another Python.
 
 VENV := .venv
@@ -8,7 +8,7 @@ FIRST := 1
 CHAOS :=
 READY := $(VENV)/.ready
 
-.PHONY: help demo check test chaos bench lint clean
+.PHONY: help demo check test chaos bench lint alarms clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make chaos   kill, cut and stall all from source to stores, under load: SEEDS=200 runs"
 	@echo "make bench   measure into benchmarks/results.json"
 	@echo "make lint    ruff and mypy only"
+	@echo "make alarms  write rules, inhibitions and docs/alarms.md from the catalog of alarms"
 	@echo "make clean   stop the servers, delete the environment and what the above wrote"
 
 $(READY): requirements.lock pyproject.toml jobs/spark/jars.lock stack/bootstrap.sh
@@ -37,6 +38,9 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+alarms: $(READY)
+	$(BIN)/python -m cdc.alarms.files
 
 # For the inner loop. What is pure: tests/support/pure.py.
 check: lint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.metadata import version
 
 from cdc.capture.loop import Capture
@@ -15,9 +15,11 @@ from cdc.lag.report import Report
 from cdc.lag.states import State
 from cdc.metrics import catalog
 from cdc.metrics.exposition import Sample, registry_of
+from cdc.metrics.forecast_samples import snapshot_samples, source_forecasts, view_forecasts
 from cdc.metrics.lag_samples import capture_samples, view_samples
 from cdc.metrics.probes import Probes
 from cdc.metrics.server import MetricsServer
+from headwater.lag.snapshot_watch import SnapshotWatch
 from headwater.lag.watch import LagWatch, Seen
 
 
@@ -31,6 +33,7 @@ def capture_metrics(config: Config, run: Capture, probes: Probes) -> Iterator[No
         return
     watch = CaptureWatch(config, lambda: run.counters)
     observer = Observer(watch.look, watch.close)
+    snapshots = SnapshotWatch(config)
     probes.ready_unless(lambda: capture_missing(run.trouble, observer))
 
     def samples() -> Iterator[Sample]:
@@ -40,10 +43,12 @@ def capture_metrics(config: Config, run: Capture, probes: Probes) -> Iterator[No
         yield Sample(catalog.CAPTURE_RECEIVED, (source,), done.received)
         yield Sample(catalog.CAPTURE_DURABLE, (source,), done.durable)
         yield Sample(catalog.CAPTURE_CONFIRMED, (source,), done.confirmed)
+        yield Sample(catalog.CAPTURE_DEAD_LETTERS, (source,), done.dead_letters)
         seen = observer.fresh
-        yield from capture_samples(source, seen.found if seen else None, time.time())
+        yield from of_source(config, seen.found if seen else None)
+        yield from snapshot_samples(source, snapshots.found)
 
-    with _served(address, "metrics.capture", samples, probes, observer):
+    with closing(snapshots), _served(address, "metrics.capture", samples, probes, observer):
         yield
 
 
@@ -58,6 +63,7 @@ def apply_metrics(
     if not address:
         yield
         return
+    source = declared.source.name
     watch = LagWatch(config, names, by_apply=True)
     observer = Observer(watch.look, watch.close)
     probes.ready_unless(lambda: views_missing(observer))
@@ -66,15 +72,30 @@ def apply_metrics(
         yield from _of_process("apply", observer)
         seen, now_s = observer.fresh, time.time()
         for view in seen.found.unmeasured if seen else names or declared.views:
-            yield from view_samples(view, None, None, now_s, now_s)
+            yield from view_samples(source, view, None, None, now_s, now_s)
         if seen is None:
             return
-        report = seen.found.report
+        report, kept_s = seen.found.report, seen.found.retention_s
+        yield from of_source(declared, report)
+        lag_s, at_s = report.capture.lag_s, report.lag.at_s
         for one in report.views:
-            yield from view_samples(one.view, one, report.capture.lag_s, report.lag.at_s, now_s)
+            yield from view_samples(source, one.view, one, lag_s, at_s, now_s)
+            yield from view_forecasts(source, one, kept_s)
+            yield Sample(catalog.VIEW_LAG_TARGET, (source, one.view), declared.alerts.lag_s)
 
     with _served(address, "metrics.apply", samples, probes, observer):
         yield
+
+
+def of_source(config: Config, report: Report | None) -> Iterator[Sample]:
+    """Of the source, its slot and capture: apply tells it, too, also while capture is dead."""
+    source = config.source.name
+    if every_s := config.capture.heartbeat_s:
+        yield Sample(catalog.SOURCE_HEARTBEAT_EVERY, (source,), every_s)
+    yield from capture_samples(source, report, time.time())
+    if report is not None:
+        volume_mb = config.alerts.wal_volume_mb
+        yield from source_forecasts(source, report.capture, volume_mb and volume_mb << 20)
 
 
 def capture_missing(trouble: str, observer: Observer[Report]) -> list[str]:

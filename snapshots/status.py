@@ -19,6 +19,10 @@ select s.id, s.kind, s.status, s.options, s.error, s.started_at, s.finished_at,
 from headwater.snapshot s
 where s.source = %(source)s and (%(id)s::bigint is null or s.id = %(id)s) order by s.id
 """
+_UNFINISHED = """
+select s.id from headwater.snapshot s
+where s.source = %s and s.status not in ('complete', 'cancelled') order by s.id
+"""
 _TABLES = """
 select t.schema_name || '.' || t.table_name, t.topic,
        case when t.finished_at is null then coalesce(c.rows, 0) else t.row_count end,
@@ -77,6 +81,8 @@ class Standing(NamedTuple):
     finished_at: datetime | None
     points: list[int]
     tables: list[TableStanding]
+    moved_at: datetime | None = None
+    """When a chunk was last completed in the present run, or it began; None without one."""
 
     @property
     def complete(self) -> bool:
@@ -122,6 +128,14 @@ def snapshot(conn: Connection, source: str, snapshot_id: int) -> Standing:
     return found[0]
 
 
+def unfinished(conn: Connection, source: str) -> list[Standing]:
+    """The snapshots of a source that are neither complete nor cancelled."""
+    state.refuse_older_schema(conn)
+    with translated("reading headwater.snapshot"):
+        ids = conn.execute(_UNFINISHED, (source,)).fetchall()
+    return [one for (number,) in ids for one in snapshots(conn, source, number)]
+
+
 def _standing(conn: Connection, row: Any, alive: bool) -> Standing:
     id_, kind, status, options, error, started, finished, points, since = row
     if status == "running" and not alive:
@@ -129,7 +143,9 @@ def _standing(conn: Connection, row: Any, alive: bool) -> Standing:
     found = conn.execute(_TABLES, {"id": id_, "since": since}).fetchall()
     tables = [_table(entry, since if alive else None) for entry in found]
     lsns = [parse_lsn(point) for point in points]
-    return Standing(id_, kind, status, options, error, started, finished, lsns, tables)
+    newest = [entry[9] for entry in found if entry[9] is not None]
+    moved = max([since or started, *newest]) if alive else None
+    return Standing(id_, kind, status, options, error, started, finished, lsns, tables, moved)
 
 
 def _table(row: Any, since: datetime | None) -> TableStanding:

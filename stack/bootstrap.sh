@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The environment of `make`: Python packages as pinned, jars as pinned, a Java that serves.
+# The environment of `make`: Python packages as pinned, jars as pinned, a Java that serves, and the
+# Prometheus that tests ask.
 # Usage: stack/bootstrap.sh VENV. Safe to repeat; what is there is kept.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -34,23 +35,48 @@ make_venv() {
         fail "$python cannot make a virtual environment: install its venv module (Debian, Ubuntu: apt-get install python3-venv)"
 }
 
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
 install_java() {
-    local sudo=()
-    if [ "$(id -u)" -ne 0 ]; then
-        sudo=(sudo -n)
-        sudo -n true 2>/dev/null || return 1
-    fi
+    as_root true 2>/dev/null || return 1
     command -v apt-get >/dev/null || return 1
     echo "no Java 17 or 21 yet: installing it with apt-get"
-    "${sudo[@]}" apt-get update -qq || return 1
+    as_root apt-get update -qq || return 1
     local version
     for version in 17 21; do  # a release of Debian or Ubuntu has one or both
-        if "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-upgrade \
+        if as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-upgrade \
             "openjdk-$version-jre-headless" >/dev/null; then
             return
         fi
     done
     return 1
+}
+
+# Unpacked, not installed: the packages would start services.
+fetch_prometheus() {
+    local tools="${HEADWATER_CACHE:-$HOME/.cache/headwater}/prometheus" scratch
+    local names=(prometheus promtool amtool) packages=(prometheus prometheus-alertmanager)
+    (cd "$tools" 2>/dev/null && [ -x promtool ] && [ -x prometheus ] && [ -x amtool ]) && return
+    local name found=yes
+    for name in "${names[@]}"; do command -v "$name" >/dev/null || found=no; done
+    [ $found = yes ] && return
+    command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || return 1
+    echo "unpacking Prometheus for the tests"
+    scratch=$(mktemp -d)
+    (
+        cd "$scratch"
+        chmod 755 .
+        apt-get download -qq "${packages[@]}" 2>/dev/null ||
+            { as_root apt-get update -qq && apt-get download -qq "${packages[@]}"; } || exit 1
+        for package in *.deb; do dpkg-deb -x "$package" . || exit 1; done
+        mkdir -p "$tools"
+        for name in "${names[@]}"; do mv -f "usr/bin/$name" "$tools/$name" || exit 1; done
+    )
+    local done=$?
+    rm -rf "$scratch"
+    return $done
 }
 
 serves "$venv/bin/python" && "$venv/bin/python" -m pip --version >/dev/null 2>&1 || make_venv
@@ -63,3 +89,5 @@ if ! "$venv/bin/python" -m jobs.spark.java >/dev/null 2>&1; then
 fi
 "$venv/bin/python" -m jobs.spark.jars kafka opensearch compiler spark
 "$venv/bin/python" -m jobs.spark.class_archive
+fetch_prometheus ||
+    echo "warning: no prometheus, promtool and amtool: tests of alarms need them (Debian, Ubuntu: apt-get install prometheus prometheus-alertmanager)" >&2

@@ -58,6 +58,7 @@ class Counters(NamedTuple):
     """When Kafka last acknowledged a progress mark."""
     heartbeat_s: float | None
     """When the newest heartbeat that is durable in Kafka was written."""
+    dead_letters: int = 0
 
 
 class Capture:
@@ -107,6 +108,7 @@ class Capture:
             progress.confirmed,
             self._recorder.acknowledged_s,
             None if beat_ms is None else beat_ms / 1000,
+            self._topics.cut_records,
         )
 
     @property

@@ -44,6 +44,8 @@ class Topics:
         record: Callable[[str, dict[int, int]], None],
     ) -> None:
         self.partitions: dict[str, int] = {}
+        self.cut_records = 0
+        """Records that became dead letters."""
         self._config = config
         self._broker = broker
         self._producer = producer
@@ -151,6 +153,7 @@ class Topics:
 
     def _cut(self, topic: str, position: Position, size: int) -> None:
         self._open_letters()
+        self.cut_records += 1
         log.error(
             "record_too_large",
             topic=topic,

@@ -14,6 +14,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from cdc.config.alerts import Alerts as Alerts
+from cdc.config.alerts import secret_problems
 from cdc.config.apply import Apply as Apply
 from cdc.config.apply import Table as Table
 from cdc.config.capture import Capture as Capture
@@ -52,6 +54,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "tables": Table,
     "apply": Apply,
     "metrics": Metrics,
+    "alerts": Alerts,
 }
 
 
@@ -67,6 +70,7 @@ class Config(Section):
     tables: dict[TableName, Table] = Field(default={})
     apply: Apply = Apply()
     metrics: Metrics = Metrics()
+    alerts: Alerts = Alerts()
 
     def store(self, name: str) -> Store:
         """Raises ``ConfigError`` without one: a view may have been moved to another one since a
@@ -178,7 +182,8 @@ def parse_config(
     if problems:
         raise ConfigError("\n".join(f"{name}: {problem}" for problem in problems))
     anchored = _anchor(config, base)
-    if problems := file_problems(anchored.kafka) + store_problems(anchored.stores):
+    problems = file_problems(anchored.kafka) + store_problems(anchored.stores)
+    if problems := problems + secret_problems(anchored.alerts):
         raise ConfigError("\n".join(f"{name}: {problem}" for problem in problems))
     return anchored
 
@@ -197,4 +202,8 @@ def _anchor(config: Config, base: Path) -> Config:
     apply = config.apply.model_copy(update={"state": absolute(config.apply.state)})
     files = {name: getattr(config.kafka, name) for name in FILES}
     kafka = config.kafka.model_copy(update={k: absolute(v) for k, v in files.items() if v})
-    return config.model_copy(update={"kafka": kafka, "stores": stores, "apply": apply})
+    secret = config.alerts.secret_file
+    alerts = config.alerts.model_copy(update={"secret_file": absolute(secret) if secret else ""})
+    return config.model_copy(
+        update={"kafka": kafka, "stores": stores, "apply": apply, "alerts": alerts}
+    )

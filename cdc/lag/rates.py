@@ -51,9 +51,10 @@ def rates(first: Count, last: Count) -> Rates | None:
 
 
 class Progress:
-    """The counts of one view, or of capture, over the last ``WINDOW_S``."""
+    """The counts of one view, or of capture, over the last ``window_s``."""
 
-    def __init__(self) -> None:
+    def __init__(self, window_s: float = WINDOW_S) -> None:
+        self._window_s = window_s
         self._counts: deque[Count] = deque()
         self.moved_s: float | None = None
         """When more was done than before; of the first count, that one's moment."""
@@ -64,8 +65,13 @@ class Progress:
         if before is None or count.done != before.done:
             self.moved_s = count.at_s
         self._counts.append(count)
-        while len(self._counts) > 2 and self._counts[1].at_s <= count.at_s - WINDOW_S:
+        while len(self._counts) > 2 and self._counts[1].at_s <= count.at_s - self._window_s:
             self._counts.popleft()
+
+    @property
+    def seconds(self) -> float:
+        """Over how long rates are."""
+        return self._counts[-1].at_s - self._counts[0].at_s if self._counts else 0.0
 
     @property
     def rates(self) -> Rates | None:

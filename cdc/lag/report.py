@@ -14,12 +14,15 @@ from typing import Final, NamedTuple
 
 from cdc.lag.heartbeats import HeartbeatTrail
 from cdc.lag.measure import CaptureLag, Lag, PartitionLag
-from cdc.lag.rates import Count, Progress, Rates
+from cdc.lag.rates import WINDOW_S, Count, Progress, Rates
+from cdc.lag.slot_activity import SlotActivity
 from cdc.lag.source_horizon import Look, SourceHorizon
 from cdc.lag.states import Evidence, State, state_of
 
 OVERDUE: Final = 3
 """So many heartbeats may be missing before the source is unknown."""
+FORECAST_S: Final = 300.0
+"""Forecasts of the slot are from so long."""
 _UNKNOWN_S: Final = 30.0
 """The same where no heartbeats are written."""
 
@@ -45,6 +48,8 @@ class CaptureReport:
     moved_s: float | None
     rates: Rates | None
     """In bytes of WAL."""
+    slot_loss_s: float | None = None
+    """Until the slot is lost, if what it retains grows as it did; None while it does not grow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,7 @@ class Assessor:
         self._every_s = heartbeat_every_s
         self._horizon = SourceHorizon()
         self._capture = Progress()
+        self._retained = Progress(FORECAST_S)
         self._views: dict[str, tuple[Progress, HeartbeatTrail]] = {}
 
     def report(
@@ -141,7 +147,21 @@ class Assessor:
             gain=rates.gain if rates else None,
         )
         state = state_of(evidence)
-        return CaptureReport(lag.capture, state, blocked_by, until_s, lag_s, moved_s, rates)
+        loss_s = self._slot_loss_s(lag.at_s, seen)
+        return CaptureReport(lag.capture, state, blocked_by, until_s, lag_s, moved_s, rates, loss_s)
+
+    def _slot_loss_s(self, at_s: float, seen: SlotActivity | None) -> float | None:
+        """``restart_lsn`` moves in steps, so what is retained grows between any two of them: that
+        tells something over a while only."""
+        if seen is None or seen.restart is None or seen.safe_wal_size is None:
+            return None
+        if seen.safe_wal_size <= 0:
+            return 0.0
+        self._retained.add(Count(at_s, seen.restart, seen.wal_end))
+        rates = self._retained.rates
+        if rates is None or rates.gain >= 0 or self._retained.seconds < WINDOW_S:
+            return None
+        return seen.safe_wal_size / -rates.gain
 
     def _knows_source(self, lag: Lag, until_s: float | None) -> bool:
         """Capture that catches up meets old heartbeats, but writes marks: that is known, too."""

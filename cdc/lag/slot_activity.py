@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from cdc.lsn import parse_lsn
+from cdc.source.disk import wal_volume
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection
 from cdc.source.slot import FAILOVER_SINCE
@@ -30,7 +31,9 @@ select w.lsn::text,
        pg_catalog.concat_ws('/', a.wait_event_type, a.wait_event),
        pg_catalog.age(s.catalog_xmin),
        (select extract(epoch from pg_catalog.clock_timestamp() - pg_catalog.min(o.xact_start))
-        from pg_catalog.pg_stat_activity o where o.backend_xid is not null)::float8
+        from pg_catalog.pg_stat_activity o where o.backend_xid is not null)::float8,
+       (select setting from pg_catalog.pg_settings where name = 'data_directory'),
+       pg_catalog.pg_backend_pid()
 from (select case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn()
                   else pg_catalog.pg_current_wal_lsn() end) w (lsn)
 left join pg_catalog.pg_replication_slots s on s.slot_name = %s
@@ -69,6 +72,9 @@ class SlotActivity(NamedTuple):
     """Transactions whose dead rows in catalogs the slot keeps from being vacuumed."""
     oldest_transaction_s: float | None = None
     """For how long the oldest transaction that has written is open: it holds ``restart`` back."""
+    volume_bytes: int | None = None
+    """Size of the file system with the server's WAL, if it is of this machine."""
+    volume_free_bytes: int | None = None
 
     @property
     def retained_bytes(self) -> int | None:
@@ -103,8 +109,9 @@ def slot_activity(conn: Connection, name: str) -> SlotActivity:
 
 
 def _of_row(row: tuple[Any, ...]) -> SlotActivity:
-    wal, transactions, clock_s, exists, pid, sent, confirmed, restart, *rest = row
+    wal, transactions, clock_s, exists, pid, sent, confirmed, restart, *rest, folder, own_pid = row
     found: list[Any] = [
         None if lsn is None else parse_lsn(lsn) for lsn in (sent, confirmed, restart)
     ]
-    return SlotActivity(parse_lsn(wal), transactions, clock_s, exists, pid, *found, *rest)
+    volume = wal_volume(folder, own_pid) or (None, None)
+    return SlotActivity(parse_lsn(wal), transactions, clock_s, exists, pid, *found, *rest, *volume)

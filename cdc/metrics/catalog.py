@@ -8,47 +8,16 @@ sample: a zero would look like good news.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from cdc.lag.states import State
-
-Kind = Literal["gauge", "counter", "info", "stateset"]
+from cdc.metrics import forecast_catalog
+from cdc.metrics.metric import Metric as Metric
+from cdc.metrics.metric import of_source, of_view
 
 STATES: Final = tuple(state.value for state in State)
 WAL_STATUSES: Final = ("reserved", "extended", "unreserved", "lost")
 HOPS: Final = ("source_to_kafka", "kafka_to_view")
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """``name`` is whole but for the ending of its kind (``_total``, ``_info``). A state set has one
-    more label, named ``name``, with one of ``states``."""
-
-    name: str
-    kind: Kind
-    help: str
-    tells: str
-    labels: tuple[str, ...] = ()
-    states: tuple[str, ...] = ()
-
-    @property
-    def exported(self) -> str:
-        """The name of its samples."""
-        return self.name + {"counter": "_total", "info": "_info"}.get(self.kind, "")
-
-
-def _of_source(
-    name: str, help: str, tells: str, kind: Kind = "gauge", states: tuple[str, ...] = ()
-) -> Metric:
-    return Metric(name, kind, help, tells, ("source",), states)
-
-
-def _of_view(
-    name: str, help: str, tells: str, kind: Kind = "gauge", states: tuple[str, ...] = ()
-) -> Metric:
-    return Metric(name, kind, help, tells, ("view",), states)
-
 
 BUILD = Metric(
     "headwater_build",
@@ -65,132 +34,150 @@ MEASURED = Metric(
     ("process",),
 )
 
-CAPTURE_STATE = _of_source(
+CAPTURE_STATE = of_source(
     "headwater_capture_state",
     "State of capture: 1 for the one that holds.",
     "The first thing to look at. Only idle and fresh are good.",
     kind="stateset",
     states=STATES,
 )
-CAPTURE_RECORDS = _of_source(
+CAPTURE_BLOCKED = Metric(
+    "headwater_capture_blocked",
+    "gauge",
+    "1 for the cause that blocks capture: no slot, slot lost or not running.",
+    "`headwater lag` says it in a sentence.",
+    ("source", "cause"),
+)
+CAPTURE_RECORDS = of_source(
     "headwater_capture_records",
     "Records that this process has handed to Kafka.",
     "Throughput.",
     kind="counter",
 )
-CAPTURE_LAG_SECONDS = _of_source(
+CAPTURE_DEAD_LETTERS = of_source(
+    "headwater_capture_dead_letters",
+    "Records that this process found too large for Kafka, and cut into dead letters.",
+    "Above 0: `headwater dead-letters list` shows them.",
+    kind="counter",
+)
+CAPTURE_LAG_SECONDS = of_source(
     "headwater_capture_lag_seconds",
     "Age of the oldest commit of the source that is not in Kafka; 0 without one.",
     "How late capture is. It is at most one second too high, never too low.",
 )
-CAPTURE_COMPLETE = _of_source(
+CAPTURE_COMPLETE = of_source(
     "headwater_capture_complete_timestamp_seconds",
     "Everything that was committed before this moment is in Kafka.",
     "Its age also grows while capture is dead.",
 )
-CAPTURE_HEARTBEAT = _of_source(
+CAPTURE_HEARTBEAT = of_source(
     "headwater_capture_heartbeat_timestamp_seconds",
     "When the newest heartbeat that is durable in Kafka was written to the source.",
     "Capture is silent if it is older than three intervals (capture.heartbeat_s).",
 )
-CAPTURE_MARK = _of_source(
+CAPTURE_MARK = of_source(
     "headwater_capture_mark_timestamp_seconds",
     "When Kafka last acknowledged a progress mark.",
     "The last success of the whole path from the source to Kafka.",
 )
-CAPTURE_RECEIVED = _of_source(
+CAPTURE_RECEIVED = of_source(
     "headwater_capture_received_lsn",
     "LSN up to which capture has received the stream, in bytes.",
     "Behind headwater_source_wal_lsn: the server or the network is slow.",
 )
-CAPTURE_DURABLE = _of_source(
+CAPTURE_DURABLE = of_source(
     "headwater_capture_durable_lsn",
     "LSN up to which Kafka has acknowledged everything, in bytes.",
     "Behind headwater_capture_received_lsn: Kafka is slow.",
 )
-CAPTURE_CONFIRMED = _of_source(
+CAPTURE_CONFIRMED = of_source(
     "headwater_capture_confirmed_lsn",
     "LSN up to which capture has confirmed to PostgreSQL, in bytes.",
     "Behind headwater_capture_durable_lsn for longer than a second: progress marks are refused.",
 )
-CAPTURE_CATCH_UP = _of_source(
+CAPTURE_CATCH_UP = of_source(
     "headwater_capture_catch_up_seconds",
     "Until capture is at the end of WAL if speeds stay; no sample when that is never.",
     "How long an outage will take to heal.",
 )
 
-SOURCE_WAL = _of_source(
+SOURCE_WAL = of_source(
     "headwater_source_wal_lsn",
     "The newest LSN of the source, in bytes.",
     "Its rate is the WAL that the source writes in a second.",
 )
-SOURCE_CLOCK = _of_source(
+SOURCE_HEARTBEAT_EVERY = of_source(
+    "headwater_source_heartbeat_interval_seconds",
+    "How often a heartbeat is written to the source (capture.heartbeat_s); no sample without.",
+    "What the ages of heartbeats are compared with.",
+)
+SOURCE_CLOCK = of_source(
     "headwater_source_clock_offset_seconds",
     "Clock of the source less the clock of this machine.",
     "It is part of every lag in seconds: above one second, mend the clocks first.",
 )
-SOURCE_TRANSACTION = _of_source(
+SOURCE_TRANSACTION = of_source(
     "headwater_source_oldest_transaction_seconds",
     "For how long the oldest transaction that has written is open.",
     "It keeps headwater_slot_restart_lsn where it is, and so WAL on the disk, while capture is "
     "well.",
 )
 
-SLOT_ACTIVE = _of_source(
+SLOT_ACTIVE = of_source(
     "headwater_slot_active",
     "1 while a process reads the slot.",
     "0: no capture is connected, and WAL piles up on the source.",
 )
-SLOT_INACTIVE = _of_source(
+SLOT_INACTIVE = of_source(
     "headwater_slot_inactive_since_timestamp_seconds",
     "Since when no process reads the slot (PostgreSQL 17 and newer).",
     "How long capture has been away, however often this process was restarted.",
 )
-SLOT_CONFIRMED = _of_source(
+SLOT_CONFIRMED = of_source(
     "headwater_slot_confirmed_lsn",
     "confirmed_flush_lsn of the slot, in bytes.",
     "Behind headwater_capture_confirmed_lsn: the server does not read what capture answers.",
 )
-SLOT_RESTART = _of_source(
+SLOT_RESTART = of_source(
     "headwater_slot_restart_lsn",
     "restart_lsn of the slot, in bytes: WAL from here on is kept.",
     "It stands while headwater_slot_confirmed_lsn moves: an old transaction holds it.",
 )
-SLOT_RETAINED = _of_source(
+SLOT_RETAINED = of_source(
     "headwater_slot_retained_bytes",
     "WAL that the source keeps on its disk because of the slot.",
     "What a stopped capture costs the source.",
 )
-SLOT_UNCONFIRMED = _of_source(
+SLOT_UNCONFIRMED = of_source(
     "headwater_slot_unconfirmed_bytes",
     "WAL that capture has not confirmed.",
     "The backlog of capture.",
 )
-SLOT_SAFE = _of_source(
+SLOT_SAFE = of_source(
     "headwater_slot_safe_wal_bytes",
     "WAL that may be written before the slot is lost; no sample without a limit.",
     "Divided by the rate of headwater_source_wal_lsn: the time until the slot is lost.",
 )
-SLOT_WAL_STATUS = _of_source(
+SLOT_WAL_STATUS = of_source(
     "headwater_slot_wal_status",
     "wal_status of the slot: 1 for the one that holds.",
     "unreserved: the next checkpoint may take the slot. lost: run headwater init --again.",
     kind="stateset",
     states=WAL_STATUSES,
 )
-SLOT_SPILLED = _of_source(
+SLOT_SPILLED = of_source(
     "headwater_slot_spilled_bytes",
     "Decoded changes that the source wrote to disk, as they did not fit its memory.",
     "It grows steadily: raise logical_decoding_work_mem on the source.",
     kind="counter",
 )
-SLOT_SPILLED_TRANSACTIONS = _of_source(
+SLOT_SPILLED_TRANSACTIONS = of_source(
     "headwater_slot_spilled_transactions",
     "Transactions of which the source wrote decoded changes to disk.",
     "Whether spilling comes from few large transactions or from many.",
     kind="counter",
 )
-SLOT_XMIN_AGE = _of_source(
+SLOT_XMIN_AGE = of_source(
     "headwater_slot_catalog_xmin_age_transactions",
     "Age of the slot's catalog_xmin in transactions.",
     "It keeps catalogs from being vacuumed: above some hundred million, act.",
@@ -204,7 +191,7 @@ WALSENDER_WAIT = Metric(
     ("source", "event"),
 )
 
-VIEW_STATE = _of_view(
+VIEW_STATE = of_view(
     "headwater_view_state",
     "State of the view: 1 for the one that holds.",
     "The first thing to look at. Only idle and fresh are good.",
@@ -216,14 +203,19 @@ VIEW_BLOCKED = Metric(
     "gauge",
     "1 for the cause that blocks the view: stopped, not applied or lost.",
     "`headwater lag` shows the error and what to do.",
-    ("view", "cause"),
+    ("source", "view", "cause"),
 )
-VIEW_LAG_SECONDS = _of_view(
+VIEW_LAG_SECONDS = of_view(
     "headwater_view_lag_seconds",
     "Age of the oldest commit that the store lacks, in Kafka or not; 0 without one.",
     "How old what readers see can be. While the state is source unknown: at least so old.",
 )
-VIEW_OLDEST = _of_view(
+VIEW_LAG_TARGET = of_view(
+    "headwater_view_lag_target_seconds",
+    "The lag above which an alarm fires (alerts.lag_s).",
+    "What headwater_view_lag_seconds is compared with.",
+)
+VIEW_OLDEST = of_view(
     "headwater_view_oldest_unapplied_timestamp_seconds",
     "When the oldest commit that the store lacks was made; no sample without one.",
     "As headwater_view_lag_seconds, but its age also grows while apply is dead.",
@@ -234,12 +226,12 @@ VIEW_HOP = Metric(
     "The lag of one hop: of the oldest commit that is not in Kafka, of the oldest record in Kafka "
     "that is not applied.",
     "Which side is late: source_to_kafka is capture, kafka_to_view is apply.",
-    ("view", "hop"),
+    ("source", "view", "hop"),
 )
-VIEW_RECORDS = _of_view(
+VIEW_RECORDS = of_view(
     "headwater_view_lag_records", "Records in Kafka that are not applied.", "How much work is left."
 )
-VIEW_BYTES = _of_view(
+VIEW_BYTES = of_view(
     "headwater_view_lag_bytes",
     "WAL of the source between what the view has applied and the end.",
     "Where the view stands in the source's history.",
@@ -249,50 +241,55 @@ VIEW_PARTITION_RECORDS = Metric(
     "gauge",
     "Records of one partition that are not applied.",
     "Whether one partition holds the others up: a key with many changes.",
-    ("view", "topic", "partition"),
+    ("source", "view", "topic", "partition"),
 )
 VIEW_PARTITION_SECONDS = Metric(
     "headwater_view_partition_lag_seconds",
     "gauge",
     "Age of the oldest commit in one partition that is not applied; 0 without one.",
     "The same in seconds.",
-    ("view", "topic", "partition"),
+    ("source", "view", "topic", "partition"),
 )
-VIEW_APPLIED = _of_view(
+VIEW_APPLIED = of_view(
     "headwater_view_applied_records_per_second",
     "Records that were applied in a second, over half a minute.",
     "Speed of the view.",
 )
-VIEW_ADDED = _of_view(
+VIEW_ADDED = of_view(
     "headwater_view_added_records_per_second",
     "Records that came into Kafka in a second, over half a minute.",
     "Above headwater_view_applied_records_per_second the view falls back.",
 )
-VIEW_CATCH_UP = _of_view(
+VIEW_CATCH_UP = of_view(
     "headwater_view_catch_up_seconds",
     "Until nothing is left if speeds stay; no sample when that is never.",
     "How long an outage will take to heal.",
 )
-VIEW_MOVED = _of_view(
+VIEW_MOVED = of_view(
     "headwater_view_applied_timestamp_seconds",
     "When the view was last applied further.",
     "The last success of the view. Old and without lag: there was nothing to do.",
 )
-VIEW_HEARTBEAT = _of_view(
+VIEW_HEARTBEAT = of_view(
     "headwater_view_heartbeat_timestamp_seconds",
     "When the newest heartbeat was written to the source that the view has passed.",
     "End to end: all that was committed before is in the store. Missing for three intervals: "
     "something between is broken.",
 )
-VIEW_PARKED = _of_view(
+VIEW_PARKED = of_view(
     "headwater_view_parked_keys",
     "Keys that wait as dead letters.",
     "Above 0: `headwater dead-letters list` shows why.",
 )
-VIEW_LOST = _of_view(
+VIEW_LOST = of_view(
     "headwater_view_lost_records",
     "Records that Kafka deleted before the view applied them.",
     "Above 0: run headwater view rebuild, and keep records longer.",
 )
 
-CATALOG: Final = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
+CATALOG: Final = tuple(
+    value
+    for module in (globals(), vars(forecast_catalog))
+    for value in list(module.values())
+    if isinstance(value, Metric)
+)

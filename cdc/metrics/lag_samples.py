@@ -21,6 +21,8 @@ def capture_samples(source: str, report: Report | None, now_s: float) -> Iterato
         return
     capture, lag = report.capture, report.lag
     yield Sample(catalog.CAPTURE_STATE, (source,), capture.state)
+    if capture.blocked_by:
+        yield Sample(catalog.CAPTURE_BLOCKED, (source, capture.blocked_by.cause), 1)
     yield from _known((source,), _of_capture(capture, now_s))
     yield from _known(
         (source,),
@@ -37,25 +39,31 @@ def capture_samples(source: str, report: Report | None, now_s: float) -> Iterato
 
 
 def view_samples(
-    view: str, report: ViewReport | None, capture_lag_s: float | None, at_s: float, now_s: float
+    source: str,
+    view: str,
+    report: ViewReport | None,
+    capture_lag_s: float | None,
+    at_s: float,
+    now_s: float,
 ) -> Iterator[Sample]:
     """Of one view, as of a report of the moment ``at_s``; without one only that there is none."""
+    own = source, view
     if report is None:
-        yield Sample(catalog.VIEW_STATE, (view,), State.NO_DATA)
+        yield Sample(catalog.VIEW_STATE, own, State.NO_DATA)
         return
-    yield Sample(catalog.VIEW_STATE, (view,), report.state)
+    yield Sample(catalog.VIEW_STATE, own, report.state)
     if report.state == State.NO_DATA:
         return
     since_s = now_s - at_s
     if report.blocked_by:
-        yield Sample(catalog.VIEW_BLOCKED, (view, report.blocked_by.cause), 1)
-    yield from _known((view,), _of_view(report, at_s, since_s))
+        yield Sample(catalog.VIEW_BLOCKED, (*own, report.blocked_by.cause), 1)
+    yield from _known(own, _of_view(report, at_s, since_s))
     hops = zip(catalog.HOPS, (capture_lag_s, report.in_kafka_s), strict=True)
     for hop, lag_s in hops:
         if lag_s is not None:
-            yield Sample(catalog.VIEW_HOP, (view, hop), _grown(lag_s, since_s))
+            yield Sample(catalog.VIEW_HOP, (*own, hop), _grown(lag_s, since_s))
     for one in report.partitions:
-        labels = view, one.topic, str(one.partition)
+        labels = *own, one.topic, str(one.partition)
         yield Sample(catalog.VIEW_PARTITION_RECORDS, labels, one.behind_records)
         yield Sample(catalog.VIEW_PARTITION_SECONDS, labels, _grown(one.behind_s, since_s))
 

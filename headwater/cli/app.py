@@ -39,6 +39,7 @@ VERBS: tuple[str, ...] = (
     "replay",
     "health",
     "lag",
+    "explain",
     "dead-letters",
     "verify",
     "uninstall",
@@ -68,6 +69,7 @@ Set up your own servers:
 Operate:
   headwater health                exit with 0 if capture is alive, for a probe
   headwater lag                   show how far behind capture and views are
+  headwater explain HW001         explain an alarm, and how to recover
   headwater wait VIEW             wait until a view holds what is committed now
   headwater verify VIEW           compare a view with the source, row by row
   headwater dead-letters list     list records and events that could not be applied

@@ -39,6 +39,7 @@ class _Facts(NamedTuple):
     """Views whose topics nobody can say, and why."""
     parked: Parked
     faults: Faults
+    retention_s: Mapping[str, float]
 
 
 class Seen(NamedTuple):
@@ -49,6 +50,8 @@ class Seen(NamedTuple):
     faults: Faults
     unmeasured: Mapping[str, HeadwaterError] = MappingProxyType({})
     """Views that could not be measured, and why."""
+    retention_s: Mapping[str, float] = MappingProxyType({})
+    """For how long Kafka keeps records, by topic; without those that it keeps for good."""
 
 
 class LagWatch:
@@ -69,20 +72,21 @@ class LagWatch:
         self._source = SourceSession(first.source.dsn)
         self._assessor = Assessor(first.capture.heartbeat_s)
         self._servers: tuple[Config, Broker, ViewFacts, ParkedKeys] | None = None
-        self._facts = _Facts({}, {}, {}, {})
+        self._facts = _Facts({}, {}, {}, {}, {})
         self._facts_due = 0.0
 
     def look(self) -> Seen:
         """Raises ``HeadwaterError`` where a server does not answer; call ``close`` then."""
         config, broker, facts, letters = self._opened()
         if time.monotonic() >= self._facts_due:
-            self._facts = self._asked(config, facts, letters)
+            self._facts = self._asked(config, broker, facts, letters)
             self._facts_due = time.monotonic() + _FACTS_S
         known = self._facts
         lag, unmeasured = self._measured(config, broker, known.topics)
         blocks = {view: Block(one["kind"], one["fault"]) for view, one in known.faults.items()}
         report = self._assessor.report(lag, blocks, by_view(known.parked))
-        return Seen(report, known.parked, known.faults, {**known.unknown, **unmeasured})
+        missing = {**known.unknown, **unmeasured}
+        return Seen(report, known.parked, known.faults, missing, known.retention_s)
 
     def settled(self) -> Seen:
         """As a single ``look``, and where something is behind another one: how fast it moves. A
@@ -108,7 +112,9 @@ class LagWatch:
             self._servers[1].close()
             self._servers = None
 
-    def _asked(self, config: Config, facts: ViewFacts, letters: ParkedKeys) -> _Facts:
+    def _asked(
+        self, config: Config, broker: Broker, facts: ViewFacts, letters: ParkedKeys
+    ) -> _Facts:
         names = self._names or tuple(config.views)
         topics: dict[str, Sequence[str]] = {}
         unknown: dict[str, HeadwaterError] = {}
@@ -120,7 +126,8 @@ class LagWatch:
         faults = faults_of(config, facts, topics)
         if self._by_apply:
             faults = {view: one for view, one in faults.items() if one["kind"] != NOT_APPLIED}
-        return _Facts(topics, unknown, {**letters.now(), **rows}, faults)
+        kept = _retention_s(broker, topics) if self._by_apply else {}
+        return _Facts(topics, unknown, {**letters.now(), **rows}, faults, kept)
 
     def _measured(
         self, config: Config, broker: Broker, topics: Mapping[str, Sequence[str]]
@@ -179,6 +186,15 @@ def _noting(errors: dict[str, HeadwaterError], view: str) -> Iterator[None]:
         yield
     except (LogError, ViewError, UsageError) as error:
         errors[view] = error
+
+
+def _retention_s(broker: Broker, topics: Mapping[str, Sequence[str]]) -> Mapping[str, float]:
+    """Of topics that keep records for a limited time."""
+    named = sorted({one for of_view in topics.values() for one in of_view})
+    settings = broker.topic_config(sorted(broker.partitions(named)))
+    kept_ms = {topic: int(of_topic["retention.ms"]) for topic, of_topic in settings.items()
+               if "delete" in of_topic["cleanup.policy"]}  # fmt: skip
+    return {topic: ms / 1000 for topic, ms in kept_ms.items() if ms > 0}
 
 
 def faults_of(config: Config, facts: ViewFacts, views: Iterable[str]) -> Faults:

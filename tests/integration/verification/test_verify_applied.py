@@ -222,8 +222,10 @@ def calm(shop: Shop) -> None:
         assert found[measured] > began + 1, "what was frozen tells what it saw before"
         states = [at for at, value in found.items() if at[0].endswith("_state") and value]
         assert len(states) == 1 + len(VIEWS)
-        assert {state for _, state, _ in states} <= {"idle", "fresh"}, states
-        return not any(found["headwater_view_lag_records", shop.name(view)] for view in VIEWS)
+        assert {state for _, state, *_ in states} <= {"idle", "fresh"}, states
+        source = shop.deployment.name
+        left = (found["headwater_view_lag_records", source, shop.name(view)] for view in VIEWS)
+        return not any(left)
 
     wait_until(well, "all to be well")
 
@@ -238,20 +240,22 @@ def test_lag_is_true_while_each_part_stands_in_turn(shop: Shop) -> None:
     found = shop.scrape("capture")
     assert found["headwater_slot_active", source] == 1
     assert abs(found["headwater_source_clock_offset_seconds", source]) < SLACK_S
-    heartbeat_s = shop.scrape("apply")["headwater_view_heartbeat_timestamp_seconds", view]
+    seen = shop.scrape("apply")
+    heartbeat_s = seen["headwater_view_heartbeat_timestamp_seconds", source, view]
     assert time.time() - heartbeat_s < 10, "a heartbeat each second, all the way"
 
     def lag_s() -> float:
-        return shop.scrape("apply").get(("headwater_view_lag_seconds", view), 0.0)
+        return shop.scrape("apply").get(("headwater_view_lag_seconds", source, view), 0.0)
 
+    unknown = "headwater_view_state", "source unknown", source, view
     with shop.frozen("capture"):
         age = shop.committed("update orders set paid = paid + 1 where id = 7")
         wait_until(lambda: lag_s() > 4, "what is not captured to be lag")
         assert age.agrees(lag_s()), "what capture has not read is lag of the view"
         found = shop.scrape("apply")
-        assert found["headwater_view_lag_records", view] == 0, "Kafka has nothing of it"
+        assert found["headwater_view_lag_records", source, view] == 0, "Kafka has nothing of it"
         wait_until(
-            lambda: shop.scrape("apply")["headwater_view_state", "source unknown", view] == 1,
+            lambda: shop.scrape("apply")[unknown] == 1,
             "the source to be unknown when three heartbeats are missing",
         )
         assert age.agrees(lag_s())
@@ -285,9 +289,9 @@ def test_lag_is_true_while_each_part_stands_in_turn(shop: Shop) -> None:
         )
         assert shop.get("apply", "/readyz")[0] == 503
         found = shop.scrape("apply")
-        assert found["headwater_view_lag_records", view] == 1
-        assert age.agrees(found["headwater_view_lag_seconds", view])
-        stalled = "headwater_view_state", "stalled", view
+        assert found["headwater_view_lag_records", source, view] == 1
+        assert age.agrees(found["headwater_view_lag_seconds", source, view])
+        stalled = "headwater_view_state", "stalled", source, view
         wait_until(lambda: shop.scrape("apply")[stalled] == 1, "the view to have stalled")
         assert shop.get("apply", "/livez")[0] == 200, "to start it again would not help"
         assert shop.get("capture", "/readyz")[0] == 200

@@ -40,7 +40,8 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: object) -> None:
         raise RetryableError("PostgreSQL does not answer")
 
-    monkeypatch.setattr(watch, "Broker", lambda *_: SimpleNamespace(close=lambda: None))
+    broker = SimpleNamespace(close=lambda: None, partitions=lambda _: {}, topic_config=lambda _: {})
+    monkeypatch.setattr(watch, "Broker", lambda *_: broker)
     monkeypatch.setattr(watch, "ParkedKeys", lambda *_: SimpleNamespace(now=dict))
     facts = SimpleNamespace(topics=lambda _: ["shop.public.orders"], parked=lambda _: 0)
     monkeypatch.setattr(watch, "view_facts", lambda *_: facts)

@@ -1,0 +1,1 @@
+"""What has to wake somebody: the alarms, the rules that fire them, and messages about them."""

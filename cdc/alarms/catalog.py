@@ -1,0 +1,185 @@
+"""The sixteen alarms. From here come the rules for Prometheus, the inhibitions for Alertmanager,
+``docs/alarms.md``, ``headwater explain`` and the messages to a webhook."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cdc.alarms import source_guides as of_source
+from cdc.alarms import view_guides as of_view
+from cdc.alarms.alarm import Alarm
+from cdc.alarms.conditions import Above, Below, Grows, Older, OneOf, Stands, Zero
+from cdc.metrics import catalog as m
+from cdc.metrics import forecast_catalog as f
+
+_HOUR_S: Final = 3_600
+
+ALARMS: Final = (
+    Alarm(
+        "HW001",
+        "CaptureSilent",
+        "critical",
+        (
+            Older(m.CAPTURE_HEARTBEAT, m.SOURCE_HEARTBEAT_EVERY, factor=3, after_end=True),
+            OneOf(m.CAPTURE_STATE, ("stalled", "source unknown", "no data")),
+        ),
+        0.5,
+        ("HW005",),
+        "{source}: no heartbeat has come through to Kafka for three intervals",
+        of_source.CAPTURE_SILENT,
+    ),
+    Alarm(
+        "HW002",
+        "SlotInactive",
+        "critical",
+        (Zero(m.SLOT_ACTIVE),),
+        5,
+        ("HW005",),
+        "{source}: no capture has read the slot for five minutes",
+        of_source.SLOT_INACTIVE,
+    ),
+    Alarm(
+        "HW003",
+        "RestartLsnStands",
+        "warning",
+        (Stands(m.SLOT_RESTART, beside=m.SLOT_CONFIRMED, minutes=10),),
+        5,
+        ("HW005",),
+        "{source}: changes are confirmed, and restart_lsn of the slot does not move",
+        of_source.RESTART_STANDS,
+    ),
+    Alarm(
+        "HW004",
+        "SlotNearLoss",
+        "critical",
+        (Below(f.SLOT_FORECAST, 2 * _HOUR_S), OneOf(m.SLOT_WAL_STATUS, ("unreserved",))),
+        2,
+        ("HW005",),
+        "{source}: the slot is lost in less than two hours",
+        of_source.SLOT_NEAR_LOSS,
+    ),
+    Alarm(
+        "HW005",
+        "SlotLost",
+        "critical",
+        (
+            OneOf(m.SLOT_WAL_STATUS, ("lost",)),
+            OneOf(m.CAPTURE_BLOCKED, ("no slot", "slot lost")),
+        ),
+        0,
+        (),
+        "{source}: the slot is lost or gone, and changes with it",
+        of_source.SLOT_LOST,
+    ),
+    Alarm(
+        "HW006",
+        "WalRetained",
+        "warning",
+        (Above(m.SLOT_RETAINED, f.SOURCE_VOLUME, factor=0.25),),
+        5,
+        ("HW004", "HW005"),
+        "{source}: the slot retains more than a quarter of the WAL volume",
+        of_source.WAL_RETAINED,
+    ),
+    Alarm(
+        "HW007",
+        "ViewLate",
+        "warning",
+        (Above(m.VIEW_LAG_SECONDS, m.VIEW_LAG_TARGET),),
+        1,
+        ("HW001", "HW005", "HW008", "HW011"),
+        "{source}: view {view} is later than alerts.lag_s allows",
+        of_view.LATE,
+    ),
+    Alarm(
+        "HW008",
+        "ViewStalled",
+        "critical",
+        (OneOf(m.VIEW_STATE, ("stalled",)),),
+        1,
+        ("HW005", "HW011"),
+        "{source}: view {view} has changes to apply, and none is applied",
+        of_view.STALLED,
+    ),
+    Alarm(
+        "HW009",
+        "RetentionNear",
+        "critical",
+        (Above(f.VIEW_RETENTION_USED, 0.5), Above(m.VIEW_LOST, 0)),
+        5,
+        (),
+        "{source}: what view {view} has not applied is old enough for Kafka to delete it soon",
+        of_view.RETENTION_NEAR,
+    ),
+    Alarm(
+        "HW010",
+        "DeadLetters",
+        "warning",
+        (Above(m.VIEW_PARKED, 0), Grows(m.CAPTURE_DEAD_LETTERS, minutes=30)),
+        1,
+        (),
+        "{source}: records wait as dead letters",
+        of_view.DEAD_LETTERS,
+    ),
+    Alarm(
+        "HW011",
+        "ViewStopped",
+        "critical",
+        (OneOf(m.VIEW_BLOCKED, ("stopped",)),),
+        0.5,
+        (),
+        "{source}: view {view} was stopped by a schema change that it cannot follow, or an error",
+        of_view.STOPPED,
+    ),
+    Alarm(
+        "HW012",
+        "SnapshotStands",
+        "warning",
+        (Older(f.SNAPSHOT_MOVED, 10 * 60), Above(f.SNAPSHOT_LEFT, f.SLOT_FORECAST)),
+        1,
+        ("HW005",),
+        "{source}: snapshot {snapshot} does not get on, or ends after the slot is lost",
+        of_source.SNAPSHOT_STANDS,
+    ),
+    Alarm(
+        "HW013",
+        "HeartbeatMissing",
+        "critical",
+        (Older(m.VIEW_HEARTBEAT, m.SOURCE_HEARTBEAT_EVERY, factor=3, after_end=True),),
+        2,
+        ("HW001", "HW005", "HW007", "HW008", "HW011"),
+        "{source}: no heartbeat has reached the store of view {view} for three intervals",
+        of_view.HEARTBEAT_MISSING,
+    ),
+    Alarm(
+        "HW014",
+        "DecodingSpills",
+        "warning",
+        (Grows(m.SLOT_SPILLED, minutes=10),),
+        15,
+        ("HW005",),
+        "{source}: the source writes decoded changes to its disk again and again",
+        of_source.DECODING_SPILLS,
+    ),
+    Alarm(
+        "HW015",
+        "ViewDiffers",
+        "critical",
+        (Above(f.VIEW_DIFFERENCES, 0),),
+        0,
+        (),
+        "{source}: a check found rows of view {view} that differ from the source",
+        of_view.DIFFERS,
+    ),
+    Alarm(
+        "HW016",
+        "ClockSkew",
+        "warning",
+        (Above(m.SOURCE_CLOCK, 1, size=True),),
+        2,
+        (),
+        "{source}: the clocks of source and Headwater differ by more than a second",
+        of_source.CLOCK_SKEW,
+    ),
+)
+BY_CODE: Final = {alarm.code: alarm for alarm in ALARMS}

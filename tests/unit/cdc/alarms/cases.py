@@ -1,0 +1,113 @@
+"""For each alarm figures with which it fires, and figures that look like them with which it must
+not. Both promtool and the judge in our own processes have to say so."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from cdc.alarms.catalog import BY_CODE
+from cdc.metrics import catalog as m
+from cdc.metrics import forecast_catalog as f
+from cdc.metrics.metric import Metric
+
+STEP_S: Final = 30
+MINUTES: Final = 30
+_LABELS: Final = {"source": "shop", "view": "orders", "snapshot": "7"}
+
+
+class Line(NamedTuple):
+    """Values from ``start``, by ``step`` each ``STEP_S``, from ``since_s`` on; of a state set, or
+    of a metric with a cause, the one that holds is ``word``."""
+
+    metric: Metric
+    start: float
+    step: float = 0.0
+    word: str = ""
+    since_s: int = 0
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Values of the metric's labels."""
+        return tuple(_LABELS.get(name, self.word) for name in self.metric.labels)
+
+    def at(self, now_s: float) -> float:
+        return self.start + self.step * (now_s - self.since_s) / STEP_S
+
+
+class Case(NamedTuple):
+    code: str
+    lines: tuple[Line, ...]
+    fires: bool
+    why: str
+
+    @property
+    def fired(self) -> dict[str, str]:
+        """The labels that it fires with."""
+        metric = self.lines[0].metric
+        names = metric.labels if metric.states or not self.lines[0].word else metric.labels[:-1]
+        return {name: _LABELS[name] for name in names}
+
+
+def _moves(metric: Metric) -> Line:
+    return Line(metric, 0, STEP_S)
+
+
+def _case(code: str, why: str, *lines: Line) -> Case:
+    assert code in BY_CODE
+    return Case(code, lines, True, why)
+
+
+def _quiet(code: str, why: str, *lines: Line) -> Case:
+    return Case(code, lines, False, why)
+
+
+_EVERY = Line(m.SOURCE_HEARTBEAT_EVERY, 10)
+_MB: Final = float(1 << 20)
+
+CASES: Final = (
+    _case("HW001", "the heartbeat is old", Line(m.CAPTURE_HEARTBEAT, 0), _EVERY),
+    _case("HW001", "it stalls", Line(m.CAPTURE_STATE, 1, word="stalled")),
+    _quiet("HW001", "heartbeats come", _moves(m.CAPTURE_HEARTBEAT), _EVERY,
+           Line(m.CAPTURE_STATE, 1, word="catching up")),
+    _case("HW002", "nobody reads it", Line(m.SLOT_ACTIVE, 0)),
+    _quiet("HW002", "somebody does", Line(m.SLOT_ACTIVE, 1)),
+    _case("HW003", "only one moves", Line(m.SLOT_RESTART, 5), Line(m.SLOT_CONFIRMED, 9, 1)),
+    _quiet("HW003", "both move", Line(m.SLOT_RESTART, 5, 1), Line(m.SLOT_CONFIRMED, 9, 1)),
+    _quiet("HW003", "nothing is written", Line(m.SLOT_RESTART, 5), Line(m.SLOT_CONFIRMED, 9)),
+    _case("HW004", "an hour is left", Line(f.SLOT_FORECAST, 3_600)),
+    _case("HW004", "a checkpoint may take it", Line(m.SLOT_WAL_STATUS, 1, word="unreserved")),
+    _quiet("HW004", "a day is left", Line(f.SLOT_FORECAST, 86_400),
+           Line(m.SLOT_WAL_STATUS, 1, word="extended")),
+    _case("HW005", "lost", Line(m.SLOT_WAL_STATUS, 1, word="lost")),
+    _case("HW005", "dropped", Line(m.CAPTURE_BLOCKED, 1, word="no slot")),
+    _quiet("HW005", "only not read", Line(m.CAPTURE_BLOCKED, 1, word="not running"),
+           Line(m.SLOT_WAL_STATUS, 1, word="reserved")),
+    _case("HW006", "a third", Line(m.SLOT_RETAINED, 33 * _MB), Line(f.SOURCE_VOLUME, 100 * _MB)),
+    _quiet("HW006", "a fifth", Line(m.SLOT_RETAINED, 20 * _MB), Line(f.SOURCE_VOLUME, 100 * _MB)),
+    _quiet("HW006", "of unknown size", Line(m.SLOT_RETAINED, 33 * _MB)),
+    _case("HW007", "late", Line(m.VIEW_LAG_SECONDS, 301), Line(m.VIEW_LAG_TARGET, 300)),
+    _quiet("HW007", "in time", Line(m.VIEW_LAG_SECONDS, 299), Line(m.VIEW_LAG_TARGET, 300)),
+    _case("HW008", "stalled", Line(m.VIEW_STATE, 1, word="stalled")),
+    _quiet("HW008", "at work", Line(m.VIEW_STATE, 1, word="falling back")),
+    _case("HW009", "half is used", Line(f.VIEW_RETENTION_USED, 0.51)),
+    _case("HW009", "records are lost", Line(m.VIEW_LOST, 1)),
+    _quiet("HW009", "a third is used", Line(f.VIEW_RETENTION_USED, 0.33), Line(m.VIEW_LOST, 0)),
+    _case("HW010", "a key waits", Line(m.VIEW_PARKED, 1)),
+    _case("HW010", "records are cut", Line(m.CAPTURE_DEAD_LETTERS, 0, 1)),
+    _quiet("HW010", "none, and old ones of capture", Line(m.VIEW_PARKED, 0),
+           Line(m.CAPTURE_DEAD_LETTERS, 3)),
+    _case("HW011", "stopped", Line(m.VIEW_BLOCKED, 1, word="stopped")),
+    _quiet("HW011", "only not applied", Line(m.VIEW_BLOCKED, 1, word="not applied")),
+    _case("HW012", "no chunk", Line(f.SNAPSHOT_MOVED, 0)),
+    _case("HW012", "the slot dies before", Line(f.SNAPSHOT_LEFT, 900), Line(f.SLOT_FORECAST, 800)),
+    _quiet("HW012", "chunks, and time enough", _moves(f.SNAPSHOT_MOVED),
+           Line(f.SNAPSHOT_LEFT, 700), Line(f.SLOT_FORECAST, 800)),
+    _case("HW013", "not passed", Line(m.VIEW_HEARTBEAT, 0), _EVERY),
+    _quiet("HW013", "passed", _moves(m.VIEW_HEARTBEAT), _EVERY),
+    _case("HW014", "spills", Line(m.SLOT_SPILLED, 0, _MB)),
+    _quiet("HW014", "has spilled", Line(m.SLOT_SPILLED, 9 * _MB)),
+    _case("HW015", "differs", Line(f.VIEW_DIFFERENCES, 2)),
+    _quiet("HW015", "is equal", Line(f.VIEW_DIFFERENCES, 0)),
+    _case("HW016", "the source is behind", Line(m.SOURCE_CLOCK, -1.5)),
+    _quiet("HW016", "a little ahead", Line(m.SOURCE_CLOCK, 0.9)),
+)  # fmt: skip
