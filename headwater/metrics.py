@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from importlib.metadata import version
+from typing import Literal
 
+from cdc.alarms.webhook import Webhook
 from cdc.capture.loop import Capture
 from cdc.config import Config
 from cdc.lag.capture_watch import CaptureWatch
@@ -25,10 +27,9 @@ from headwater.lag.watch import LagWatch, Seen
 
 @contextmanager
 def capture_metrics(config: Config, run: Capture, probes: Probes) -> Iterator[None]:
-    """Serve them while the block lasts, if the configuration says where. Raises ``UsageError``
-    where that is not possible."""
-    address = config.metrics.capture
-    if not address:
+    """Serve them and send alarms while the block lasts, if the configuration says where. Raises
+    ``UsageError`` where that is not possible."""
+    if not (config.metrics.capture or config.alerts.webhook):
         yield
         return
     watch = CaptureWatch(config, lambda: run.counters)
@@ -48,7 +49,7 @@ def capture_metrics(config: Config, run: Capture, probes: Probes) -> Iterator[No
         yield from of_source(config, seen.found if seen else None)
         yield from snapshot_samples(source, snapshots.found)
 
-    with closing(snapshots), _served(address, "metrics.capture", samples, probes, observer):
+    with closing(snapshots), _served(config, "capture", samples, probes, observer):
         yield
 
 
@@ -59,8 +60,7 @@ def apply_metrics(
     """The same of views: of those with these names, of all if there is none. ``config`` gives the
     configuration as it is now."""
     declared = config()
-    address = declared.metrics.apply
-    if not address:
+    if not (declared.metrics.apply or declared.alerts.webhook):
         yield
         return
     source = declared.source.name
@@ -83,7 +83,7 @@ def apply_metrics(
             yield from view_forecasts(source, one, kept_s)
             yield Sample(catalog.VIEW_LAG_TARGET, (source, one.view), declared.alerts.lag_s)
 
-    with _served(address, "metrics.apply", samples, probes, observer):
+    with _served(declared, "apply", samples, probes, observer):
         yield
 
 
@@ -124,19 +124,26 @@ def views_missing(observer: Observer[Seen]) -> list[str]:
 
 @contextmanager
 def _served(
-    address: str,
-    setting: str,
+    config: Config,
+    process: Literal["capture", "apply"],
     samples: Callable[[], Iterator[Sample]],
     probes: Probes,
     observer: Observer[Report] | Observer[Seen],
 ) -> Iterator[None]:
-    server = MetricsServer(address, setting, registry_of(samples), probes)
-    observer.start()
-    try:
+    """To Prometheus, to a webhook, or to both."""
+    alerts, address = config.alerts, getattr(config.metrics, process)
+    with ExitStack() as stack:
+        if address:
+            registry = registry_of(samples)
+            server = MetricsServer(address, f"metrics.{process}", registry, probes)
+            stack.enter_context(closing(server))
+        observer.start()
+        stack.callback(observer.end)
+        if alerts.webhook:
+            webhook = Webhook(alerts.webhook, alerts.secret_file, process, samples)
+            webhook.start()
+            stack.callback(webhook.close)
         yield
-    finally:
-        server.close()
-        observer.end()
 
 
 def _of_process(name: str, observer: Observer[Report] | Observer[Seen]) -> Iterator[Sample]:

@@ -1,0 +1,131 @@
+"""Messages about alarms to ``[alerts] webhook``: a thread that looks, judges and sends.
+
+It shares nothing with the loop of its process but what is exported, so a receiver that hangs or
+refuses slows nothing down. The URL may hold a token, and is in no log line.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import structlog
+
+from cdc.alarms.judge import Judge
+from cdc.alarms.messages import Message, Messages
+from cdc.alarms.signature import signature, webhook_key
+from cdc.metrics.exposition import Sample
+
+_EVERY_S: Final = 1.0
+_ANSWER_S: Final = 10.0
+_FIRST_PAUSE_S: Final = 5.0
+_LONGEST_PAUSE_S: Final = 300.0
+
+log = structlog.get_logger("alarms")
+
+
+class Webhook:
+    """Looks from ``start`` to ``close``. ``samples`` is what the process exports now, ``process``
+    its name; ``judge`` and ``every_s`` are others in tests only."""
+
+    def __init__(
+        self,
+        url: str,
+        secret_file: str,
+        process: str,
+        samples: Callable[[], Iterable[Sample]],
+        judge: Judge | None = None,
+        every_s: float = _EVERY_S,
+        first_pause_s: float = _FIRST_PAUSE_S,
+    ) -> None:
+        self._url, self._secret_file, self._process = url, secret_file, process
+        self._samples, self._judge = samples, judge or Judge()
+        self._messages = Messages(self._judge)
+        self._every_s, self._first_pause_s = every_s, first_pause_s
+        self._pause_s, self._next_try = 0.0, 0.0
+        self._open = urllib.request.build_opener(_NoRedirect).open
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ask it to end; a message under way is not waited for."""
+        self._ending.set()
+
+    def _run(self) -> None:
+        while not self._ending.wait(self._every_s):
+            try:
+                self.look(time.time())
+            except Exception as error:  # a bug here must not silence the alarms after it
+                log.error("alarms_not_judged", error=repr(error))
+
+    def look(self, now_s: float) -> None:
+        """Judge, and send what is due, unless the receiver has just refused."""
+        firing = self._judge.look(now_s, self._samples())
+        if time.monotonic() < self._next_try:
+            return
+        for message in self._messages.due(now_s, firing):
+            if self._ending.is_set() or not self._sent(message):
+                return
+            self._messages.sent(message)
+
+    def _sent(self, message: Message) -> bool:
+        told = {"code": message.alarm.code, "status": message.status}
+        try:
+            self._post(message)
+        except (OSError, HTTPException, ValueError) as error:
+            self._pause_s = min(2 * self._pause_s or self._first_pause_s, _LONGEST_PAUSE_S)
+            self._next_try = time.monotonic() + self._pause_s
+            log.warning("alarm_not_sent", **told, reason=_reason(error), host=self._host,
+                        again_in_s=self._pause_s)  # fmt: skip
+            return False
+        self._pause_s = 0.0
+        log.info("alarm_sent", **told, source=message.source)
+        return True
+
+    def _post(self, message: Message) -> None:
+        """Raises ``OSError`` or ``HTTPException`` if the receiver did not take it, ``ValueError``
+        where the secret is none; it is read each time, so that it can be replaced."""
+        key = webhook_key(Path(self._secret_file).read_text(encoding="utf-8"))
+        body = json.dumps(message.document(self._process)).encode()
+        now_s = int(time.time())
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "headwater",
+            "webhook-id": message.id,
+            "webhook-timestamp": str(now_s),
+            "webhook-signature": signature(key, message.id, now_s, body),
+        }
+        request = urllib.request.Request(self._url, body, headers, method="POST")
+        with self._open(request, timeout=_ANSWER_S):
+            pass
+
+    @property
+    def _host(self) -> str:
+        return urlsplit(self._url).hostname or ""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Whom the configuration does not name is sent nothing: a redirect is a refusal."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        return f"answered {error.code}"
+    if isinstance(error, TimeoutError) or isinstance(getattr(error, "reason", None), TimeoutError):
+        return f"no answer in {_ANSWER_S:g} s"
+    return str(getattr(error, "reason", error))

@@ -1,0 +1,149 @@
+"""Which messages are sent about which alarms, and when."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from cdc.alarms.judge import Judge
+from cdc.alarms.messages import SPACING_S, Message, Messages
+from cdc.metrics import catalog as m
+from cdc.metrics.exposition import Sample
+from cdc.metrics.metric import Metric
+
+
+class Process:
+    """One that exports what a test says, and whose receiver answers or not."""
+
+    def __init__(self) -> None:
+        self.judge = Judge()
+        self.messages = Messages(self.judge)
+        self.samples: list[Sample] = []
+        self.received: list[Message] = []
+        self.answers = True
+        self.now_s = 1_000_000.0
+
+    def exports(self, *values: tuple[Metric, str | float]) -> None:
+        self.samples = [
+            Sample(metric, ("shop", *(["v"] if "view" in metric.labels else [])), value)
+            for metric, value in values
+        ]
+
+    def passes(self, seconds: int) -> list[str]:
+        """What is received meanwhile, in short."""
+        before = len(self.received)
+        for _ in range(seconds):
+            self.now_s += 1
+            firing = self.judge.look(self.now_s, self.samples)
+            for message in self.messages.due(self.now_s, firing):
+                if self.answers:
+                    self.received.append(message)
+                    self.messages.sent(message)
+        return [f"{one.alarm.code} {one.status}" for one in self.received[before:]]
+
+
+STALLED = (m.VIEW_STATE, "stalled")
+IDLE = (m.VIEW_STATE, "idle")
+
+
+def test_an_alarm_is_told_when_it_has_held_and_when_it_is_over() -> None:
+    process = Process()
+    process.exports(STALLED)
+    assert process.passes(59) == []
+    assert process.passes(10) == ["HW008 firing"]
+    assert process.passes(3_600) == [], "once"
+    process.exports(IDLE)
+    assert process.passes(60) == ["HW008 resolved"]
+    document = process.received[0].document("apply")
+    assert document["type"] == "headwater.alarm.firing"
+    assert document["timestamp"] == "1970-01-12T13:47:41Z"
+    data = document["data"]
+    assert isinstance(data, dict)
+    assert data["of"] == [{"view": "v"}]
+    assert data["summary"] == "shop: view v has changes to apply, and none is applied"
+
+
+def test_what_holds_too_briefly_is_not_told() -> None:
+    process = Process()
+    process.exports(STALLED)
+    assert process.passes(50) == []
+    process.exports(IDLE)
+    assert process.passes(5) == []
+    process.exports(STALLED)
+    assert process.passes(50) == []
+
+
+def test_one_that_comes_and_goes_is_told_at_most_each_quarter_of_an_hour() -> None:
+    process = Process()
+    told = []
+    for _ in range(20):
+        process.exports(STALLED)
+        told += process.passes(90)
+        process.exports(IDLE)
+        told += process.passes(30)
+    assert told == ["HW008 firing", "HW008 resolved"] * 3
+    firing = [one for one in process.received if one.status == "firing"]
+    spaces = [later.at_s - one.at_s for one, later in pairwise(firing)]
+    assert min(spaces) >= SPACING_S
+    assert len({one.id for one in process.received}) == len(process.received)
+
+
+def test_a_message_that_was_not_taken_is_due_again_with_the_same_id_until_it_is_over() -> None:
+    process = Process()
+    process.exports(STALLED)
+    process.answers = False
+    assert process.passes(120) == []
+    firing = process.judge.look(process.now_s, process.samples)
+    ids = {one.id for at in (1, 200) for one in process.messages.due(process.now_s + at, firing)}
+    assert len(ids) == 1
+    process.answers = True
+    assert process.passes(1) == ["HW008 firing"]
+    assert {process.received[0].id} == ids
+    process.answers = False
+    process.exports(IDLE)
+    assert process.passes(10) == []
+    process.answers = True
+    assert process.passes(1) == ["HW008 resolved"]
+
+
+def test_what_was_never_told_is_not_told_to_be_over() -> None:
+    process = Process()
+    process.answers = False
+    process.exports(STALLED)
+    process.passes(120)
+    process.exports(IDLE)
+    process.answers = True
+    assert process.passes(10) == []
+
+
+def test_a_cause_silences_its_consequences_before_it_is_told_itself() -> None:
+    process = Process()
+    late = (m.VIEW_LAG_SECONDS, 400.0), (m.VIEW_LAG_TARGET, 300.0), IDLE
+    process.exports((m.CAPTURE_STATE, "source unknown"), *late)
+    assert process.passes(600) == ["HW001 firing"]
+    process.exports((m.CAPTURE_STATE, "idle"), *late)
+    assert process.passes(1) == ["HW001 resolved", "HW007 firing"]
+    process.exports((m.CAPTURE_STATE, "source unknown"), *late)
+    assert process.passes(60) == [], "it still holds, and is not told to be over"
+
+
+def test_many_views_are_one_message_and_a_further_one_is_told_later() -> None:
+    process = Process()
+    stalled = [Sample(m.VIEW_STATE, ("shop", f"v{n}"), "stalled") for n in range(3)]
+    process.samples = stalled[:2]
+    assert process.passes(70) == ["HW008 firing"]
+    assert len(process.received[0].things) == 2
+    assert "and 1 more" in str(process.received[0].document("apply"))
+    process.samples = stalled
+    assert process.passes(500) == []
+    assert process.passes(500) == ["HW008 firing"]
+    assert len(process.received[1].things) == 3
+
+
+def test_two_processes_give_what_they_see_at_once_the_same_id() -> None:
+    ids = []
+    for _ in range(2):
+        process = Process()
+        process.exports((m.SLOT_ACTIVE, 0.0))
+        assert process.passes(301) == ["HW002 firing"]
+        ids.append(process.received[0].id)
+    assert ids[0] == ids[1]
