@@ -56,7 +56,7 @@ def chosen(only: Iterable[str]) -> list[str]:
     unknown = sorted(set(names) - MEASUREMENTS.keys())
     if unknown:
         raise UsageError(
-            f"no measurement {', '.join(unknown)}", f"known: {', '.join(MEASUREMENTS)}"
+            f"no measurement {', '.join(unknown)}", f"choose from {', '.join(MEASUREMENTS)}"
         )
     return [n for n in MEASUREMENTS if (n in names if names else n not in ON_REQUEST)]
 

@@ -258,9 +258,9 @@ def _check(kit: Kit, definition: ViewDefinition) -> None:
         called = _called_now(kit, definition, tables)
         if not called:
             raise
-        said = ", ".join(f"{name!r} is called {now!r} now" for name, now in called.items())
-        also = f"; else {error.hint}" if error.hint else ""
-        raise ViewError(error.message, f"{said}: write so in the view's SQL{also}") from None
+        said = ", ".join(f"{now!r} for {name!r}" for name, now in called.items())
+        hint = f"write the present name in the view's SQL: {said}. {error.hint}".strip()
+        raise ViewError(error.message, hint) from None
     check_names(kit.name, kit.config.store(definition.store).kind, columns_of(view))
 
 

@@ -119,7 +119,7 @@ def roll_back(config: Config, name: str, to: int | None, teller: Teller) -> Roll
         known = ", ".join(str(one.number) for one in found.retired) or "none"
         wanted = "earlier generation" if to is None else f"generation {to}"
         raise UsageError(
-            f"view {name} has no {wanted} to roll back to", f"retired generations: {known}"
+            f"view {name} has no {wanted} to roll back to", f"choose a retired one: {known}"
         )
     stopping = threading.Event()
     with (
@@ -145,7 +145,7 @@ def drop_view(config: Config, name: str, generation: int | None, teller: Teller)
     live = found.live
     if generation is not None and generation not in found.of:
         known = ", ".join(map(str, found.of)) or "none"
-        raise UsageError(f"view {name} has no generation {generation}", f"it has {known}")
+        raise UsageError(f"view {name} has no generation {generation}", f"choose one of {known}")
     if generation is not None and live is not None and live.number == generation:
         raise UsageError(
             f"generation {generation} of view {name} is live",

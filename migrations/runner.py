@@ -86,8 +86,8 @@ def pending(conn: psycopg.Connection[Any], files: list[Migration] | None = None)
     applied = dict(conn.execute("select version, checksum from headwater.migration").fetchall())
     if newer := [version for version in applied if version > len(files)]:
         raise SourceError(
-            f"the schema headwater is at version {max(newer)}, this version of Headwater knows "
-            f"{len(files)}",
+            f"the schema headwater is at version {max(newer)}, this version of Headwater supports "
+            f"up to {len(files)}",
             "use the version of Headwater that migrated it",
         )
     for migration in files:

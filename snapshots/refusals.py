@@ -39,7 +39,7 @@ def refuse_unfit(conn: Connection, source: Source, names: Sequence[str]) -> list
         raise SourceError(
             f"{', '.join(missing)} is not in publication {source.publication_name}, so its "
             "changes are not captured",
-            "add it to source.tables, then run headwater table add",
+            "add it to source.tables, then run `headwater table add`",
         )
     return tables
 
@@ -88,7 +88,7 @@ def refuse_uninitialised(conn: Connection, source: str) -> None:
     if initial is None or not initial.complete:
         raise SourceError(
             f"source {source} has no complete initial snapshot, so nothing is captured",
-            "run headwater init, which reads all of source.tables",
+            "run `headwater init`, which reads all of source.tables",
         )
 
 

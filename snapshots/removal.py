@@ -37,7 +37,7 @@ def _refuse_needed(one: Standing, view: str | None) -> None:
     if one.kind == "initial":
         raise SourceError(
             f"snapshot {one.id} is the initial one: the captured tables depend on it",
-            "it cannot be dropped; `headwater init --again` replaces it",
+            "run `headwater init --again` to replace it; it cannot be dropped",
         )
     if one.status == "running":
         raise SourceError(
@@ -52,7 +52,7 @@ def _refuse_needed(one: Standing, view: str | None) -> None:
     if one.joining and one.complete:
         raise SourceError(
             f"snapshot {one.id} added {', '.join(one.joining)} to the stream",
-            "it cannot be dropped: it has no topics and records that these tables are complete",
+            "keep it: it has no topics and records that these tables are complete",
         )
     if view is not None and one.complete:
         raise SourceError(

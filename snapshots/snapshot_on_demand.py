@@ -114,7 +114,7 @@ def run(config: Config, snapshot_id: int, observer: Observer | None = None) -> S
         if found.complete:
             return found
         if found.kind == "initial" or found.status == "cancelled":
-            way = "run headwater init" if found.kind == "initial" else "start a new one"
+            way = "run `headwater init`" if found.kind == "initial" else "start a new one"
             kind = found.kind.replace("_", " ")
             raise SourceError(f"snapshot {snapshot_id} is {kind}, {found.status}", way)
         if not state.lock(conn, snapshot_id):
@@ -162,7 +162,7 @@ def standing(config: Config, snapshot_id: int | None) -> Standing:
             return snapshot(conn, config.source.name, snapshot_id)
         if found := snapshots(conn, config.source.name):
             return max(found, key=lambda one: one.id)
-        raise SourceError(f"source {config.source.name} has no snapshot", "run headwater init")
+        raise SourceError(f"source {config.source.name} has no snapshot", "run `headwater init`")
 
 
 def ask(config: Config, snapshot_id: int, what: str) -> Standing:
@@ -171,7 +171,8 @@ def ask(config: Config, snapshot_id: int, what: str) -> Standing:
     with connect(config.source.dsn, application_name="headwater snapshot") as conn:
         found = snapshot(conn, config.source.name, snapshot_id)
         if found.status in ("complete", "cancelled"):
-            raise SourceError(f"snapshot {snapshot_id} is {found.status}", "there is nothing to do")
+            way = "run `headwater snapshot list`"
+            raise SourceError(f"snapshot {snapshot_id} is {found.status}", way)
         if found.kind == "initial":
             raise SourceError(
                 f"snapshot {snapshot_id} belongs to `headwater init`",
@@ -190,7 +191,7 @@ def discard(config: Config, snapshot_id: int) -> list[str]:
     with connect(config.source.dsn, application_name="headwater snapshot") as conn:
         found = snapshot(conn, config.source.name, snapshot_id)
         if found.kind == "initial":
-            raise SourceError(f"snapshot {snapshot_id} is the initial one", "it stays")
+            raise SourceError(f"snapshot {snapshot_id} is the initial one", "choose another")
         if not state.lock(conn, snapshot_id):
             raise SourceError(
                 f"a process is still running snapshot {snapshot_id}",

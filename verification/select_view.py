@@ -123,7 +123,7 @@ def described_view(
         if column not in there:
             raise ViewError(
                 f"views.{name}.key: {column!r} is not a column of the view",
-                f"it has {', '.join(there)}",
+                f"choose from {', '.join(there)}",
             )
     return SelectView(name, tuple(key), sql, tables, columns, names, whole, row_key)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from cdc.errors import SourceError
+from cdc.errors import SourceError, sentence
 from cdc.source.errors import sqlstate, translated
 from cdc.source.postgres import Connection, identifier
 from cdc.source.types import load_types
@@ -170,7 +170,7 @@ class SourceSnapshot:
                 raise
             letters = f"`headwater dead-letters list {self._view}`"
             way = f"{letters} may name the keys of such rows: correct these in the source"
-            hint = f"{error.hint}; {way}" if error.hint else way
+            hint = f"{error.hint} {sentence(way)}".strip()
             raise SourceError(error.message, hint) from error.__cause__
 
     def key_texts(self, keys: Collection[bytes]) -> dict[bytes, tuple[str, ...]]:

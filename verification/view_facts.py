@@ -131,7 +131,7 @@ class FactsOfState:
     def refuse_stopped(self, view: str, lacking: Lacking) -> None:
         if error := self._status(view).error:
             said = error if error.startswith(f"view {view}") else f"view {view}: {error}"
-            hint = "mend that: `headwater apply` tries it again by itself"
+            hint = "correct the cause: `headwater apply` then tries again by itself"
             raise StoppedError(said, hint, lacking)
         config = self._config  # of an apply that has ended, and the state database with it
         directory = view_directory(config.apply.state, config.source.name, view)
@@ -171,7 +171,7 @@ def declared_view(config: Config, name: str) -> View:
     """A view as the configuration declares it. Raises ``UsageError`` if it does not."""
     if name not in config.views:
         known = ", ".join(config.views) or "none"
-        raise UsageError(f"no view {name!r}", f"declared views: {known}")
+        raise UsageError(f"no view {name!r}", f"choose a declared view: {known}")
     return config.views[name]
 
 

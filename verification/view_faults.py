@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Final, NamedTuple
 
+from cdc.errors import sentence
 from cdc.lag.report import Report
 from verification.view_facts import ViewFacts
 from verification.view_positions import StoppedError
@@ -34,8 +35,8 @@ def view_fault(facts: ViewFacts, view: str) -> ViewFault | None:
         return ViewFault(view, STOPPED, error.message, error.hint)
     if facts.applied(view) is not False:
         return None
-    hint = f"`headwater apply` keeps all views, `headwater apply {view}` this one alone"
-    return ViewFault(view, NOT_APPLIED, f"view {view}: no process applies it", hint)
+    hint = f"run `headwater apply` for all views, or `headwater apply {view}` for this one"
+    return ViewFault(view, NOT_APPLIED, f"view {view}: no process applies it", sentence(hint))
 
 
 def view_faults(facts: ViewFacts, views: Iterable[str]) -> list[ViewFault]:
@@ -61,7 +62,7 @@ def late(report: Report, max_lag_s: float, known: Container[str] = ()) -> list[s
             found.append(f"view {one.view} is {behind}{waiting}")
         if lost := one.lost_records:
             found.append(
-                f"view {one.view} lacks {lost:,} records that Kafka has deleted: "
-                f"headwater view rebuild {one.view}"
+                f"view {one.view} lacks {lost:,} records that Kafka has deleted. "
+                f"Run `headwater view rebuild {one.view}`."
             )
     return found

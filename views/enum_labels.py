@@ -58,4 +58,4 @@ def _choice(text: str, labels: Sequence[str]) -> str:
 
     named = ", ".join(repr(label) for label in sorted(labels, key=unlike)[:_NAMED])
     more = len(labels) - _NAMED
-    return f"it has {named}" + (f", and {more} more" if more > 0 else "")
+    return f"choose from {named}" + (f", and {more} more" if more > 0 else "")

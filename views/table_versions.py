@@ -13,7 +13,7 @@ _FILLED: Final = ("bpchar", "bit")
 _ROUNDED: Final = ("time", "timetz", "timestamp", "timestamptz", "interval")
 _CALLED: Final = {"bpchar": "char"}
 _MICROSECONDS: Final = 6  # digits, which all of these have where none are told
-REFUSED_HINT: Final = "`headwater view rebuild` takes the table as it is now"
+REFUSED_HINT: Final = "run `headwater view rebuild`, which reads the table as it is now"
 
 
 class TableColumn(NamedTuple):

@@ -165,7 +165,7 @@ class Guard:
         except HeadwaterError as error:
             return SourceError(
                 f"{limit.message}; it could not be dropped: {error.message}",
-                f"SELECT pg_drop_replication_slot('{self._slot}'), then {REBUILD}",
+                f"run `SELECT pg_drop_replication_slot('{self._slot}')`, then {REBUILD}",
             )
         return SourceError(f"{limit.message}; it was dropped to protect the source's disk", REBUILD)
 
@@ -183,8 +183,8 @@ class Guard:
             raise WalLimitError(
                 f"slot {self._slot} holds back {seen.retained >> 20} MB of WAL, {passed}",
                 "find out what capture waits for, free disk space or raise the limit, then "
-                "start capture again; to release the WAL at once: SELECT "
-                f"pg_drop_replication_slot('{self._slot}'), then headwater init --again",
+                "start capture again; to release the WAL at once, run `SELECT "
+                f"pg_drop_replication_slot('{self._slot}')`, then `headwater init --again`",
             )
         reason = passed or danger(seen, self._capture)
         if reason is not None and self._may_warn("wal", now):

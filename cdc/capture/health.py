@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from cdc.capture.reconciliation import REBUILD
 from cdc.config import Config
+from cdc.errors import one_line
 from cdc.kafka.broker import Broker
 from cdc.kafka.marks import newest_mark, refuse_other_database
 from cdc.lag.measure import wal_end
@@ -57,7 +58,7 @@ def measure(
     beats = config.capture.heartbeat_s > 0
     stale = _stale(beats, beat_age_s, progress_age_s, max_age_s) if mark else None
     problems = [
-        "the source is not initialised: run headwater init" if mark is None else "",
+        one_line("the source is not initialised", "run `headwater init`") if mark is None else "",
         *(_slot_problems(name, slot) if mark else ()),
         stale or "",
     ]
@@ -75,9 +76,10 @@ def measure(
 
 def _slot_problems(name: str, slot: SlotState | None) -> list[str]:
     if slot is None:
-        return [f"slot {name} is gone: {REBUILD}"]
+        return [one_line(f"slot {name} is gone", REBUILD)]
     if slot.lost:
-        return [f"slot {name} is lost ({slot.invalidation_reason or 'WAL removed'}): {REBUILD}"]
+        reason = slot.invalidation_reason or "WAL removed"
+        return [one_line(f"slot {name} is lost ({reason})", REBUILD)]
     problems = []
     if not slot.active:
         problems.append(f"slot {name} is not read: no capture is connected")

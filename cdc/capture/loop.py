@@ -131,7 +131,7 @@ class Capture:
         if self._way.progress.in_flight:
             raise LogError(
                 f"stopped before Kafka had acknowledged everything: {self._producer.last_trouble}",
-                f"nothing past {self._from()} was confirmed; the next start publishes the rest",
+                f"start capture again: it publishes what follows {self._from()}",
             )
 
     def _session_or_pause(self, stop: Stop) -> None:
@@ -273,7 +273,7 @@ class Capture:
             if monotonic() > deadline:
                 raise RetryableError(
                     f"transaction {xid} is committed but not visible after {VISIBLE_S:g} s",
-                    "it waits for a synchronous standby: check synchronous_standby_names",
+                    "check synchronous_standby_names: it waits for a synchronous standby",
                 )
             self._kept_alive()
             pause.wait(0.005)

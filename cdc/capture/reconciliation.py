@@ -56,7 +56,7 @@ def begin(config: Config, broker: Broker) -> Start:
     with asking(config.source.dsn) as conn:
         start = reconcile(config, conn, broker)
         for table in check_publication(config, conn, start.mark):
-            way_out = f"headwater table add {table.label}"
+            way_out = f"run `headwater table add {table.label}`"
             log.warning("table_not_captured", table=table.label, way_out=way_out)
         _check_keys(config, conn)
         return start
@@ -131,7 +131,7 @@ def check_publication(config: Config, conn: Connection, mark: Mark) -> list[Tabl
         if table_topic(source.name, table.schema, table.name) in mark.offsets:
             raise SourceError(
                 f"table {table.label} is not in publication {source.publication_name} any more",
-                f"{REBUILD}; or take it out of source.tables",
+                f"{REBUILD}; or remove it from source.tables",
             )
     return absent
 

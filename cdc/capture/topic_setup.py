@@ -92,7 +92,7 @@ class Topics:
                 "table_joined",
                 table=table,
                 reason="its earlier rows are not in Kafka",
-                way_out=f"headwater table add {table}",
+                way_out=f"run `headwater table add {table}`",
             )
         return self.partitions[topic]
 
@@ -160,7 +160,7 @@ class Topics:
             reason="Kafka refuses it: its pieces are in the topic of dead letters",
             position=position.hex(),
             bytes=size,
-            way_out="headwater dead-letters list",
+            way_out="run `headwater dead-letters list`",
         )
 
     def _open_letters(self) -> None:

@@ -37,8 +37,8 @@ class Table:
             raise ProtocolError(
                 f"pgoutput: a row of {len(values)} columns in {self.relation.name}, whose "
                 f"description has {self.width}",
-                "PostgreSQL 15.0 and 15.1 send this for tables with a column list: update the "
-                "server",
+                "update the server: PostgreSQL 15.0 and 15.1 send this for tables with a column "
+                "list",
             )
 
 

@@ -106,5 +106,5 @@ def _unpacked(packed: bytes, topic: str) -> bytes:
 def _foreign(topic: str, error: Exception) -> LogError:
     return LogError(
         f"topic {topic} holds a record that is not part of a progress record: {error!r}",
-        "another program writes to it: give this source a unique source.name",
+        "give this source a unique source.name: another program writes to the topic",
     )

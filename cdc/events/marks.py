@@ -109,5 +109,5 @@ def decode_mark(value: bytes, topic: str) -> Mark:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogError(
             f"topic {topic} holds a record that is not a progress record: {error!r}",
-            "another program writes to it: give this source a unique source.name",
+            "give this source a unique source.name: another program writes to the topic",
         ) from None

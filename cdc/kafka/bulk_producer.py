@@ -160,7 +160,7 @@ class BulkProducer:
     def _on_error(self, error: Any) -> None:
         self._trouble = error.str()
         if error.fatal() and self._error is None:
-            self._error = LogError(f"Kafka: {error.str()}", "run headwater init again")
+            self._error = LogError(f"Kafka: {error.str()}", "run `headwater init` again")
 
 
 def _not_taken(topic: str, value: bytes | None, error: Exception) -> LogError:

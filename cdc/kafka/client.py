@@ -38,7 +38,7 @@ _WARNINGS: Final = 4
 _CLIENTS_WORDS: Final = re.compile(r"^\w+://\S+: | \(after \d+ms in state \w+\)$")
 _CERTIFICATE_HINT: Final = "set kafka.ssl_ca_location to the PEM of who signed the certificate"
 _PROTOCOL_HINT: Final = (
-    "check kafka.security_protocol: does the listener want SASL, TLS or a client certificate?"
+    "check whether the listener wants SASL, TLS or a client certificate (kafka.security_protocol)"
 )
 
 

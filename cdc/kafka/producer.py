@@ -35,9 +35,8 @@ _TOO_LARGE: Final = (
     "[kafka.producer], or lower those; then start capture again: nothing was confirmed past it"
 )
 _CLOCK: Final = (
-    "the clock of this machine is ahead of the brokers', by more than the topic's "
-    "message.timestamp.after.max.ms: set it, then start capture again: nothing was confirmed past "
-    "what was refused"
+    "set the clock of this machine, then start capture again: it is ahead of the brokers' by more "
+    "than the topic's message.timestamp.after.max.ms"
 )
 _REASON_S: Final = 1.0
 """A client that takes no more records tells the reason sooner."""

@@ -37,22 +37,22 @@ DEFAULTS: Final[dict[str, str | int | bool]] = {
     "statistics.interval.ms": 60_000,
 }
 
-_ORDER: Final = "exactly-once order depends on it: remove the setting"
-_ANSWERS: Final = "each record's acknowledgement is awaited: remove the setting"
-_CODE: Final = "it takes code, not a value: remove the setting"
-_BOUND: Final = "capture.queue_mb bounds what waits for Kafka: set that, and remove this"
+_ORDER: Final = "remove the setting: exactly-once order depends on it"
+_ANSWERS: Final = "remove the setting: each record's acknowledgement is awaited"
+_CODE: Final = "remove the setting: it takes code, not a value"
+_BOUND: Final = "set capture.queue_mb instead, which bounds what waits for Kafka"
 _MAY_NOT: Final[dict[str, str]] = {
     **dict.fromkeys(FIXED, _ORDER),
     "request.required.acks": _ORDER,  # librdkafka's other names of the same
     "delivery.timeout.ms": _ORDER,
     "queue.buffering.max.messages": _BOUND,
     "queue.buffering.max.kbytes": _BOUND,
-    "transactional.id": "the producer is idempotent without transactions: remove the setting",
+    "transactional.id": "remove the setting: the producer is idempotent without transactions",
     "delivery.report.only.error": _ANSWERS,
     "on_delivery": _ANSWERS,
     "bootstrap.servers": "set kafka.bootstrap_servers, for every client",
     "metadata.broker.list": "set kafka.bootstrap_servers, for every client",
-    "log_level": "what librdkafka reports comes as an error of the command: remove the setting",
+    "log_level": "remove the setting: what librdkafka reports is an error of the command",
     "logger": _CODE,
     "default.topic.config": "put its settings into kafka.producer themselves",
 }
@@ -68,10 +68,10 @@ _KNOWN: Final = (
     "topic.metadata.refresh.interval.ms",
 )  # fmt: skip
 _JAVA: Final = {
-    "max.request.size": "librdkafka's name for it is message.max.bytes",
+    "max.request.size": "write message.max.bytes, which is librdkafka's name for it",
     "buffer.memory": _BOUND,
-    "receive.buffer.bytes": "librdkafka's name for it is socket.receive.buffer.bytes",
-    "send.buffer.bytes": "librdkafka's name for it is socket.send.buffer.bytes",
+    "receive.buffer.bytes": "write socket.receive.buffer.bytes, librdkafka's name for it",
+    "send.buffer.bytes": "write socket.send.buffer.bytes, librdkafka's name for it",
 }
 _CHOICES: Final = {
     "compression.type": "none, gzip, snappy, lz4 or zstd",

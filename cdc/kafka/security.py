@@ -173,7 +173,7 @@ def _pem(option: str, path: str) -> str:
     if "PRIVATE KEY-----" in text and kind == "PRIVATE KEY":
         raise ConfigError(
             f"kafka.{option}: {path} is not an unencrypted PKCS #8 key, which all clients can read",
-            f"openssl pkcs8 -topk8 -nocrypt -in {path} -out NEW",
+            f"convert it: `openssl pkcs8 -topk8 -nocrypt -in {path} -out NEW`",
         )
     raise ConfigError(f"kafka.{option}: {path} holds no {kind.lower()}", "name a PEM file")
 

@@ -71,7 +71,7 @@ def decode(payload: bytes, start: int = 0) -> Message:
         raise ProtocolError(f"pgoutput: malformed message: {fault}", _HINT) from None
 
 
-_HINT = "capture speaks protocol version 1; this is a fault of the server or of the connection"
+_HINT = "check the server and the connection: capture uses protocol version 1"
 
 
 def _insert(payload: bytes, at: int) -> Insert:

@@ -234,7 +234,7 @@ def relation(
     with translated(f"reading the catalog for table {oid}"):
         head = conn.execute(_RELATION, (oid,)).fetchone()
         if head is None:
-            raise SourceError(f"table with OID {oid} is gone", "run headwater check")
+            raise SourceError(f"table with OID {oid} is gone", "run `headwater check`")
         rows = conn.execute(_COLUMNS, (oid,)).fetchall()
     schema, table, identity = head
     name = f"{schema}.{table}"
@@ -246,7 +246,9 @@ def relation(
         if not (_is_published(limits, attnum, generated) or (computed and generated)):
             continue
         if type_oid not in types:
-            raise SourceError(f"{name}.{column}: type {type_oid} is not in the catalog", "retry")
+            raise SourceError(
+                f"{name}.{column}: type {type_oid} is not in the catalog", "try again"
+            )
         kind = types[type_oid]
         effective = typmod if typmod != -1 else kind.typmod
         is_key = column in key

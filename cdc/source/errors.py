@@ -44,16 +44,16 @@ _PASSING_ON_CONNECT = {
     "translate host name": "check the host name of source.dsn",
     "resolve host": "check the host name of source.dsn",
 }
-_UNREACHABLE = "is PostgreSQL running there, and does it listen on that address?"
+_UNREACHABLE = "check that PostgreSQL is running there and listens on that address"
 # Classes and codes of https://www.postgresql.org/docs/current/errcodes-appendix.html
 _RETRYABLE_STATES = ("08", "40", "53100", "53200", "53300", "55P03", "57P01", "57P02", "57P03")
 _HINTS = {
     "42501": "grant the privilege (for row-level security: BYPASSRLS), or use another role",
-    "22021": "a text there is not of the database's encoding: find it and set it right",
-    "22P05": "a text there has characters that UTF-8 has not: find it and set it right",
-    "22P02": "a value there has not the form of its type",
-    "22007": "a date or time there has not the form of its type",
-    "55P03": "another session holds a lock on it; try again when that is gone",
+    "22021": "find and correct the text that is not in the database's encoding",
+    "22P05": "find and correct the text with characters that UTF-8 does not have",
+    "22P02": "find and correct the value that is not in the format of its type",
+    "22007": "find and correct the date or time that is not in the format of its type",
+    "55P03": "try again when the session that holds a lock on it has ended",
 }
 
 

@@ -58,6 +58,6 @@ def _of_table(
     if not missing:
         return None
     near = get_close_matches(missing[0], facts.nullable, 1)
-    hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(facts.nullable)}"
+    hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(facts.nullable)}"
     message = f"source.keys: {label} has no column {', '.join(missing)}"
     return KeyFault(label, message, hint, stops=True)

@@ -34,9 +34,9 @@ _FEEDBACK = Struct(">cQQQqB")
 
 _AGAIN: Final = "run `headwater init --again` for a new snapshot, and let the views apply it"
 _SLOT_FAULTS: Final = {
-    "42704": f"its slot is gone, and what changed since is lost to the stream: {_AGAIN}",
-    "55000": f"the slot can no longer be read: {_AGAIN}",
-    "42501": "ALTER ROLE ... REPLICATION for the role of source.dsn",
+    "42704": f"{_AGAIN}: the slot is gone, and the stream lacks the changes since then",
+    "55000": f"{_AGAIN}: the slot can no longer be read",
+    "42501": "run `ALTER ROLE ... REPLICATION` for the role of source.dsn",
 }
 _IN_USE: Final = "55006"
 _DATA: Final = "22"
@@ -175,7 +175,7 @@ class ReplicationStream:
         message = f"cannot stream from slot {slot} at {self._place}: {refusal.message}"
         if refusal.state == _IN_USE:
             pid = refusal.message.rpartition(" PID ")[2]
-            hint = "another capture is running: stop one of them"
+            hint = "stop one of them: another capture is running"
             return SlotInUseError(message, hint, int(pid) if pid.isdigit() else 0)
         if refusal.state in _SLOT_FAULTS:
             return SourceError(message, _SLOT_FAULTS[refusal.state])
@@ -189,8 +189,7 @@ class ReplicationStream:
         return SourceError(
             f"{self._place} cannot send {where} of slot {self._slot}: {refusal.message} "
             f"(SQLSTATE {refusal.state})",
-            "capture cannot continue past it: correct the row or the publication's row filter, "
-            f"then {_AGAIN}",
+            f"correct the row or the publication's row filter, then {_AGAIN}",
         )
 
     def _over(self, refusal: Refusal | None = None) -> HeadwaterError:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from cdc.errors import one_line
 from cdc.topics import collisions
 
 _PART = r'("(?:[^"]|"")+"|[^".]+)'
@@ -32,7 +33,8 @@ _OTHER_KINDS = {
 }
 _SYSTEM_SCHEMAS = re.compile(r"pg_.*|information_schema|headwater")
 TABLES = "source.tables"
-_CAPTURE_THE_TABLES = "name the tables it is made of"
+_CAPTURE_THE_TABLES = "Name the tables it reads."
+_SET_LOGGED = "Run ALTER TABLE … SET LOGGED."
 
 
 class Pattern(NamedTuple):
@@ -78,7 +80,7 @@ def parse_pattern(text: str) -> Pattern:
         way = 'quote names that hold dots or quotes, as in public."my.table"'
         if re.fullmatch(_PART, text.strip()):
             way = f"write public.{text.strip()}, or the schema it is in"
-        raise ValueError(f"{text!r} is not schema.table: {way}")
+        raise ValueError(one_line(f"{text!r} is not schema.table", way))
     exact = not any("*" in part and not part.startswith('"') for part in match.groups())
     return Pattern(text, _expression(match[1]), _expression(match[2]), exact)
 
@@ -125,8 +127,8 @@ def select_tables(
     problems += [problem for r in kept for problem in _unsent(r, relations)]
     for topic, names in collisions(source, [(r.schema, r.name) for r in kept]):
         problems.append(
-            f"tables {' and '.join(names)} would share the topic {topic}: "
-            "leave one out with source.exclude, or rename it"
+            f"tables {' and '.join(names)} would share the topic {topic}. "
+            "Leave one out with source.exclude, or rename it."
         )
     return kept, problems
 
@@ -147,11 +149,11 @@ def _not_a_table(relation: Table) -> str:
         return f"{relation.label} belongs to the system: it cannot be captured"
     if relation.kind not in "rp":
         kind = _OTHER_KINDS.get(relation.kind, "no table")
-        return f"{relation.label} is {kind}, which has no changes in WAL: {_CAPTURE_THE_TABLES}"
+        return f"{relation.label} is {kind}, which has no changes in WAL. {_CAPTURE_THE_TABLES}"
     if relation.persistence == "u":
-        return f"{relation.label} is unlogged, its changes are not in WAL: ALTER TABLE SET LOGGED"
+        return f"{relation.label} is unlogged, so its changes are not in WAL. {_SET_LOGGED}"
     if relation.persistence == "t":
-        return f"{relation.label} is temporary, its changes are not in WAL: use a regular table"
+        return f"{relation.label} is temporary, so its changes are not in WAL. Use a regular table."
     return ""
 
 
@@ -162,12 +164,12 @@ def _nothing(
     if hit and unwanted:
         return f"{said}{pattern.text} chooses nothing that source.exclude leaves"
     if not pattern.exact:
-        return f"{said}{pattern.text} matches no table: correct the pattern"
+        return f"{said}{pattern.text} matches no table. Correct the pattern."
     names = [r.label for r in relations if not _not_a_table(r)]
     near = difflib.get_close_matches(pattern.text.lower(), names, n=1, cutoff=0.75)
     correct = f"create it, or correct {said[:-2]}" if said else "create it"
     way = f"did you mean {near[0]}?" if near else correct
-    return f"table {pattern.text} does not exist: {way}"
+    return one_line(f"table {pattern.text} does not exist", way)
 
 
 def _unsent(root: Table, relations: Sequence[Table]) -> Iterator[str]:
@@ -177,9 +179,9 @@ def _unsent(root: Table, relations: Sequence[Table]) -> Iterator[str]:
             continue
         what = f"{leaf.label} (a partition of {root.label})"
         if leaf.kind == "f":
-            yield f"{what} is a foreign table, which has no changes in WAL: detach it"
+            yield f"{what} is a foreign table, which has no changes in WAL. Detach it."
         else:
-            yield f"{what} is unlogged, its changes are not in WAL: ALTER TABLE SET LOGGED"
+            yield f"{what} is unlogged, so its changes are not in WAL. {_SET_LOGGED}"
 
 
 def _no_identity(table: Table) -> str:
@@ -196,7 +198,7 @@ def _no_identity(table: Table) -> str:
     else:
         return ""
     return (
-        f"{name} {reason}, so publishing it would make the application's UPDATE and DELETE fail: "
-        f"add a primary key, or ALTER TABLE {name} REPLICA IDENTITY FULL, or leave "
-        f"{table.label} out with source.exclude"
+        f"{name} {reason}, so publishing it would make the application's UPDATE and DELETE fail. "
+        f"Add a primary key, or run ALTER TABLE {name} REPLICA IDENTITY FULL, or leave "
+        f"{table.label} out with source.exclude."
     )

@@ -49,7 +49,7 @@ from pg_catalog.pg_control_system() c
 """
 _IN_USE = "55006"
 _FAILURES = {
-    "42710": "run headwater check to see whose it is, drop it, or set source.slot",
+    "42710": "run `headwater check` to see whose it is, drop it, or set source.slot",
     "53400": "no replication slot is free: raise max_replication_slots, or drop one that is "
     "not needed (SELECT slot_name, active FROM pg_replication_slots)",
     "55000": "set wal_level = logical in postgresql.conf and restart PostgreSQL",

@@ -27,7 +27,7 @@ def table_of(conn: Connection, schema: str, table: str) -> tuple[int, str]:
     with translated(f"looking for table {schema}.{table}"):
         row = conn.execute(_TABLE, (schema, table)).fetchone()
     if row is None:
-        raise SourceError(f"table {schema}.{table} is gone", "run headwater check")
+        raise SourceError(f"table {schema}.{table} is gone", "run `headwater check`")
     return row[0], row[1]
 
 

@@ -53,7 +53,7 @@ def described(
         if label not in captured:
             raise ViewError(
                 f"views.{name}.sql reads {label}, a table that is not captured",
-                f"captured tables: {', '.join(captured)}; add it to source.tables",
+                f"add it to source.tables; captured tables are {', '.join(captured)}",
             )
     tables = {one: version(one) for one in labels}
     names = names_of(known, tables)

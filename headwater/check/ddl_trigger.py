@@ -36,7 +36,7 @@ def ddl_events(source: Source) -> Iterator[Finding]:
         )
         message += f"{source.config.source.name}.message, and its functions run with a superuser's "
         message += "rights in a schema that is not a superuser's"
-        hint = "a superuser must run `headwater init --ddl-events`"
+        hint = "run `headwater init --ddl-events` as a superuser"
         yield Finding("error", CHECK, message, hint)
     elif not readable:
         role = source.conn.info.user

@@ -46,7 +46,7 @@ def emit_topics(source: Source) -> Iterator[Finding]:
             known = {name for (name,) in rows}
     if differing := ", ".join(sorted(wanted ^ known)):
         message = f"capture.emit_topics and what headwater.emit accepts differ in {differing}"
-        yield Finding("warning", "emit topics", message, "run headwater init")
+        yield Finding("warning", "emit topics", message, "run `headwater init`")
 
 
 def emit_rights(source: Source) -> Iterator[Finding]:
@@ -79,7 +79,7 @@ def unnamed_topics(config: Config, broker: Broker, tables: Collection[str]) -> I
     if stored is not None and (names := unnamed(config, stored.mark.offsets, tables)):
         message = f"Kafka holds events that were emitted to {', '.join(names)}, which "
         message += "capture.emit_topics does not name: headwater.emit would refuse the next ones"
-        hint = "name them in capture.emit_topics, then run headwater init"
+        hint = "name them in capture.emit_topics, then run `headwater init`"
         yield Finding("error", "emit topics", message, hint)
 
 

@@ -39,7 +39,7 @@ def readable_secrets(path: Path, environ: Mapping[str, str] = os.environ) -> Ite
             "configuration",
             f"every account of this machine can read {path} (mode {mode:04o}), which holds "
             f"{', '.join(found)}",
-            f"chmod 600 {path}, or take it from the environment: ${{NAME}}",
+            f"run `chmod 600 {path}`, or take the secret from the environment: ${{NAME}}",
         )
     for file in dict.fromkeys(secret_files(document, environ)):
         if _DOCKER not in file.parents and (mode := _mode(file)) & stat.S_IROTH:

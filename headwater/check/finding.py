@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
+
+from cdc.errors import sentence
 
 
-class Finding(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Finding:
     """What one check saw. ``hint`` is the way out of a warning or an error; ``sql`` are statements
     that are it, for whoever may run them."""
 
@@ -14,6 +18,10 @@ class Finding(NamedTuple):
     message: str
     hint: str = ""
     sql: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.hint != "; ".join(self.sql):  # statements stay as they are, to be copied
+            object.__setattr__(self, "hint", sentence(self.hint))
 
 
 def by_sql(level: Literal["warning", "error"], check: str, message: str, *sql: str) -> Finding:

@@ -19,8 +19,8 @@ def kafka(
     missing = [spec.name for spec in specs if spec.name not in existing]
     if missing and initialised:
         message = f"topics are missing: {', '.join(missing)}"
-        hint = "of a table that is new in source.tables: headwater table add; those that were "
-        hint += "deleted: headwater init --again"
+        hint = "run `headwater table add` for a table that is new in source.tables, "
+        hint += "`headwater init --again` for topics that were deleted"
         yield Finding("error", "topics", message, hint)
     elif missing:
         yield Finding("ok", "topics", f"init creates {len(missing)}, {len(existing)} are there")
@@ -49,12 +49,13 @@ def _cleanup(broker: Broker, specs: Mapping[str, TopicSpec]) -> Iterator[Finding
         compacted = "compact" in setting.get("cleanup.policy", "")
         if compacted == (specs[name].config.get("cleanup.policy") == "compact"):
             continue
+        alter = f"kafka-configs --alter --topic {name} --add-config cleanup.policy"
         if compacted:
             message = f"topic {name} is compacted: it refuses records without a key, as a TRUNCATE "
             message += "is, and capture would stop"
-            hint = f"kafka-configs --alter --topic {name} --add-config cleanup.policy=delete"
+            hint = f"run `{alter}=delete`"
             yield Finding("error", "topics", message, hint)
         else:
             message = f"topic {name} is not compacted: it would lose table versions or progress"
-            hint = f"kafka-configs --alter --topic {name} --add-config cleanup.policy=compact"
+            hint = f"run `{alter}=compact`"
             yield Finding("error", "topics", message, hint)

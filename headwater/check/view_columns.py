@@ -44,7 +44,7 @@ def check_columns(name: str, view: View, kind: str, columns: Sequence[Column]) -
         if unknown := [one for one in named if one not in names]:
             raise ViewError(
                 f"view {name}: its {setting} names {', '.join(unknown)}",
-                f"the view's columns are {', '.join(names)}",
+                f"choose from the view's columns: {', '.join(names)}",
             )
     _check_prepared(name, view, kind, columns_named(columns))
     if fault := view.layout_fault({column: type_.spark for column, type_ in columns}):

@@ -73,7 +73,7 @@ def applied(config: Config) -> Iterator[Finding]:
                 yield Finding("error", f"view {name}", fault.message, fault.hint)
     for name, view in undeclared_views(config).items():
         message = f"its rows are in {view.store}, but it is no longer declared"
-        hint = f"headwater view drop {name}, or declare it again"
+        hint = f"run `headwater view drop {name}`, or declare it again"
         yield Finding("warning", f"view {name}", message, hint)
 
 

@@ -121,7 +121,7 @@ def _ownership(source: Source, state: SlotState) -> Iterator[Finding]:
         yield Finding(
             "error",
             "slot",
-            f"slot {state.name} exists, and headwater init has not made it",
+            f"slot {state.name} exists, and `headwater init` did not create it",
             "set source.slot to another name, or drop it: "
             f"SELECT pg_drop_replication_slot('{state.name}')",
         )

@@ -3,8 +3,8 @@
 A verb is a module ``headwater.cli.<verb>`` with ``register(app)``. It imports heavy clients inside
 its functions only, so that ``headwater --help`` answers at once.
 
-An expected fault (``HeadwaterError``) is one line on stderr and its exit code. Anything else is a
-bug and shows as one, with its traceback.
+An expected fault (``HeadwaterError``) is a line on stderr, with its hint below, and an exit code.
+Anything else is a bug and shows as one, with its traceback.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def main() -> None:
     try:
         app(prog_name="headwater")
     except HeadwaterError as error:
-        print_error(str(error))
+        print_error(error.message, error.hint)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

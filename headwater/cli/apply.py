@@ -83,8 +83,8 @@ def apply(
                 note(view_directory(config.apply.state, config.source.name, name), name, error)
         else:
             failed = apply_views(spark, config, names, stopping, available_now, probes=probes)
-    for fault in dict.fromkeys(str(error) for error in failed.values()):
-        print_error(fault)  # once, though it ended several views
+    for fault in dict.fromkeys((error.message, error.hint) for error in failed.values()):
+        print_error(*fault)  # once, though it ended several views
     if not json_lines and len(failed) < len(names):
         err().print(_ENDED, style="dim", soft_wrap=True)
     if failed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -58,7 +59,7 @@ def check(
     ]
     errors = errors_of(findings)
     if as_json:
-        print_json({"errors": len(errors), "findings": [f._asdict() for f in findings]})
+        print_json({"errors": len(errors), "findings": [asdict(f) for f in findings]})
     elif sql:
         for line in script(findings):
             typer.echo(line)

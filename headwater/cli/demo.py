@@ -84,8 +84,8 @@ def _explain(error: HeadwaterError) -> None:
     """The fault in one line, and dimmed what a log says about it."""
     from headwater.cli.common.output import err, print_error
 
-    fault, _, log = str(error).partition("\n")
-    print_error(fault)
+    fault, _, log = error.message.partition("\n")
+    print_error(fault, error.hint)
     if log:
         err().print(log, style="dim", markup=False, soft_wrap=True)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cdc.errors import one_line
 from headwater.cli.common.context import configured
 from headwater.cli.common.output import err, out, print_json
 
@@ -93,7 +94,7 @@ def _told(view: str, fault: Mapping[str, str]) -> str:
     said = fault["fault"]
     named = said if said.startswith(f"view {view}") else f"view {view}: {said}"
     since = f", since {at}" if (at := fault.get("at")) else ""
-    return f"{named}{since}: {fault['hint']}"
+    return one_line(f"{named}{since}", fault["hint"])
 
 
 def document(found: Health, of_views: Sequence[str] = ()) -> dict[str, Any]:

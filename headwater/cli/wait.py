@@ -69,7 +69,7 @@ def wait(
         except (NotReachedError, StoppedError) as error:
             if as_json:
                 print_json(late(views, error.message, waiting.standings(error.lacking)))
-            print_error(str(error))
+            print_error(error.message, error.hint)
             code = TIMED_OUT if isinstance(error, NotReachedError) else error.exit_code
             raise typer.Exit(code) from None
     if as_json:

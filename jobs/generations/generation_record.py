@@ -145,7 +145,7 @@ class Generations:
         if phase not in MOVES[one.phase]:
             raise FatalError(
                 f"view {self.view}: generation {number} is {one.phase} and cannot become {phase}",
-                "this is a bug in Headwater: report it with the view's generations.json",
+                "report this bug in Headwater, with the view's generations.json",
             )
         return self._with(replace(one, phase=phase, **fields))
 

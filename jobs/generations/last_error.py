@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from cdc.errors import HeadwaterError, RetryableError
+from cdc.errors import HeadwaterError, RetryableError, sentence
 from jobs.generations.generation_record import read_generations
 from jobs.generations.view_locks import is_free
 from jobs.generations.view_state import read_document, write_document
@@ -58,8 +58,8 @@ def forget(directories: Iterable[Path]) -> None:
 def _keep(directory: Path, view: str, fault: HeadwaterError) -> None:
     now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     number = read_generations(directory).live_number
-    hint = fault.hint or f"mend that, then `headwater apply {view}`"
-    write_document(directory / NOTE, Stopped(number, now, fault.message, hint)._asdict())
+    hint = fault.hint or f"correct the cause, then run `headwater apply {view}`"
+    write_document(directory / NOTE, Stopped(number, now, fault.message, sentence(hint))._asdict())
 
 
 def stopped(directory: Path) -> Stopped | None:

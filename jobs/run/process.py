@@ -51,7 +51,7 @@ def keep_views(
     for name in names:
         if name not in config.views:
             known = ", ".join(config.views) or "none"
-            raise UsageError(f"no view {name!r}", f"declared views: {known}")
+            raise UsageError(f"no view {name!r}", f"choose a declared view: {known}")
     wanted = tuple(names) or tuple(config.views)
     own = [name for name in wanted if is_direct(config, name)]
     direct = DirectViews(spark, config, own, available_now)

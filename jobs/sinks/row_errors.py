@@ -76,7 +76,7 @@ def refused_rows(where: str, rows: Sequence[Refused], hint: str = "") -> RowsRef
 def unkeyed(view: str, positions: Iterable[Position]) -> RowsUnfitError:
     """Rows that nothing identifies."""
     rows = [Refused(None, position, "its key in the view is null") for position in positions]
-    message, hint = f"view {view}: a row's key is null", "choose key columns that are not"
+    message, hint = f"view {view}: a row's key is null", "choose key columns that cannot be null"
     return RowsUnfitError(message, hint, rows[:TOLD])
 
 
@@ -86,7 +86,7 @@ def unknown_values(view: str, of: Sequence[tuple[str, Position]], count: int) ->
     return RowsUnfitError(
         f"view {view}: {count} changed row(s) have an unchanged large (TOAST) value that the "
         "store does not hold",
-        "rebuild the view; REPLICA IDENTITY FULL on its table prevents this",
+        "rebuild the view; to prevent this, set REPLICA IDENTITY FULL on its table",
         [Refused(id_, position, UNKNOWN) for id_, position in of[:TOLD]],
     )
 

@@ -54,7 +54,7 @@ def batch_offsets(checkpoint: Path, number: int) -> Offsets:
     except (OSError, ValueError, IndexError):
         raise ViewError(
             f"{file} cannot be read",
-            "the checkpoint is damaged: run `headwater view rebuild`",
+            "run `headwater view rebuild`: the checkpoint is damaged",
         ) from None
     return {
         topic: {int(partition): offset for partition, offset in ends.items()}

@@ -122,7 +122,7 @@ def _translated(error: BaseException, where: str) -> HeadwaterError:
     if _GONE.search(text):
         return LogError(
             f"{where}: Kafka no longer holds what the checkpoint reads next",
-            "retention removed it or the topic was recreated: rebuild the view",
+            "rebuild the view: retention removed the records, or the topic was recreated",
         )
     if away := _AWAY.search(text):
         said = away[1] or away[2]
@@ -192,8 +192,8 @@ _LOST = re.compile(
 _HINTS = {
     "DIVIDE_BY_ZERO": "guard the division in the view's SQL with NULLIF",
     "REMAINDER_BY_ZERO": "guard the remainder in the view's SQL with NULLIF",
-    "CAST_INVALID_INPUT": "a value does not fit a cast or a JSON operator in the view's SQL",
-    "CAST_OVERFLOW": "a value does not fit the cast in the view's SQL",
+    "CAST_INVALID_INPUT": "correct the cast or JSON operator of the SQL that a value does not fit",
+    "CAST_OVERFLOW": "correct the cast of the SQL that a value does not fit",
     "ARITHMETIC_OVERFLOW": "cast to a wider type in the view's SQL",
     "NUMERIC_VALUE_OUT_OF_RANGE": "cast to a wider numeric in the view's SQL",
 }

@@ -59,7 +59,7 @@ def locked(set_name: str, lock: Path = LOCK) -> tuple[Jar, ...]:
     sets = tomllib.loads(lock.read_text(encoding="utf-8"))
     if set_name not in sets:
         raise StackError(
-            f"no set of jars is called {set_name}", f"known: {', '.join(sorted(sets))}"
+            f"no set of jars is called {set_name}", f"choose from {', '.join(sorted(sets))}"
         )
     return tuple(Jar(coordinate, digest) for coordinate, digest in sets[set_name].items())
 

@@ -135,7 +135,9 @@ def _computed(reader: ColumnReader, view: ResolvedView, name: str) -> Column:
         f"view {view.name}: column {name!r} of {view.table.name} is used in an expression, and an "
         f"UPDATE that left it alone does not carry its TOASTed value:"
     )
-    hint = f"ALTER TABLE {view.table.name} REPLICA IDENTITY FULL, or select the column as it is"
+    hint = (
+        f"run `ALTER TABLE {view.table.name} REPLICA IDENTITY FULL`, or select the column as it is"
+    )
     missing = fault(UNFIT_VALUE, message, reader.record, hint).cast(column.type.spark)
     gap = F.when(~reader.event["gap"], missing)
     return F.when(reader.left_out(name), gap).otherwise(value)

@@ -43,7 +43,7 @@ def chosen(config: Config, names: Sequence[str]) -> list[str]:
     known = ", ".join(config.views) or "none"
     for name in names:
         if name not in config.views:
-            raise UsageError(f"no view {name!r}", f"declared views: {known}")
+            raise UsageError(f"no view {name!r}", f"choose a declared view: {known}")
     if not config.views:
         raise UsageError("the configuration declares no view", "add a [views.NAME] section")
     return list(dict.fromkeys(names)) or list(config.views)

@@ -14,7 +14,7 @@ _BEHIND = 30  # characters that are shown of what parsed
 _WORDS = ("select", "from", "where", "group", "having", "join", "left", "inner", "outer", "using",
           "case", "when", "then", "else", "between", "distinct", "coalesce")  # fmt: skip
 _UNCLOSED = re.compile(r"Missing (?P<mark>\S+) from \d+:(?P<offset>\d+)")
-_TWICE = {"'": "inside of a text it is written twice: 'it''s'"}
+_TWICE = {"'": "write it twice inside of a text: 'it''s'"}
 
 
 def misparsed(view: str, sql: str, error: ParseError | TokenError) -> ViewError:

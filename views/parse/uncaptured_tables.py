@@ -43,11 +43,15 @@ def _meant(read: exp.Table, table: str, captured: Collection[str]) -> str:
         return _question([names[close[0]]])
     known = ", ".join(sorted(captured)[:_NAMED])
     more = len(captured) - _NAMED
-    return f"captured are {known}{f' and {more} more' if more > 0 else ''}; " if known else ""
+    return (
+        f"use a captured table ({known}{f' and {more} more' if more > 0 else ''}), or "
+        if known
+        else ""
+    )
 
 
 def _question(names: list[str]) -> str:
-    return f"did you mean {' or '.join(map(_spelled, names))}? Else "
+    return f"did you mean {' or '.join(map(_spelled, names))}? Otherwise "
 
 
 def _spelled(name: str) -> str:

@@ -125,13 +125,13 @@ class _Names:
         if alias not in self._tables:
             known = ", ".join(self._tables)
             called = self._called.get(alias)
-            hint = f"here it is called {called!r}" if called else f"there are {known}"
+            hint = f"write {called!r}" if called else f"choose from {known}"
             refuse(self._view, node, f"no table {alias!r} here", hint)
         if alias not in self._seen:
             refuse(self._view, node, f"{alias!r} is joined only later", "join it before")
         table = self._tables[alias]
         if table.column(node.name) is None:
-            refuse(self._view, node, table.lacking(node.name), f"it has {table.describe()}")
+            refuse(self._view, node, table.lacking(node.name), f"choose from {table.describe()}")
 
     def _ambiguous(self, node: exp.Expr, column: str) -> NoReturn:
         choices = [f"{alias}.{column}" for alias in self._owners(column)]
@@ -148,7 +148,7 @@ class _Names:
             if node.name in self._tables[alias].replaced:
                 refuse(self._view, node, self._tables[alias].lacking(node.name))
         described = "; ".join(f"{a}: {self._tables[a].describe()}" for a in self._seen)
-        refuse(self._view, node, "no table has such a column", f"there are {described}")
+        refuse(self._view, node, "no table has such a column", f"choose from {described}")
 
     def outputs(self, items: list[exp.Expr]) -> Iterator[exp.Expr]:
         """The items of SELECT, stars spelled out."""

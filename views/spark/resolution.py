@@ -147,7 +147,7 @@ def _check_key(view: ResolvedView) -> None:
     for name in view.key:
         if name not in by_name:
             raise ViewError(
-                f"{where}: {name!r} is not a column of the view", f"it has {view.describe()}"
+                f"{where}: {name!r} is not a column of the view", f"choose from {view.describe()}"
             )
     sources = [by_name[name].source for name in view.key]
     if sorted(source or "" for source in sources) != sorted(table.key):

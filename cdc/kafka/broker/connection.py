@@ -160,14 +160,14 @@ class Connection:
         message = f"Kafka at {self.address}: {doing}: {said}"
         if isinstance(error, kafka_errors.OffsetOutOfRangeError):
             return LogError(
-                message, "retention has deleted it: rebuild the views that read from there"
+                message, "rebuild the views that read from there: retention has deleted the records"
             )
         if isinstance(error, kafka_errors.AuthorizationError):
             return LogError(message, "grant this client access in Kafka's ACLs")
         if isinstance(error, kafka_errors.UnknownTopicOrPartitionError):
             return LogError(message, "run `headwater init`, which creates the topics")
         if isinstance(error, kafka_errors.UnknownMemberIdError):
-            return RetryableError(message, "a consumer is in the group: stop it")
+            return RetryableError(message, "stop the consumer that is in the group")
         if isinstance(error, (*_PASSING, OSError)):
             return RetryableError(message, "check that the brokers are up and reachable from here")
         return LogError(message)

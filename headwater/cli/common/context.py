@@ -79,5 +79,5 @@ def declared(config: Config, view: str) -> View:
 
     if view not in config.views:
         known = ", ".join(config.views) or "none"
-        raise UsageError(f"no view {view!r}", f"declared views: {known}")
+        raise UsageError(f"no view {view!r}", f"choose a declared view: {known}")
     return config.views[view]

@@ -6,6 +6,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from cdc.errors import two_lines
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -37,15 +39,15 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
-def print_error(message: str) -> None:
-    """``error: ...``, one line a fault, red on a terminal, never wrapped.
+def print_error(message: str, hint: str = "") -> None:
+    """``error: ...``, one line a fault, red on a terminal, never wrapped; the hint is a line below.
 
-    Indented lines belong to the fault above them: what a server's log said.
+    Indented lines belong to the fault above them: a hint, or what a server's log said.
     """
     from rich.text import Text
 
     console = err()
-    for line in message.splitlines():
+    for line in two_lines(message, hint).splitlines():
         quoted = line.startswith(" ")
         text = Text(line, style="dim") if quoted else Text(f"error: {line}", style="red")
         console.print(text, soft_wrap=True)

@@ -32,7 +32,7 @@ def entry(config: Config, wanted: str) -> Entry:
             if missing := one.facts["missing"]:
                 raise LogError(
                     f"{missing} pieces of the record at {wanted} are not in Kafka",
-                    "they were deleted or are still being written: try again",
+                    "try again: they are still being written, unless retention deleted them",
                 )
             return one
     raise LogError(f"there is no dead letter {wanted}", "run `headwater dead-letters list`")

@@ -181,7 +181,7 @@ def discard(
     """
     if bool(key) == everything:
         raise UsageError(
-            "discard needs --key KEY or --all", "`headwater dead-letters list` shows the keys"
+            "discard needs --key KEY or --all", "run `headwater dead-letters list` to see the keys"
         )
     _settle(ctx, "discard", view, key, as_json)
 

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from typing import NamedTuple
 
 from cdc.config import Config
-from cdc.errors import FatalError, SourceError
+from cdc.errors import FatalError, SourceError, two_lines
 from cdc.events.envelope import SourceContext
 from cdc.events.marks import Mark
 from cdc.kafka.broker import Broker
@@ -230,8 +230,7 @@ def _check(config: Config, known: state.SnapshotState | None) -> None:
 
 def _refuse(faults: Sequence[Finding]) -> None:
     if faults:
-        lines = [f"{f.message}: {f.hint}" if f.hint else f.message for f in faults]
-        raise FatalError("\n".join(lines))
+        raise FatalError("\n".join(two_lines(f.message, f.hint) for f in faults))
 
 
 def _standing(
@@ -248,7 +247,7 @@ def _standing(
         )
     tables = captured_tables(conn, config.source)
     for table in unpublished(read_publication(conn, config.source.publication_name), tables):
-        observer.step(f"{table.label} is not captured: headwater table add {table.label}")
+        observer.step(f"{table.label} is not captured: run `headwater table add {table.label}`")
         tables.remove(table)
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         if made := restore_topics(config, broker, tables, slot.active_pid, identify(conn)):

@@ -9,6 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from cdc.errors import one_line
 from cdc.lag.measure import PartitionLag
 from cdc.lag.rates import Rates
 from cdc.lag.report import CaptureReport, ViewReport
@@ -138,7 +139,7 @@ def table(seen: Seen, partitions: bool = False) -> Group:
     lines = [Text(line, style="dim") for line in _slot_lines(report.capture.lag.activity)]
     for fault in seen.faults.values():
         since = f", since {at}" if (at := fault.get("at")) else ""
-        lines.append(Text(f"{fault['fault']}{since}: {fault['hint']}", style="red"))
+        lines.append(Text(one_line(f"{fault['fault']}{since}", fault["hint"]), style="red"))
     return Group(grid, *lines)
 
 
@@ -147,7 +148,7 @@ def _add_capture(grid: Table, capture: CaptureReport, initialised: bool) -> None
     slot = capture.lag
     if slot.behind_bytes is None:
         again = " --again" if initialised else ""  # Kafka holds what it read
-        state.append(f": no slot: run headwater init{again}", "red")
+        state.append(f": no slot, run `headwater init{again}`", "red")
     elif not slot.active:
         state.append(": not running", "red")
     elif capture.blocked_by:

@@ -252,12 +252,12 @@ def _run(config: Config, snapshot_id: int, as_json: bool) -> None:
         err().print(stopped.message)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        err().print(f"paused: headwater snapshot resume {snapshot_id} goes on")
+        err().print(f"paused: run `headwater snapshot resume {snapshot_id}` to continue")
         raise
     except HeadwaterError as error:
         if not isinstance(error, SourceError):  # what the source says no to, it says again
-            goes_on = f"headwater snapshot resume {snapshot_id} goes on"
-            error.hint = f"{error.hint}; {goes_on}".strip("; ")
+            resume = f"Run `headwater snapshot resume {snapshot_id}` to continue."
+            error.hint = f"{error.hint} {resume}".strip()
         raise
     finally:
         display.close()

@@ -66,13 +66,13 @@ def _published(conn: Connection, name: str, names: Sequence[str]) -> set[tuple[s
     publication = read_publication(conn, name)
     if publication is None:
         raise SourceError(
-            f"there is no publication {name}", "no table is captured: nothing to remove"
+            f"there is no publication {name}", "run `headwater init` first: no table is captured"
         )
     if publication.wholesale:
         raise SourceError(
             f"publication {name} is {publication.wholesale}: no single table can be removed "
             "from it",
-            "set source.publication to another name, and run headwater init --again",
+            "set source.publication to another name, and run `headwater init --again`",
         )
     found = set[tuple[str, str]]()
     for text in names:
@@ -83,7 +83,9 @@ def _published(conn: Connection, name: str, names: Sequence[str]) -> set[tuple[s
         matched = {table for table in publication.tables if pattern.matches(*table)}
         if not matched:
             known = ", ".join(sorted(".".join(table) for table in publication.tables))
-            raise SourceError(f"{text} is not captured", f"captured tables: {known or 'none'}")
+            raise SourceError(
+                f"{text} is not captured", f"choose a captured table: {known or 'there is none'}"
+            )
         found |= matched
     return found
 

@@ -83,7 +83,7 @@ def lines(found: Uninstall, size: Any) -> Iterator[str]:
 
 def _left(found: Uninstall) -> Iterator[str]:
     left = [
-        f"  rows of view {view} in {store}: headwater view drop {view}, before this"
+        f"  rows of view {view} in {store}: run `headwater view drop {view}` before this"
         for view, store in found.views
     ]
     if found.schema and found.others:

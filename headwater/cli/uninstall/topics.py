@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from cdc.errors import LogError
+from cdc.errors import LogError, sentence
 from cdc.events.marks import Mark
 from cdc.kafka.broker import Broker
 from cdc.kafka.marks import refuse_other_database
@@ -78,7 +78,7 @@ def refuse_topics_of_others(
             refuse_other_database(source, mark, here)
         except LogError as error:
             message = f"{error.message}: nothing was removed"
-            raise LogError(message, f"{error.hint}; {way_out}") from None
+            raise LogError(message, f"{error.hint} {sentence(way_out)}") from None
     elif not is_known:
         to = f"database {here.database} of cluster {here.system_id}"
         raise LogError(

@@ -95,7 +95,7 @@ def show(report: Report, console: Console, by_state: bool = False) -> None:
         refill = " --refill" if by_state else ""
         console.print(
             f"{report.beyond_repair:,} rows still differ: the view's mirrors of its tables differ"
-            f" from the tables: {first}run headwater view rebuild {report.view}{refill}",
+            f" from the tables: {first}run `headwater view rebuild {report.view}{refill}`",
             style="red",
         )
     if report.awaiting:

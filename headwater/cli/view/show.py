@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
-from cdc.errors import HeadwaterError
+from cdc.errors import HeadwaterError, one_line
 from headwater.cli.common.format import size
 from headwater.cli.view import state_views
 from headwater.cli.view.display import described, generations
@@ -133,15 +133,15 @@ def shown(found: Document, console: Console, with_plan: bool) -> None:
 
 def _facts(found: Document) -> Iterator[tuple[str, str]]:
     if stopped := found["stopped"]:
-        yield "stopped", f"at {stopped['at']}: {stopped['fault']}: {stopped['hint']}"
+        yield "stopped", f"at {stopped['at']}: {one_line(stopped['fault'], stopped['hint'])}"
     if error := found.get("error"):
-        yield "stopped", f"{error}; it is tried again by itself"
+        yield "stopped", one_line(error, "it is tried again by itself")
     elif not stopped and found.get("applied") is False:
         yield "stopped", "no process applies it: `headwater apply` does"
     if refused := found.get("build_error"):
         yield "build", f"refused: {refused}; what readers see goes on"
     if changed := found["declared_otherwise"]:
-        yield "declared", f"{changed} changed since: headwater view rebuild {found['view']}"
+        yield "declared", f"{changed} changed since: run `headwater view rebuild {found['view']}`"
     yield "key", ", ".join(found["key"])
     for number, table in enumerate(found["tables"]):
         columns = f": {', '.join(table['columns'])}" if "columns" in table else ""

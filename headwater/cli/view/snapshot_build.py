@@ -32,8 +32,8 @@ def build_from_snapshots(
     for one in built:
         if one.dead_letters:
             err().print(lacking(one), style="yellow", soft_wrap=True)
-    for fault in dict.fromkeys(str(error) for error in failed.values()):
-        print_error(fault)
+    for fault in dict.fromkeys((error.message, error.hint) for error in failed.values()):
+        print_error(*fault)
     if failed:
         raise typer.Exit(1)
 

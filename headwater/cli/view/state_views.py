@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from views.maintain.plan import ViewPlan
 
 Document = dict[str, Any]
-AWAY = "the state database does not run: `headwater apply` starts it"
+AWAY = "the state database is not running"
 
 
 @contextmanager

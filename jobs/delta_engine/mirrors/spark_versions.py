@@ -50,7 +50,7 @@ def widen(spark: SparkSession, path: Path, whole: StructType) -> None:
 
 def told_apart(rows: DataFrame, whole: StructType, key: Collection[str], table: str) -> DataFrame:
     """The rows of a snapshot; one whose key is NULL is a fault."""
-    message, hint = "the key of a row is null", "choose columns in source.keys that are not"
+    message, hint = "the key of a row is null", "choose columns in source.keys that cannot be null"
     null = fault("ViewError", message, F.lit(f"the snapshot of {table}"), hint)
 
     def column(field: StructField) -> Column:

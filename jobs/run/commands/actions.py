@@ -60,7 +60,7 @@ def roll_back(work: Work) -> dict[str, Any]:
         known = ", ".join(str(one.number) for one in found.retired) or "none"
         wanted = "earlier generation" if to is None else f"generation {to}"
         raise UsageError(
-            f"view {work.name} has no {wanted} to roll back to", f"retired generations: {known}"
+            f"view {work.name} has no {wanted} to roll back to", f"choose a retired one: {known}"
         )
     number = retired[0].number
     records = view_records(work.conn, work.name)
@@ -95,7 +95,7 @@ def drop(work: Work) -> dict[str, Any]:
         return {"dropped": numbers}
     if number not in found.of:
         known = ", ".join(map(str, found.of)) or "none"
-        raise UsageError(f"view {work.name} has no generation {number}", f"it has {known}")
+        raise UsageError(f"view {work.name} has no generation {number}", f"choose one of {known}")
     if found.live is not None and found.live.number == number:
         raise UsageError(
             f"generation {number} of view {work.name} is live",

@@ -151,7 +151,8 @@ def _left(found: Answer | None, view: str) -> Answer:
     """What there is of an answer that is not waited for any more."""
     if found is None or not (found.done or found.result):
         error = RetryableError(
-            f"view {view}: stopped", "the running `headwater apply` stops the build, too"
+            f"view {view}: stopped",
+            "run `headwater view rebuild` to continue: `headwater apply` stops the build, too",
         )
         return Answer(False, True, (), 0, 0, None, error)
     return found

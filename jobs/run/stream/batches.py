@@ -108,7 +108,8 @@ class Batches:
                 tables = {label: one.table for label, one in self._mirrors.items()}
                 if not types_read and may_be_types(applied.faults, tables):
                     raise StaleTypesError(
-                        "values do not fit the known types of the source", "they are read"
+                        "values do not fit the known types of the source",
+                        "wait: the types are read again",
                     )
             for label, at in truncated.items():
                 self._mirrors[label] = replace(self._mirrors[label], truncated=at)

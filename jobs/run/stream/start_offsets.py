@@ -28,7 +28,7 @@ def checked(broker: Broker, begin: Offsets) -> Start:
         if gone := sorted(set(begin[topic]) - set(ends)):
             raise LogError(
                 f"{topic} has {len(ends)} partitions but not {gone[0]}, the next one to read",
-                "the topic was recreated: rebuild the views of this table",
+                "rebuild the views of this table: the topic was recreated",
             )
         of_topic = found[topic] = {}
         for partition, end in ends.items():
@@ -39,7 +39,7 @@ def checked(broker: Broker, begin: Offsets) -> Start:
                 raise LogError(
                     f"{topic}-{partition} ends at offset {end}, before {at}, the next offset to "
                     "read",
-                    "the topic was recreated or is an older copy: rebuild the views of this table",
+                    "rebuild the views of this table: the topic was recreated or is an older copy",
                 )
     return Start(found, oldest)
 

@@ -183,7 +183,7 @@ class ViewKeeper:
             if sqlstate(error) in _ALTERED:
                 raise RetryableError(
                     f"view {self.view.name}: a table that it reads was altered",
-                    "it is planned anew",
+                    "wait: it is planned again",
                 ) from error
             raise
         progress = Progress(*found[0][:4])

@@ -59,7 +59,7 @@ def planned(mirrors: SourceMirrors, conn: Connection, name: str, view: View) -> 
     except ViewError as error:
         if not (renamed := _renamed(conn, name, labels)):
             raise
-        raise ViewError(error.message, f"{renamed}: {error.hint or 'adapt its SQL'}") from error
+        raise ViewError(error.message, f"{renamed}. {error.hint or 'Adapt its SQL.'}") from error
     if view.history:
         held = read_mirrors(conn)
         history_key(view.history, plan, {one: held[one].table.key for one in labels}, ViewNames())

@@ -115,7 +115,7 @@ class ViewRegistry:
             known = ", ".join(self._views) or "none"
             raise UsageError(
                 f"the running `headwater apply` does not maintain view {name}",
-                f"it maintains: {known}; declare the view in the configuration of that process",
+                f"declare the view in the configuration of that process; it maintains {known}",
             )
         if one.ordered:
             raise UsageError(

@@ -248,7 +248,7 @@ def refused(view: str, path: str, error: AnalysisException) -> HeadwaterError:
     condition = error.getCondition() or str(error).strip().splitlines()[0][:200]
     hint = _FOREIGN_FOLDER if condition in _FOREIGN else ""
     if condition.startswith("DELTA_DUPLICATE_COLUMNS_FOUND"):
-        hint = "Delta takes names that differ by case only for one: rename a column with AS"
+        hint = "rename a column with AS: Delta does not distinguish names by case"
     return ViewError(f"view {view}: Delta rejected {path} ({condition})", hint)
 
 

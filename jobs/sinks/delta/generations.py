@@ -130,7 +130,7 @@ class DeltaGenerations:
             "ViewError",
             f"view {self._view}: a row's key is null",
             F.lit(name),
-            "choose key columns that are not",
+            "choose key columns that cannot be null",
         )
         return F.coalesce(column, missing.cast(columns[name].dataType)).alias(name)
 

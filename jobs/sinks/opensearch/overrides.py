@@ -75,7 +75,7 @@ def check(view: str, mapping: Mapping[str, Any], columns: Iterable[str]) -> None
     if unknown := unknown_columns(mapping, known):
         raise ViewError(
             f"view {view}: its mapping names {', '.join(unknown)}",
-            f"the view's columns are {', '.join(known)}",
+            f"choose from the view's columns: {', '.join(known)}",
         )
 
 
@@ -96,7 +96,7 @@ def _field(
     if unknown := unknown_columns([copied] if isinstance(copied, str) else copied, columns):
         raise ViewError(
             f"{where}: copy_to names {', '.join(unknown)}, which is not a column of the view",
-            "the index accepts no other fields; to search several columns use multi_match",
+            "use multi_match to search several columns: the index accepts no other fields",
         )
     if "properties" in derived and kind in _OBJECTS:
         inner = _inner(view, name, derived["properties"], wanted, columns)
@@ -120,7 +120,7 @@ def _inner(
     if unknown := unknown_columns(declared, derived):
         raise ViewError(
             f"view {view}: mapping of {name} names {', '.join(unknown)}",
-            f"its fields are {', '.join(derived)}",
+            f"choose from its fields: {', '.join(derived)}",
         )
     if wanted.get("enabled") is False:
         return {}
@@ -145,7 +145,9 @@ def serving(view: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     for name in wanted:
         for ours, reason in _OURS.items():
             if name == ours or name.startswith(f"{ours}."):
-                raise ViewError(f"view {view}: settings: {name} may not be set", reason)
+                raise ViewError(
+                    f"view {view}: settings: {name} may not be set", f"remove it: {reason}"
+                )
     if "number_of_replicas" in wanted and "auto_expand_replicas" not in wanted:
         wanted["auto_expand_replicas"] = "false"
     return {**_SERVING, **wanted}

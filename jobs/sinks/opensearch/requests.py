@@ -29,7 +29,7 @@ from jobs.sinks.row_errors import Refused
 SMALLEST_BYTES: Final = 16 << 10
 """A request is not made smaller than that: it is not its size then."""
 _ITEMS: Final = "errors,items.*.status,items.*.error.type,items.*.error.reason"
-_REMOVED: Final = "it was removed: `headwater view rebuild` fills it anew, from a snapshot"
+_REMOVED: Final = "run `headwater view rebuild`, which fills it again from a snapshot"
 _PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
 

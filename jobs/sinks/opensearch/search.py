@@ -66,4 +66,4 @@ def _hits(server: Server, alias: str, page: dict[str, Any]) -> Any:
 
 
 def _lost(why: str) -> RetryableError:
-    return RetryableError(why, "the batch or command repeats the search")
+    return RetryableError(why, "wait: the batch or command repeats the search")

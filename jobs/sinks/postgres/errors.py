@@ -39,19 +39,19 @@ _DISK_FULL: Final = "53100"
 _OF_FILES: Final = ("58030", "XX000")
 """What a quota is to the server, or a limit on the size of files: not a full disk."""
 _NO_WRITES: Final = {
-    _DISK_FULL: "its disk is full: make room",
-    "53200": "it is out of memory: give it more",
+    _DISK_FULL: "free space on its disk, which is full",
+    "53200": "give it more memory: it has run out",
     "53300": "raise max_connections, or end connections that are not needed",
-    "53400": "a limit of its configuration is reached: see its log",
-    "25006": "it is read-only: point the store's dsn at the primary",
-    "55P03": "another session holds a lock that the view needs: end it",
+    "53400": "see its log: a limit of its configuration is reached",
+    "25006": "point the store's dsn at the primary: this server is read-only",
+    "55P03": "end the session that holds a lock the view needs",
 }
 _HINTS: Final = {
-    "42501": "GRANT USAGE, CREATE ON SCHEMA ... TO the role of the dsn; let it own its tables",
-    "3F000": "create the schema, or GRANT CREATE ON DATABASE ... TO the role of the store's dsn",
-    "2BP01": "drop what depends on the view first; make it again on the new one",
+    "42501": "grant USAGE, CREATE ON SCHEMA ... to the role of the dsn, and let it own its tables",
+    "3F000": "create the schema, or grant CREATE ON DATABASE ... to the role of the store's dsn",
+    "2BP01": "drop what depends on the view, and create it again on the new one",
     "42701": "give the column another name with AS: PostgreSQL has one like it in every table",
-    "42P01": "it was removed: `headwater view rebuild` fills it anew, from a snapshot",
+    "42P01": "run `headwater view rebuild`, which fills it again from a snapshot",
 }
 _OF_ROWS: Final = ("22", "23", "54")
 """Data errors, constraints, limits of a row: their texts quote values."""

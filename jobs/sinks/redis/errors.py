@@ -23,12 +23,12 @@ from redis.exceptions import (
 from cdc.errors import RetryableError, SinkError
 
 _PASSING_HINTS = {
-    "OOM": "raise maxmemory, or make room",
+    "OOM": "raise maxmemory, or free memory",
     "READONLY": "point the store's url at the primary",
     "MISCONF": "see the server's log: it cannot save its data",
-    "BUSY": "a script blocks the server: SCRIPT KILL ends it",
+    "BUSY": "run SCRIPT KILL: a script blocks the server",
     "LOADING": "wait until it has loaded its data",
-    "MASTERDOWN": "see why the replica lost its primary",
+    "MASTERDOWN": "find out why the replica lost its primary",
     "NOREPLICAS": "start the replicas that min-replicas-to-write asks for",
 }
 _PASSING = re.compile(rf"\b({'|'.join(_PASSING_HINTS)})\b")

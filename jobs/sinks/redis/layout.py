@@ -79,7 +79,7 @@ def check(view: str, shape: Shape, columns: StructType) -> None:
         if name not in columns.names:
             raise ViewError(
                 f"view {view}: index_by names {name}",
-                f"the view's columns are {', '.join(columns.names)}",
+                f"choose from the view's columns: {', '.join(columns.names)}",
             )
         if not isinstance(columns[name].dataType, (StringType, BooleanType, *_ORDERED)):
             raise ViewError(

@@ -174,7 +174,8 @@ def parts_of(conn: Connection, answers: Iterable[str], mirrors: Mapping[str, Mir
         row = conn.execute(f"select count(*) from {part.table}".encode()).fetchone()
         if row is None or row[0] != part.rows:
             raise RetryableError(
-                "the state database has lost the staged records of a batch", "it is staged again"
+                "the state database has lost the staged records of a batch",
+                "wait: it is staged again",
             )
     union = " union all ".join(f"select * from {part.table}" for part in parts)
     staged = [

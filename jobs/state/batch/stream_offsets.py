@@ -84,7 +84,7 @@ def begin_batch(conn: Connection, begin: Offsets, end: Offsets) -> Progress | No
                 raise RetryableError(
                     f"a batch begins at {topic}-{partition}-{at}, but the state database has "
                     f"applied up to offset {there}",
-                    "the stream restarts from there",
+                    "wait: the stream restarts from there",
                 )
     return Progress(*row)
 

@@ -157,5 +157,5 @@ def faulty_records(conn: Connection) -> list[FaultyRecord]:
 def _too_many(held: int, what: str, first: Fault, at_most: int) -> LogError:
     return LogError(
         f"{held} {what}, and apply.dlq_limit is {at_most}: {first.record.record}: {first.cause}",
-        "so many records have a common cause: correct it, or raise the limit",
+        "correct their common cause, or raise the limit",
     )

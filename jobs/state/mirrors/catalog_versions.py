@@ -104,7 +104,7 @@ def _read(catalog: SourceCatalog, oid: int) -> SentVersion:
         name = f"{identifier(shape.schema)}.{identifier(shape.table)}"
         session.execute(f"lock table {only}{name} in access share mode".encode())
         if catalog.shape(oid) != shape:
-            raise RetryableError(f"{shape.name} was altered", "it is read again")
+            raise RetryableError(f"{shape.name} was altered", "wait: it is read again")
         lsn = current_lsn(session)
     return _version(shape, lsn)
 

@@ -171,10 +171,10 @@ class _Table:
             reader.execute(f"lock table {only}{name} in access share mode".encode())
         then, now = table_files(reader, oid)
         if then != now or self._catalog.shape(reader, oid) != shape:
-            raise _MovedError(f"{shape.name} was altered", "its mirror is filled later")
+            raise _MovedError(f"{shape.name} was altered", "wait: its mirror is filled later")
         table = self._catalog.table(self._session, oid)
         if self._catalog.shape(self._session, oid) != shape or table.schema_id != shape.schema_id():
-            raise _MovedError(f"{shape.name} was altered", "its mirror is filled later")
+            raise _MovedError(f"{shape.name} was altered", "wait: its mirror is filled later")
         return shape, table
 
     def _copy(

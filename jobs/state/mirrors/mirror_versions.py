@@ -91,7 +91,7 @@ def _refuse_unread(table: MirrorTable, versions: Mapping[str, SentVersion], seen
     if seen - known:
         raise RetryableError(
             f"{table.label}: an event arrived before the description of its table version",
-            "apply tries again: capture wrote it first, so it is about to arrive",
+            "wait: capture wrote it first, so it is about to arrive",
         )
 
 

@@ -27,7 +27,7 @@ _POLL_S: Final = 0.05
 _KEY: Final = 0x6865_6164_7374_6174  # "headstat"
 _APPLICATION_BYTES: Final = 63
 _FILE: Final = "lock"
-_HINT: Final = "stop it, or wait until it has finished: one apply keeps a state database"
+_HINT: Final = "stop it, or wait until it has finished: a state database serves one apply at a time"
 _HOLDER: Final = """
 select a.application_name, coalesce(a.client_addr::text, 'a local socket'), a.backend_start::text
 from pg_catalog.pg_locks l join pg_catalog.pg_stat_activity a using (pid)

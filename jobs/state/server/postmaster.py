@@ -146,7 +146,7 @@ def end_left_over(place: Place) -> None:
             return
     raise StateError(
         f"processes of the state database are still running: {_processes(place.data)}",
-        "they may be waiting for the disk: check the machine, then start `headwater apply` again",
+        "check the machine (they may be waiting for the disk), then start `headwater apply` again",
     )
 
 
@@ -187,7 +187,7 @@ def _wait_ready(place: Place, shell: subprocess.Popen[bytes], log_from: int) -> 
         if time.monotonic() > deadline:
             raise RetryableError(
                 f"state database in {place.directory}: not ready after {_START_S:.0f} s",
-                f"it may be recovering from a crash: see {place.log}",
+                f"see {place.log}: it may be recovering from a crash",
             )
         time.sleep(_POLL_S)
 

@@ -44,12 +44,12 @@ def refuse_unfit(conn: Connection, dsn: str, source: Identity | None) -> None:
     if version < MINIMUM_MAJOR * _DIGITS:
         raise StateError(
             f"{where}: is PostgreSQL {version // _DIGITS}",
-            f"apply.state_dsn needs PostgreSQL {MINIMUM_MAJOR} or newer",
+            f"name a PostgreSQL {MINIMUM_MAJOR} or newer in apply.state_dsn",
         )
     if encoding != "UTF8":
         raise StateError(
             f"{where}: its encoding is {encoding}",
-            "CREATE DATABASE ... TEMPLATE template0 ENCODING 'UTF8', and name that one",
+            "create one with `CREATE DATABASE ... TEMPLATE template0 ENCODING 'UTF8'` and name it",
         )
     if standby:
         raise StateError(
@@ -57,7 +57,8 @@ def refuse_unfit(conn: Connection, dsn: str, source: Identity | None) -> None:
         )
     if read_only:
         raise StateError(
-            f"{where}: is read-only", f"ALTER DATABASE {name} RESET default_transaction_read_only"
+            f"{where}: is read-only",
+            f"run `ALTER DATABASE {name} RESET default_transaction_read_only`",
         )
     if captured or (source is not None and _is(conn, source, name)):
         raise StateError(
@@ -68,7 +69,7 @@ def refuse_unfit(conn: Connection, dsn: str, source: Identity | None) -> None:
         if not held:
             raise StateError(
                 f"{where}: the role lacks {right} on the database",
-                f"GRANT {right} ON DATABASE {name} TO {role}",
+                f"run `GRANT {right} ON DATABASE {name} TO {role}`",
             )
     if taken and not ours:
         raise StateError(

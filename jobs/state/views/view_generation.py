@@ -136,7 +136,7 @@ def follow_key_types(conn: Connection, view_id: int, plan: ViewPlan, relation: R
         raise ViewError(
             f"view {plan.name}: its key ({', '.join(plan.key)}) changed to a type that cannot "
             "hold its old keys",
-            f"`headwater view rebuild {plan.name}`",
+            f"run `headwater view rebuild {plan.name}`",
         ) from error
 
 
@@ -180,7 +180,7 @@ def _refuse_other_texts(
         raise ViewError(
             f"view {view}: its key column {column} was {old.name} and is {new.name} now, which "
             "gives its values another text: the store would hold their rows twice",
-            f"`headwater view rebuild {view}`",
+            f"run `headwater view rebuild {view}`",
         )
 
 

@@ -113,7 +113,7 @@ def check_move(name: str, generation: int, before: str, then: str) -> None:
     if then not in MOVES.get(before, ()):
         raise StateError(
             f"view {name}: generation {generation} is {before} and cannot become {then}",
-            f"`headwater view rebuild {name}` builds it anew",
+            f"run `headwater view rebuild {name}`, which builds it again",
         )
 
 
@@ -153,6 +153,6 @@ def _record(row: Sequence[Any]) -> ViewRecord:
     if state not in MOVES:
         raise StateError(
             f"view {name}: generation {generation} has the unknown state {state!r}",
-            "another version of Headwater wrote the state database: use that version, or empty it",
+            "use the version of Headwater that wrote the state database, or empty it",
         )
     return ViewRecord(id_, name, generation, sql, tuple(key), store, state, error, history)

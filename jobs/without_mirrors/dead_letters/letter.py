@@ -216,5 +216,5 @@ def _letter(told: Mapping[str, bytes], value: bytes) -> Letter:
 def _foreign() -> LogError:
     return LogError(
         "a view's topic of dead letters holds a record that is not a dead letter",
-        "only `headwater apply` may write to it: find the other writer",
+        "find the other writer: only `headwater apply` may write to it",
     )

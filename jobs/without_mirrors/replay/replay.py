@@ -137,6 +137,6 @@ def _applied(state: ViewState, view: ViewDefinition) -> Offsets:
     if number is None:
         raise ViewError(
             f"view {view.name}: it has applied no changes yet",
-            "it will start at the beginning: no replay is needed",
+            "run `headwater apply`: it starts at the beginning, so no replay is needed",
         )
     return batch_offsets(state.checkpoint, number)

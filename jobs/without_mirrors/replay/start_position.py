@@ -95,7 +95,8 @@ def places(broker: Broker, topics: Iterable[str], wanted: Place, floor: Offsets)
         if wanted.partition not in ends.get(wanted.topic, {}):
             known = ", ".join(f"{t}-{p}" for t, of_topic in ends.items() for p in sorted(of_topic))
             raise UsageError(
-                f"the view does not read {wanted.topic}-{wanted.partition}", f"it reads {known}"
+                f"the view does not read {wanted.topic}-{wanted.partition}",
+                f"choose one of {known}",
             )
         names = [wanted.topic]
     since = broker.offsets_since(names, wanted.timestamp_ms) if isinstance(wanted, AtTime) else {}

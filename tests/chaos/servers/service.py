@@ -21,7 +21,7 @@ UNREACHABLE: Final = re.compile(
     r"refused|lost|closed|starting up|shutting down|timeout|timed out|reached|not answer|"
     r"another capture is running|ended the stream|no leader|NodeNotReady|acknowledge|terminat|"
     r"recovery mode|reachable|reset by peer|not yet accepting|postmaster exit|has ended|"
-    r"ended before|one apply keeps a state database|does not start: Killed"
+    r"ended before|serves one apply at a time|does not start: Killed"
 )
 """What a command may end with when its servers were away as it started: it is started again."""
 _END_S: Final = 180.0

@@ -154,7 +154,7 @@ def test_a_checkpoint_without_room_is_waited_for(running: Running) -> None:
             running.end()
     assert running.failed == {}
     (said, *_) = told(lines)
-    assert said.startswith("view v: a disk is full (File too large): free space on")
+    assert said.startswith("view v: a disk is full (File too large). Free space on")
 
 
 def test_a_view_that_finds_no_room_as_it_starts_waits_for_it(running: Running) -> None:

@@ -95,7 +95,7 @@ def test_a_new_view_over_a_trimmed_topic_is_refused(
     admin.close()
     failed = apply_now(spark, config, v=RecordingSink())
     assert f"{log.topic}-0 begins at 1" in str(failed["v"])
-    assert "run `headwater view create v`" in str(failed["v"])
+    assert "Run `headwater view create v`" in str(failed["v"])
 
 
 def test_a_changed_declaration_is_refused_once_applied(

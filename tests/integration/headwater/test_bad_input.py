@@ -46,11 +46,13 @@ def role(shop: Deployment) -> Iterator[str]:
 
 
 def refusal(done: subprocess.CompletedProcess[str], code: int = 1) -> str:
-    """The one line of a command that was refused, without ``error: ``."""
+    """The fault of a command that was refused, and its hint, without ``error: `` and ``hint: ``."""
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
-    [line] = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    return line.removeprefix("error: ")
+    lines = done.stderr.splitlines()
+    [line] = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    hints = [line.removeprefix("  hint: ") for line in lines if line.startswith("  hint: ")]
+    return ". ".join([line, *hints])
 
 
 def address() -> str:
@@ -64,7 +66,7 @@ def test_a_source_that_is_not_there_is_named(shop: Deployment, verb: str) -> Non
     shop.dsn = f"postgresql://app:s3cr3t@{at}/shop"
     said = refusal(shop.run(*verb.split()))
     assert said.startswith(f"cannot connect to PostgreSQL at app@{at}/shop: Connection refused")
-    assert said.endswith("is PostgreSQL running there, and does it listen on that address?")
+    assert said.endswith("Check that PostgreSQL is running there and listens on that address.")
 
 
 @pytest.mark.parametrize("verb", ["init", "capture", "lag", "verify copy", "apply --available-now"])
@@ -73,7 +75,7 @@ def test_a_kafka_that_is_not_there_is_named_once(shop: Deployment, verb: str) ->
     shop.extra += VIEW.format(name="again", sql="select id from a")
     said = refusal(shop.run(*verb.split()))
     assert said.startswith(f"cannot connect to Kafka at {shop.bootstrap}: Connection refused")
-    assert said.endswith("check that Kafka is running, and kafka.bootstrap_servers")
+    assert said.endswith("Check that Kafka is running, and kafka.bootstrap_servers.")
     with connect(shop.dsn) as conn:
         assert conn.execute("select to_regnamespace('headwater')").fetchone() == (None,)
         assert conn.execute("select count(*) from pg_publication").fetchone() == (0,)
@@ -85,7 +87,7 @@ def test_a_missing_table_is_the_only_thing_that_is_said(shop: Deployment) -> Non
     assert found.returncode == 1
     assert found.stdout.rstrip().endswith("1 error")
     said = refusal(shop.run("init"))
-    assert said == "table public.aa does not exist: did you mean public.a?"
+    assert said == "table public.aa does not exist. Did you mean public.a?"
 
 
 @pytest.mark.parametrize("verb", ["lag", "verify copy"])
@@ -98,7 +100,7 @@ def test_a_dropped_slot_is_told_by_lag_with_the_way_back(shop: Deployment) -> No
     shop.init()
     with connect(shop.dsn) as conn:
         drop_slot(conn, f"headwater_{shop.name}")
-    assert "no slot: run headwater init --again" in shop.run("lag").stdout
+    assert "no slot, run `headwater init --again`" in shop.run("lag").stdout
 
 
 @pytest.mark.parametrize("verb", ["capture", "verify copy"])
@@ -134,5 +136,5 @@ def test_without_java_nothing_is_begun(shop: Deployment, tmp_path: Path, verb: s
     options = [] if verb == "apply" else ["--home", str(home)]
     shop.environment = {"PATH": str(tmp_path), "JAVA_HOME": ""}
     said = refusal(shop.run(verb, *options))
-    assert said.startswith("no Java was found: install Java 17 or 21")
+    assert said.startswith("no Java was found. Install Java 17 or 21")
     assert not home.exists()

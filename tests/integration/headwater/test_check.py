@@ -69,7 +69,7 @@ def test_an_unreachable_source_is_one_error_beside_the_other_findings(
     error = only_error(shop)
     assert error["check"] == "source"
     assert f"app@127.0.0.1:{unused_port}/shop" in error["message"]
-    assert "is PostgreSQL running there" in error["hint"]
+    assert "Check that PostgreSQL is running there" in error["hint"]
     assert "s3cr3t" not in json.dumps(shop.check()[1])
 
 
@@ -114,7 +114,7 @@ def test_what_a_store_would_refuse_later_is_found_before(
     assert "/proc: No such file or directory" in wrong["store lake"]
     assert f"PostgreSQL already has a table or view shown.{other}" in wrong[f"view {other}"]
     hints = {f["check"]: f["hint"] for f in found["error"]}
-    assert hints["store cache"] == "correct the url or path of stores.cache"
+    assert hints["store cache"] == "Correct the url or path of stores.cache."
 
 
 def test_wal_level_replica_and_no_free_slot_are_found_and_stop_init(
@@ -126,7 +126,7 @@ def test_wal_level_replica_and_no_free_slot_are_found_and_stop_init(
     hints = {f["check"]: f["hint"] for f in found["error"]}
     assert set(hints) == {"wal_level", "max_replication_slots"}
     assert "wal_level = logical" in hints["wal_level"]
-    assert "raise max_replication_slots" in hints["max_replication_slots"]
+    assert "Raise max_replication_slots" in hints["max_replication_slots"]
     refused = shop.run("init")
     assert refused.returncode == 1
     assert "wal_level is replica, not logical" in refused.stderr
@@ -249,11 +249,12 @@ def test_a_database_that_views_go_to_needs_rights_and_is_not_captured_again(
     assert set(wrong) == {f"store {name}" for name in ("poor", "own", "none", "away", "nobody")}
     ways = {f["check"]: f["hint"] for f in found["error"]}
     assert ways["store poor"] == (
-        "GRANT USAGE, CREATE ON SCHEMA public TO the role of stores.poor.dsn"
+        "GRANT USAGE, CREATE ON SCHEMA public TO the role of stores.poor.dsn."
     )
-    assert ways["store away"] == "correct the database of stores.away.dsn, or create it"
+    assert ways["store away"] == "Correct the database of stores.away.dsn, or create it."
     assert (
-        ways["store nobody"] == "CREATE ROLE nosuch LOGIN, or correct the user of stores.nobody.dsn"
+        ways["store nobody"]
+        == "CREATE ROLE nosuch LOGIN, or correct the user of stores.nobody.dsn."
     )
     assert "the role lacks CREATE on schema public" in wrong["store poor"]
     assert "table public.own@1 of view own would be captured" in wrong["store own"]
@@ -267,7 +268,7 @@ def test_after_init_what_is_missing_is_an_error_with_the_way_back(shop: Deployme
     error = only_error(shop)
     assert (error["check"], error["hint"]) == (
         "slot",
-        "run `headwater init --again` to take a new snapshot",
+        "Run `headwater init --again` to take a new snapshot.",
     )
 
 

@@ -24,17 +24,17 @@ def shop(deployment: Deployment) -> Deployment:
 def found_by(name: str, shop: Deployment, level: str) -> list[str]:
     """What ``check`` says under a name, each with its way out."""
     _, found = shop.check()
-    return [f"{f['message']}: {f['hint']}" for f in found[level] if f["check"] == name]
+    return [f"{f['message']}. {f['hint']}" for f in found[level] if f["check"] == name]
 
 
 def test_settings_of_the_producer_that_cannot_work_are_errors_and_stop_init(
     shop: Deployment,
 ) -> None:
     shop.extra = '[kafka.producer]\n"linger.mss" = 5\nacks = 1\n"auto.offset.reset" = "earliest"'
-    unknown = "kafka.producer: librdkafka has no setting linger.mss: did you mean linger.ms?"
+    unknown = "kafka.producer: librdkafka has no setting linger.mss. Did you mean linger.ms?"
     fixed = (
-        "kafka.producer: acks cannot be changed: exactly-once order depends on it: remove the "
-        "setting"
+        "kafka.producer: acks cannot be changed. Remove the setting: exactly-once "
+        "order depends on it."
     )
     assert found_by("producer", shop, "error") == [fixed, unknown]
     done = shop.run("init")
@@ -72,10 +72,10 @@ def test_entries_of_keys_that_no_captured_table_uses_are_named_and_capture_goes_
     shop.settings = f'keys = {{ {right}, "public.lgo" = ["number"], "public.a" = ["id"] }}\n'
     assert found_by("keys", shop, "error") == []
     warned = [
-        "source.keys: no captured table is public.lgo: add it to source.tables, or remove the "
-        "entry",
-        "source.keys: the entry of public.a is not used: its key is id, of its primary key: remove "
-        "the entry",
+        "source.keys: no captured table is public.lgo. Add it to source.tables, or remove the "
+        "entry.",
+        "source.keys: the entry of public.a is not used: its key is id, of its primary key. Remove "
+        "the entry.",
     ]
     assert found_by("keys", shop, "warning") == warned
     shop.init()
@@ -85,7 +85,7 @@ def test_entries_of_keys_that_no_captured_table_uses_are_named_and_capture_goes_
     assert "source.keys: no captured table is public.lgo" in said
     shop.settings = 'keys = { "public.lgo" = ["number"] }\n'
     assert found_by("keys", shop, "warning") == [
-        "source.keys: no captured table is public.lgo: did you mean public.log?"
+        "source.keys: no captured table is public.lgo. Did you mean public.log?"
     ]
 
 
@@ -95,5 +95,5 @@ def test_a_key_column_that_does_not_exist_is_one_error(shop: Deployment) -> None
     code, found = shop.check()
     assert code == 1
     assert [(f["check"], f["message"], f["hint"]) for f in found["error"]] == [
-        ("keys", "source.keys: public.log has no column nubmer", "did you mean number?")
+        ("keys", "source.keys: public.log has no column nubmer", "Did you mean number?")
     ]

@@ -77,7 +77,7 @@ def test_a_column_that_the_publication_leaves_out_is_said_to_be_unpublished(
     assert set(wrong) == {"alone", "named", "misspelt"}
     for name in ("alone", "named"):
         assert wrong[name]["message"].endswith("the column public.wide.secret is not published")
-        assert wrong[name]["hint"].startswith("add it to the column list of publication headwater_")
+        assert wrong[name]["hint"].startswith("Add it to the column list of publication headwater_")
     assert "is not published" not in wrong["misspelt"]["message"]
 
 

@@ -220,7 +220,7 @@ def test_a_slot_that_init_did_not_make_is_not_touched(shop: Deployment) -> None:
     shop.execute(f"select pg_create_logical_replication_slot('{slot_of(shop)}', 'pgoutput')")
     refused = shop.run("init")
     assert refused.returncode == 1
-    assert "headwater init has not made it" in refused.stderr
+    assert "`headwater init` did not create it" in refused.stderr
     with connect(shop.dsn) as conn:
         assert slot_state(conn, slot_of(shop)) is not None
 

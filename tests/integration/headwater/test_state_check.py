@@ -71,7 +71,7 @@ def test_one_of_ones_own_is_looked_at_and_not_changed(
         conn.execute(f"alter database {name} set default_transaction_read_only = on".encode())
     ((message, hint),) = found(shop, "error")
     assert "is read-only" in message
-    assert hint == f"ALTER DATABASE {name} RESET default_transaction_read_only"
+    assert hint == f"Run `ALTER DATABASE {name} RESET default_transaction_read_only`."
 
 
 def test_the_source_itself_and_one_that_is_away_are_errors(shop: Deployment) -> None:
@@ -81,7 +81,7 @@ def test_the_source_itself_and_one_that_is_away_are_errors(shop: Deployment) -> 
     shop.extra = '[apply]\nengine = "database"\nstate_dsn = "host=127.0.0.1 port=1 user=a"\n'
     ((message, hint),) = found(shop, "error")
     assert "cannot connect to PostgreSQL at a@127.0.0.1:1/a" in message
-    assert "is PostgreSQL running there" in hint
+    assert "Check that PostgreSQL is running there" in hint
 
 
 def test_what_the_state_database_lacks_is_told_by_the_views_that_need_it(shop: Deployment) -> None:
@@ -116,7 +116,7 @@ def test_what_the_state_database_lacks_is_told_by_the_views_that_need_it(shop: D
 def test_a_setting_that_has_no_effect_is_a_warning(shop: Deployment, store_database: str) -> None:
     shop.extra = f'[apply]\nengine = "delta"\nstate_dsn = "{store_database}"\n'
     assert found(shop, "warning") == [
-        ("apply.state_dsn is not used", 'set apply.engine = "database", or remove state_dsn')
+        ("apply.state_dsn is not used", 'Set apply.engine = "database", or remove state_dsn.')
     ]
 
 

@@ -62,10 +62,10 @@ def test_a_table_leaves_while_capture_runs_and_joins_again(shop: Deployment) -> 
         _, found = shop.check()
         (fault,) = found["error"]
         assert "publishes public.second, which source.tables does not choose" in fault["message"]
-        assert fault["hint"].endswith("`headwater table remove public.second`")
+        assert fault["hint"].endswith("`headwater table remove public.second`.")
         asked = shop.run("table", "remove", "public.second")
         assert (asked.returncode, published(shop)) == (2, {"first", "second"})
-        assert "add --yes to run it" in asked.stderr
+        assert "Add --yes to run it" in asked.stderr
 
         done = shop.run("table", "remove", "public.second", "--yes")
         assert done.returncode == 0, done.stderr
@@ -96,7 +96,7 @@ def test_nothing_of_a_source_stays(shop: Deployment) -> None:
         shop.captured(capture)
         running = shop.run("uninstall", "--yes")
         assert running.returncode == 1
-        assert "stop `headwater capture`" in running.stderr
+        assert "Stop `headwater capture`" in running.stderr
     first = table_topic(shop.name, "public", "first")
     with Broker(shop.bootstrap) as broker:
         broker.commit_group(view_group("seconds"), {first: {0: 0}})  # of another source's view

@@ -171,7 +171,7 @@ def test_a_view_that_is_not_declared_any_more_is_listed_and_dropped(
     assert "not declared" in shop.done("view", "list")
     _, found = shop.deployment.check()
     (warned,) = [one for one in found["warning"] if one["check"] == f"view {name}"]
-    assert warned["hint"] == f"headwater view drop {name}, or declare it again"
+    assert warned["hint"] == f"Run `headwater view drop {name}`, or declare it again."
     assert "generation 1 dropped" in shop.done("view", "drop", name)
     with pytest.raises(AssertionError, match="nothing is live"):
         shop.shown("spare")

@@ -81,7 +81,7 @@ def test_a_finished_snapshot_is_dropped_with_its_topics_and_records(shop: Deploy
     assert list(listed(shop).values()) == ["complete", "complete"]
     assert left_of(shop, first) == left_of(shop, third) == 0
     assert left_of(shop, second) > 0
-    assert f"has no snapshot {first}: run `headwater snapshot list`" in refused(shop, first)
+    assert f"has no snapshot {first}\n  hint: Run `headwater snapshot list`" in refused(shop, first)
     assert "1 topic" in shop.run("snapshot", "drop", str(second)).stdout
     wait_until(lambda: topics(shop) == [], "the last topic to be gone")
 
@@ -111,7 +111,7 @@ def test_one_that_runs_is_paused_or_failed_names_the_verb_to_use(shop: Deploymen
 
         snapshot_id = wait_until(underway, "a snapshot to run")
         assert running() == snapshot_id
-        assert f"run `headwater snapshot cancel {snapshot_id}` to end it" in refused(
+        assert f"Run `headwater snapshot cancel {snapshot_id}` to end it" in refused(
             shop, snapshot_id
         )
         process.kill()
@@ -119,8 +119,8 @@ def test_one_that_runs_is_paused_or_failed_names_the_verb_to_use(shop: Deploymen
     wait_until(lambda: listed(shop)[snapshot_id] == "interrupted", "its session to be gone")
     said = refused(shop, snapshot_id)
     assert f"snapshot {snapshot_id} is interrupted" in said
-    assert f"run `headwater snapshot resume {snapshot_id}` to continue" in said
-    assert f"run `headwater snapshot cancel {snapshot_id}` to end it" in said
+    assert f"Run `headwater snapshot resume {snapshot_id}` to continue" in said
+    assert f"Run `headwater snapshot cancel {snapshot_id}` to end it" in said
     assert shop.run("snapshot", "cancel", str(snapshot_id)).returncode == 0
     assert shop.run("snapshot", "drop", str(snapshot_id)).returncode == 0
     assert snapshot_id not in listed(shop)
@@ -146,7 +146,7 @@ def test_one_that_a_view_is_built_from_stays_until_the_view_has_it(
     write_generations(directory, Generations("open_items", {1: building}))
     said = refused(shop, snapshot_id)
     assert f"view open_items is being built from snapshot {snapshot_id}" in said
-    assert "run `headwater view rebuild open_items` to continue" in said
+    assert "Run `headwater view rebuild open_items` to continue" in said
     assert len(topics(shop)) == 1
     loaded = Generation(1, "loaded", declared, snapshot=str(snapshot_id))
     write_generations(directory, Generations("open_items", {1: loaded}))

@@ -98,18 +98,18 @@ def test_a_snapshot_is_listed_shown_and_cancelled(shop: Deployment) -> None:
     for verb, one in (("cancel", found), ("pause", listed[0])):  # whoever began it
         over = shop.run("snapshot", verb, str(one["id"]))
         assert over.returncode == 1
-        assert "is complete: there is nothing to do" in over.stderr
+        assert "is complete\n  hint: Run `headwater snapshot list`." in over.stderr
     with Broker(shop.bootstrap) as broker:
         assert found["tables"][0]["topic"] in broker.partitions([found["tables"][0]["topic"]])
 
 
 REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("public.itm",), "did you mean public.item?"),
+    (("public.itm",), "Did you mean public.item?"),
     (("public.late",), "public.late is not in publication"),
     (("public.bare",), "has no replica identity"),
     (("public.item", "--where", "nonsense = 1"), 'column "nonsense" does not exist'),
     (("public.item", "--where", "id > 1; select 1"), "--where: syntax error"),
-    (("public.item", "--key-range", "x:y"), "a value there has not the form of its type"),
+    (("public.item", "--key-range", "x:y"), "the value that is not in the format of its type"),
     (("public.item", "--key-range", "5"), "is not LO:HI"),
     (("public.item", "--key-range", "10:5"), "10 is not below 5"),
     (("public.item", "--rate", "fast"), "is not a rate"),
@@ -178,7 +178,7 @@ def test_without_init_it_says_so(deployment: Deployment) -> None:
     for command in (("list",), ("start", "public.item"), ("status", "1")):
         refused = deployment.run("snapshot", *command)
         assert refused.returncode == 1
-        assert "run headwater init" in refused.stderr
+        assert "Run `headwater init`" in refused.stderr
 
 
 def test_no_free_slot_is_said_before_anything_is_made(shop: Deployment) -> None:
@@ -192,7 +192,7 @@ def test_no_free_slot_is_said_before_anything_is_made(shop: Deployment) -> None:
         refused = shop.run("snapshot", "start", "public.item")
     assert refused.returncode == 1
     assert "replication slots are taken" in refused.stderr
-    assert "raise max_replication_slots, or drop one" in refused.stderr
+    assert "Raise max_replication_slots, or drop one" in refused.stderr
     assert len(json.loads(shop.run("snapshot", "list", "--json").stdout)) == 1
 
 

@@ -46,18 +46,18 @@ def test_a_server_that_cannot_make_a_slot_is_refused_with_the_way_out(
 ) -> None:
     said = refused(own_server, {"wal_level": "replica"}, tmp_path, source_name)
     assert "wal_level is replica: no logical slot can be created" in said
-    assert "set wal_level = logical in postgresql.conf" in said
+    assert "Set wal_level = logical in postgresql.conf" in said
     servers.stop(own_server)
 
     said = refused(own_server, {"max_wal_senders": "0"}, tmp_path, source_name)
     assert "all 0 WAL senders are taken" in said
-    assert "raise max_wal_senders" in said
+    assert "Raise max_wal_senders" in said
     servers.stop(own_server)
 
     (Postgres().directory(own_server) / "data" / "standby.signal").touch()
     said = refused(own_server, {}, tmp_path, source_name)
     assert "the server is a standby" in said
-    assert "name the primary in source.dsn" in said
+    assert "Name the primary in source.dsn" in said
 
 
 @pytest.fixture

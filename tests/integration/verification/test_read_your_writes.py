@@ -132,7 +132,7 @@ def test_a_view_that_a_fault_has_ended_is_told_at_once(shop: Deployment, view: s
     assert time.monotonic() - began < 300
     shown = json.loads(shop.run("view", "show", view, "--json").stdout)
     assert shown["stopped"]["fault"] == f"view {view}: the disk is on fire"
-    assert "the disk is on fire: mend that, then" in shop.run("view", "show", view).stdout
+    assert "the disk is on fire. Correct the cause, then" in shop.run("view", "show", view).stdout
     behind = shop.run("lag", view, "--json")
     assert behind.returncode == 1, behind.stderr
     lag = json.loads(behind.stdout)

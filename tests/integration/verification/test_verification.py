@@ -125,7 +125,7 @@ def test_a_row_that_never_rests_is_undecided_and_not_equal(view: MemoryView) -> 
 
 def test_a_view_that_is_not_applied_is_an_error_that_says_so(view: MemoryView) -> None:
     view.applying = False
-    said = r"view things_view to apply .* is `headwater apply things_view` running"
+    said = r"view things_view to apply .* Check that `headwater apply things_view` is running"
     with pytest.raises(RetryableError, match=said):
         view.verify(timeout_s=6)  # capture has to get there in time
 
@@ -139,7 +139,7 @@ def test_a_capture_that_does_not_run_is_an_error_that_says_so(
     with Broker(kafka) as broker:
         view = MemoryView(deployment, broker, bend=add_loud)
         with pytest.raises(
-            RetryableError, match=r"in Kafka; .* check that `headwater capture` is running"
+            RetryableError, match=r"in Kafka; .* Check that `headwater capture` is running"
         ):
             view.verify(timeout_s=1)
 

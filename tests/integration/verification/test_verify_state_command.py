@@ -99,7 +99,7 @@ def test_without_the_state_database_a_view_is_verified_and_not_repaired(
     lose(shop, "k3")
     report = run(shop, settings)
     assert (report.missing, report.rounds) == (1, 1)
-    with pytest.raises(StateError, match=r"is not running: start `headwater apply"):
+    with pytest.raises(StateError, match=r"is not running\. Start `headwater apply"):
         run(shop, settings, repair=True)
 
 

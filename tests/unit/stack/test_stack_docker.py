@@ -56,7 +56,7 @@ def test_without_a_docker_command_the_reason_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(StackError, match="docker was not found: run without --docker"):
+    with pytest.raises(StackError, match=r"docker was not found\. Run without --docker"):
         docker.up()
 
 

@@ -67,12 +67,12 @@ def test_a_server_whose_process_is_gone_is_dead(tmp_path: Path) -> None:
 
 
 def test_an_address_of_a_server_that_does_not_run_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StackError, match="kafka does not run: headwater up --only kafka"):
+    with pytest.raises(StackError, match=r"kafka does not run\. Run `headwater up --only kafka`"):
         _ = servers.endpoints(tmp_path).kafka_bootstrap
 
 
 def test_an_unknown_name_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no server is called mysql: known: kafka"):
+    with pytest.raises(UsageError, match=r"no server is called mysql\. Choose from kafka"):
         servers.start(tmp_path / "home", ["mysql"])
     assert not (tmp_path / "home").exists()
 
@@ -90,5 +90,5 @@ def test_a_folder_that_cannot_be_looked_into_is_no_home(tmp_path: Path) -> None:
 def test_a_home_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     home = tmp_path / "file" / "home"
-    with pytest.raises(StackError, match=r"Not a directory: name another folder with --home"):
+    with pytest.raises(StackError, match=r"Not a directory\. Name another folder with --home"):
         servers.start(home, ["redis"])

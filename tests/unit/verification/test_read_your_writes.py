@@ -32,9 +32,9 @@ def test_what_a_view_lacks_is_told_in_one_line() -> None:
 @pytest.mark.parametrize(
     ("applied", "hint"),
     [
-        (None, "is `headwater apply v` running?"),
-        (False, "nobody applies it: run `headwater apply v`"),
-        (True, "it is being applied: give it longer"),
+        (None, "check that `headwater apply v` is running"),
+        (False, "run `headwater apply v`: no process"),
+        (True, "wait longer: it is being applied"),
     ],
 )
 def test_the_way_out_depends_on_who_applies_it(applied: bool | None, hint: str) -> None:
@@ -51,7 +51,7 @@ def test_a_view_that_a_fault_has_ended_is_not_waited_for(tmp_path: Path) -> None
             refuse_stopped("v", tmp_path, lacking)
             raise error
 
-    refused = SinkError("Redis at h:1 refused the login", "check user and password")
+    refused = SinkError("Redis at h:1 refused the login", "Check user and password")
     end(refused)
     forget([tmp_path, tmp_path / "new"])  # as it is begun again
     refuse_stopped("v", tmp_path, lacking)
@@ -59,7 +59,7 @@ def test_a_view_that_a_fault_has_ended_is_not_waited_for(tmp_path: Path) -> None
     with pytest.raises(StoppedError, match=r"stopped at 2\S+Z, no process applies it: ") as late:
         refuse_stopped("v", tmp_path, lacking)
     assert str(late.value).endswith(
-        "view v: Redis at h:1 refused the login: check user and password"
+        "view v: Redis at h:1 refused the login. Check user and password."
     )
     assert list(late.value.lacking) == ["v"]
     with turn(tmp_path, "stream", 0):  # a repair, say
@@ -78,7 +78,7 @@ def test_a_note_that_cannot_be_written_hides_no_fault(tmp_path: Path) -> None:
 def test_who_waits_is_told_that_nobody_applies_it(tmp_path: Path) -> None:
     assert is_applied(tmp_path / "elsewhere") is None
     assert idle("v", None).startswith("view v has not been applied on this machine; waiting for")
-    assert idle("v", is_applied(tmp_path)).startswith("view v is applied by nobody now; waiting")
+    assert idle("v", is_applied(tmp_path)).startswith("view v is not being applied; waiting")
     assert idle("v", True) == ""
 
 

@@ -82,7 +82,7 @@ def test_the_state_database_is_asked_once_in_a_second(tmp_path: Path) -> None:
 def test_a_view_that_cannot_be_kept_is_refused_with_the_reason(tmp_path: Path, error: str) -> None:
     asked = Asked(ViewStatus(record(error=error)), ViewStatus(record()))
     facts = FactsOfState(config(tmp_path), asked, asked.clock)
-    with pytest.raises(StoppedError, match=r"^view v: no room: make some: mend that"):
+    with pytest.raises(StoppedError, match=r"^view v: no room: make some\. Correct the cause"):
         facts.refuse_stopped("v", {})
     asked.now = 1.0
     facts.refuse_stopped("v", {})
@@ -90,7 +90,7 @@ def test_a_view_that_cannot_be_kept_is_refused_with_the_reason(tmp_path: Path, e
 
 def test_so_is_one_that_cannot_be_built(tmp_path: Path) -> None:
     facts = FactsOfState(config(tmp_path), Asked(ViewStatus(unbuilt="no table t")))
-    with pytest.raises(StoppedError, match=r"^view v: no table t: mend that"):
+    with pytest.raises(StoppedError, match=r"^view v: no table t\. Correct the cause"):
         facts.refuse_stopped("v", {})
 
 

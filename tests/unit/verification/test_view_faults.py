@@ -98,7 +98,7 @@ def test_views_that_are_late_or_have_lost_records_are_problems() -> None:
     found = reported(*lags, lag_of("d", 99.0))
     assert late(found, 60.0, {"d": "has stopped, which is told already"}) == [
         "view a is 61 s behind the source, more than 60",
-        "view c lacks 1,200 records that Kafka has deleted: headwater view rebuild c",
+        "view c lacks 1,200 records that Kafka has deleted. Run `headwater view rebuild c`.",
     ]
 
 
@@ -123,7 +123,7 @@ def test_lag_names_it_in_its_table_and_its_document(tmp_path: Path) -> None:
     Console(file=stream, width=80).print(table(seen))
     words = " ".join(stream.getvalue().replace("│", " ").split())
     assert "not applied" in words
-    assert "view v: no process applies it: `headwater apply` keeps all views" in words
+    assert "view v: no process applies it. Run `headwater apply` for all views" in words
     assert "blocked" in words
     assert max(map(len, stream.getvalue().splitlines())) <= 80
     assert document(seen)["faults"] == [{"view": "v", **faults["v"]}]

@@ -262,5 +262,5 @@ def _different(call: exp.Values, place: int) -> bool:
 def _told_by(source: Source) -> str:
     if source.table is not None:
         columns = ", ".join(f"{source.alias}.{name}" for name in source.table.key)
-        return f"several rows of {source.table.table} {source.alias}, told apart by {columns}"
+        return f"several rows of {source.table.table} {source.alias}, which {columns} distinguishes"
     return f"several rows of {source.alias}"

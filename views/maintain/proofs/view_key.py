@@ -37,7 +37,7 @@ def key_positions(view: str, query: Query, key: Sequence[str]) -> tuple[int, ...
         if column not in names:
             raise ViewError(
                 f"views.{view}.key: {column!r} is not a column of the view",
-                f"it has {', '.join(names)}",
+                f"choose from {', '.join(names)}",
             )
     return tuple(names.index(column) for column in key)
 

@@ -169,13 +169,15 @@ class Resolver:
             if node.name in source.columns:
                 return column(source.alias, node.name, node)
             known = ", ".join(source.columns)
-            refuse(self.view, node, f"{node.table} has no column {node.name!r}", f"it has {known}")
+            refuse(
+                self.view, node, f"{node.table} has no column {node.name!r}", f"choose from {known}"
+            )
         return refuse(self.view, node, f"no table is called {node.table!r} here")
 
     def _unknown(self, node: exp.Column, env: Env) -> NoReturn:
         names = sorted({shown.name for frame in env.frames for shown in frame.shown})
         refuse(self.view, node, f"no table here has a column {node.name!r}",
-               f"there are {', '.join(names)}")  # fmt: skip
+               f"choose from {', '.join(names)}")  # fmt: skip
 
     def source(self, node: exp.Expr, frame: Frame, env: Env) -> Source:
         """An item of FROM. ``frame`` has what stands before it."""
@@ -207,7 +209,7 @@ class Resolver:
         table = self.tables.get(f"{node.db or 'public'}.{name}")
         if table is None:
             known = ", ".join(sorted(self.tables))
-            refuse(self.view, node, "no such table", f"there are {known}")
+            refuse(self.view, node, "no such table", f"choose from {known}")
         if renamed(node):
             refuse(self.view, node, "a table's columns cannot be renamed here",
                    "rename them with AS")  # fmt: skip

@@ -91,8 +91,8 @@ def _check_function(view: str, node: exp.Expr, name: str, known: Mapping[str, st
     if name == "any_value":
         refuse(view, node, "it may give any of the values", "write min or max")
     refuse(view, node, "is no function of PostgreSQL that gives the same for the same rows",
-           "functions of your own are not taken: write what it computes into the SQL, or into a "
-           "column of the table that is published")  # fmt: skip
+           "write what it computes into the SQL, or into a published column of the table: your own "
+           "functions are not supported")  # fmt: skip
 
 
 def _check_rows(view: str, select: exp.Select) -> None:

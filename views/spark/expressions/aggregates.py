@@ -75,7 +75,7 @@ def _count(node: Any, filtered: str, scope: Scope) -> Term:
     if word:
         term = readable(term, argument, scope)
         if family(term.type) not in EQUAL:
-            reason = f"{term.type} values cannot be told apart here"
+            reason = f"{term.type} values cannot be distinguished here"
             scope.refuse(node, reason, way_to_text(term.type))
     return Term(f"count({word}{term.sql}){filtered}", INT8)
 
@@ -85,7 +85,7 @@ def _exact_number(node: Any, argument: exp.Expr, scope: Scope) -> Term:
     if family(term.type) != "number":
         scope.refuse(node, f"{term.type} is not a number", "write the cast")
     if term.type.name not in INTEGERS and not term.type.exact:
-        reason = f"{term.type} values add up to another sum in another order"
+        reason = f"{term.type} values have a sum that depends on their order"
         scope.refuse(node, reason, "cast them to an integer, or hold them as numeric(p,s)")
     return term
 

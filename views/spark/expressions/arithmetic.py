@@ -41,7 +41,7 @@ def _number(node: exp.Expr, scope: Scope, part: exp.Expr) -> Term:
         is_time = term.type.name in _TIMES
         hint = "write the cast"
         if is_time:
-            hint = "added to times are intervals of one unit: placed + interval '30 days'"
+            hint = "add an interval of one unit: placed + interval '30 days'"
         sides = (node.this, node.args.get("expression"))
         times = all(side and scope.compile(side).type.name in _TIMES for side in sides)
         if isinstance(node, exp.Sub) and times:
@@ -105,7 +105,7 @@ def _numeric_arithmetic(node: exp.Expr, scope: Scope, left: Term, right: Term) -
     whole, scale = max(a.precision - a.scale, b.precision - b.scale), max(a.scale, b.scale)
     if isinstance(node, exp.Div):
         hint = "cast an operand to float8, or to integers"
-        scope.refuse(node, "numeric division has no scale of its own", hint)
+        scope.refuse(node, "the scale of a numeric division depends on the values", hint)
     if isinstance(node, exp.Mul):
         kind = limited(node, scope, a.precision + b.precision + 1, a.scale + b.scale)
     elif isinstance(node, exp.Mod):

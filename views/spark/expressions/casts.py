@@ -94,7 +94,7 @@ def _target(node: exp.Expr, data_type: Any, scope: Scope) -> tuple[PgType, int]:
     ]
     if target is None or len(sizes) != len(data_type.expressions):
         own = data_type.this == _Kind.USERDEFINED
-        hint = "beside an enum, write the literal alone: it has the enum's type" if own else ""
+        hint = "write the literal alone beside an enum: it has the enum's type" if own else ""
         scope.refuse(node, "this type is not cast to here", hint)
     if target.name == "numeric" and sizes:
         limited = numeric(sizes[0], sizes[1] if len(sizes) > 1 else 0)
@@ -184,7 +184,7 @@ def _convert(node: exp.Expr, part: exp.Expr, scope: Scope, term: Term, target: P
 def _refuse(node: exp.Expr, scope: Scope, source: PgType, target: PgType) -> None:
     hint = ""
     if "timestamptz" in (source.name, target.name):
-        hint = "it depends on the session's TimeZone: write AT TIME ZONE 'UTC'"
+        hint = "write AT TIME ZONE 'UTC': the result depends on the session's TimeZone"
     if source.name in ("json", "jsonb"):
         hint = "take its text first: ->>, or #>> '{}'"
     scope.refuse(node, f"a cast from {source} to {target} is not known to be exact", hint)
@@ -209,7 +209,7 @@ def check_digits(node: exp.Expr, scope: Scope) -> None:
     """Refuse a numeric whose digits behind the point PostgreSQL chooses value by value, where they
     become text: ``coalesce(n, 0)`` is 0 there, or 2.50."""
     if scope.compile(node).type.name == "numeric" and (part := _uneven(node, scope)) is not None:
-        reason = "as text it has other digits behind the point value by value"
+        reason = "as text its number of decimals depends on the value"
         scope.refuse(part, reason, "cast it to numeric(p,s) before")
 
 

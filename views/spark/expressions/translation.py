@@ -69,11 +69,11 @@ def column(node: exp.Expr, scope: Scope) -> Term:
     table = scope.tables.get(alias)
     if table is None:
         names = " and ".join(repr(name) for name in scope.tables)
-        hint = f"its name is {names}" if len(scope.tables) == 1 else f"there are {names}"
+        hint = f"write {names}" if len(scope.tables) == 1 else f"choose from {names}"
         scope.refuse(node, f"no table {alias!r} here", hint)
     found = table.column(node.name)
     if found is None:
-        scope.refuse(node, table.lacking(node.name), f"it has {table.describe()}")
+        scope.refuse(node, table.lacking(node.name), f"choose from {table.describe()}")
     reference = ColumnRef(alias, found.name)
     scope.reads.add(reference)
     return Term(scope.named(reference), found.type)

@@ -10,7 +10,7 @@ from sqlglot import exp
 from views.function_names import CLOCK, ROWS, VOLATILE
 from views.parse.expression_parts import QUANTIFIERS
 
-_PAGE = "docs/sql.md lists what is known"
+_PAGE = "see docs/sql.md for what is supported"
 SUBQUERY = ("subqueries are not supported in views", "join the table")
 _ASKED_OF_ROWS = "join the table; instead of NOT, LEFT JOIN it and ask its key for IS NULL"
 _ROWS_OF_ONE = "keep it whole, or give its elements a table of their own"
@@ -106,7 +106,7 @@ def why(node: exp.Expr) -> tuple[str, str]:
     if name in KNOWN:
         return f"{name} takes other arguments", _INSTEAD.get(name, _PAGE)
     close = get_close_matches(name, KNOWN, 1, 0.8)
-    meant = f"did you mean {close[0]}? Else {_PAGE}" if close else _PAGE
+    meant = f"did you mean {close[0]}? Otherwise {_PAGE}" if close else _PAGE
     return f"the function {name} is not known to agree in Spark", _INSTEAD.get(name, meant)
 
 

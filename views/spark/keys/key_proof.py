@@ -45,7 +45,9 @@ def proven_key(
     for name in definition.key:
         if name not in items:
             known = ", ".join(items)
-            raise ViewError(f"{where}: {name!r} is not a column of the view", f"it has {known}")
+            raise ViewError(
+                f"{where}: {name!r} is not a column of the view", f"choose from {known}"
+            )
         keys.append(_key(definition, name, items[name], body))
     _check_unique(definition, keys, body)
     for name, made in zip(definition.key, keys, strict=True):
@@ -97,8 +99,8 @@ def _shared(
     called = table if table.endswith(f".{alias}") else f"{table} {alias}"
     columns = ", ".join(f"{c.alias}.{c.column}" for c in missing if c.alias == alias)
     return (
-        f"{said} is not unique in the view{place(node)}: for one there may be several rows of "
-        f"{called}, which are told apart by {columns}",
+        f"{said} is not unique in the view{place(node)}: one may match several rows of "
+        f"{called}, which {columns} distinguishes",
         f"select {columns} and name it in key, or GROUP BY the key",
     )
 

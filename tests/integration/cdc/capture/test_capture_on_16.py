@@ -112,7 +112,7 @@ def test_failover_on_16_and_data_of_another_version_are_refused(
     shop.settings = "failover = true\n"
     refused = shop.run("init")
     assert refused.returncode == 1
-    assert "set source.failover = false" in refused.stderr
+    assert "Set source.failover = false" in refused.stderr
     servers.stop(home, ["postgres"])
     with pytest.raises(StackError, match=r"is PostgreSQL 16's, not 18's.*down --purge"):
         servers.start(home, ["postgres"], {"postgres": {MAJOR: "18"}})

@@ -45,8 +45,8 @@ def refused(shop: Deployment, *said: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"system_id": "42"}, ("of cluster 42, but source.dsn leads to", "check source.dsn")),
-        ({"database": "shop2"}, ("from database shop2 of cluster", "check source.dsn")),
+        ({"system_id": "42"}, ("of cluster 42, but source.dsn leads to", "Check source.dsn")),
+        ({"database": "shop2"}, ("from database shop2 of cluster", "Check source.dsn")),
         ({"timeline": 7}, ("which is not an ancestor of it", AGAIN)),
         ({"confirmed": 1 << 60}, ("restored from an older backup", AGAIN)),
         ({"confirmed": 1}, ("ahead of Kafka at 0/1", AGAIN)),
@@ -118,7 +118,7 @@ def test_a_slot_that_is_gone_somebody_s_or_new_is_refused(shop: Deployment) -> N
     shop.execute(f"select pg_drop_replication_slot('{slot}')")
     refused(shop, f"slot {slot} is gone", AGAIN)
     shop.execute(f"select pg_create_physical_replication_slot('{slot}')")
-    refused(shop, "belongs to physical replication", "set source.slot")
+    refused(shop, "belongs to physical replication", "Set source.slot")
     shop.execute(
         f"select pg_drop_replication_slot('{slot}')",
         "insert into item values (1, 'a')",
@@ -201,5 +201,5 @@ def test_a_second_capture_says_at_once_what_it_waits_for(shop: Deployment) -> No
         assert '"up_to_s": 10.0' in waiting
         assert "is active for PID" in waiting
         assert "reconnecting" not in second.stderr
-        assert "another capture is running: stop one of them" in second.stderr
+        assert "Stop one of them: another capture is running" in second.stderr
         assert capture.poll() is None

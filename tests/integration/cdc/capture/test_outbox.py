@@ -151,7 +151,10 @@ def test_init_takes_up_what_the_configuration_names(shop: Deployment) -> None:
     shop.extra = '[capture]\nemit_topics = ["later"]'
     _, found = shop.check()
     (warning,) = [one for one in found["warning"] if one["check"] == "emit topics"]
-    assert (warning["hint"], "later, orders" in warning["message"]) == ("run headwater init", True)
+    assert (warning["hint"], "later, orders" in warning["message"]) == (
+        "Run `headwater init`.",
+        True,
+    )
     done = shop.run("init")
     assert done.returncode == 0
     assert "headwater.emit accepts later" in done.stderr

@@ -159,15 +159,15 @@ def test_what_cannot_join_is_refused_before_anything_is_made(shop: Deployment) -
     shop.execute("create table third (id int)")
     for named, said in (
         ("public.third", "public.third is not in source.tables"),
-        ("other.nothing_here", "table other.nothing_here does not exist: create it"),
-        ("public.thrid", "table public.thrid does not exist: did you mean public.third?"),
+        ("other.nothing_here", "table other.nothing_here does not exist. Create it"),
+        ("public.thrid", "table public.thrid does not exist. Did you mean public.third?"),
     ):
         refused = shop.run("table", "add", named)
         assert refused.returncode == 1
         assert said in refused.stderr
     shop.tables, shop.settings = ("public.*",), 'exclude = ["public.third"]\n'
     refused = shop.run("table", "add", "public.third")
-    assert "public.third is excluded by source.exclude: remove it there" in refused.stderr
+    assert "public.third is excluded by source.exclude\n  hint: Remove it there" in refused.stderr
     shop.settings, shop.tables = "", ("public.first", "public.second", "public.third")
     refused = shop.run("table", "add", "public.third")
     assert refused.returncode == 1
@@ -195,11 +195,11 @@ def test_a_key_of_the_configuration_is_known_to_capture_before_its_table_is(
         shop.settings = 'keys = {"public.log" = ["id"]}\n'
         refused = shop.run("table", "add", "public.log")
         assert refused.returncode == 1
-        assert "stop capture, run this again, and start capture" in refused.stderr
+        assert "Stop capture, run this again, and start capture" in refused.stderr
     snapshots = json.loads(shop.run("snapshot", "list", "--json").stdout)
     assert [one["kind"] for one in snapshots] == ["initial"]
     told = shop.run("init")
-    assert "public.log is not captured: headwater table add public.log" in told.stderr
+    assert "public.log is not captured: run `headwater table add public.log`" in told.stderr
     assert f"{shop.name}.public.first" in told.stdout
     assert f"{shop.name}.public.log" not in told.stdout
 

@@ -164,7 +164,7 @@ def test_a_group_that_a_consumer_has_joined_may_be_left(
     joined = KafkaConsumer(topic, bootstrap_servers=kafka, group_id=group, enable_auto_commit=False)
     try:
         wait_until(lambda: joined.poll(100) or joined.assignment(), "the consumer to have joined")
-        with pytest.raises(RetryableError, match="a consumer is in the group: stop"):
+        with pytest.raises(RetryableError, match="Stop the consumer that is in the group"):
             broker.commit_group(group, {topic: {0: 7}})
     finally:
         joined.close()
@@ -231,7 +231,7 @@ def test_an_unreachable_broker_is_one_clear_line_within_seconds() -> None:
     assert time.monotonic() - began < 20  # at once; a client's own patience is a minute or more
     assert str(caught.value) == (
         f"cannot connect to Kafka at {address}: Connection refused: "
-        "check that Kafka is running, and kafka.bootstrap_servers"
+        "Check that Kafka is running, and kafka.bootstrap_servers"
     )
 
 

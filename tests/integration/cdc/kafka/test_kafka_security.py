@@ -187,7 +187,7 @@ def test_every_client_speaks_tls_to_a_broker_whose_certificate_is_named(
 WRONG = {
     "a wrong password": (
         {"sasl_password": "wr0ng-s3cret"},
-        "check kafka.sasl_username and kafka.sasl_password",
+        "Check kafka.sasl_username and kafka.sasl_password",
     ),
     "another mechanism": ({"sasl_mechanism": "PLAIN"}, "kafka.sasl_mechanism"),
     "no password": ({}, "kafka.security_protocol"),

@@ -112,7 +112,7 @@ def test_a_second_run_changes_nothing_and_a_later_one_applies_what_is_new(
     files = [*migrations(), EXTRA]
     assert pending(conn, files) == [EXTRA]
     assert migrate(conn, files) == [EXTRA]
-    with pytest.raises(SourceError, match="this version of Headwater knows"):
+    with pytest.raises(SourceError, match="this version of Headwater supports"):
         migrate(conn)
 
 

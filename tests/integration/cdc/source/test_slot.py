@@ -65,7 +65,7 @@ def test_waiting_for_a_transaction_names_it_and_ends_in_time(database: str, name
     with connect(database, autocommit=False, application_name="the blocker") as blocker:
         blocker.execute("select pg_current_xact_id()")
         with (
-            pytest.raises(SourceError, match=r"no answer within 6 s.*end the transactions"),
+            pytest.raises(SourceError, match=r"no answer within 6 s.*End the transactions"),
             create_slot(database, name, timeout_s=6, on_wait=told.append),
         ):
             pass

@@ -98,7 +98,7 @@ def test_mirrors_that_are_older_than_the_checkpoint_are_refused(
     view.apply()
     attempts.write_text(older)
     view.put(ORDERS, 3, id=12)
-    with pytest.raises(ViewError, match="would be lost: run `headwater view rebuild v`"):
+    with pytest.raises(ViewError, match=r"would be lost\. Run `headwater view rebuild v`"):
         view.apply()
 
 
@@ -107,7 +107,7 @@ def test_mirrors_that_are_gone_are_missed(view: MirroredView) -> None:
     view.apply()
     view.forget()
     with pytest.raises(
-        ViewError, match="it is computed, was deleted: run `headwater view rebuild v`"
+        ViewError, match=r"it is computed, was deleted\. Run `headwater view rebuild v`"
     ):
         view.restart()
 

@@ -117,7 +117,7 @@ def test_what_the_server_does_not_take_is_told_in_its_words(
 ) -> None:
     view = declared(mapping={"name": {"type": "text", "analyzer": "nowhere"}})
     with pytest.raises(
-        ViewError, match=r"refused it: .*nowhere.* correct the mapping and settings"
+        ViewError, match=r"refused it: .*nowhere.* Correct the mapping and settings"
     ):
         feed_of(spark, search, source_name, view)
 

@@ -93,7 +93,9 @@ def test_a_page_that_does_not_come_is_not_the_last_one(
 
     monkeypatch.setattr(opensearchpy.OpenSearch, "scroll", scroll)
     monkeypatch.setattr("jobs.sinks.opensearch.search.SCAN_DOCUMENTS", 1)
-    with pytest.raises(RetryableError, match=r"does not answer .* the batch or command repeats"):
+    with pytest.raises(
+        RetryableError, match=r"does not answer .* Wait: the batch or command repeats"
+    ):
         list(pages(server, alias_of(index), {}))
     assert len(lost) == 1
 

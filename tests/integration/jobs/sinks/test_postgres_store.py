@@ -148,7 +148,7 @@ def test_a_change_of_type_that_is_none_to_spark_is_refused(
 ) -> None:
     id_ = StructField("id", LongType())
     open_feed(base, StructType([id_, told("data", "uuid")]))
-    with pytest.raises(ViewError, match="holds data as uuid, but its type is now jsonb: rebuild"):
+    with pytest.raises(ViewError, match=r"holds data as uuid, but its type is now jsonb\. Rebuild"):
         open_feed(base, StructType([id_, told("data", "jsonb")]))
 
 
@@ -210,7 +210,7 @@ def test_what_depends_on_a_view_is_not_dropped_with_it(
     feed = open_feed(base)
     conn.execute(f'create view above as select name from "{feed.view}"'.encode())
     generations = open_generations(base, feed.view, None, retry_s=1)
-    with pytest.raises(SinkError, match="depend on it: drop what depends on the view"):
+    with pytest.raises(SinkError, match=r"depend on it\. Drop what depends on the view"):
         generations.drop(1)
     feed.apply(upsert(LSN, id=1, name="a"))
     assert conn.execute("select * from above").fetchall() == [("a",)]

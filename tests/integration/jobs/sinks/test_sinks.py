@@ -151,7 +151,7 @@ def test_an_older_change_with_unchanged_columns_is_ignored(feed: Feed) -> None:
 
 def test_an_unchanged_value_that_no_store_holds_is_an_error(feed: Feed) -> None:
     feed.apply(upsert(LSN, id=1, name="a"))
-    with pytest.raises(ViewError, match=r"1 changed row.*rebuild the view"):
+    with pytest.raises(ViewError, match=r"1 changed row.*Rebuild the view"):
         feed.apply(upsert(LSN + 1, id=2, unchanged=("name",)), upsert(LSN + 1, id=3, name="c"))
 
 
@@ -280,7 +280,7 @@ def test_large_batches_are_written_by_the_executors(feed: Feed) -> None:
 
 def test_a_fault_in_an_executor_keeps_its_class_and_text(feed: Feed) -> None:
     feed.apply(upsert(LSN, id=1, name="first"))
-    with pytest.raises(ViewError, match="rebuild the view"):
+    with pytest.raises(ViewError, match="Rebuild the view"):
         _apply_many(feed, 20_000, LSN + 1, unchanged="'name'")
 
 

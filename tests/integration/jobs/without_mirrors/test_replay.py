@@ -137,7 +137,7 @@ def test_what_retention_removed_is_told(kafka: str, source_name: str, broker: Br
         admin.close()
     for place in ("0/9", "4", "2000-01-01", f"{log.topic}-0-1"):
         with pytest.raises(
-            LogError, match=r"begins at offset 5, .*, LSN 0/F: use --from beginning"
+            LogError, match=r"begins at offset 5, .*, LSN 0/F\. Use --from beginning"
         ):
             places(broker, [log.topic], parse_place(place), {})
     assert places(broker, [log.topic], parse_place("0/11"), {})[log.topic][0] == 7

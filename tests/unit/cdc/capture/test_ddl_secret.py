@@ -100,7 +100,7 @@ def test_capture_says_that_it_may_not_read_the_secret(
 def test_check_finds_the_trigger_of_an_earlier_version() -> None:
     (error,) = found(("headwater", False))
     assert (error.level, "earlier version" in error.message) == ("error", True)
-    assert error.hint == "a superuser must run `headwater init --ddl-events`"
+    assert error.hint == "Run `headwater init --ddl-events` as a superuser."
 
 
 def test_check_finds_a_secret_that_capture_may_not_read() -> None:

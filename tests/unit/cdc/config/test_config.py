@@ -74,14 +74,14 @@ def test_a_byte_order_mark_is_passed_over_and_other_encodings_are_named(tmp_path
     path.write_text(GOOD, encoding="utf-8-sig")
     assert load_config(path, ENVIRONMENT).source.name == "shop"
     path.write_bytes(GOOD.encode() + b"# caf\xe9\n")
-    with pytest.raises(ConfigError, match=r"headwater\.toml: line 15: not UTF-8: save it as UTF-8"):
+    with pytest.raises(ConfigError, match=r"headwater\.toml: line 15: not UTF-8\. Save it"):
         load_config(path, ENVIRONMENT)
 
 
 def test_a_folder_and_a_missing_file_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=f"{tmp_path}: is a folder: name a file with --config"):
+    with pytest.raises(ConfigError, match=f"{tmp_path}: is a folder. Name a file with --config"):
         load_config(tmp_path)
-    with pytest.raises(ConfigError, match=r"none\.toml: no such file: write one or name it"):
+    with pytest.raises(ConfigError, match=r"none\.toml: no such file\. Write one or name it"):
         load_config(tmp_path / "none.toml")
 
 
@@ -146,7 +146,7 @@ def test_a_store_that_a_generation_is_still_in_is_named(tmp_path: Path) -> None:
     path.write_text(GOOD, encoding="utf-8")
     config = load_config(path, ENVIRONMENT)
     assert config.store("search") == config.stores["search"]
-    with pytest.raises(ConfigError, match=r"has no 'old', .* put \[stores\.old\] back until"):
+    with pytest.raises(ConfigError, match=r"has no 'old', .* Put \[stores\.old\] back until"):
         config.store("old")
 
 

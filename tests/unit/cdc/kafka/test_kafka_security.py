@@ -79,7 +79,7 @@ def kafka(base: Path = Path("/"), /, **options: Any) -> Kafka:
         ),
         (
             {"security_protocol": "SSL", "ssl_ca_location": "nowhere/ca.pem"},
-            "kafka.ssl_ca_location: /nowhere/ca.pem: No such file or directory: name a PEM file",
+            "kafka.ssl_ca_location: /nowhere/ca.pem: No such file or directory. Name a PEM file.",
         ),
     ],
 )
@@ -199,7 +199,7 @@ def test_pem_files_are_read_where_the_configuration_is_and_given_to_spark_whole(
             "-----BEGIN ENCRYPTED PRIVATE KEY-----",
             "is not an unencrypted PKCS #8 key.*openssl pkcs8 -topk8",
         ),
-        ("-----BEGIN CERTIFICATE-----", "holds no private key: name a PEM file"),
+        ("-----BEGIN CERTIFICATE-----", "holds no private key. Name a PEM file"),
     ],
 )
 def test_a_key_that_some_client_does_not_take_is_refused_with_the_way_out(

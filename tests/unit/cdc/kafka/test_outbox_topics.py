@@ -84,7 +84,7 @@ def test_check_names_the_setting_and_the_topics() -> None:
     (found,) = unnamed_topics(config(), broker, {"src.outbox.item"})
     assert found.level == "error"
     assert "emitted to paid, which capture.emit_topics" in found.message
-    assert found.hint == "name them in capture.emit_topics, then run headwater init"
+    assert found.hint == "Name them in capture.emit_topics, then run `headwater init`."
     assert list(unnamed_topics(config("paid"), broker, {"src.outbox.item"})) == []
 
 

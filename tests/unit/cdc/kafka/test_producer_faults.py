@@ -41,9 +41,9 @@ def test_the_reason_of_a_fatal_error_is_told(monkeypatch: pytest.MonkeyPatch, si
 @pytest.mark.parametrize(
     ("said", "way_out"),
     [
-        (REASON, "raise max.message.bytes"),
+        (REASON, "Raise max.message.bytes"),
         ("1 message delivery failed: Broker: Invalid timestamp: gap-less guarantee", "the clock"),
-        ("Broker: Unknown topic", "fix the topic"),
+        ("Broker: Unknown topic", "Fix the topic"),
     ],
 )
 def test_a_fatal_error_names_the_way_out(said: str, way_out: str) -> None:

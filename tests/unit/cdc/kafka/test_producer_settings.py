@@ -9,69 +9,71 @@ from cdc.errors import UsageError
 from cdc.kafka.client import open_client, setting_faults, settings_without_effect
 from cdc.kafka.producer_settings import FIXED, Settings
 
-ORDER = "exactly-once order depends on it: remove the setting"
+ORDER = "Remove the setting: exactly-once order depends on it."
 
 
 @pytest.mark.parametrize(
     ("settings", "fault"),
     [
-        ({"linger.mss": 5}, "librdkafka has no setting linger.mss: did you mean linger.ms?"),
-        ({"linger_ms": 5}, "librdkafka has no setting linger_ms: did you mean linger.ms?"),
+        ({"linger.mss": 5}, "librdkafka has no setting linger.mss. Did you mean linger.ms?"),
+        ({"linger_ms": 5}, "librdkafka has no setting linger_ms. Did you mean linger.ms?"),
         (
             {"max.request.size": 5},
-            "librdkafka has no setting max.request.size: librdkafka's name for it is "
-            "message.max.bytes",
+            "librdkafka has no setting max.request.size. Write message.max.bytes",
         ),
-        ({"a.b": 5}, "librdkafka has no setting a.b: correct it, or remove the setting"),
+        ({"a.b": 5}, "librdkafka has no setting a.b. Correct it, or remove the setting"),
         (
             {"linger.ms": "soon"},
-            "linger.ms = 'soon' is not a valid value: correct it, or remove the s",
+            "linger.ms = 'soon' is not a valid value. Correct it, or remove the s",
         ),
-        ({"linger.ms": -5}, "linger.ms = -5 is out of range: set 0 to 900000"),
+        ({"linger.ms": -5}, "linger.ms = -5 is out of range. Set 0 to 900000"),
         (
             {"compression.type": "zap"},
-            "compression.type = 'zap' is not a valid value: set none, gzip, snappy, lz4 or zstd",
+            "compression.type = 'zap' is not a valid value. Set none, gzip, snappy, lz4 or zstd",
         ),
         (
             {"socket.nagle.disable": "maybe"},
-            "socket.nagle.disable = 'maybe' is neither true nor false: set true or false",
+            "socket.nagle.disable = 'maybe' is neither true nor false. Set true or false",
         ),
         (
             {"message.max.bytes": "1MB"},
-            "message.max.bytes = '1MB' is not a size in bytes: write digits only, for example",
+            "message.max.bytes = '1MB' is not a size in bytes. Write digits only, for example",
         ),
-        ({"message.max.bytes": 1e6}, "message.max.bytes = 1000000.0 is not a size in bytes: wr"),
-        ({"acks": 1}, f"acks cannot be changed: {ORDER}"),
-        ({"request.required.acks": 1}, f"request.required.acks cannot be changed: {ORDER}"),
-        ({"transactional.id": "x"}, "transactional.id cannot be changed: the producer is idempot"),
+        ({"message.max.bytes": 1e6}, "message.max.bytes = 1000000.0 is not a size in bytes. Wr"),
+        ({"acks": 1}, f"acks cannot be changed. {ORDER}"),
+        ({"request.required.acks": 1}, f"request.required.acks cannot be changed. {ORDER}"),
+        (
+            {"transactional.id": "x"},
+            "transactional.id cannot be changed. Remove the setting: the producer is",
+        ),
         (
             {"bootstrap.servers": "b:1"},
-            "bootstrap.servers cannot be changed: set kafka.bootstrap_",
+            "bootstrap.servers cannot be changed. Set kafka.bootstrap_",
         ),
         (
             {"queue.buffering.max.kbytes": 5},
-            "queue.buffering.max.kbytes cannot be changed: capture.queue_mb bounds what waits for "
-            "Kafka: set that, and remove this",
+            "queue.buffering.max.kbytes cannot be changed. Set capture.queue_mb instead, which "
+            "bounds what waits for Kafka",
         ),
-        ({"stats_cb": "x"}, "stats_cb cannot be changed: it takes code, not a value: remove the"),
-        ({"logger": "x"}, "logger cannot be changed: it takes code, not a value: remove the"),
+        ({"stats_cb": "x"}, "stats_cb cannot be changed. Remove the setting: it takes code"),
+        ({"logger": "x"}, "logger cannot be changed. Remove the setting: it takes code"),
         (
             {"delivery.report.only.error": True},
-            "delivery.report.only.error cannot be changed: each record's acknowledgement is "
-            "awaited: remove the setting",
+            "delivery.report.only.error cannot be changed. Remove the setting: each record's "
+            "acknowledgement is awaited",
         ),
         (
             {"statistics.interval.ms": 0},
-            "statistics.interval.ms = 0 hides partitions that are added from capture: set 1",
+            "statistics.interval.ms = 0 hides partitions that are added from capture. Set 1",
         ),
         (
             {"max.in.flight": 10},
-            "max.in.flight must be set <= 5 when enable.idempotence is true: correct the settings, "
+            "max.in.flight must be set <= 5 when enable.idempotence is true. Correct the settings, "
             "or remove them",
         ),
         (
             {"reconnect.backoff.ms": 5_000},
-            "reconnect.backoff.max.ms must be >= reconnect.backoff.ms: correct the settings, or "
+            "reconnect.backoff.max.ms must be >= reconnect.backoff.ms. Correct the settings, or "
             "remove them",
         ),
     ],

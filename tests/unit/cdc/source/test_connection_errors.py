@@ -19,12 +19,16 @@ def failure(text: str) -> HeadwaterError:
 @pytest.mark.parametrize(
     ("text", "kind", "hint"),
     [
-        ("Connection refused\n\tIs the server running", RetryableError, "is PostgreSQL running"),
+        (
+            "Connection refused\n\tIs the server running",
+            RetryableError,
+            "PostgreSQL is running",
+        ),
         ('FATAL:  password authentication failed for user "app"', SourceError, "password"),
         ('FATAL:  role "app" does not exist', SourceError, "CREATE ROLE app LOGIN"),
-        ('FATAL:  database "shop" does not exist', SourceError, "correct the database"),
+        ('FATAL:  database "shop" does not exist', SourceError, "Correct the database"),
         ("FATAL:  no pg_hba.conf entry for host", SourceError, "pg_hba.conf"),
-        ("FATAL:  the database system is starting up", RetryableError, "wait"),
+        ("FATAL:  the database system is starting up", RetryableError, "Wait"),
         ("FATAL:  sorry, too many clients already", RetryableError, "max_connections"),
         (
             "FATAL:  number of requested standby connections exceeds max_wal_senders",
@@ -37,8 +41,8 @@ def failure(text: str) -> HeadwaterError:
             "ALTER ROLE app REPLICATION",
         ),
         ("server does not support SSL, but SSL was required", SourceError, "sslmode"),
-        ("something nobody has seen", RetryableError, "is PostgreSQL running"),
-        ("", RetryableError, "is PostgreSQL running"),
+        ("something nobody has seen", RetryableError, "PostgreSQL is running"),
+        ("", RetryableError, "PostgreSQL is running"),
     ],
 )
 def test_a_failed_connection_names_the_place_and_the_way_out(

@@ -36,7 +36,7 @@ def test_the_first_timeline_has_no_ancestors() -> None:
         (900, 1000, 900, "the promoted server never had"),
         (1001, 800, 1001, "would be skipped"),
         # Of the old server's WAL, nothing of it captured; Kafka has yet to acknowledge the rest.
-        (900, 800, 1001, "start capture again"),
+        (900, 800, 1001, "Start capture again"),
     ],
 )
 def test_a_promoted_server_is_followed_only_from_below_the_fork(

@@ -55,7 +55,7 @@ def test_a_compacted_topic_of_events_would_stop_capture() -> None:
         (fault,) = found(**{ITEM: (3, policy)})
         assert (fault.level, fault.check) == ("error", "topics")
         assert f"topic {ITEM} is compacted: it refuses records without a key" in fault.message
-        assert fault.hint.endswith(f"--topic {ITEM} --add-config cleanup.policy=delete")
+        assert fault.hint.endswith(f"--topic {ITEM} --add-config cleanup.policy=delete`.")
 
 
 def test_what_has_to_be_remembered_is_compacted() -> None:
@@ -63,11 +63,11 @@ def test_what_has_to_be_remembered_is_compacted() -> None:
         (fault,) = found(**{topic: (1, "delete")})
         assert fault.level == "error"
         assert f"topic {topic} is not compacted" in fault.message
-        assert fault.hint.endswith(f"--topic {topic} --add-config cleanup.policy=compact")
+        assert fault.hint.endswith(f"--topic {topic} --add-config cleanup.policy=compact`.")
 
 
 def test_other_partitions_are_told_and_of_marks_there_is_one() -> None:
     (fault,) = found(**{ITEM: (5, "delete")})
-    assert (fault.level, fault.hint.partition(":")[0]) == ("warning", "set kafka.partitions = 5")
+    assert (fault.level, fault.hint.partition(":")[0]) == ("warning", "Set kafka.partitions = 5")
     (fault,) = found(**{PROGRESS: (2, "compact")})
-    assert (fault.level, fault.hint) == ("error", f"delete topic {PROGRESS}; init creates it")
+    assert (fault.level, fault.hint) == ("error", f"Delete topic {PROGRESS}; init creates it.")

@@ -57,9 +57,10 @@ def test_help_loads_no_heavy_client() -> None:
 
 
 @pytest.mark.parametrize(("error", "code"), [(SourceError, 1), (ConfigError, 2)])
-def test_an_expected_fault_is_one_line_and_its_exit_code(error: type[Exception], code: int) -> None:
-    program = failing(f"raise {error.__name__}('slot x is gone', 'run headwater init')")
-    assert run("fail", code=program) == (code, "", "error: slot x is gone: run headwater init\n")
+def test_an_expected_fault_is_a_line_a_hint_and_a_code(error: type[Exception], code: int) -> None:
+    told = "error: slot x is gone\n  hint: Run `headwater init`.\n"
+    program = failing(f"raise {error.__name__}('slot x is gone', 'run `headwater init`')")
+    assert run("fail", code=program) == (code, "", told)
 
 
 def test_every_problem_of_a_configuration_has_its_own_line() -> None:

@@ -12,7 +12,7 @@ from headwater.cli.common.confirmation import confirm
 
 
 def test_off_a_terminal_nothing_happens_without_yes() -> None:
-    with pytest.raises(UsageError, match="nothing was changed: add --yes"):
+    with pytest.raises(UsageError, match=r"nothing was changed\. Add --yes"):
         confirm("Delete it?", yes=False)
     confirm("Delete it?", yes=True)
 

@@ -96,7 +96,7 @@ def test_an_event_that_waits_in_several_views_is_asked_of_one(
     monkeypatch.setattr(database_views, "entries", lambda _, views: {v: twice[v] for v in views})
     monkeypatch.setattr(database_views, "with_record", lambda _, one: one)
     refused = str(shop.run("show", OF_VIEW[0].id, code=1).exception)
-    assert "views: v, w: add --view v" in refused
+    assert "views: v, w. Add --view v" in refused
     for view in ("v", "w"):
         assert shop.run("show", OF_VIEW[0].id, "--view", view).stdout == "secret"
 

@@ -71,7 +71,7 @@ def test_a_topic_that_capture_knows_is_made_again_only_while_capture_is_stopped(
     specs = [TopicSpec(name, 1, 1) for name in names]
     monkeypatch.setattr(init_topics, "all_specs", lambda *_: specs)
     gone = cast(Any, Kafka("shop.public.item", "shop.transaction"))
-    with pytest.raises(SourceError, match=r"shop\.message.*stop `headwater capture`"):
+    with pytest.raises(SourceError, match=r"shop\.message.*Stop `headwater capture`"):
         restore_topics(SHOP, gone, NO_TABLES, 4711, HERE)
     assert gone.made == []
     assert restore_topics(SHOP, gone, NO_TABLES, None, HERE) == ["shop.message"]

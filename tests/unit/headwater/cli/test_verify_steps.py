@@ -38,7 +38,7 @@ def test_what_lasts_is_told_each_two_seconds() -> None:
     ("applied", "told"),
     [
         (True, []),
-        (False, ["view v is applied by nobody now; waiting for `headwater apply v`"]),
+        (False, ["view v is not being applied; waiting for `headwater apply v`"]),
         (None, ["view v has not been applied on this machine; waiting for `headwater apply v`"]),
     ],
 )

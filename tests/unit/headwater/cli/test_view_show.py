@@ -106,14 +106,14 @@ def test_the_fault_that_has_ended_it_is_said_first() -> None:
         "hint": "mend it",
     }
     text = " ".join(text_of(document(JOINED, plan_of(JOINED), stopped=stopped)).split())
-    assert "stopped at 2026-11-22T08:30:11Z: view open_orders: refused: mend it key id" in text
+    assert "stopped at 2026-11-22T08:30:11Z: view open_orders: refused. Mend it. key id" in text
 
 
 def test_what_is_not_as_it_was_declared_is_said() -> None:
     found = document(ONE, plan_of(ONE), declared_otherwise="sql", below_lsn=None)
     found["generations"][1]["parked_keys"] = 3
     text = text_of(found | {"replay": {"from": "0/1", "left_records": 1_234}})
-    assert "sql changed since: headwater view rebuild open_orders" in text
+    assert "sql changed since: run `headwater view rebuild open_orders`" in text
     assert "3 keys, and not in it: headwater dead-letters list open_orders" in text
     assert "from 0/1: 1,234 records left" in text
     assert "nothing yet" in text

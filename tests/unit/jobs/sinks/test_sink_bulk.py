@@ -130,7 +130,7 @@ def test_an_index_has_a_field_a_column_and_hides_tombstones() -> None:
 
 @pytest.mark.parametrize("name", ["a.b", "_source", "a b", ""])
 def test_names_that_opensearch_reads_otherwise_are_refused(name: str) -> None:
-    with pytest.raises(ViewError, match="give it another name"):
+    with pytest.raises(ViewError, match="Give it another name"):
         properties("v", StructType().add(name, LongType()))
 
 

@@ -17,39 +17,39 @@ DSN = "host=db.example port=5433 dbname=views user=writer password=hunter2"
         (
             'FATAL:  password authentication failed for user "writer"',
             SinkError,
-            "refused the connection: password authentication failed: check user and password",
+            "refused the connection: password authentication failed. Check user and password",
         ),
         (
             'FATAL:  no pg_hba.conf entry for host "10.0.0.9", user "writer"',
             SinkError,
-            "refused the connection: pg_hba.conf: allow this host, user and database",
+            "refused the connection: pg_hba.conf. Allow this host, user and database",
         ),
         (
             'FATAL:  role "writer" does not exist',
             SinkError,
-            "refused the connection: role does not exist: CREATE ROLE",
+            "refused the connection: role does not exist. CREATE ROLE",
         ),
         (
             'FATAL:  database "views" does not exist',
             SinkError,
-            "refused the connection: database does not exist: CREATE DATABASE",
+            "refused the connection: database does not exist. CREATE DATABASE",
         ),
         (
             'FATAL:  user "writer" does not exist',  # a server that is like PostgreSQL
             SinkError,
-            "refused the connection: does not exist: correct the store's dsn",
+            "refused the connection: does not exist. Correct the store's dsn",
         ),
         (
             "FATAL: no more connections allowed (max_client_conn)",
             RetryableError,
-            "accepts no more connections: raise max_connections",
+            "accepts no more connections. Raise max_connections",
         ),
         (
             "FATAL:  sorry, too many clients already",
             RetryableError,
-            "accepts no more connections: raise max_connections",
+            "accepts no more connections. Raise max_connections",
         ),
-        ("Connection refused", RetryableError, "does not answer: start it"),
+        ("Connection refused", RetryableError, "does not answer. Start it"),
         ("FATAL:  the database system is starting up", RetryableError, "does not answer"),
     ],
 )

@@ -213,7 +213,7 @@ def test_where_a_column_may_become_wider(
                 stores[store]((key,))
             change = f"the store holds n {described(held)}, now {described(wanted)}"
             assert change in refused.value.message
-            assert refused.value.hint.startswith("rebuild the view")
+            assert refused.value.hint.startswith("Rebuild the view")
 
 
 def test_the_order_of_key_columns_matters() -> None:

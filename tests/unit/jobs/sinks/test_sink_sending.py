@@ -102,12 +102,12 @@ def test_documents_that_are_refused_cost_no_other() -> None:
 
 def test_a_refusal_that_is_not_about_a_document_ends_the_batch() -> None:
     one, _ = sending(4, lambda ids: [404] * len(ids))
-    with pytest.raises(SinkError, match=r"index v-1\.rows: .* refused: HTTP 404 x: it was removed"):
+    with pytest.raises(SinkError, match=r"index v-1\.rows: .* HTTP 404 x\. Run `headwater view"):
         one.run()
 
 
 def test_a_server_whose_disk_is_full_is_told_as_that_and_not_as_busy() -> None:
     one, wire = sending(2, lambda ids: [429] * len(ids), kind="cluster_block_exception")
     wire.retry_s = 0
-    with pytest.raises(RetryableError, match="accepts no writes: its disk is full: free disk"):
+    with pytest.raises(RetryableError, match=r"accepts no writes: its disk is full\. Free disk"):
         one.run()

@@ -92,7 +92,7 @@ def test_spark_does_not_log_the_values_it_fails_on(tmp_path: Path) -> None:
 def test_a_cluster_whose_masters_are_away_is_told_at_once() -> None:
     """Spark would try for a minute."""
     first, second = (f"127.0.0.1:{free_port(set())}" for _ in range(2))
-    said = f"no Spark master answers at {first}: Connection refused, {second}: Connection refused:"
+    said = f"no Spark master answers at {first}: Connection refused, {second}: Connection refused. "
     with pytest.raises(StackError, match=said):
         open_session(f"spark://{first},{second}", {}, [])
 

@@ -47,12 +47,12 @@ def test_another_answer_is_one_line_that_says_what_to_install(
     with pytest.raises(StackError) as caught:
         find_java({"PATH": str(java.parent)})
     assert said in str(caught.value)
-    assert "install Java 17 or 21" in str(caught.value)
+    assert "Install Java 17 or 21" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_no_java_at_all_says_what_to_install(tmp_path: Path) -> None:
-    with pytest.raises(StackError, match="no Java was found: install Java 17 or 21"):
+    with pytest.raises(StackError, match=r"no Java was found\. Install Java 17 or 21"):
         find_java({"PATH": str(tmp_path)})
 
 

@@ -29,7 +29,7 @@ _BY_CUSTOMER = "from orders where customer_id is not null group by customer_id"
         ("select id, unnest(tags), generate_series(1,2) from orders", "id", "it gives rows"),
         ("select id, helper(id) from orders", "id", "is no function of PostgreSQL"),
         ("select id as ctid from orders", "ctid", "no table of PostgreSQL can have a column"),
-        ("select id as xmin from orders", "xmin", "rename it in the view"),
+        ("select id as xmin from orders", "xmin", "Rename it in the view"),
         (
             "select extra as k, count(*) from orders group by extra",
             "k",
@@ -57,7 +57,7 @@ _BY_CUSTOMER = "from orders where customer_id is not null group by customer_id"
         (
             "select o.id from orders o join lines l on l.order_id = o.id",
             "id",
-            "several rows of public.lines l, told apart by l.order_id, l.no",
+            "several rows of public.lines l, which l.order_id, l.no distinguishes",
         ),
         (
             "select id from orders union all select id from payments",

@@ -49,7 +49,7 @@ def test_a_key_may_be_shown_as_text() -> None:
     assert found == (KeyColumn("id", "k", is_text=True),)
     with pytest.raises(ViewError, match="equal values can have different text") as told:
         plan_view("v", "select k, x from t", ("k",), tables)
-    assert told.value.hint == "make it text or a number of one form: k::text"
+    assert told.value.hint == "Make it text or a number of one form: k::text."
 
 
 @pytest.mark.parametrize(

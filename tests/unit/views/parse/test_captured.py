@@ -15,17 +15,17 @@ CAPTURED = (
 @pytest.mark.parametrize(
     ("read", "hint"),
     [
-        ("order", "did you mean public.orders? Else add it to source.tables"),
-        ("public.ordesr", "did you mean public.orders? Else add it to source.tables"),
-        ("ORDRES", "did you mean public.orders? Else add it to source.tables"),
-        ("offers", "write sales.offers; or add it to source.tables"),
-        ("leads", "write crm.leads or sales.leads; or add it to source.tables"),
-        ('"Parts"', 'write "Shop"."Parts"; or add it to source.tables'),
-        ("mixedcase", 'did you mean public."Mixed""Case"? Else add it to source.tables'),
-        ("crm.offers", "did you mean sales.offers? Else add it to source.tables"),
-        ("crm.orders", "did you mean public.orders? Else add it to source.tables"),
-        ("visits", 'captured are Shop.Parts, crm.leads, public.Mixed"Case, public.orders,'
-                  " sales.leads, sales.offers; add it to source.tables"),
+        ("order", "Did you mean public.orders? Otherwise add it to source.tables."),
+        ("public.ordesr", "Did you mean public.orders? Otherwise add it to source.tables."),
+        ("ORDRES", "Did you mean public.orders? Otherwise add it to source.tables."),
+        ("offers", "Write sales.offers; or add it to source.tables."),
+        ("leads", "Write crm.leads or sales.leads; or add it to source.tables."),
+        ('"Parts"', 'Write "Shop"."Parts"; or add it to source.tables.'),
+        ("mixedcase", 'Did you mean public."Mixed""Case"? Otherwise add it to source.tables.'),
+        ("crm.offers", "Did you mean sales.offers? Otherwise add it to source.tables."),
+        ("crm.orders", "Did you mean public.orders? Otherwise add it to source.tables."),
+        ("visits", 'Use a captured table (Shop.Parts, crm.leads, public.Mixed"Case, public.orders,'
+                  " sales.leads, sales.offers), or add it to source.tables."),
     ],
 )  # fmt: skip
 def test_the_place_and_what_is_meant(read: str, hint: str) -> None:
@@ -40,8 +40,10 @@ def test_the_place_and_what_is_meant(read: str, hint: str) -> None:
 
 def test_nothing_is_suggested_where_nothing_is_captured() -> None:
     definition = parse_view("v", "s", ["id"], "select id from t")
-    error = uncaptured(definition, "public.t", (), "run headwater init", ": Kafka has no topic x.t")
+    error = uncaptured(
+        definition, "public.t", (), "run `headwater init`", ": Kafka has no topic x.t"
+    )
     assert str(error) == (
-        "views.v.sql, line 1, column 16: t: table public.t is not captured: Kafka has no topic x.t:"
-        " run headwater init"
+        "views.v.sql, line 1, column 16: t: table public.t is not captured: Kafka has no topic x.t."
+        " Run `headwater init`."
     )

@@ -12,11 +12,11 @@ from views.parse.definition import parse_view
     ("sql", "said"),
     [
         ("selec id from t", "line 1, column 10: does not parse at 'from', behind 'selec id': it has"
-         " no meaning there: did you mean SELECT for 'selec'?"),
+         " no meaning there. Did you mean SELECT for 'selec'?"),
         ("select id\nform t", "line 2, column 6: does not parse at 't', behind 'form': it has no"
-         " meaning there: did you mean FROM for 'form'?"),
+         " meaning there. Did you mean FROM for 'form'?"),
         ("select id from t wehre id = 1", "line 1, column 24: does not parse at 'id', behind"
-         " 'select id from t wehre': it has no meaning there: did you mean WHERE for 'wehre'?"),
+         " 'select id from t wehre': it has no meaning there. Did you mean WHERE for 'wehre'?"),
         ("select id from t where", "line 1, column 18: does not parse at 'where', behind"
          " 'select id from t': what belongs to it is missing"),
         ("select id,\n  upper(note as n\nfrom t", "line 2, column 14: does not parse at 'as',"
@@ -26,7 +26,7 @@ from views.parse.definition import parse_view
         ("select case when a then 1 from t", "line 1, column 25: does not parse at '1', behind"
          " 'select case when a then': CASE has no END"),
         ("select id,\n'it's' as x\nfrom t", "line 2, column 6: does not parse: ' opens here and"
-         " is not closed: inside of a text it is written twice: 'it''s'"),
+         " is not closed. Write it twice inside of a text: 'it''s'."),
         ('select "id from t', 'line 1, column 8: does not parse: " opens here and is not closed'),
     ],
 )  # fmt: skip

@@ -77,7 +77,7 @@ def test_another_name_stands_for_a_table_and_its_columns_keep_their_prefix() -> 
     assert reading("v", sql, mirrored) == made
 
 
-@pytest.mark.parametrize("sql", ["select 1; select 2", "delete from a", "select from where", ""])
+@pytest.mark.parametrize("sql", ["select 1; select 2", "delete from a", "Select from where", ""])
 def test_what_is_not_one_select_is_refused(sql: str) -> None:
     with pytest.raises(ViewError, match=r"views\.v\.sql"):
         tables_read("v", sql)

@@ -31,4 +31,4 @@ def test_the_text_has_what_differs_and_what_to_write() -> None:
     assert "RENAME COLUMN that took 'total' to 'amount', write so in the view's SQL" in said
     assert "headwater view rebuild v" in said
     gone = version("orders", id=INT4, note=TEXT)
-    assert "adapt the view's SQL" in str(no_longer("v", "x", {name: WAS}, {name: gone}))
+    assert "Adapt the view's SQL" in str(no_longer("v", "x", {name: WAS}, {name: gone}))

@@ -60,7 +60,7 @@ def test_a_label_that_the_enum_does_not_have_is_refused_with_those_it_has(sql: s
         view(sql)
     assert caught.value.message.startswith("views.v.sql, line 1, column ")
     assert "'chekup' is no label of the enum" in caught.value.message
-    assert caught.value.hint == "it has 'checkup', 'other', 'illness'"
+    assert caught.value.hint == "Choose from 'checkup', 'other', 'illness'."
     view(sql, VISITS)  # nobody could say which labels there are
 
 
@@ -88,11 +88,11 @@ def test_of_many_labels_the_closest_are_named() -> None:
     many = {2: tuple(f"kind {i}" for i in range(100))}
     with pytest.raises(ViewError) as caught:
         view("select id from visits where kind = 'Kind 77'", labelled(VISITS, many))
-    assert caught.value.hint.startswith("it has 'kind 77', ")
-    assert caught.value.hint.endswith(", and 90 more")
+    assert caught.value.hint.startswith("Choose from 'kind 77', ")
+    assert caught.value.hint.endswith(", and 90 more.")
 
 
 def test_a_cast_to_an_enum_is_pointed_to_the_literal_alone() -> None:
     with pytest.raises(ViewError, match="not cast to here") as caught:
         view("select id from visits where kind = 'other'::visit_kind")
-    assert "write the literal alone" in caught.value.hint
+    assert "Write the literal alone" in caught.value.hint

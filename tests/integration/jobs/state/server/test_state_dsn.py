@@ -73,7 +73,7 @@ def test_two_processes_never_keep_the_same_database(config: Config) -> None:
     with state_server(config, SHOP):
         said = refused(config)
     assert "in use by headwater apply, pid " in said
-    assert "stop it, or wait until it has finished" in said
+    assert "Stop it, or wait until it has finished" in said
 
 
 def test_a_child_that_outlives_its_keeper_does_not_hold_the_lock(
@@ -112,8 +112,11 @@ def test_a_lock_that_another_process_took_is_not_taken_back(config: Config) -> N
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("alter database {} set default_transaction_read_only = on", "is read-only: ALTER DATAB"),
-        ("create schema shown", "has a schema shown that Headwater did not create: set a"),
+        (
+            "alter database {} set default_transaction_read_only = on",
+            "is read-only. Run `ALTER DATAB",
+        ),
+        ("create schema shown", "has a schema shown that Headwater did not create. Set a"),
     ],
 )
 def test_a_database_that_cannot_be_used_is_refused(config: Config, change: str, said: str) -> None:
@@ -141,7 +144,7 @@ def test_another_encoding_is_refused(config: Config) -> None:
 
 def test_an_older_version_is_refused(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "MINIMUM_MAJOR", 99)
-    assert "apply.state_dsn needs PostgreSQL 99 or newer" in refused(config)
+    assert "Name a PostgreSQL 99 or newer in apply.state_dsn" in refused(config)
 
 
 def test_a_role_without_the_rights_is_told_them(config: Config, source_name: str) -> None:
@@ -203,7 +206,7 @@ def standby(tmp_path: Path) -> Iterator[str]:
 
 def test_a_standby_is_refused(tmp_path: Path, standby: str) -> None:
     said = refused(state_config(tmp_path, state_dsn=standby))
-    assert "is a standby, which accepts no writes: set the primary" in said
+    assert "is a standby, which accepts no writes. Set the primary" in said
 
 
 def test_wrong_words_are_told_without_the_password(config: Config) -> None:
@@ -221,7 +224,7 @@ def test_a_database_that_is_away_is_waited_for(config: Config, tmp_path: Path) -
     with pytest.raises(RetryableError), state_server(away, SHOP, told.append):
         pass
     assert len(told) == 1
-    assert "is PostgreSQL running there" in told[0].hint
+    assert "PostgreSQL is running there" in told[0].hint
 
     patient = state_config(tmp_path, state_dsn=away.apply.state_dsn, retry_s=60.0)
     proxies: list[Proxy] = []

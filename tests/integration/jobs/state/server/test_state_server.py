@@ -269,7 +269,7 @@ def test_a_full_disk_is_waited_for_and_told(config: Config) -> None:
             limit = f"prlimit --pid {conn.info.backend_pid} --fsize={1 << 20}"  # as who it runs as
             conn.execute(f"copy (select 1) to program '{limit}'".encode())
             fill = "insert into headwater.large select repeat(md5(i::text), 60)"
-            said = "filling: the state database's disk: File too large: make room"
+            said = "filling: the state database's disk: File too large. Free space"
             with pytest.raises(RetryableError, match=said), translated("filling"):
                 conn.execute(f"{fill} from generate_series(1, 2000) i".encode())
         with server.connect() as conn:
@@ -282,7 +282,7 @@ def test_no_room_for_a_start_is_told(folder: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
     try:
         with (
-            pytest.raises(RetryableError, match="File too large: free disk space there"),
+            pytest.raises(RetryableError, match=r"File too large\. Free disk space there"),
             state_server(config, SHOP),
         ):
             pass

@@ -189,7 +189,7 @@ def test_a_key_of_a_wider_type_is_followed_where_its_texts_stay(postgres: str) -
                 continue
             with pytest.raises(ViewError, match=r"its key column .* and is .* now") as told:
                 shop.altered(*statements)
-            assert told.value.hint == f"`headwater view rebuild {name}`"
+            assert told.value.hint == f"Run `headwater view rebuild {name}`."
             del shop.setting.views[name]
 
 

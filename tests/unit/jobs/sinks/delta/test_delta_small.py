@@ -180,7 +180,7 @@ def test_an_unchanged_value_is_kept_or_missed(spark: SparkSession, tmp_path: Pat
         2: {"id": 2, "name": "B", "note": "b"},
     }
     before = table.version
-    with pytest.raises(ViewError, match=r"1 changed row.*rebuild the view"):
+    with pytest.raises(ViewError, match=r"1 changed row.*Rebuild the view"):
         table.feed.apply(keeping, upsert(LSN + 2, id=8, unchanged=["name"]))
     with pytest.raises(ViewError, match="a row's key is null"):
         table.feed.apply(upsert(LSN + 2, name="nobody"))

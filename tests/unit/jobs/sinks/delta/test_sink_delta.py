@@ -64,7 +64,7 @@ def test_a_column_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None
 
 
 def test_names_that_differ_by_case_only_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(ViewError, match=r"for one name: rename one with AS"):
+    with pytest.raises(ViewError, match=r"for one name\. Rename one with AS"):
         sink_in(tmp_path, spark).prepare(columns_called("a", "A"), ("id",))
 
 

@@ -250,7 +250,7 @@ def test_what_cannot_be_replayed_is_refused_and_changes_nothing(
     refused(UsageError, "does not read s.public.u-0", "s.public.u-0-3", LogInMemory())
     late = LogInMemory(gone=3)
     for place in ("0/15", "2", "1970-01-01T00:00:00.021"):
-        refused(LogError, r"t-0 begins at offset 3, .*, LSN 0/1E: use --from begin", place, late)
+        refused(LogError, r"t-0 begins at offset 3, .*, LSN 0/1E. Use --from begin", place, late)
     with turn(checkpoint.parent, "build", 0):
         refused(ViewError, "another headwater .*builds", "beginning", LogInMemory())
     ViewState(checkpoint.parent, "").remember_lost()
