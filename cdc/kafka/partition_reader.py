@@ -31,8 +31,8 @@ _SETTINGS: Final[Mapping[str, str | int | bool]] = {
 }
 _GONE: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 LOST_HINT: Final = (
-    "retention removed it or the topic was recreated: rebuild the views of this table "
-    "(`headwater view rebuild`), and raise retention.ms of the topic"
+    "run `headwater view rebuild` for the views of this table, and raise retention.ms of the "
+    "topic: retention removed the record, or the topic was recreated"
 )
 _Place = tuple[str, int]
 

@@ -47,7 +47,7 @@ def readable_secrets(path: Path, environ: Mapping[str, str] = os.environ) -> Ite
                 "warning",
                 "configuration",
                 f"every account of this machine can read the secret in {file} (mode {mode:04o})",
-                f"chmod 400 {file}",
+                f"run `chmod 400 {file}`",
             )
 
 

@@ -91,7 +91,9 @@ def server(source: Source) -> Iterator[Finding]:
         source.settings = dict(source.conn.execute(_SETTINGS, (_NAMES,)).fetchall())
     version = source.conn.info.server_version // 10_000
     if version < OLDEST:
-        yield Finding("error", "version", f"PostgreSQL {version}", f"{OLDEST} is the oldest")
+        yield Finding(
+            "error", "version", f"PostgreSQL {version}", f"use PostgreSQL {OLDEST} or newer"
+        )
     elif version > NEWEST:
         yield Finding("warning", "version", f"PostgreSQL {version} is newer than what was tested")
     else:
@@ -235,15 +237,15 @@ def _unfit(
     surplus = sorted(".".join(table) for table in (current.tables if current else set()) - chosen)
     if left_out:
         message = f"source.tables chooses {', '.join(left_out)}, which {name} does not publish"
-        hint = f"headwater table add {' '.join(left_out)}"
+        hint = f"run `headwater table add {' '.join(left_out)}`"
         yield Finding("error", "publication", message, hint)
     if surplus:
         message = f"{name} publishes {', '.join(surplus)}, which source.tables does not choose"
-        hint = f"they are still captured; run `headwater table remove {' '.join(surplus)}`"
+        hint = f"run `headwater table remove {' '.join(surplus)}`"
         yield Finding("error", "publication", message, hint)
     if not left_out and not surplus:
         message = f"publication {name} differs from what `headwater init` created"
-        hint = f"some changes since then are not captured; to restore it: {'; '.join(statements)}"
+        hint = f"restore it: {'; '.join(statements)}; some changes since then are not captured"
         yield Finding("error", "publication", message, hint, tuple(statements))
 
 

@@ -102,9 +102,8 @@ def _version(config: Config, dsn: str, source: Source) -> Iterator[Finding]:
     else:
         own = find_binaries().major
     if own < newest:
-        hint = "views that use features of the newer version are refused; otherwise nothing to do"
-        if config.apply.state_dsn:
-            hint = f"name a PostgreSQL {newest} in apply.state_dsn: {hint}"
+        where = "apply.state_dsn" if config.apply.state_dsn else "this environment"
+        hint = f"use PostgreSQL {newest} in {where} if a view needs its newer features"
         message = f"is PostgreSQL {own}, the source is {newest}"
         yield Finding("warning", _CHECK, message, hint)
 

@@ -57,7 +57,7 @@ def stores(config: Config) -> Iterator[Finding]:
         fault = _fault(store)
         if table := "" if fault else _captured_again(config, name):
             message = f"{store.kind} at {place}: table {table} would be captured"
-            hint = f"stores.{name}.target_schema: a schema that source.tables does not choose"
+            hint = f"set stores.{name}.target_schema to a schema that source.tables does not choose"
             yield Finding("error", check, message, hint)
         elif fault:
             what, hint = (said.replace(_STORE, f"stores.{name}") for said in fault)

@@ -24,7 +24,7 @@ def malformed(type_name: str) -> ProtocolError:
     """The error for bytes that no session with capture's settings sends for this type."""
     return ProtocolError(
         f"a value of type {type_name} does not have PostgreSQL's text form",
-        "the session must run with capture's own settings and client_encoding UTF8",
+        "run the session with capture's own settings and client_encoding UTF8",
     )
 
 

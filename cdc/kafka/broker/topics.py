@@ -61,8 +61,7 @@ def _refuse_factor(connection: Connection, factor: int, error: RetryableError) -
     if (brokers := len(described["brokers"])) < factor:
         raise LogError(
             error.message,
-            f"the cluster has {brokers} broker{'s' * (brokers != 1)}: lower "
-            "kafka.replication_factor, or start more",
+            f"lower kafka.replication_factor, or start more brokers: the cluster has {brokers}",
         ) from error.__cause__
 
 

@@ -185,7 +185,7 @@ def gathered(config: Config, name: str, found: Document) -> Document:
     with known_state(config) as conn:
         try:
             if conn is None:
-                raise RetryableError(AWAY)
+                raise RetryableError(AWAY, "run `headwater apply`, which starts it")
             found |= of_plan(conn, config, name, built)
         except HeadwaterError as error:
             problems.append(str(error))

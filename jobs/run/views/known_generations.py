@@ -56,7 +56,7 @@ class KnownGenerations:
         if not self.knows(generation):
             raise RetryableError(
                 f"view {generation.record.name}: one of its tables was altered",
-                "it is planned again",
+                "wait: it is planned again",
             )
 
     @contextmanager

@@ -108,7 +108,7 @@ def test_a_topic_is_created_when_brokers_have_come_back(passing: Any) -> None:
 
 
 def test_more_replicas_than_brokers_are_a_mistake_and_brokers_that_are_away_pass() -> None:
-    with pytest.raises(LogError, match=r"t: so it is\. The cluster has 2 brokers: lower kafka\."):
+    with pytest.raises(LogError, match=r"t: so it is\. Lower kafka\."):
         created(FACTOR, brokers=2)
     with pytest.raises(RetryableError, match=r"creating topics: t: so it is\. Check that the brok"):
         created(FACTOR, brokers=3)
