@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from typing import Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 import structlog
 from structlog.typing import EventDict
+
+from cdc.errors import HeadwaterError
 
 _SHOWN: Final = 3
 SPARK_LOG: Final = "HEADWATER_SPARK_LOG"
@@ -50,3 +54,12 @@ def below(_logger: object, _method: str, event: EventDict) -> EventDict:
     if "trace" in event:
         event["stack"] = event.pop("trace")
     return event
+
+
+@contextmanager
+def faults_logged(log: Any, event: str) -> Iterator[None]:
+    """A fault of ours in the block is a warning: what follows is done all the same."""
+    try:
+        yield
+    except HeadwaterError as error:
+        log.warning(event, error=str(error))

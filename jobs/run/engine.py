@@ -18,6 +18,7 @@ import structlog
 
 from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Offsets
+from cdc.logs import faults_logged
 from jobs.run.builds.worker_start import WorkerStart
 from jobs.run.commands.queue import Orders
 from jobs.run.process_parts import Parts
@@ -30,6 +31,7 @@ from jobs.run.stream.large_batch_staging import by_tasks
 from jobs.run.stream.record_reader import read_again
 from jobs.run.stream.recreated_topics import leave_recreated, recreated
 from jobs.run.stream.stream import OpenStream, StreamBatch
+from jobs.run.stream.unfound_keys import without_unfound
 from jobs.run.tables.altered_tables import AlteredTables
 from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.run.tables.source_settings import SourceSettings
@@ -79,9 +81,8 @@ class Engine:
         self._generations = GenerationRegistry(
             parts, self._tables, self._reach, self.changing, self._joined.set
         )
-        self._altered = AlteredTables(
-            self._tables, self._generations, self.changing, lambda: self._schedule.soon("views")
-        )
+        self._altered = AlteredTables(self._tables, self._generations, self.changing, self._passed)
+        self._without_unfound = partial(without_unfound, self._generations, self._passed)
         self._views = ViewRegistry(parts, self._generations)
         self._orders = Orders(parts, self._views, self)
         self._spare = self._streams = False
@@ -132,7 +133,7 @@ class Engine:
 
     def _take_up(self, batch: StreamBatch, apply: Callable[[StreamBatch], Applied | None]) -> None:
         with self._lock:
-            if (applied := apply(batch)) is None:
+            if (applied := self._without_unfound(lambda: apply(batch))) is None:
                 return
             self._reach.batch(applied.progress.batch, applied.offsets)
             self._generations.batch(applied)
@@ -148,7 +149,8 @@ class Engine:
         """Apply records once more that could not be applied."""
         tables = read_again(self._parts, [one.record for one in records])
         with self._lock:
-            self._batches.again(tables, {(one.table, one.key) for one in records})
+            keys = {(one.table, one.key) for one in records}
+            self._without_unfound(lambda: self._batches.again(tables, keys))
         self._generations.wake()
 
     def forget(self, records: Sequence[FaultyRecord]) -> None:
@@ -180,14 +182,12 @@ class Engine:
     def _apply(self, batch: StreamBatch) -> Applied | None:
         if seen := self._batches.unread(batch.rows):
             self._altered.follow(seen)
-        topics = self._batches.every_change_of
-        changes = batch.changes(topics)
+        topics, apply = self._batches.every_change_of, self._batches.apply
         try:
-            return self._batches.apply(batch.begin, batch.end, batch.rows, changes=changes)
+            return apply(batch.begin, batch.end, batch.rows, changes=batch.changes(topics))
         except StaleTypesError:
             self._altered.read_types()
-        changes = batch.changes(topics)
-        return self._batches.apply(batch.begin, batch.end, batch.rows, True, changes)
+        return apply(batch.begin, batch.end, batch.rows, True, batch.changes(topics))
 
     def _conduct(self) -> None:
         for chore in self._schedule.due():
@@ -236,6 +236,10 @@ class Engine:
             self._streams = True
             log.info("stream_started", topics=len(offsets))
 
+    def _passed(self) -> None:
+        """Views are to be opened again."""
+        self._schedule.soon("views")
+
     def _look(self) -> None:
         """Take up what is declared, and what other commands have made dirty."""
         self._views.follow(self._conn)
@@ -275,20 +279,15 @@ class Engine:
         return held and self._views.have_reached(read_progress(self._conn).batch)
 
     def _close(self) -> None:
-        try:
-            with translated("ending commands"):
-                self._orders.close(self._conn)
-        except HeadwaterError as error:
-            log.warning("commands_not_ended", error=str(error))
+        with faults_logged(log, "commands_not_ended"), translated("ending commands"):
+            self._orders.close(self._conn)
         if self._streams:
             self._stream.stop()
         self._stream.close()
         self._views.close()
         self._altered.close()
-        try:
+        with faults_logged(log, "offsets_not_committed"):
             self._reach.commit()
-        except HeadwaterError as error:
-            log.warning("offsets_not_committed", error=str(error))
         self._batches.close()
         self._conn.close()
 

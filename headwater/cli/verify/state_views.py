@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from cdc.errors import StateError, ViewError
+from cdc.errors import SourceError, StateError, ViewError
 from headwater.cli.common.output import notice
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from verification.source_rows import SourceSnapshot
     from verification.view_verification import Report
     from views.table_versions import TableVersion
+
+_NO_COLUMN: Final = "42703"
 
 
 class Asked(NamedTuple):
@@ -118,6 +120,7 @@ def described(
     """As it was built, if that is known here, else as it is declared. ``known`` is what it calls
     its tables' columns."""
     from bootstrap.view_sql import ViewSql
+    from cdc.source.errors import sqlstate
     from cdc.source.postgres import connect
     from jobs.generations.generation_record import read_generations
     from jobs.generations.view_state import view_directory
@@ -138,7 +141,18 @@ def described(
         relations = published_relations(conn, config.source.publication_name)
         kept = ViewSql(conn, config.source, name, sql, tuple(key))
         over = kept.over_source(known)
-        view = described_view(conn, name, key, sql, relations, over.names, over.whole, over.row_key)
+        try:
+            view = described_view(
+                conn, name, key, sql, relations, over.names, over.whole, over.row_key
+            )
+        except SourceError as error:
+            if record is not None or sqlstate(error) != _NO_COLUMN:
+                raise
+            raise SourceError(
+                error.message,
+                "the state database, which is not running, knows the present names of columns that "
+                f"were renamed: run `headwater apply {name}`, then verify",
+            ) from error
         return Described(view, store, history, over.tables)
 
 

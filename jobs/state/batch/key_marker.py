@@ -7,11 +7,13 @@ be answered to by computing a view whole is noted too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 
+from cdc.errors import HeadwaterError, RetryableError, StateError
 from jobs.state.groups.changes import GroupChanges
 from jobs.state.server.connection import Connection, numbered, translated
 from jobs.state.views.dirty_keys import Images, State, mark_sql
@@ -19,8 +21,19 @@ from jobs.state.views.view_generation import ViewGeneration
 from jobs.state.views.whole_recomputation import mark_whole
 
 
+class UnfoundKeysError(StateError):
+    """Which keys of a view a batch touches cannot be computed, as where a join casts a value that
+    has not the form of the type. ``view`` is the id of its generation."""
+
+    def __init__(self, view: int, fault: HeadwaterError) -> None:
+        super().__init__(fault.message, fault.hint)
+        self.view = view
+
+
 class KeyMarker:
     """Marks the dirty keys of some views, for batches over some mirrors. Use in one session.
+
+    Its methods raise ``UnfoundKeysError`` for the first view whose keys they cannot find.
 
     ``images`` are the relations of the changed rows' images, by table; those of a table without a
     change are empty.
@@ -74,8 +87,7 @@ class KeyMarker:
                         cursor.execute(query, (batch,), prepare=True)
         except psycopg.Error as error:
             refused = next((view for view, cursor in asked if cursor.pgresult is None), None)
-            name = "" if refused is None else f" of view {refused.name}"
-            with translated(f"finding the keys{name} that a batch touches"):
+            with _finding(refused):
                 raise error
         return {view.id for view, cursor in asked if cursor.rowcount}
 
@@ -97,6 +109,18 @@ class KeyMarker:
         for gate in view.plan.gates:
             if gate.table in tables:
                 query = gate.sql(view.relation)
-                with translated(f"looking whether a change touches all of view {view.name}"):
+                with _finding(view):
                     found[query] = conn.execute(query.encode(), prepare=True).fetchall()
         return found
+
+
+@contextmanager
+def _finding(view: ViewGeneration | None) -> Iterator[None]:
+    name = "" if view is None else f" of view {view.name}"
+    try:
+        with translated(f"finding the keys{name} that a batch touches"):
+            yield
+    except HeadwaterError as fault:
+        if view is None or isinstance(fault, RetryableError):
+            raise
+        raise UnfoundKeysError(view.id, fault) from fault

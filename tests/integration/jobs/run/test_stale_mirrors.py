@@ -307,3 +307,36 @@ def test_a_table_that_was_added_while_the_process_runs(setting: Setting) -> None
         wait_until(
             lambda: opened(str(setting.lake / "other")) is not None, "a view of the new table", 40
         )
+
+
+def test_a_view_whose_keys_cannot_be_found_stops_alone(setting: Setting) -> None:
+    """A value makes its join fail; mended, it lacks nothing."""
+    config = setting.config
+    sql = "select c.code, d.token from coded c left join coded d on 6 / d.token = c.token"
+    divided = View(store="lake", key=("code",), sql=sql)
+
+    def is_right() -> bool:
+        with setting.mirrors.as_client() as session:
+            wanted = dict(session.execute(sql.encode()).fetchall())
+        return setting.found("divided") == wanted
+
+    setting.mirrors.execute("delete from coded where code > 'b'; update coded set token = 2")
+    setting.mirrors.execute("update coded set token = 3 where code = 'b'")
+    setting.send()
+    setting.config = config.model_copy(update={"views": {**config.views, "divided": divided}})
+    with setting.applying() as to:
+        wait_until(is_right, "a view that is joined", 40)
+        for fault in ("update coded set token = 0 where code = 'b'", MISSED[2]):
+            setting.mirrors.execute(fault)
+            setting.give(to)
+            setting.are_right()
+        stopped = b"select error from headwater.views where name = 'divided'"
+        wait_until(
+            lambda: "data error 22012" in str(setting.mirrors.state.execute(stopped).fetchone()),
+            "the view to say why it has stopped",
+            40,
+        )
+        setting.mirrors.execute("update coded set token = 3 where code = 'b'")
+        setting.give(to)
+        setting.are_right()
+        wait_until(is_right, "a view that lacks nothing", 40)
