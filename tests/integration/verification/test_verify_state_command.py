@@ -131,7 +131,7 @@ def test_a_column_that_is_not_there_may_be_called_otherwise_now(
     shop: StateEngine, tmp_path: Path
 ) -> None:
     settings = config(shop, tmp_path, "", odd="select sort as kind, count(*) from item group by 1")
-    with pytest.raises(SourceError, match=r'"sort" does not exist.*run `headwater apply odd`'):
+    with pytest.raises(SourceError, match=r'"sort" does not exist.*Run `headwater apply odd`'):
         described(settings, "odd", None)
 
 
