@@ -150,8 +150,8 @@ def described(
                 raise
             raise SourceError(
                 error.message,
-                f"run `headwater apply {name}`, then verify: the state database, which is not running, "
-                "knows the present names of columns that were renamed",
+                f"run `headwater apply {name}`, then verify: the state database, which is not "
+                "running, knows the present names of columns that were renamed",
             ) from error
         return Described(view, store, history, over.tables)
 
