@@ -24,13 +24,16 @@ ROOMS = (
 )  # fmt: skip
 _ROOM = rf"(?:{'|'.join(ROOMS)})"
 _IMPORT = re.compile(rf"^(\s*from )(?={_ROOM}(?:\.\w+)* import )", re.MULTILINE)
-_OTHER_IMPORT = re.compile(rf"^\s*import {_ROOM}\b.*", re.MULTILINE)
+_OTHER_IMPORT = re.compile(
+    rf"^\s*import {_ROOM}\b.*|(?<=\S)[ (]*from {_ROOM}(?:\.\w+)* import .*", re.MULTILINE
+)
+"""Of a name of ours, and within a string that is run as a program."""
 
 
 def below(text: str) -> str:
     """A module's text, with our packages named as the wheel has them: in imports, and in strings
     that name a module, as what ``python -m`` is given. Raises ``ValueError`` for an import that
-    binds the name of a package, which cannot be renamed."""
+    binds the name of a package, or stands in a string: they cannot be renamed."""
     if found := _OTHER_IMPORT.search(text):
         raise ValueError(f"{found[0].strip()}: write `from PACKAGE import NAME`, see setup.py")
     lines = _IMPORT.sub(rf"\g<1>{FACE}.", text).splitlines(keepends=True)

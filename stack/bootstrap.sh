@@ -79,6 +79,16 @@ fetch_prometheus() {
     return $done
 }
 
+# For systemd-analyze; without systemd-sysv it starts nothing.
+install_systemd() {
+    command -v systemd-analyze >/dev/null && return
+    command -v apt-get >/dev/null && as_root true 2>/dev/null || return 1
+    echo "installing systemd-analyze with apt-get"
+    as_root apt-get update -qq &&
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+            --no-upgrade systemd >/dev/null
+}
+
 serves "$venv/bin/python" && "$venv/bin/python" -m pip --version >/dev/null 2>&1 || make_venv
 echo "installing the pinned packages"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
@@ -91,3 +101,5 @@ fi
 "$venv/bin/python" -m jobs.spark.class_archive
 fetch_prometheus ||
     echo "warning: no prometheus, promtool and amtool: tests of alarms need them (Debian, Ubuntu: apt-get install prometheus prometheus-alertmanager)" >&2
+install_systemd ||
+    echo "warning: no systemd-analyze: tests of the systemd units are skipped (Debian, Ubuntu: apt-get install systemd)" >&2

@@ -89,7 +89,8 @@ def build(path: Path) -> None:
             other.unlink(missing_ok=True)
 
 
-_CHILD: Final = "import sys; from jobs.spark.class_training import load; load(sys.argv[1])"
+_MODULE: Final = "jobs.spark.class_training"
+_CHILD: Final = f"import sys; from {_MODULE} import load; load(sys.argv[1])"
 
 
 def main() -> None:
