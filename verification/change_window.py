@@ -26,7 +26,7 @@ from verification.comparison import Outcome
 from verification.log_changes import UntellableError
 from verification.select_view import SelectView
 from verification.source_rows import SourceSnapshot
-from verification.touched_rows import touched_keys
+from verification.topic_keys import touched_keys
 from views.spark.view import View
 from views.table_versions import TableVersion
 

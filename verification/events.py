@@ -19,7 +19,7 @@ from cdc.source.postgres import identifier, literal
 from cdc.source.table_lookup import table_of
 from cdc.source.types import load_types
 from verification.source_rows import SourceSnapshot, key_rows, sql_texts
-from verification.touched_rows import key_reader
+from verification.topic_keys import key_reader
 from views.spark.generation_names import begun, seen
 from views.spark.resolution import ResolvedView
 from views.table_versions import TableVersion, parse_version

@@ -16,7 +16,7 @@ from jobs.without_mirrors.dead_letters.letter import Letters, spelled
 from verification.change_window import packed_keys
 from verification.scope import names_now, published_rows
 from verification.source_rows import SourceSnapshot
-from verification.touched_rows import key_reader
+from verification.topic_keys import key_reader
 from views.spark.dialects import POSTGRES
 from views.spark.plan import key_queries
 from views.spark.resolution import ResolvedView

@@ -18,7 +18,7 @@ from cdc.kafka.broker import Broker, Offsets
 from jobs.without_mirrors.replay.repair import writable
 from verification.events import KeyedEvent, SourceEvents
 from verification.source_rows import SourceSnapshot
-from verification.touched_rows import touched_keys
+from verification.topic_keys import touched_keys
 from views.spark.resolution import ResolvedView
 from views.table_versions import TableVersion
 

@@ -1,11 +1,13 @@
-"""Random views of a wide grammar, each kept through random batches; ``python -m tests.maintain``
-runs more of them."""
+"""Random views of a wide grammar, each kept through random batches.
+
+``python -m tests.sql_maintenance`` runs more of them.
+"""
 
 from __future__ import annotations
 
 import psycopg
 
-from tests.maintain.seeds import run_seed
+from tests.sql_maintenance.seeds import run_seed
 
 _SEEDS = (*range(40), 5422, 6376, 8377, 8540)
 """The last ones are views that a plan once missed a key of."""

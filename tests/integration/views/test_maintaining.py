@@ -1,6 +1,6 @@
 """Views, batch by batch, are equal to their SQL in PostgreSQL over tables of the same rows.
 
-A few random seeds; ``python -m tests.maintenance --spark`` runs as many as one likes.
+A few random seeds; ``python -m tests.spark_maintenance --spark`` runs as many as one likes.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.maintenance.histories import (
+from tests.spark_maintenance.histories import (
     Keeping,
     broken_history,
     plain_history,
     set_back_history,
 )
-from tests.maintenance.kept import Connection
-from tests.maintenance.mirrored import Mirrored
-from tests.maintenance.projected import Projected
+from tests.spark_maintenance.kept import Connection
+from tests.spark_maintenance.mirrored import Mirrored
+from tests.spark_maintenance.projected import Projected
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,14 +10,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.maintenance.kept import Connection, Kept, Queries, history, keep
+from tests.spark_maintenance.kept import Connection, Kept, Queries, history, keep
 from views.parse.definition import parse_view
 from views.spark.plan import KeyQuery, key_queries
 from views.spark.view import MaintainedView, resolve_maintained
 from views.table_versions import TableColumn, TableVersion
 from views.types import INT4, TEXT
 
-_SEEDS = 60  # more of them: python -m tests.maintenance
+_SEEDS = 60  # more of them: python -m tests.spark_maintenance
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ import pytest
 
 from tests.chaos.faults.step_kills import BUILDING, STEPS, VARIABLE, told
 from tests.chaos.views.declarations import STORES
-from tests.maintain.cases import SHOP
-from tests.maintain.workload import transaction
+from tests.sql_maintenance.cases import SHOP
+from tests.sql_maintenance.workload import transaction
 from tests.support.commands.deployment import Deployment
 from tests.support.servers.forked_command import Child
 from tests.support.servers.lent_jvm import Lender

@@ -1,7 +1,7 @@
 """Mirrors and their attempts over kills, replays and mirrors written anew, without Spark.
 
 The view is made in Python: orders with their customers' names. What is tried is what is kept from
-attempt to attempt; ``tests/maintenance/mirrored.py`` tries all of it, with random views.
+attempt to attempt; ``tests/spark_maintenance/mirrored.py`` tries all of it, with random views.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.maintain.shop_tables import TABLES
+from tests.sql_maintenance.shop_tables import TABLES
 from views.maintain import Index, MirrorColumn, MirrorTable, ViewPlan, plan_view
 
 

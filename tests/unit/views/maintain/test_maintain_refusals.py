@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cdc.errors import ViewError
-from tests.maintain.shop_tables import TABLES
+from tests.sql_maintenance.shop_tables import TABLES
 from views.maintain import plan_view
 
 _BY_CUSTOMER = "from orders where customer_id is not null group by customer_id"

@@ -6,7 +6,7 @@ import pytest
 
 from cdc.errors import ViewError
 from jobs.state.views.view_names import TableNames, ViewNames
-from tests.maintain.shop_tables import TABLES
+from tests.sql_maintenance.shop_tables import TABLES
 from views.histories import KeyColumn, history_key
 from views.maintain import MirrorColumn, MirrorTable, plan_view
 

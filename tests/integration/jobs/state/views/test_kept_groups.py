@@ -21,8 +21,8 @@ from jobs.state.groups.sums import GroupSums
 from jobs.state.groups.tables import drop_group_table, fill_groups, is_filled, with_groups
 from jobs.state.server.connection import connect
 from jobs.state.views.view_record import view_records
-from tests.maintain.cases import SHOP
-from tests.maintain.workload import transaction
+from tests.sql_maintenance.cases import SHOP
+from tests.sql_maintenance.workload import transaction
 from tests.support.servers.postgres import fresh_database
 from tests.support.views.engine_setting import EngineSetting, Kept, Killed, split
 

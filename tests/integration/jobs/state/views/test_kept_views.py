@@ -20,8 +20,8 @@ from jobs.state.mirrors.indexes import drop_spare_indexes
 from jobs.state.views.missed_changes import make_up_for
 from jobs.state.views.repair import make_anew
 from jobs.state.views.view_record import forget_view
-from tests.maintain.cases import CASES, SHOP, Case
-from tests.maintain.workload import transaction
+from tests.sql_maintenance.cases import CASES, SHOP, Case
+from tests.sql_maintenance.workload import transaction
 from tests.support.servers.postgres import fresh_database
 from tests.support.views.engine_setting import EngineSetting, Killed, split
 

@@ -13,7 +13,7 @@ import pytest
 from jobs.state.server.connection import Connection, connect
 from jobs.state.views.dirty_keys import settle
 from jobs.state.views.whole_recomputation import settle_whole
-from tests.maintain.cases import SHOP
+from tests.sql_maintenance.cases import SHOP
 from tests.support.servers.postgres import fresh_database
 from tests.support.views.engine_setting import EngineSetting
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from tests.maintain.group_grammar import ALL_KEYS, ALL_TABLES
-from tests.maintain.relations import TABLES
+from tests.sql_maintenance.group_grammar import ALL_KEYS, ALL_TABLES
+from tests.sql_maintenance.relations import TABLES
 
 _NUMBERS = ("0", "0.00", "1", "1.0", "1.50", "2.125", "-3", "-1.5", "1e3", "7.00001")
 _NONE = ("'NaN'", "'Infinity'", "'-Infinity'")

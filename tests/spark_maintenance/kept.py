@@ -12,8 +12,8 @@ from typing import Any
 
 import psycopg
 
-from tests.maintenance import declared, schemas
-from tests.maintenance.source import as_text, compared
+from tests.spark_maintenance import declared, schemas
+from tests.spark_maintenance.source import as_text, compared
 from views.spark.dialects import POSTGRES
 from views.spark.plan import KeyQuery, key_queries, recomputation, whole
 from views.spark.view import MaintainedView

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Protocol
 
-from tests.maintenance.expressions import Expressions
+from tests.spark_maintenance.expressions import Expressions
 from views.table_versions import TableVersion
 
 

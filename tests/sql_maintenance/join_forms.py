@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from tests.maintain.relations import Column, Draw, Relation
+from tests.sql_maintenance.relations import Column, Draw, Relation
 
 TWICE: Final = "pair"
 """Columns of a relation under two aliases are named so, and no other."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from cdc.lsn import Position
 from jobs.sinks.contract import Batch
 from jobs.without_mirrors.evaluation import Model, evaluate, news_of, released
-from tests.maintenance import declared, schemas
-from tests.maintenance.dying import KilledError, dying
-from tests.maintenance.histories import History
-from tests.maintenance.source import Connection
+from tests.spark_maintenance import declared, schemas
+from tests.spark_maintenance.dying import KilledError, dying
+from tests.spark_maintenance.histories import History
+from tests.spark_maintenance.source import Connection
 from tests.support.events.events import Record, event, kafka_frame
 from tests.support.views.recording_sink import RecordingSink
 from views.types import PgType

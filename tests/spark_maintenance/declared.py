@@ -10,8 +10,8 @@ from random import Random
 from typing import Final, TypeVar
 
 from cdc.errors import ViewError
-from tests.maintenance.aggregated import aggregates, having
-from tests.maintenance.expressions import Columns, Expressions, columns_of
+from tests.spark_maintenance.aggregated import aggregates, having
+from tests.spark_maintenance.expressions import Columns, Expressions, columns_of
 from views.parse.definition import ViewDefinition, parse_view
 from views.spark.resolution import ResolvedView, resolve
 from views.spark.view import MaintainedView, resolve_maintained

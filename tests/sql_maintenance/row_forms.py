@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.maintain.relations import Column, Draw, Relation
+from tests.sql_maintenance.relations import Column, Draw, Relation
 
 
 def filtered(draw: Draw, depth: int) -> Relation:

@@ -1,4 +1,4 @@
-"""Which rows of a view the log touched in a stretch of time.
+"""The keys of records in topics, and which rows of a view the log touched in a stretch of time.
 
 A row that the source has at L and the view lacks is missing, unless it was deleted at or after L.
 What was committed at or after L stands, in Kafka, behind what stood there before L was taken; so

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from random import Random
 
-from tests.maintain.relations import KEYS, TABLES
+from tests.sql_maintenance.relations import KEYS, TABLES
 
 SCHEMA = """
 create table e (

@@ -11,8 +11,8 @@ from random import Random
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from tests.maintenance import schemas
-from tests.maintenance.source import Connection, Source
+from tests.spark_maintenance import schemas
+from tests.spark_maintenance.source import Connection, Source
 from tests.support.views.recording_sink import RecordingSink
 from views.spark.view import View
 from views.table_versions import TableVersion

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from tests.chaos.views.contents import differences
 from tests.chaos.views.declarations import Kept
-from tests.maintenance.schemas import Row, Rows
+from tests.spark_maintenance.schemas import Row, Rows
 from verification.values.canonical_form import Canonicalizer, canonicalizer, row_canonicalizer
 from views.parse.expression_parts import aggregates
 from views.spark.resolution import Output

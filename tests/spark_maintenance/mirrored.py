@@ -26,10 +26,10 @@ from jobs.delta_engine.replay_rows import Reach
 from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
 from jobs.spark.column_types import columns_of, spark_type
 from jobs.without_mirrors.fold import EVENT
-from tests.maintenance import declared, schemas
-from tests.maintenance.dying import KilledError, dying
-from tests.maintenance.histories import History
-from tests.maintenance.source import Connection
+from tests.spark_maintenance import declared, schemas
+from tests.spark_maintenance.dying import KilledError, dying
+from tests.spark_maintenance.histories import History
+from tests.spark_maintenance.source import Connection
 from tests.support.views.recording_sink import RecordingSink
 from views.table_versions import TableVersion
 

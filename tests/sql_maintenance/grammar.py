@@ -5,10 +5,10 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from tests.maintain.group_forms import distinct, grouped, rolled_up
-from tests.maintain.join_forms import TWICE, joined, joined_twice, nested_join
-from tests.maintain.relations import Draw, Form
-from tests.maintain.row_forms import (
+from tests.sql_maintenance.group_forms import distinct, grouped, rolled_up
+from tests.sql_maintenance.join_forms import TWICE, joined, joined_twice, nested_join
+from tests.sql_maintenance.relations import Draw, Form
+from tests.sql_maintenance.row_forms import (
     elements,
     filtered,
     first_of,
@@ -17,7 +17,7 @@ from tests.maintain.row_forms import (
     scalar,
     windowed,
 )
-from tests.maintain.set_forms import common, recursive, set_operation, union_all
+from tests.sql_maintenance.set_forms import common, recursive, set_operation, union_all
 
 View = tuple[str, tuple[str, ...]]
 """SQL and key."""

@@ -1,4 +1,6 @@
-"""Random views kept through random batches: ``python -m tests.maintain --seeds N --first F``.
+"""Random views kept through random batches.
+
+``python -m tests.sql_maintenance --seeds N --first F`` runs seeds.
 
 ``--dsn`` names a PostgreSQL; a database of its own is not needed, nothing is left in it.
 """
@@ -12,12 +14,12 @@ from collections import Counter
 
 import psycopg
 
-from tests.maintain.seeds import KINDS, run_seed
+from tests.sql_maintenance.seeds import KINDS, run_seed
 
 
 def main() -> int:
     """Run the seeds; 1 if one failed."""
-    parser = argparse.ArgumentParser(prog="python -m tests.maintain", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.sql_maintenance", description=__doc__)
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--dsn", required=True)

@@ -1,4 +1,4 @@
-"""``python -m tests.maintenance``: seeds of views and histories.
+"""``python -m tests.spark_maintenance``: seeds of views and histories.
 
 The rule alone, on a PostgreSQL of its own; with ``--spark`` what applies it: mirrors, Spark, kills,
 batches that come again, and stores that were set back, for a view of several tables and one of one
@@ -27,11 +27,11 @@ from jobs.spark.jars import jars
 from jobs.spark.java import find_java
 from jobs.spark.session import open_session
 from stack import servers
-from tests.maintenance.declared import REFUSED
-from tests.maintenance.histories import broken_history, plain_history, set_back_history
-from tests.maintenance.kept import Connection, Kept, history
-from tests.maintenance.mirrored import Mirrored
-from tests.maintenance.projected import Projected
+from tests.spark_maintenance.declared import REFUSED
+from tests.spark_maintenance.histories import broken_history, plain_history, set_back_history
+from tests.spark_maintenance.kept import Connection, Kept, history
+from tests.spark_maintenance.mirrored import Mirrored
+from tests.spark_maintenance.projected import Projected
 from tests.support.servers.spark import quick
 from views.spark.plan import key_queries
 
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.maintenance", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.spark_maintenance", description=__doc__)
     parser.add_argument("--seeds", type=int, default=200, help="how many (default 200)")
     parser.add_argument("--first", type=int, default=0, help="the first one (default 0)")
     parser.add_argument("--spark", action="store_true", help="over mirrors, with Spark")

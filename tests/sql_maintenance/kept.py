@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from jobs.state.groups.changes import GroupChanges
 from jobs.state.groups.tables import fill_group_table, group_sums, make_group_table
 from jobs.state.views.view_generation import ViewGeneration as EngineView
-from tests.maintain.mirrors import Connection, images, mirror, move, stage
+from tests.sql_maintenance.mirrors import Connection, images, mirror, move, stage
 from views.maintain import MirrorTable, ViewPlan
 
 Key = tuple[str, ...]

@@ -10,13 +10,13 @@ from typing import Final
 import psycopg
 
 from cdc.errors import ViewError
-from tests.maintain import grammar
-from tests.maintain.changes import batch, first_rows
-from tests.maintain.group_grammar import SCHEMA as GROUP_SCHEMA
-from tests.maintain.group_grammar import GroupGrammar
-from tests.maintain.kept import KeptView
-from tests.maintain.mirrors import Connection, fill, tables_of
-from tests.maintain.relations import SCHEMA
+from tests.sql_maintenance import grammar
+from tests.sql_maintenance.changes import batch, first_rows
+from tests.sql_maintenance.group_grammar import SCHEMA as GROUP_SCHEMA
+from tests.sql_maintenance.group_grammar import GroupGrammar
+from tests.sql_maintenance.kept import KeptView
+from tests.sql_maintenance.mirrors import Connection, fill, tables_of
+from tests.sql_maintenance.relations import SCHEMA
 from views.maintain import plan_view
 
 BATCHES = 8
