@@ -86,7 +86,7 @@ def _chosen(code: str | None) -> list[Alarm]:
         meant = [name for name in known if name.lower() in near]
         raise UsageError(
             f"no alarm {code!r}",
-            f"did you mean {' or '.join(meant)}? " * bool(meant)
-            + f"They are {ALARMS[0].code} to {ALARMS[-1].code}: `headwater explain` lists them",
+            f"run `headwater explain`: it lists {ALARMS[0].code} to {ALARMS[-1].code}"
+            + f"; near is {' or '.join(meant)}" * bool(meant),
         )
     return [found]

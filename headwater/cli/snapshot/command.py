@@ -76,9 +76,18 @@ def start(
     views: ViewsOption = None,
     workers: WorkersOption = None,
     rate: RateOption = None,
+    despite_forecast: Annotated[
+        bool,
+        typer.Option(
+            "--despite-forecast", help="Start it even if a slot would be lost before it ends."
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Read tables into topics <source>.__snapshot.<id>.<schema>.<table>.
+
+    It does not start if it would take longer than a slot lives at the rate at which the source
+    writes WAL (max_slot_wal_keep_size).
 
     Ctrl-C pauses the snapshot. To continue after a pause or a crash, run `headwater snapshot
     resume ID`.
@@ -90,6 +99,7 @@ def start(
       headwater snapshot start public.orders --key-range 1000:2000 --workers 2
       headwater snapshot start --view open_orders
     """
+    from headwater.cli.snapshot.slot_forecast import refuse_outliving_slot
     from snapshots.rate import parse_rate
     from snapshots.snapshot_on_demand import Options, create
 
@@ -100,6 +110,8 @@ def start(
     if rate is not None:
         parse_rate(rate)
     options = Options(where, parse_range(key_range), workers, rate)
+    if not despite_forecast:
+        refuse_outliving_slot(config, chosen, rate)
     snapshot_id = create(config, chosen, options)
     err().print(f"snapshot {snapshot_id}")
     _run(config, snapshot_id, as_json)

@@ -138,3 +138,18 @@ def test_a_heartbeat_is_passed_when_all_that_its_mark_covers_is_applied() -> Non
                                       (5, 5, 102.0, 101.0), (5, 6, 103.0, 101.0))
     ]  # fmt: skip
     assert passed == [None, None, None, 101.0]
+
+
+def test_the_loss_of_the_slot_is_forecast_while_what_it_retains_grows() -> None:
+    assessor = Assessor(10.0)
+
+    def loss_s(at_s: float, wal_end: int, restart: int, safe: int | None) -> float | None:
+        slot = SLOT._replace(wal_end=wal_end, restart=restart, safe_wal_size=safe)
+        return assessor.report(lag(at_s=at_s, slot=slot)).capture.slot_loss_s
+
+    assert loss_s(100.0, 1_000, 900, 5_000) is None
+    assert loss_s(110.0, 2_000, 900, 4_000) is None, "restart_lsn moves in steps"
+    assert loss_s(140.0, 5_000, 900, 1_000) == pytest.approx(10.0)
+    assert loss_s(150.0, 5_000, 5_000, 5_000) is None, "capture has caught up"
+    assert loss_s(160.0, 5_100, 5_000, None) is None, "without a limit"
+    assert loss_s(170.0, 5_100, 5_000, -3) == 0.0
