@@ -27,9 +27,10 @@ _ENDS = (".", "!", "?", ";")
 
 
 def sentence(text: str) -> str:
-    """A clause as a sentence: with a capital, unless it begins with a name, and a period."""
-    if not text:
-        return ""
+    """A clause as a sentence: with a capital, unless it begins with a name, and a period. A
+    statement of SQL stays as it is, to be copied."""
+    if not text or text.partition(" ")[0].isupper():
+        return text
     started = text[0].upper() + text[1:] if _WORD.match(text) else text
     return started if started.endswith(_ENDS) else f"{started}."
 

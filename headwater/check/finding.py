@@ -20,8 +20,7 @@ class Finding:
     sql: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.hint != "; ".join(self.sql):  # statements stay as they are, to be copied
-            object.__setattr__(self, "hint", sentence(self.hint))
+        object.__setattr__(self, "hint", sentence(self.hint))
 
 
 def by_sql(level: Literal["warning", "error"], check: str, message: str, *sql: str) -> Finding:

@@ -157,8 +157,8 @@ def _database_fault(store: Postgres) -> _Fault | None:
         return None
     schema = store.target_schema
     what = f"schema {schema}" if there else f"the database for {schema}"
-    grant = f"GRANT USAGE, CREATE ON SCHEMA {schema}" if there else "GRANT CREATE ON DATABASE ..."
-    return _Fault(f"the role lacks CREATE on {what}", f"{grant} TO the role of {{store}}.dsn")
+    grant = f"grant USAGE, CREATE ON SCHEMA {schema}" if there else "grant CREATE ON DATABASE ..."
+    return _Fault(f"the role lacks CREATE on {what}", f"{grant} to the role of {{store}}.dsn")
 
 
 def _captured_again(config: Config, name: str) -> str:

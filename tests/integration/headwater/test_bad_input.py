@@ -108,7 +108,7 @@ def test_a_role_that_may_not_replicate_is_named(shop: Deployment, role: str, ver
     shop.init()
     shop.execute(f"grant usage on schema headwater to {role}", f"grant select on a to {role}")
     shop.dsn = psycopg.conninfo.make_conninfo(shop.dsn, user=role)
-    assert refusal(shop.run(*verb.split())).endswith(f": ALTER ROLE {role} REPLICATION")
+    assert refusal(shop.run(*verb.split())).endswith(f". Run `ALTER ROLE {role} REPLICATION`.")
 
 
 def test_a_role_that_may_not_select_stops_init_before_anything_is_made(
@@ -124,7 +124,7 @@ def test_a_role_that_may_not_select_stops_init_before_anything_is_made(
     owner = shop.dsn
     shop.dsn = psycopg.conninfo.make_conninfo(shop.dsn, user=role)
     said = refusal(shop.run("init"))
-    assert said.startswith(f"role {role} may not read public.a: ")
+    assert said.startswith(f"role {role} may not read public.a. ")
     assert f'GRANT SELECT ON "public"."a" TO "{role}"' in said
     with connect(owner) as conn:
         assert conn.execute("select to_regnamespace('headwater')").fetchone() == (None,)

@@ -217,7 +217,7 @@ def test_tables_that_cannot_be_captured_are_one_error_each(shop: Deployment) -> 
     assert len(messages) == 2
     assert messages[0].startswith("table public.missing does not exist")
     assert messages[1].startswith("public.bare has no replica identity")
-    assert messages[1].endswith(", or leave public.bare out with source.exclude")
+    assert messages[1].endswith(", or leave public.bare out with source.exclude.")
 
 
 def test_a_database_that_views_go_to_needs_rights_and_is_not_captured_again(
@@ -249,12 +249,12 @@ def test_a_database_that_views_go_to_needs_rights_and_is_not_captured_again(
     assert set(wrong) == {f"store {name}" for name in ("poor", "own", "none", "away", "nobody")}
     ways = {f["check"]: f["hint"] for f in found["error"]}
     assert ways["store poor"] == (
-        "GRANT USAGE, CREATE ON SCHEMA public TO the role of stores.poor.dsn."
+        "Grant USAGE, CREATE ON SCHEMA public to the role of stores.poor.dsn."
     )
     assert ways["store away"] == "Correct the database of stores.away.dsn, or create it."
     assert (
         ways["store nobody"]
-        == "CREATE ROLE nosuch LOGIN, or correct the user of stores.nobody.dsn."
+        == "Run `CREATE ROLE nosuch LOGIN`, or correct stores.nobody.dsn's user."
     )
     assert "the role lacks CREATE on schema public" in wrong["store poor"]
     assert "table public.own@1 of view own would be captured" in wrong["store own"]

@@ -77,7 +77,10 @@ def test_a_table_leaves_while_capture_runs_and_joins_again(shop: Deployment) -> 
         assert held == [1]
         assert shop.check()[0] == 0
         gone = shop.run("table", "remove", "public.second", "--yes")
-        assert (gone.returncode, "captured tables: public.first" in gone.stderr) == (1, True)
+        assert (gone.returncode, "Choose a captured table: public.first" in gone.stderr) == (
+            1,
+            True,
+        )
 
         shop.tables = ("public.*",)
         back = shop.run("table", "add", "public.second")

@@ -120,7 +120,7 @@ def test_one_that_runs_is_paused_or_failed_names_the_verb_to_use(shop: Deploymen
     said = refused(shop, snapshot_id)
     assert f"snapshot {snapshot_id} is interrupted" in said
     assert f"Run `headwater snapshot resume {snapshot_id}` to continue" in said
-    assert f"Run `headwater snapshot cancel {snapshot_id}` to end it" in said
+    assert f"run `headwater snapshot cancel {snapshot_id}` to end it" in said
     assert shop.run("snapshot", "cancel", str(snapshot_id)).returncode == 0
     assert shop.run("snapshot", "drop", str(snapshot_id)).returncode == 0
     assert snapshot_id not in listed(shop)

@@ -113,7 +113,7 @@ REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("public.item", "--key-range", "5"), "is not LO:HI"),
     (("public.item", "--key-range", "10:5"), "10 is not below 5"),
     (("public.item", "--rate", "fast"), "is not a rate"),
-    (("--view", "itms"), "no view 'itms': declared views: none"),
+    (("--view", "itms"), "no view 'itms'\n  hint: Choose a declared view: none"),
     ((), "name a table, or a view with --view"),
 )
 

@@ -72,7 +72,7 @@ def test_a_view_is_waited_for_exactly(shop: Deployment, view: str) -> None:
         shop.captured()
         with pytest.raises(headwater.NotReachedError) as late:
             views.wait(view, lsn=lsn, timeout_s=0.5)
-        assert f"lacks 1 record of what was committed below {lsn}: " in str(late.value)
+        assert f"lacks 1 record of what was committed below {lsn}. " in str(late.value)
         assert "headwater apply" in str(late.value)
 
         done = shop.run("wait", view, "--lsn", lsn, "--timeout", "0.5", "--json")
@@ -162,7 +162,7 @@ def test_what_cannot_be_waited_for_is_told_at_once(shop: Deployment, view: str) 
     assert "'0.5' is not an LSN" in shop.run("wait", view, "--lsn", "0.5").stderr
     done = shop.run("wait", "nothing")
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"no view 'nothing': declared views: {view}" in done.stderr
+    assert f"no view 'nothing'\n  hint: Choose a declared view: {view}" in done.stderr
     done = shop.run("wait", f"{view}_other", "--timeout", "500")
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"capture does not publish {shop.name}.public.other: " in done.stderr
+    assert f"capture does not publish {shop.name}.public.other\n" in done.stderr

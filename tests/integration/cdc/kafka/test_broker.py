@@ -230,8 +230,8 @@ def test_an_unreachable_broker_is_one_clear_line_within_seconds() -> None:
         Broker(address).partitions(["x"])
     assert time.monotonic() - began < 20  # at once; a client's own patience is a minute or more
     assert str(caught.value) == (
-        f"cannot connect to Kafka at {address}: Connection refused: "
-        "Check that Kafka is running, and kafka.bootstrap_servers"
+        f"cannot connect to Kafka at {address}: Connection refused. "
+        "Check that Kafka is running, and kafka.bootstrap_servers."
     )
 
 

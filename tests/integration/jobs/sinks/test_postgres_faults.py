@@ -126,7 +126,7 @@ def test_a_role_without_rights_is_an_error_that_says_which(
     dsn = psycopg.conninfo.make_conninfo(base.dsn, user=role, password="hunter2")
     try:
         sink = open_sink(Postgres(kind="postgres", dsn=dsn), source_name, None, retry_s=1)
-        with pytest.raises(SinkError, match="permission denied for schema public: GRANT") as error:
+        with pytest.raises(SinkError, match=r"denied for schema public\. Grant") as error:
             sink.prepare(ITEMS, ("id",))
         assert "hunter2" not in f"{error.value} {sink.__dict__} {base!r}"
     finally:
@@ -136,8 +136,8 @@ def test_a_role_without_rights_is_an_error_that_says_which(
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"dbname": "not_there"}, "database does not exist. CREATE DATABASE"),
-        ({"user": "nobody_there"}, "role does not exist. CREATE ROLE"),
+        ({"dbname": "not_there"}, "database does not exist. Run `CREATE DATABASE"),
+        ({"user": "nobody_there"}, "role does not exist. Run `CREATE ROLE"),
         ({"sslmode": "require"}, "does not support SSL. Check sslmode"),
     ],
 )

@@ -27,12 +27,12 @@ DSN = "host=db.example port=5433 dbname=views user=writer password=hunter2"
         (
             'FATAL:  role "writer" does not exist',
             SinkError,
-            "refused the connection: role does not exist. CREATE ROLE",
+            "refused the connection: role does not exist. Run `CREATE ROLE",
         ),
         (
             'FATAL:  database "views" does not exist',
             SinkError,
-            "refused the connection: database does not exist. CREATE DATABASE",
+            "refused the connection: database does not exist. Run `CREATE DATABASE",
         ),
         (
             'FATAL:  user "writer" does not exist',  # a server that is like PostgreSQL

@@ -113,7 +113,7 @@ def test_an_unchanged_toast_value_is_named_and_left_null(spark: SparkSession) ->
 def test_an_unchanged_toast_value_in_an_expression_stops_the_view(
     spark: SparkSession, sql: str
 ) -> None:
-    with pytest.raises(ViewError, match=r"'body' of public\.t .* events-0-0: ALTER TABLE"):
+    with pytest.raises(ViewError, match=r"'body' of public\.t .* events-0-0\. Run `ALTER TABLE"):
         run(spark, sql, [new(1, {"id": 1, "body": PLACEHOLDER, "n": None}, "u")])
 
 

@@ -139,7 +139,10 @@ def test_another_encoding_is_refused(config: Config) -> None:
         said = refused(config.model_copy(update={"apply": latin}))
     finally:
         execute(dsn, f"drop database {name} with (force)")
-    assert "its encoding is LATIN1: CREATE DATABASE ... TEMPLATE template0 ENCODING" in said
+    assert (
+        "its encoding is LATIN1. Create one with `CREATE DATABASE ... TEMPLATE template0 ENCODING"
+        in said
+    )
 
 
 def test_an_older_version_is_refused(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +158,7 @@ def test_a_role_without_the_rights_is_told_them(config: Config, source_name: str
         apply = config.apply.model_copy(update={"state_dsn": mine})
         limited = config.model_copy(update={"apply": apply})
         said = refused(limited)
-        assert "the role lacks CREATE on the database: GRANT CREATE ON DATABASE " in said
+        assert "the role lacks CREATE on the database. Run `GRANT CREATE ON DATABASE " in said
         execute(dsn, f"grant create on database {{}} to {source_name}")
         with state_server(limited, SHOP) as server, server.connect() as conn:
             assert pending(conn) == []
