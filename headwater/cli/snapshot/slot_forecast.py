@@ -26,7 +26,7 @@ from unnest(%s::text[], %s::text[]) t (nspname, relname)
 join pg_catalog.pg_namespace n on n.nspname = t.nspname
 join pg_catalog.pg_class r on r.relnamespace = n.oid and r.relname = t.relname
 left join lateral pg_catalog.pg_partition_tree(r.oid) p on true
-join pg_catalog.pg_class c on c.oid = coalesce(p.relid, r.oid)
+join pg_catalog.pg_class c on c.oid = coalesce(p.relid, r.oid) and c.relkind <> 'p'
 """
 
 
