@@ -68,8 +68,8 @@ fetch_prometheus() {
     (
         cd "$scratch"
         chmod 755 .
-        apt-get download -qq "${packages[@]}" 2>/dev/null ||
-            { as_root apt-get update -qq && apt-get download -qq "${packages[@]}"; } || exit 1
+        download=(apt-get download -qq -o Acquire::Retries=3 "${packages[@]}")
+        "${download[@]}" 2>/dev/null || { as_root apt-get update -qq && "${download[@]}"; } || exit 1
         for package in *.deb; do dpkg-deb -x "$package" . || exit 1; done
         mkdir -p "$tools"
         for name in "${names[@]}"; do mv -f "usr/bin/$name" "$tools/$name" || exit 1; done
