@@ -11,8 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from cdc.config import Config, parse_config
+from jobs.state.server.database import state_server
 from jobs.state.server.identity import Identity
+from jobs.state.server.location import Place, home_of, recorded_place
 from stack.guardian import Guardian
 
 SHOP = Identity("shop", "7301", "shop")
@@ -72,3 +76,21 @@ def keeper(folder: Path, state_dsn: str = "") -> subprocess.Popen[str]:
     assert child.stdout is not None
     assert child.stdout.readline() == "kept\n"
     return child
+
+
+def place_of(config: Config) -> Place:
+    found = recorded_place(home_of(config.apply.state, config.source.name))
+    assert found is not None
+    return found
+
+
+def remember(config: Config, note: str) -> None:
+    """Keep a note in the state database, as a topic."""
+    with state_server(config, SHOP) as server, server.connect() as conn:
+        conn.execute("insert into headwater.stream values (%s, 0, 7)", [note])
+
+
+def remembered(conn: psycopg.Connection[tuple[str]]) -> list[str]:
+    """All notes."""
+    rows = conn.execute("select topic from headwater.stream order by 1").fetchall()
+    return [topic for (topic,) in rows]

@@ -89,7 +89,9 @@ def test_a_refused_topic_is_an_error_with_kafkas_reason(
     monkeypatch.setattr(connection, "RETRY_TIMEOUT_S", 0.5)
     with pytest.raises(LogError, match="Unknown topic config name: nonsense"):
         broker.create_topics([TopicSpec(f"{source_name}.a", 1, 1, {"nonsense": "1"})])
-    with pytest.raises(LogError, match=r"replication factor of 7 .* has 1 broker: lower"):
+    with pytest.raises(
+        LogError, match=r"factor of 7 .*\. Lower kafka\.replication_factor, .* has 1"
+    ):
         broker.create_topics([TopicSpec(f"{source_name}.b", 1, 7)])
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import stat
 import subprocess
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,52 +19,20 @@ from jobs.state.server import location as places
 from jobs.state.server.apply_lock import directory_holder
 from jobs.state.server.connection import connect, translated
 from jobs.state.server.database import delete_state, running_dsn, state_server
-from jobs.state.server.location import Place, home_of, recorded_place
+from jobs.state.server.location import home_of
 from jobs.state.server.postmaster import running
 from stack.guardian import Guardian
-from tests.support.commands.state_places import SHOP, keeper, open_folder, state_config
+from tests.support.commands.state_places import (
+    SHOP,
+    keeper,
+    place_of,
+    remember,
+    remembered,
+    state_config,
+)
 from tests.support.waiting import wait_until
 
 SECRET = "4111-1111-secret"
-
-
-@pytest.fixture(scope="module")
-def made(guardian: Guardian) -> Iterator[Path]:
-    """A state database that was started and stopped once; each test has a copy."""
-    with open_folder(guardian) as folder:
-        with state_server(state_config(folder), SHOP) as server:
-            assert server.is_new
-        yield folder
-
-
-@pytest.fixture
-def folder(guardian: Guardian) -> Iterator[Path]:
-    with open_folder(guardian) as folder:
-        yield folder
-
-
-@pytest.fixture
-def config(made: Path, folder: Path) -> Iterator[Config]:
-    copy = folder / "views"
-    subprocess.run(["cp", "-a", made, copy], check=True)
-    yield state_config(copy)
-    delete_state(state_config(copy))
-
-
-def place_of(config: Config) -> Place:
-    found = recorded_place(home_of(config.apply.state, config.source.name))
-    assert found is not None
-    return found
-
-
-def remember(config: Config, note: str) -> None:
-    with state_server(config, SHOP) as server, server.connect() as conn:
-        conn.execute("insert into headwater.stream values (%s, 0, 7)", [note])
-
-
-def remembered(conn: psycopg.Connection[tuple[str]]) -> list[str]:
-    rows = conn.execute("select topic from headwater.stream order by 1").fetchall()
-    return [topic for (topic,) in rows]
 
 
 def postmaster(config: Config) -> int:
@@ -258,56 +224,6 @@ def test_a_folder_that_the_server_cannot_enter_or_name_is_not_used(
             pass
     delete_state(moved)
     assert not place.directory.exists()
-
-
-def test_a_full_disk_is_waited_for_and_told(config: Config) -> None:
-    """To the server a file that may not grow is what a full disk is."""
-    remember(config, "a")
-    with state_server(config, SHOP) as server:
-        with server.connect(autocommit=True) as conn:
-            conn.execute("create table headwater.large (x text)")
-            limit = f"prlimit --pid {conn.info.backend_pid} --fsize={1 << 20}"  # as who it runs as
-            conn.execute(f"copy (select 1) to program '{limit}'".encode())
-            fill = "insert into headwater.large select repeat(md5(i::text), 60)"
-            said = "filling: the state database's disk: File too large. Free space"
-            with pytest.raises(RetryableError, match=said), translated("filling"):
-                conn.execute(f"{fill} from generate_series(1, 2000) i".encode())
-        with server.connect() as conn:
-            assert remembered(conn) == ["a"]
-
-
-def test_no_room_for_a_start_is_told(folder: Path) -> None:
-    config = state_config(folder)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
-    try:
-        with (
-            pytest.raises(RetryableError, match=r"File too large\. Free disk space there"),
-            state_server(config, SHOP),
-        ):
-            pass
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    remember(config, "a")
-    delete_state(config)
-
-
-def test_a_server_that_does_not_start_says_why(config: Config) -> None:
-    (place_of(config).data / "global" / "pg_control").unlink()
-    with (
-        pytest.raises(StateError, match=r"does not start: .*pg_control"),
-        state_server(config, SHOP),
-    ):
-        pass
-
-
-def test_a_data_directory_of_a_version_that_is_not_here_is_told(config: Config) -> None:
-    (place_of(config).data / "PG_VERSION").write_text("12\n")
-    with (
-        pytest.raises(StateError, match="was created by PostgreSQL 12, which is not installed"),
-        state_server(config, SHOP),
-    ):
-        pass
 
 
 def _processes() -> list[int]:
