@@ -14,7 +14,7 @@ from headwater.cli.view.request import carried_out, command, result
 if TYPE_CHECKING:
     from cdc.config import Config
 
-_NOBODY = "nobody keeps it now: `headwater apply` does"
+_NOBODY = "no process applies it: run `headwater apply`"
 
 
 def build(

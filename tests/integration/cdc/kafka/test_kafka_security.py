@@ -203,7 +203,7 @@ WRONG = {
         ("capture", "no password"),
     ],
 )
-def test_what_the_broker_refuses_is_one_line_with_the_way_out(
+def test_what_the_broker_refuses_is_one_fault_with_the_way_out(
     shop: Deployment, verb: str, what: str
 ) -> None:
     changed, hint = WRONG[what]
@@ -222,9 +222,10 @@ def test_what_the_broker_refuses_is_one_line_with_the_way_out(
     assert "Traceback" not in done.stderr
     assert "wr0ng-s3cret" not in done.stdout + done.stderr
     if verb != "check":  # which is a table
-        [line] = done.stderr.splitlines()
-        assert line.startswith(f"error: Kafka at {shop.bootstrap}: "), line
-        assert hint in line
+        fault, way_out = done.stderr.splitlines()
+        assert fault.startswith(f"error: Kafka at {shop.bootstrap}: "), fault
+        assert way_out.startswith("  hint: ")
+        assert hint in way_out
 
 
 def test_a_broker_whose_certificate_nobody_vouches_for_is_refused(
