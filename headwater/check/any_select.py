@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from cdc.errors import ViewError
+from cdc.source.errors import translated
 from cdc.source.postgres import Connection, identifier, plan_fault, planned_rows
 from headwater.check.index_fields import index_fields
 from headwater.check.view_columns import check_columns, store_columns
@@ -67,7 +68,8 @@ def described(
         raise ViewError(
             f"view {name}: PostgreSQL rejects its SQL: {said}", "correct the SQL of the view"
         )
-    found = store_columns(conn, view, labels, sql, names)
+    with translated(f"describing view {name}"):  # the role may not be able to read its tables yet
+        found = store_columns(conn, view, labels, sql, names)
     check_columns(name, view, kind, found)
     columns = ", ".join(f"{column} {type_}" for column, type_ in found)
     how = f"every change ({view.history})" if view.history else _how(plan)

@@ -22,6 +22,18 @@ def shop(deployment: Deployment) -> Deployment:
     return deployment
 
 
+VIEW_OF_B = """
+[stores.lake]
+kind = "delta"
+path = "{0}/lake"
+
+[views.b]
+store = "lake"
+key = ["id"]
+sql = "select id from b"
+"""
+
+
 @pytest.fixture
 def unused_port() -> int:
     return free_port(set())
@@ -146,6 +158,7 @@ def test_each_missing_privilege_comes_with_the_sql_that_grants_it(shop: Deployme
     try:
         shop.execute(f"grant select on public.a to {role}")
         shop.dsn = psycopg.conninfo.make_conninfo(owner, user=role)
+        shop.extra = VIEW_OF_B.format(shop.home)
         _, found = shop.check()
         hints = " / ".join(f["hint"] for f in found["error"])
         assert f'ALTER ROLE "{role}" REPLICATION' in hints
@@ -153,7 +166,9 @@ def test_each_missing_privilege_comes_with_the_sql_that_grants_it(shop: Deployme
         assert f'GRANT SELECT ON "public"."b", "public"."c" TO "{role}"' in hints
         assert f'ALTER ROLE "{role}" BYPASSRLS' in hints
         assert 'CREATE PUBLICATION "headwater_' in hints
-        assert len(found["error"]) == 5
+        (of_view,) = [f["message"] for f in found["error"] if f["check"] == "view b"]
+        assert of_view == "describing view b: permission denied for table b"
+        assert len(found["error"]) == 6
         script = shop.run("check", "--sql")
         assert script.returncode == 1
         shop.dsn = owner
