@@ -15,13 +15,14 @@ from cdc.lag.capture_watch import CaptureWatch
 from cdc.lag.observer import Observer
 from cdc.lag.report import Report
 from cdc.lag.states import State
-from cdc.metrics import catalog
+from cdc.metrics import catalog, forecast_catalog
 from cdc.metrics.exposition import Sample, registry_of
 from cdc.metrics.forecast_samples import snapshot_samples, source_forecasts, view_forecasts
 from cdc.metrics.lag_samples import capture_samples, view_samples
 from cdc.metrics.probes import Probes
 from cdc.metrics.server import MetricsServer
 from headwater.lag.snapshot_watch import SnapshotWatch
+from headwater.lag.verified import Verified
 from headwater.lag.watch import LagWatch, Seen
 
 
@@ -81,10 +82,22 @@ def apply_metrics(
         for one in report.views:
             yield from view_samples(source, one.view, one, lag_s, at_s, now_s)
             yield from view_forecasts(source, one, kept_s)
+            if (found := seen.found.verified.get(one.view)) is not None:
+                yield from of_checks(source, one.view, found)
             yield Sample(catalog.VIEW_LAG_TARGET, (source, one.view), declared.alerts.lag_s)
 
     with _served(declared, "apply", samples, probes, observer):
         yield
+
+
+def of_checks(source: str, view: str, found: Verified) -> Iterator[Sample]:
+    """Of a view that is compared with the source in the background."""
+    labels = source, view
+    if found.equal_s is not None and found.equal_lsn is not None:
+        yield Sample(forecast_catalog.VIEW_VERIFIED, labels, found.equal_s)
+        yield Sample(forecast_catalog.VIEW_VERIFIED_LSN, labels, found.equal_lsn)
+    if found.lsn:
+        yield Sample(forecast_catalog.VIEW_DIFFERENCES, labels, len(found.differing))
 
 
 def of_source(config: Config, report: Report | None) -> Iterator[Sample]:

@@ -55,7 +55,7 @@ class SourceSnapshot:
         self.lsn = lsn
         self.conn = conn
         self.publication = publication
-        self._view = view.name
+        self.view = view.name
         self._names = [output.name for output in view.outputs]
         self._canonical = row_canonicalizer([])
         self._as_text: dict[int, Any] = {}
@@ -75,6 +75,11 @@ class SourceSnapshot:
 
     def _selecting(self, sql: str) -> str:
         return f"select {', '.join(self._shown)} from (\n{sql}\n) as v"
+
+    @property
+    def query(self) -> str:
+        """The view's rows, as SQL of the source."""
+        return self._query
 
     def computing(self, sql: str) -> SourceSnapshot:
         """The same moment for other SQL, which has the view's columns."""
@@ -168,7 +173,7 @@ class SourceSnapshot:
         except SourceError as error:
             if not sqlstate(error).startswith(_DATA_EXCEPTION):
                 raise
-            letters = f"`headwater dead-letters list {self._view}`"
+            letters = f"`headwater dead-letters list {self.view}`"
             way = f"{letters} may name the keys of such rows: correct these in the source"
             hint = f"{error.hint} {sentence(way)}".strip()
             raise SourceError(error.message, hint) from error.__cause__

@@ -40,6 +40,7 @@ from views.table_versions import TableVersion
 MAX_ROUNDS = 6
 _SPARE_ROWS = 1_000
 _TOLD_ROWS = 10_000
+_DIFFERING = 1_000
 
 T = TypeVar("T")
 
@@ -82,6 +83,10 @@ class Report:
     """Keys of its tables that wait: other rows that differ may be made of those, as they were."""
     rounds: int = 0
     seconds: float = 0.0
+    sampled: int = 0
+    """Keys that were compared, where not all were."""
+    differing: list[dict[str, Canonical]] = field(default_factory=list)
+    """The keys of rows that differ at the end, the first of them."""
     differences: list[Difference] = field(default_factory=list)
 
     @property
@@ -105,7 +110,7 @@ class Verification:
         publication: str,
         view: View | SelectView,
         broker: Broker,
-        scan: Callable[[], Iterable[ViewRow]],
+        scan: Callable[[Collection[tuple[object, ...]] | None], Iterable[ViewRow]],
         *,
         timeout_s: float,
         limit: int,
@@ -116,11 +121,14 @@ class Verification:
         on_lacking: Callable[[Lacking], None] = lambda _: None,
         window: ChangeWindow | None = None,
         parked_keys: Callable[[SourceSnapshot], set[bytes]] | None = None,
+        sample: Callable[[SourceSnapshot], set[bytes]] | None = None,
     ) -> None:
-        """``parked`` gives the view's dead letters. ``versions`` are all of its table's, if it has
-        one: what keys of events may be called. ``on_lacking`` may raise while the view is waited
-        for. Of a ``SelectView``: ``window`` tells what changes have touched, by default as little
-        as the log does by itself; ``parked_keys`` are the packed keys of rows that wait."""
+        """``scan`` is as of a ``Sink``. ``sample`` gives the packed keys to compare, each value as
+        stores have it; without it all are. ``parked`` gives the view's dead letters. ``versions``
+        are all of its table's, if it has one: what keys of events may be called. ``on_lacking`` may
+        raise while the view is waited for. Of a ``SelectView``: ``window`` tells what changes have
+        touched, by default as little as the log does by itself; ``parked_keys`` are the packed keys
+        of rows that wait."""
         self._dsn, self._source, self._view = dsn, source, view
         self._publication = publication
         self._broker, self._scan = broker, scan
@@ -132,6 +140,7 @@ class Verification:
         self._report = Report(view.name)
         self._repair, self._parked, self._versions = repair, parked, versions
         self._on_lacking, self._parked_keys = on_lacking, parked_keys
+        self._sample = sample
         if isinstance(view, SelectView):
             self._window = window or QuietWindow(broker, topics)
         else:
@@ -158,13 +167,14 @@ class Verification:
         report.undecided = len(undecided)
         report.repaired = len(self._found - self._wrong - undecided)
         report.beyond_repair = len(self._wrong & self._beyond)
+        report.differing = [self._named(key) for key in sorted(self._wrong)[:_DIFFERING]]
         report.view_rows = report.source_rows - report.missing + report.extra - self._parked_away
         report.seconds = time.monotonic() - began
         return report
 
     def _round(self, only: set[bytes] | None) -> set[bytes]:
         """Compare at a new LSN, the rows of these keys or all; the keys that stay undecided."""
-        report = self._report
+        report, first = self._report, only is None
         report.rounds += 1
         before = self._broker.end_offsets(self._topics)
         self._window.begin(before)
@@ -174,9 +184,12 @@ class Verification:
             self._dsn, self._view, self._publication, timeout_s, on_step
         ) as source:
             self._on_step("reading the source")
+            if first and self._sample is not None:
+                only = self._sample(source)
+                report.sampled = len(only)
             rows = source.rows() if only is None else source.rows_of(sorted(only))
             expected = expected_rows(self._counted(rows, "source"), self._view.name)
-            if only is None:
+            if first:
                 report.lsn, report.source_rows = source.lsn, len(expected)
             self._wait_for(source.lsn)
             self._on_step("reading the view")
@@ -185,10 +198,10 @@ class Verification:
             newer_from = self._window.newer_from(source.lsn)
             # Of those that are kept some may turn out to be newer.
             keep = room + _SPARE_ROWS if room else 0
-            stored = self._counted(self._stored(), "view")
+            stored = self._counted(self._stored(only), "view")
             outcome = compare(expected, stored, newer_from, keep, only)
             self._set_aside(outcome, waiting | self._parked_rows(source))
-            if only is None:
+            if first:
                 report.rows_read = outcome.view_rows
             lacking = self._window.withdraw(outcome, source)
             missing = outcome.missing - lacking
@@ -248,9 +261,10 @@ class Verification:
         self._waiting |= found
         report.parked = len(self._waiting)
 
-    def _stored(self) -> Iterator[StoredRow]:
+    def _stored(self, only: set[bytes] | None) -> Iterator[StoredRow]:
         names, key, canonical = self._names, self._key, self._canonical
-        for stored_key, position, found in self._scan():
+        asked = None if self._sample is None or only is None else [unpacked(one) for one in only]
+        for stored_key, position, found in self._scan(asked):
             row = canonical([found.get(name) for name in names])
             packed_key = packed(tuple([row[i] for i in key]))
             yield StoredRow(Row(packed_key, row), position, stored_key)

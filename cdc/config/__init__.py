@@ -33,6 +33,7 @@ from cdc.config.stores import Store as Store
 from cdc.config.stores import View as View
 from cdc.config.values import Name, TableName
 from cdc.config.variables import filled
+from cdc.config.verify import Verify as Verify
 from cdc.errors import ConfigError
 from cdc.kafka.security import FILES, file_problems
 from cdc.tls import store_problems
@@ -54,6 +55,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "tables": Table,
     "apply": Apply,
     "metrics": Metrics,
+    "verify": Verify,
     "alerts": Alerts,
 }
 
@@ -70,6 +72,7 @@ class Config(Section):
     tables: dict[TableName, Table] = Field(default={})
     apply: Apply = Apply()
     metrics: Metrics = Metrics()
+    verify: Verify = Verify()
     alerts: Alerts = Alerts()
 
     def store(self, name: str) -> Store:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator
 from pydantic_core import PydanticCustomError
 
+_SECONDS: Final = {"s": 1, "min": 60, "h": 3_600, "d": 86_400}
 _PORTS: Final = range(1, 65_536)
 
 
@@ -63,6 +64,16 @@ def _address(value: Any) -> str:
     return text
 
 
+def _period(value: Any) -> float:
+    """``90s``, ``10min``, ``1h``, ``1d``, as seconds; empty for never."""
+    if value in ("", 0):
+        return 0.0
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|min|h|d)", str(value))
+    if found is None or not float(found[1]):
+        raise ValueError(f"is {value!r}: write it like 90s, 10min, 1h or 1d")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
 def _setting(value: Any) -> Any:
     """What a setting of librdkafka may be."""
     if not isinstance(value, str | int | float | bool):
@@ -72,6 +83,9 @@ def _setting(value: Any) -> Any:
 
 Address = Annotated[str, BeforeValidator(_address)]
 """Where to listen; empty for nowhere."""
+
+Period = Annotated[float, BeforeValidator(_period)]
+"""How long, in seconds; 0 for never."""
 
 EmitTopic = Annotated[
     str, _of_form(r"[A-Za-z0-9_-]{1,100}", "use 1 to 100 letters, digits, _ and -")

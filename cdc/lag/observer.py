@@ -34,11 +34,16 @@ class Seen(NamedTuple, Generic[T]):
 
 class Observer(Generic[T]):
     """``look`` is called on the thread, ``close`` at its end, and after a look that failed: the
-    next one connects again."""
+    next one connects again. ``rest``: how many times as long as a look the rest after it is."""
 
     def __init__(
-        self, look: Callable[[], T], close: Callable[[], None], every_s: float = EVERY_S
+        self,
+        look: Callable[[], T],
+        close: Callable[[], None],
+        every_s: float = EVERY_S,
+        rest: int = _REST,
     ) -> None:
+        self._rest = rest
         self._look, self._close, self._every_s = look, close, every_s
         self._ending = threading.Event()
         self._seen: Seen[T] | None = None
@@ -74,5 +79,5 @@ class Observer(Generic[T]):
                     log.warning("not_measured", reason=told)
                 failed = type(error).__name__
                 self._close()
-            wait_s = max(self._every_s, _REST * (time.monotonic() - began))
+            wait_s = max(self._every_s, self._rest * (time.monotonic() - began))
         self._close()

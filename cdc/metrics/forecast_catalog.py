@@ -63,6 +63,11 @@ VIEW_VERIFIED = of_view(
     "When what was checked of the view was last found equal to the source.",
     "Proof of freshness; old: nothing checks it, or it differs.",
 )
+VIEW_VERIFIED_LSN = of_view(
+    "headwater_view_verified_lsn",
+    "LSN of the source that what was checked was last found equal at, in bytes.",
+    "What the proof is of: compare it with headwater_source_wal_lsn.",
+)
 VIEW_DIFFERENCES = of_view(
     "headwater_view_differences",
     "Rows that the last check found to differ from the source.",

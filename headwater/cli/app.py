@@ -40,6 +40,7 @@ VERBS: tuple[str, ...] = (
     "health",
     "lag",
     "explain",
+    "trace",
     "dead-letters",
     "verify",
     "uninstall",
@@ -70,6 +71,7 @@ Operate:
   headwater health                exit with 0 if capture is alive, for a probe
   headwater lag                   show how far behind capture and views are
   headwater explain HW001         explain an alarm, and how to recover
+  headwater trace TABLE KEY       show where one row's changes are, in Kafka and in views
   headwater wait VIEW             wait until a view holds what is committed now
   headwater verify VIEW           compare a view with the source, row by row
   headwater dead-letters list     list records and events that could not be applied

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Annotated
 
 import typer
 
+from cdc.errors import HeadwaterError
 from headwater.cli.common.context import MasterOption, configured_for, reloading
 from headwater.cli.common.output import err, print_error
 
@@ -76,16 +78,24 @@ def apply(
         spark = stack.enter_context(spark_session(light(config)))
         stopping = told_to_stop()  # after Spark, which takes SIGINT for itself
         if config.apply.engine == "database":
+            from headwater.freshness import checked_views
             from jobs.run.process import keep_views
 
+            if not available_now:
+                stack.enter_context(checked_views(reload, views or []))
             failed = keep_views(spark, config, views or [], reload, stopping, available_now, probes)
             for name, error in failed.items():
                 note(view_directory(config.apply.state, config.source.name, name), name, error)
         else:
             failed = apply_views(spark, config, names, stopping, available_now, probes=probes)
-    for fault in dict.fromkeys((error.message, error.hint) for error in failed.values()):
-        print_error(*fault)  # once, though it ended several views
     if not json_lines and len(failed) < len(names):
         err().print(_ENDED, style="dim", soft_wrap=True)
+    _fail(failed)
+
+
+def _fail(failed: Mapping[str, HeadwaterError]) -> None:
+    """Say what ended views, and exit with 1."""
+    for fault in dict.fromkeys((error.message, error.hint) for error in failed.values()):
+        print_error(*fault)  # once, though it ended several views
     if failed:
         raise typer.Exit(1)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -18,6 +19,7 @@ from cdc.lag.report import Assessor, Block, Report
 from cdc.lag.slot_activity import SlotActivity
 from cdc.lag.source_session import SourceSession
 from headwater.lag.parked_keys import Parked, ParkedKeys, by_view
+from headwater.lag.verified import Verified, read_verified
 from jobs.generations.last_error import stopped
 from jobs.generations.view_state import view_directory
 from verification.view_facts import ViewFacts, is_kept_by_state, view_facts
@@ -51,6 +53,8 @@ class Seen(NamedTuple):
     unmeasured: Mapping[str, HeadwaterError] = MappingProxyType({})
     """Views that could not be measured, and why."""
     retention_s: Mapping[str, float] = MappingProxyType({})
+    verified: Mapping[str, Verified] = MappingProxyType({})
+    """What background checks found of views."""
     """For how long Kafka keeps records, by topic; without those that it keeps for good."""
 
 
@@ -86,7 +90,12 @@ class LagWatch:
         blocks = {view: Block(one["kind"], one["fault"]) for view, one in known.faults.items()}
         report = self._assessor.report(lag, blocks, by_view(known.parked))
         missing = {**known.unknown, **unmeasured}
-        return Seen(report, known.parked, known.faults, missing, known.retention_s)
+        verified = {
+            view: found
+            for view in known.topics
+            if (found := read_verified(_directory(config, view))) is not None
+        }
+        return Seen(report, known.parked, known.faults, missing, known.retention_s, verified)
 
     def settled(self) -> Seen:
         """As a single ``look``, and where something is behind another one: how fast it moves. A
@@ -202,9 +211,12 @@ def faults_of(config: Config, facts: ViewFacts, views: Iterable[str]) -> Faults:
     found: dict[str, Mapping[str, str]] = {}
     for one in view_faults(facts, views):
         noted: Mapping[str, str] = {}
-        if one.kind == STOPPED:
-            directory = view_directory(config.apply.state, config.source.name, one.view)
-            if (note := stopped(directory)) is not None:
-                noted = {"at": note.at, "fault": note.fault, "hint": note.hint}
+        note = stopped(_directory(config, one.view)) if one.kind == STOPPED else None
+        if note is not None:
+            noted = {"at": note.at, "fault": note.fault, "hint": note.hint}
         found[one.view] = {"kind": one.kind, "fault": one.message, "hint": one.hint, **noted}
     return found
+
+
+def _directory(config: Config, view: str) -> Path:
+    return view_directory(config.apply.state, config.source.name, view)

@@ -34,7 +34,7 @@ the live one, and finds another whole one after a switch, never something empty 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cdc.lsn import Position
@@ -89,8 +89,9 @@ class Sink(Protocol):
     def truncate(self, before: Position, batch: Batch) -> None:
         """Remove every row whose position is below ``before``."""
 
-    def scan(self) -> Iterator[ViewRow]:
-        """Every row that is not deleted."""
+    def scan(self, keys: Collection[tuple[object, ...]] | None = None) -> Iterator[ViewRow]:
+        """Every row that is not deleted, of these keys alone if some are given: each value as
+        ``ViewRow.key`` has it."""
 
     def close(self) -> None:
         """Release connections. Calling it twice is fine."""

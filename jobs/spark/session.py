@@ -123,6 +123,12 @@ def spark_session(config: Config) -> Iterator[SparkSession]:
         spark.stop()
 
 
+def running_session() -> SparkSession | None:
+    """That of this process, which whoever started it stops."""
+    running = SparkContext._active_spark_context is not None
+    return SparkSession.builder.getOrCreate() if running else None
+
+
 def open_session(
     master: str, settings: Mapping[str, str], jars: Sequence[Path], name: str = "headwater"
 ) -> SparkSession:

@@ -97,7 +97,7 @@ class MemoryView:
             f"headwater_{self.deployment.name}",
             view := self.resolved(),
             self.broker,
-            lambda: iter(self.rows.values()),
+            lambda _: iter(self.rows.values()),
             timeout_s=timeout_s,
             limit=limit,
             on_step=self.step,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from cdc.lag.states import GOOD, State
 from cdc.lsn import format_lsn
 from headwater.cli.common.format import age, size
 from headwater.lag.parked_keys import waiting_keys
+from headwater.lag.verified import Verified
 from headwater.lag.watch import Seen
 
 Document = dict[str, Any]
@@ -63,7 +65,11 @@ def document(seen: Seen) -> Document:
             }
             for item, state, waiting in zip(partitions, states, parked, strict=True)
         ],
-        "summary": [_view_document(view, report.capture) for view in report.views],
+        "summary": [
+            _view_document(view, report.capture)
+            | {"verified": verified_document(seen.verified.get(view.view))}
+            for view in report.views
+        ],
         "faults": [{"view": view, **fault} for view, fault in seen.faults.items()],
     }
 
@@ -137,10 +143,41 @@ def table(seen: Seen, partitions: bool = False) -> Group:
             for one, state in zip(view.partitions, view.states, strict=True):
                 _add_partition(grid, one, state)
     lines = [Text(line, style="dim") for line in _slot_lines(report.capture.lag.activity)]
+    for name, found in seen.verified.items():
+        wrong = found.reason or found.differing
+        lines.append(Text(f"{name}: {proof(found, time.time())}", "red" if wrong else "dim"))
     for fault in seen.faults.values():
         since = f", since {at}" if (at := fault.get("at")) else ""
         lines.append(Text(one_line(f"{fault['fault']}{since}", fault["hint"]), style="red"))
     return Group(grid, *lines)
+
+
+def verified_document(found: Verified | None) -> Document | None:
+    """What background checks found of a view."""
+    if found is None:
+        return None
+    return {
+        "equal_lsn": _lsn(found.equal_lsn),
+        "equal_at_s": _rounded(found.equal_s),
+        "checked_at_s": round(found.checked_s, 3),
+        "checked_keys": found.keys,
+        "differences": len(found.differing),
+        "not_checked": found.reason or None,
+    }
+
+
+def proof(found: Verified, now_s: float) -> str:
+    """The same for people."""
+    if found.reason:
+        return f"not checked against the source: {found.reason}"
+    if found.differing:
+        count = len(found.differing)
+        rows = f"{count:,} row{'s' * (count > 1)} differ{'s' * (count == 1)}"
+        return f"{rows} from the source at LSN {format_lsn(found.lsn)}: headwater verify --repair"
+    assert found.equal_s is not None
+    since = age(now_s - found.equal_s)
+    lsn = format_lsn(found.equal_lsn or 0)
+    return f"{found.keys:,} keys equal to the source at LSN {lsn}, {since} ago"
 
 
 def _add_capture(grid: Table, capture: CaptureReport, initialised: bool) -> None:

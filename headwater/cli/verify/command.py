@@ -153,7 +153,7 @@ def _compared(config: Config, view: str, timeout: float, limit: int, repair: boo
             config.source.publication_name,
             resolved,
             broker,
-            lambda: sink().scan(),
+            lambda keys: sink().scan(keys),
             timeout_s=timeout,
             limit=limit,
             on_step=on_step,

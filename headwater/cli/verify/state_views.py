@@ -8,7 +8,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from cdc.errors import SourceError, StateError, ViewError
+from cdc.errors import RetryableError, SourceError, StateError, ViewError
 from headwater.cli.common.output import notice
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jobs.state.views.view_record import ViewRecord
     from verification.batch_end import BatchEnds
     from verification.change_window import ChangeWindow, LogWindow
+    from verification.key_walk import KeyWalk
     from verification.repair.from_state import RepairFromState
     from verification.select_view import SelectView
     from verification.source_rows import SourceSnapshot
@@ -36,6 +37,8 @@ class Asked(NamedTuple):
     timeout_s: float
     limit: int
     repair: bool
+    walk: KeyWalk | None = None
+    """Compare the next keys of it alone."""
 
 
 class Described(NamedTuple):
@@ -61,9 +64,11 @@ def compared(
 ) -> Report:
     """The verification's report. Raises ``StateError`` for a repair while the state database does
     not run, and what ``Verification.run`` does."""
+    from jobs.state.views.generation_keys import generation_keys
     from jobs.state.views.view_names import read_names
     from jobs.state.views.view_status import state_session
     from verification.batch_end import BatchEnds
+    from verification.key_walk import has_plain_key
     from verification.late_view_errors import watched
     from verification.view_facts import view_facts
     from verification.view_verification import Verification
@@ -73,7 +78,13 @@ def compared(
         record = None if conn is None else _live(conn, config, asked.view)
         known = read_names(conn, record.id) if conn is not None and record is not None else {}
         found = described(config, asked.view, record, known)
-        view, standing = found.view, _Standing()
+        view, standing, sample = found.view, _Standing(), None
+        if asked.walk is not None:
+            if conn is None or record is None or found.history:
+                raise _not_sampled(asked.view, "it is a history, or not kept now")
+            if not has_plain_key(view):
+                raise _not_sampled(asked.view, "its key is not of integers, texts and booleans")
+            sample = asked.walk.keys(conn, generation_keys(conn, record))
         if found.history:  # its rows have positions of their own, and no keys that are dirty
             standing = _Standing(_log_window(found, broker, config))
         elif conn is not None and record is not None:
@@ -88,7 +99,7 @@ def compared(
 
         @cache
         def sink() -> Sink:  # when the view is known to be there, not before
-            return stack.enter_context(_stored(config, found))
+            return stack.enter_context(stored(config, found, asked.walk is None))
 
         report = Verification(
             config.source.dsn,
@@ -96,7 +107,7 @@ def compared(
             config.source.publication_name,
             view,
             broker,
-            lambda: sink().scan(),
+            lambda keys: sink().scan(keys),
             timeout_s=asked.timeout_s,
             limit=asked.limit,
             on_step=on_step,
@@ -104,11 +115,19 @@ def compared(
             on_lacking=watched(view_facts(config, broker), asked.view, notice),
             window=standing.window,
             parked_keys=standing.parked,
+            sample=sample,
         ).run()
     if standing.repair is not None:
         report.awaiting = len(standing.repair.awaiting)
         report.beyond_repair = max(0, report.beyond_repair - report.awaiting)
     return report
+
+
+def _not_sampled(view: str, why: str) -> ViewError:
+    return ViewError(
+        f"view {view} cannot be checked by samples: {why}",
+        f"`headwater verify {view}` compares all of it",
+    )
 
 
 def described(
@@ -200,8 +219,9 @@ def _standing(
 
 
 @contextmanager
-def _stored(config: Config, found: Described) -> Iterator[Sink]:
-    """The view in its store, ready to be read. Spark runs for a Delta view only."""
+def stored(config: Config, found: Described, may_start: bool = True) -> Iterator[Sink]:
+    """The view in its store, ready to be read. Spark runs for a Delta view only: that of this
+    process, or one that is started if that ``may`` be. Raises ``RetryableError`` if not."""
     from jobs.generations.view_state import lost_error
     from jobs.sinks.stores import open_generations, open_sink
     from jobs.state.views.view_columns import spark_columns
@@ -211,9 +231,12 @@ def _stored(config: Config, found: Described) -> Iterator[Sink]:
     with ExitStack() as stack:
         spark = None
         if settings.kind == "delta":
-            from jobs.spark.session import spark_session
+            from jobs.spark.session import running_session, spark_session
 
-            spark = stack.enter_context(spark_session(config))
+            spark = running_session()
+            if spark is None and not may_start:
+                raise RetryableError("Spark does not run in this process", "apply starts it")
+            spark = spark or stack.enter_context(spark_session(config))
         stored = open_generations(settings, view.name, spark, retry_s, None, history)
         stack.callback(stored.close)
         if stored.live() is None:

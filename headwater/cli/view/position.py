@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ Document = dict[str, Any]
 
 def reached(config: Config, name: str, topics: list[str], broker: Broker) -> Document:
     """How far a view is that reads these topics."""
+    from headwater.cli.lag.display import proof, verified_document
     from headwater.lag.watch import LagWatch
     from verification.view_positions import applied_below
 
@@ -36,6 +38,8 @@ def reached(config: Config, name: str, topics: list[str], broker: Broker) -> Doc
             "behind_s": round(lag.lag_s, 3),
             "lost_records": lag.lost_records,
         },
+        "verified": verified_document(seen.verified.get(name)),
+        "proof": proof(seen.verified[name], time.time()) if name in seen.verified else None,
         "replay": _replay(config, name, committed),
     }
 

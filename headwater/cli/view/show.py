@@ -169,6 +169,8 @@ def _facts(found: Document) -> Iterator[tuple[str, str]]:
         yield "", reason
     if found["lag"]:
         yield "holds", _holds(found)
+    if proven := found.get("proof"):
+        yield "checked", proven
     if found["replay"]:
         replay = found["replay"]
         yield "replay", f"from {replay['from']}: {replay['left_records']:,} records left"

@@ -52,6 +52,7 @@ from jobs.sinks.delta.small_merge import has_unchanged, lacks_rows, merge, null_
 from jobs.sinks.delta.table import DeltaView
 from jobs.sinks.delta.transactions import Transaction, confined, numbered
 from jobs.sinks.documents import key_text
+from jobs.sinks.key_names import Keys, among, are_plain
 from jobs.sinks.row_errors import TOLD, unkeyed, unknown_values
 from jobs.sinks.rows import Rows, write
 from jobs.sinks.schema_evolution import quoted
@@ -153,12 +154,14 @@ class DeltaSink:
         older = newer(*before, than=(F.col(COMMIT_LSN), F.col(ORDINAL)))
         self._of.run(lambda: self._of.table(self._spark).delete(older))
 
-    def scan(self) -> Iterator[ViewRow]:
+    def scan(self, keys: Keys | None = None) -> Iterator[ViewRow]:
         of = self._of
         whole = StructType([*of.columns, *_CONTROL])
         if is_plain(whole) and (table := opened(of.path)) is not None:
-            return of.rows_of(stream(table, whole))
-        return of.scanned(of.run(lambda: of.table(self._spark).toDF()))
+            plain = keys is not None and are_plain(of.columns, of.key)
+            where = _condition(of.key, keys or ()) if plain else "true"
+            return among(of.rows_of(stream(table, whole, where)), None if plain else keys)
+        return among(of.scanned(of.run(lambda: of.table(self._spark).toDF())), keys)
 
     def close(self) -> None:
         """The session is the caller's; nothing else is held."""
@@ -209,3 +212,27 @@ class DeltaSink:
                 .whenNotMatchedInsert(~deleted, {quoted(n): of("s", n) for n in names})
                 .execute()
             )
+
+
+def _condition(key: tuple[str, ...], keys: Keys) -> str:
+    """Rows of plain keys, in DataFusion's SQL."""
+    columns = list(zip(*keys, strict=True)) or [() for _ in key]
+    # The lists of single values let files be passed over, which pairs do not.
+    parts = [
+        f'"{name}" in ({", ".join(_literal(value) for value in dict.fromkeys(values))})'
+        for name, values in zip(key, columns, strict=True)
+        if values
+    ]
+    if len(key) > 1:
+        rows = (
+            " and ".join(f'"{n}" = {_literal(v)}' for n, v in zip(key, one, strict=True))
+            for one in keys
+        )
+        parts.append(f"({' or '.join(f'({row})' for row in rows)})")
+    return " and ".join(parts) if keys else "false"
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value).lower()

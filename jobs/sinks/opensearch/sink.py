@@ -37,6 +37,8 @@ from jobs.sinks.documents import (
     Documents,
     row_decoder,
 )
+from jobs.sinks.key_names import Keys, among, are_plain, key_name
+from jobs.sinks.opensearch.bulk import document_id
 from jobs.sinks.opensearch.client import Action, server_of
 from jobs.sinks.opensearch.indexes import (
     alias_of,
@@ -187,10 +189,17 @@ class OpenSearchSink:
             writer([Document(hit["_id"], None, before, ()) for hit in hits])
         self._refresh()
 
-    def scan(self) -> Iterator[ViewRow]:
+    def scan(self, keys: Keys | None = None) -> Iterator[ViewRow]:
+        what: dict[str, Any] = {}
+        if keys is not None and are_plain(self._columns, self._key):
+            ids = [document_id(key_name(values)) for values in keys]
+            what, keys = {"query": {"ids": {"values": ids}}}, None
+        return among(self._found(what), keys)
+
+    def _found(self, what: dict[str, Any]) -> Iterator[ViewRow]:
         decode = row_decoder(self._columns, self._key)
         server = replace(self._server, exact=True) if self._objects else self._server
-        for hits in pages(server, self._alias, {}):
+        for hits in pages(server, self._alias, what):
             for hit in hits:
                 source = hit["_source"]
                 for name in self._objects:

@@ -24,6 +24,7 @@ from cdc.errors import SinkError, ViewError
 from cdc.lsn import Position
 from jobs.sinks.batch_writer import with_keys, write_rows
 from jobs.sinks.contract import Batch, ViewRow
+from jobs.sinks.key_names import Keys, among, are_plain
 from jobs.sinks.postgres.client import Action, Connection, Database, refusing_rows
 from jobs.sinks.postgres.copy_lines import CopyRow, CopyRows, copy_list, copy_rows, is_nested
 from jobs.sinks.postgres.errors import of_row
@@ -159,13 +160,20 @@ class PostgresSink:
     def truncate(self, before: Position, batch: Batch) -> None:  # noqa: ARG002
         self._call(lambda conn: run(conn, [self._table.truncate(before)]))
 
-    def scan(self) -> Iterator[ViewRow]:
+    def scan(self, keys: Keys | None = None) -> Iterator[ViewRow]:
+        table = self._table
+        if keys is not None and are_plain(table.columns, table.key):
+            values = [[one[i] for one in keys] for i in range(len(table.key))]
+            return self._found(table.scan(of_keys=True).encode(), values)
+        return among(self._found(table.scan().encode(), None), keys)
+
+    def _found(self, query: bytes, keys: list[list[object]] | None) -> Iterator[ViewRow]:
         table = self._table
         names, key = table.columns.names, [table.columns.names.index(name) for name in table.key]
         decoders = [(i, d) for i, f in enumerate(table.columns) if (d := decoder(f.dataType))]
         with self._database.reading() as conn, conn.cursor(name="headwater_scan") as cursor:
             cursor.itersize = _SCAN_ROWS
-            cursor.execute(table.scan().encode())
+            cursor.execute(query, keys)
             for *row, lsn, ordinal in cursor:
                 for i, decode in decoders:
                     if row[i] is not None:

@@ -175,13 +175,20 @@ class ViewTable:
             f" where {ident(DELETED_AT)} < now() - interval '{TOMBSTONES}'"
         )
 
-    def scan(self) -> str:
-        """Live rows: the columns, then the position."""
+    def scan(self, of_keys: bool = False) -> str:
+        """Live rows: the columns, then the position; ``of_keys``: of those whose keys are given,
+        an array for each column."""
         columns = ", ".join(read_column(field) for field in self.columns)
-        return (
+        query = (
             f"select {columns}, {ident(COMMIT_LSN)}, {ident(ORDINAL)} from {self.full_name}"
             f" where {ident(DELETED_AT)} is null"
         )
+        return query.replace("%", "%%") + self._of_keys() if of_keys else query
+
+    def _of_keys(self) -> str:
+        arrays = ", ".join(f"%s::{sql_type(self.columns[name], True)}[]" for name in self.key)
+        names = _names(self.key).replace("%", "%%")
+        return f" and ({names}) in (select * from unnest({arrays}))"
 
     @property
     def _others(self) -> list[str]:

@@ -34,6 +34,7 @@ from pyspark.sql.types import (
 from cdc.config import View
 from cdc.errors import ViewError
 from jobs.sinks.documents import Stored, key_text, parse_position
+from jobs.sinks.key_names import key_name
 
 PLACEHOLDER: Final = re.compile(r"\{([^{}]+)\}")
 _ORDERED: Final = (NumericType, DateType, TimestampType, TimestampNTZType)
@@ -99,6 +100,24 @@ def name_of(shape: Shape, columns: StructType, key: tuple[str, ...]) -> Column:
         for number, piece in enumerate(pieces)
     ]
     return F.concat(*parts)
+
+
+def plain_name(shape: Shape, key: tuple[str, ...], values: Sequence[object]) -> str:
+    """The same of a plain key (``jobs.sinks.key_names``)."""
+    codes, of = escapes(shape), dict(zip(key, values, strict=True))
+
+    def encoded(text: str) -> str:
+        for one, code in codes:
+            text = text.replace(one, code)
+        return text
+
+    if not shape.template:
+        return encoded(key_name(values))
+    pieces = PLACEHOLDER.split(shape.template)
+    return "".join(
+        encoded(key_name([of[piece]])) if number % 2 else piece
+        for number, piece in enumerate(pieces)
+    )
 
 
 def escapes(shape: Shape) -> list[tuple[str, str]]:

@@ -32,12 +32,14 @@ from cdc.tls import certificates
 from jobs.sinks.batch_writer import write_documents
 from jobs.sinks.contract import Batch, ViewRow
 from jobs.sinks.documents import Document, Documents, row_decoder
+from jobs.sinks.key_names import Keys, among, are_plain
 from jobs.sinks.redis.client import Address, Client, Keyspace
 from jobs.sinks.redis.layout import (
     Shape,
     asked,
     check,
     name_of,
+    plain_name,
     remembered,
     shape_of,
     stored_of,
@@ -187,17 +189,24 @@ class RedisSink:
             names = [key.decode()[len(self._prefix) + 1 :] for key in dict.fromkeys(keys)]
             self.writer([Document(name, None, before, (), name) for name in names])
 
-    def scan(self) -> Iterator[ViewRow]:
+    def scan(self, keys: Keys | None = None) -> Iterator[ViewRow]:
+        if keys is not None and are_plain(self._columns, self._key):
+            names = (plain_name(self._shape, self._key, values) for values in keys)
+            yield from self._rows([f"{self._prefix}:{name}".encode() for name in names])
+            return
+        seen: set[bytes] = set()  # SCAN may give a key twice while its table grows or shrinks
+        for page in keys_of(self._keyspace, f"{self._prefix}:"):
+            fresh = [key for key in dict.fromkeys(page) if key not in seen]
+            seen.update(fresh)
+            yield from among(self._rows(fresh), keys)
+
+    def _rows(self, names: list[bytes]) -> Iterator[ViewRow]:
         decode = row_decoder(self._columns, self._key)
         read = stored_of(self._shape, self._columns)
-        seen: set[bytes] = set()  # SCAN may give a key twice while its table grows or shrinks
-        for keys in keys_of(self._keyspace, f"{self._prefix}:"):
-            fresh = [key for key in dict.fromkeys(keys) if key not in seen]
-            seen.update(fresh)
-            for answer in self._keyspace.each([asked(self._shape, key) for key in fresh]):
-                stored = read(answer)
-                if stored is not None and stored.body is not None:
-                    yield decode(stored.body, stored.position)
+        for answer in self._keyspace.each([asked(self._shape, name) for name in names]):
+            stored = read(answer)
+            if stored is not None and stored.body is not None:
+                yield decode(stored.body, stored.position)
 
     def close(self) -> None:
         self._keyspace.close()

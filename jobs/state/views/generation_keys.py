@@ -76,6 +76,31 @@ def generation_keys(conn: Connection, record: ViewRecord) -> GenerationKeys:
     return GenerationKeys(record.id, _columns(conn, record, record.key))
 
 
+def keys_after(
+    conn: Connection, view: KeyTables, after: Sequence[str] | None, most: int
+) -> list[tuple[str, ...]]:
+    """Keys that the store was given, each value as text, in their order."""
+    names = [quoted(column.name) for column in view.key]
+    if after is not None:  # which gives the query parameters
+        names = [name.replace("%", "%%") for name in names]
+    values = ", ".join(f"%s::{column.type}" for column in view.key)
+    behind = "" if after is None else f"where ({', '.join(names)}) > ({values})"
+    query = (
+        f"select {', '.join(f'{name}::text' for name in names)} from {view.shown} {behind} "
+        f"order by {', '.join(names)} limit {most}"
+    )
+    with translated("reading which keys a store was given"):
+        return [tuple(row) for row in conn.execute(query.encode(), after).fetchall()]
+
+
+def keys_given(conn: Connection, view: KeyTables) -> int:
+    """How many rows the store was given, about."""
+    query = "select greatest(reltuples, 0)::bigint from pg_class where oid = %s::regclass"
+    with translated("counting which keys a store was given"):
+        row = conn.execute(query.encode(), (view.shown,)).fetchone()
+    return int(row[0]) if row else 0
+
+
 def _columns(conn: Connection, record: ViewRecord, names: Sequence[str]) -> tuple[KeyColumn, ...]:
     with translated(f"looking for the keys of view {record.name}"):
         table = f"{DIRTY_SCHEMA}.v{record.id}"

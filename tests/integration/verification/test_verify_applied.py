@@ -19,6 +19,7 @@ import pytest
 import redis
 
 import headwater
+from cdc.lsn import parse_lsn
 from stack.ports import free_port
 from tests.support.commands.deployment import Deployment
 from tests.support.commands.scraping import SLACK_S, Age, get, scrape
@@ -44,6 +45,7 @@ VIEWS = {
     "placed": """
         select id, customer, paid, row_number() over (partition by customer order by id) as place
         from orders""",
+    "paid": "select id, customer, paid from orders where paid > 0",
 }
 
 
@@ -203,12 +205,52 @@ def test_what_was_written_is_waited_for_and_read(shop: Shop) -> None:
             assert reached.parked == {}
             assert json.loads(client.hget(f"{prefix}:100", "doc"))["name"] == f"new {number}"
     found = shop.json("wait", *names)
-    assert [one["reached"] for one in found["views"]] == [True, True]
+    assert [one["reached"] for one in found["views"]] == [True, True, True]
     lag = shop.json("lag", *names)
     topics = {(one["view"], one["topic"].rpartition(".")[2]) for one in lag["views"]}
-    assert topics == {(names[0], "customers"), (names[0], "orders"), (names[1], "orders")}
+    assert topics == {(names[0], "customers"), *((name, "orders") for name in names)}
     assert {one["state"] for one in lag["views"]} == {"idle"}
     assert lag["faults"] == []
+
+
+@pytest.mark.timeout(600)
+def test_the_way_of_one_row_is_shown_from_its_commit_to_the_stores(shop: Shop) -> None:
+    names = ranked, placed, paid = [shop.name(view) for view in ("ranked", "placed", "paid")]
+    age = shop.committed("update orders set paid = 17 where id = 33")
+    shop.json("wait", *names)
+    found = shop.json("trace", "orders", "33")
+    newest, first = found["changes"]
+    assert (newest["op"], first["op"]) == ("update", "snapshot")
+    assert age.agrees(time.time() - newest["committed_s"])
+    assert newest["committed_s"] <= newest["captured_s"] <= newest["sent_s"]
+    assert found["searched"]["all"]
+    views = {one["view"]: one for one in found["views"]}
+    assert {view for view, one in views.items() if one["applied"]} == {*names}
+    for view in (ranked, placed):
+        assert views[view]["row_not_looked_for"] == "none of its rows is made of this one alone"
+    assert views[paid]["row"]["present"], views[paid]
+    assert parse_lsn(views[paid]["row"]["version_lsn"]) >= parse_lsn(newest["lsn"])
+
+    with shop.frozen("apply"):
+        shop.committed("update orders set paid = 18 where id = 33")
+        shop.deployment.captured()
+        behind = shop.json("trace", "public.orders", "id=33", "--changes", "1", code=1)
+        assert [one["op"] for one in behind["changes"]] == ["update"]
+        assert {one["applied"] for one in behind["views"]} == {False}
+        assert "0 records before it" in {one["waits_for"] for one in behind["views"]}
+        nothing = shop.json("trace", "orders", "33", "--since", "0", code=1)
+        assert (nothing["changes"], nothing["searched"]["all"]) == ([], False)
+    told = {
+        ("orders", "x"): "no such key: invalid input syntax for type integer",
+        ("orders", "a=1", "b=2"): "its key is id",
+        ("nowhere", "1"): "the source has no table public.nowhere",
+    }
+    for arguments, words in told.items():
+        refused = shop.deployment.run("trace", *arguments)
+        assert refused.returncode == 2
+        assert words in " ".join(refused.stderr.split()), refused.stderr
+    assert shop.json("trace", "orders", "999999", code=1)["changes"] == []
+    assert "applied" in shop.deployment.run("trace", "orders", "33").stdout
 
 
 def calm(shop: Shop) -> None:
@@ -228,6 +270,45 @@ def calm(shop: Shop) -> None:
         return not any(left)
 
     wait_until(well, "all to be well")
+
+
+@pytest.mark.timeout(600)
+def test_a_running_apply_proves_views_equal_and_finds_rows_that_are_not(shop: Shop) -> None:
+    client: Any = redis.Redis.from_url(shop.redis_url, decode_responses=True)
+    view, source, declared = shop.name("ranked"), shop.deployment.name, shop.deployment.extra
+
+    def differences() -> float | None:
+        return shop.scrape("apply").get(("headwater_view_differences", source, view))
+
+    def proven_lsn(of: str) -> float:
+        name = "headwater_view_verified_lsn"
+        return shop.scrape("apply").get((name, source, shop.name(of)), 0.0)
+
+    shop.deployment.extra += '[verify]\nevery = "1s"\n'
+    shop.deployment.write()
+    try:
+        with shop.changing():
+            wait_until(lambda: all(map(proven_lsn, VIEWS)), "both views to be proven", 120)
+            first = proven_lsn("ranked")
+            wait_until(lambda: proven_lsn("ranked") > first, "it to be proven again", 120)
+        assert differences() == 0, "changes are no differences"
+        prefix = client.get(f"{view}@live")
+        document = json.loads(client.hget(f"{prefix}:150", "doc"))
+        client.hset(f"{prefix}:150", "doc", json.dumps(document | {"name": "bent"}))
+        client.delete(f"{prefix}:151")
+        wait_until(lambda: differences() == 2, "what is wrong to be found", 120)
+        told = shop.json("lag", view)["summary"][0]["verified"]
+        assert (told["differences"], told["not_checked"]) == (2, None)
+        assert "2 rows differ from the source" in shop.deployment.run("view", "show", view).stdout
+        log = shop.deployment.log("apply").splitlines()
+        line = [one for one in log if "view_differs" in one][-1]
+        assert json.loads(line)["keys"] == [{"id": 150}, {"id": 151}]
+        assert "bent" not in line
+        shop.json("verify", view, "--repair")
+        wait_until(lambda: differences() == 0, "what is right again to be found", 120)
+    finally:
+        shop.deployment.extra = declared
+        shop.deployment.write()
 
 
 @pytest.mark.timeout(600)

@@ -106,6 +106,10 @@ class Feed:
         assert len(by_key) == len(found), "a key was scanned twice"
         return by_key
 
+    def found(self, keys: Iterable[tuple[object, ...]]) -> set[tuple[object, ...]]:
+        """Those of the keys that have a row, when it is asked for them alone."""
+        return {row.key for row in self.sink.scan(list(keys))}
+
     def values(self, name: str) -> dict[object, object]:
         """One column by the (single) key."""
         return {key[0]: row.values[name] for key, row in self.rows().items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,9 +77,9 @@ class RecordingSink:
             self.rows = {key: row for key, row in self.rows.items() if row[0] >= before}
             self.batches.append(batch)
 
-    def scan(self) -> Iterator[ViewRow]:
+    def scan(self, keys: Collection[tuple[object, ...]] | None = None) -> Iterator[ViewRow]:
         for key, (position, values) in self.rows.items():
-            if values is not None:
+            if values is not None and (keys is None or key in keys):
                 yield ViewRow(key, position, values)
 
     def close(self) -> None:

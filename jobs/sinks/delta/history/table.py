@@ -48,6 +48,7 @@ from jobs.sinks.delta.history.columns import CONTROL, CURRENT
 from jobs.sinks.delta.history.small_batch import SmallHistory
 from jobs.sinks.delta.history.spark_batch import SparkHistory
 from jobs.sinks.delta.table import DeltaView
+from jobs.sinks.key_names import Keys, among
 
 _BESIDE: tuple[tuple[str, DataType], ...] = (
     (DELETED, BooleanType()), (COMMIT_LSN, LongType()), (ORDINAL, LongType()),
@@ -101,7 +102,10 @@ class DeltaHistory:
         }  # fmt: skip
         self.write_changes(pa.table(control), batch)
 
-    def scan(self) -> Iterator[ViewRow]:
+    def scan(self, keys: Keys | None = None) -> Iterator[ViewRow]:
+        return among(self._current(), keys)
+
+    def _current(self) -> Iterator[ViewRow]:
         if (here := self._here.current()) is not None:
             yield from self._of.rows_of(here)
             return

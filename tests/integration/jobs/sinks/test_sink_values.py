@@ -41,6 +41,7 @@ def test_composite_keys_do_not_run_into_each_other(store: Store, open_feed: Open
     rows = feed.rows()
     assert rows.keys() == set(keys[1:])
     assert rows[("x,y", "z")].values["n"] == 100
+    assert feed.found(keys) == set(keys[1:])
 
 
 ODD_KEYS = (
@@ -67,6 +68,8 @@ def test_odd_text_keys(store: Store, open_feed: OpenFeed) -> None:
     assert feed.values("n") == {key: i for i, key in enumerate(ODD_KEYS)}
     feed.apply(*(upsert(LSN + 1, i + 1, id=key, n=-i) for i, key in enumerate(ODD_KEYS)))
     assert feed.values("n") == {key: -i for i, key in enumerate(ODD_KEYS)}
+    assert feed.found((key,) for key in (*ODD_KEYS[1:], "absent")) == {(k,) for k in ODD_KEYS[1:]}
+    assert feed.found([]) == set()
     feed.apply(*(delete(LSN + 2, i + 1, id=key) for i, key in enumerate(ODD_KEYS)))
     assert feed.rows() == {}
 
@@ -90,6 +93,7 @@ def test_a_key_of_any_type(served: Store, open_feed: OpenFeed, kind: Any, keys: 
     feed.apply(upsert(LSN + 1, id=keys[0], n=99), delete(LSN + 1, 2, id=keys[1]))
     expected = {(key,): i for i, key in enumerate(keys) if i != 1} | {(keys[0],): 99}
     assert {key: row.values["n"] for key, row in feed.rows().items()} == expected
+    assert feed.found((key,) for key in keys) == expected.keys()
 
 
 def test_a_key_of_all_types(store: Store, open_feed: OpenFeed) -> None:
@@ -104,6 +108,7 @@ def test_a_key_of_all_types(store: Store, open_feed: OpenFeed) -> None:
     feed.apply(upsert(LSN + 1, n=11, **first), delete(LSN + 1, 2, **second))
     found = {key: row.values["n"] for key, row in feed.rows().items()}
     assert found == {tuple(first.values()): 11}
+    assert feed.found([tuple(first.values()), tuple(second.values())]) == found.keys()
 
 
 LINE = (

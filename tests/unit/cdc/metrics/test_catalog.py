@@ -90,6 +90,7 @@ def whole() -> Iterable[Sample]:
     yield from capture_samples("other", stopped, 100.0)
     yield from view_samples("other", "v", stopped.views[0], 0.0, 100.0, 100.0)
     yield Sample(forecast_catalog.VIEW_VERIFIED, ("shop", "w"), 100.0)
+    yield Sample(forecast_catalog.VIEW_VERIFIED_LSN, ("shop", "w"), 1 << 24)
     yield Sample(forecast_catalog.VIEW_DIFFERENCES, ("shop", "w"), 0)
 
 

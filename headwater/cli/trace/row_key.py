@@ -1,0 +1,92 @@
+"""Which row is meant: the key of its events, from what a person writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cdc.config import Config
+from cdc.errors import SourceError, UsageError
+from cdc.events.envelope import RowEncoder
+from cdc.protocol.relation import Relation
+from cdc.source.catalog import relation
+from cdc.source.errors import sqlstate, translated
+from cdc.source.postgres import Connection, connect, identifier
+from cdc.source.table_lookup import table_of
+from cdc.source.types import load_types
+from cdc.topics import table_topic
+
+_DATA_EXCEPTION = "22"
+
+
+class RowKey(NamedTuple):
+    """``event`` is the key as records have it, ``texts`` are its values by column, as text."""
+
+    table: str
+    topic: str
+    event: bytes
+    texts: dict[str, str]
+
+
+def row_key(config: Config, table: str, given: Sequence[str]) -> RowKey:
+    """Ask the source. Raises ``UsageError`` for a table that is not there or has no key, and for a
+    key that is none of it."""
+    schema, _, name = table.rpartition(".")
+    schema, source = schema or "public", config.source
+    with connect(source.dsn, application_name="headwater trace") as conn:
+        try:
+            oid, _ = table_of(conn, schema, name)
+        except SourceError as error:
+            raise UsageError(
+                f"the source has no table {schema}.{name}", "write it as schema.table"
+            ) from error
+        shape = relation(conn, oid, load_types(conn), source.publication_name, source.keys)
+        if not shape.key:
+            raise UsageError(
+                f"{schema}.{name}: its events have no key", "add a primary key to the table"
+            )
+        texts = given_texts(f"{schema}.{name}", shape.key, given)
+        values = _values(conn, shape, f"{identifier(schema)}.{identifier(name)}", texts)
+    at = dict(zip(shape.key, values, strict=True))
+    event = RowEncoder(shape).key([at.get(column.name) for column in shape.columns])
+    assert event is not None, "the table has a key"
+    plain = {name: value.decode() for name, value in at.items()}
+    return RowKey(f"{schema}.{name}", table_topic(source.name, schema, name), event, plain)
+
+
+def given_texts(table: str, key: Sequence[str], given: Sequence[str]) -> dict[str, str]:
+    """``5``, ``a=1 b=2`` or ``{"a": 1, "b": 2}``, each value as text. Pure."""
+    wanted = " ".join(f"{name}=VALUE" for name in key)
+    if len(given) == 1 and given[0].lstrip().startswith("{"):
+        try:
+            parsed = json.loads(given[0], parse_int=str, parse_float=str)
+        except ValueError:
+            raise UsageError(f"{given[0]} is no JSON object", f"write {wanted}") from None
+        found = {name: one if isinstance(one, str) else json.dumps(one)
+                 for name, one in parsed.items()}  # fmt: skip
+    elif len(key) == 1 and len(given) == 1 and not given[0].startswith(f"{key[0]}="):
+        found = {key[0]: given[0]}
+    else:
+        found = dict(one.partition("=")[::2] for one in given)
+    if found.keys() != set(key):
+        raise UsageError(f"{table}: its key is {', '.join(key)}", f"write {wanted}")
+    return {name: found[name] for name in key}
+
+
+def _values(conn: Connection, shape: Relation, table: str, texts: dict[str, str]) -> list[bytes]:
+    """The key's values in the text that capture gets them in."""
+    names = ", ".join(f"r.{identifier(name)}" for name in shape.key)
+    query = f"select {names} from json_populate_record(null::{table}, %s::json) r"
+    try:
+        with translated(f"reading a key of {table}"):
+            result = conn.execute(query.encode(), (json.dumps(texts),)).pgresult
+    except SourceError as error:
+        if not sqlstate(error).startswith(_DATA_EXCEPTION):
+            raise
+        reason = str(error.__cause__).partition("\n")[0]
+        raise UsageError(
+            f"{table}: no such key: {reason}", "give it as PostgreSQL reads it"
+        ) from None
+    assert result is not None
+    return [result.get_value(0, i) or b"" for i in range(len(shape.key))]

@@ -1,0 +1,51 @@
+"""What background checks found of a view: ``verified.json`` beside its state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from cdc.errors import ViewError
+from jobs.generations.view_state import read_document, write_document
+
+_NOTE: Final = "verified.json"
+Texts = tuple[str, ...]
+
+
+class Verified(NamedTuple):
+    """The last check was at ``lsn``, ``checked_s`` since 1970, of so many ``keys``; the last one
+    that found all of them equal was at ``equal_lsn`` and ``equal_s``. ``differing`` are the keys of
+    rows that differ, each value as text. ``reason`` says why the view cannot be checked, "" if it
+    can. ``given`` and ``source`` are where the walks over its keys are."""
+
+    checked_s: float
+    lsn: int = 0
+    keys: int = 0
+    equal_s: float | None = None
+    equal_lsn: int | None = None
+    differing: tuple[Texts, ...] = ()
+    reason: str = ""
+    given: Texts | None = None
+    source: Texts | None = None
+
+
+def read_verified(directory: Path) -> Verified | None:
+    """None where it was never checked, or what was written is damaged."""
+    try:
+        held = read_document(directory / _NOTE)
+        return None if held is None else _verified(held)
+    except (ViewError, TypeError, KeyError):
+        return None
+
+
+def write_verified(directory: Path, found: Verified) -> None:
+    write_document(directory / _NOTE, found._asdict())
+
+
+def _verified(held: dict[str, Any]) -> Verified:
+    found = Verified(**held)
+    return found._replace(
+        differing=tuple(map(tuple, found.differing)),
+        given=None if found.given is None else tuple(found.given),
+        source=None if found.source is None else tuple(found.source),
+    )

@@ -1,0 +1,33 @@
+"""How the key of a row is written on the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdc.errors import UsageError
+from headwater.cli.trace.row_key import given_texts
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "texts"),
+    [
+        (["id"], ["42"], {"id": "42"}),
+        (["id"], ["id=42"], {"id": "42"}),
+        (["id"], ["a=b"], {"id": "a=b"}),
+        (["id"], ['{"id": 42}'], {"id": "42"}),
+        (["a", "b"], ["b=x=y", "a=1"], {"a": "1", "b": "x=y"}),
+        (["a", "b"], ['{"b": "é", "a": 1.50}'], {"a": "1.50", "b": "é"}),
+        (["on"], ['{"on": true}'], {"on": "true"}),
+    ],
+)
+def test_a_key_is_a_value_or_columns_or_json(
+    key: list[str], given: list[str], texts: dict[str, str]
+) -> None:
+    assert given_texts("public.t", key, given) == texts
+
+
+@pytest.mark.parametrize("given", [["1"], ["a=1"], ["a=1", "b=2", "c=3"], ['{"a": 1}'], ["{a"]])
+def test_one_that_lacks_a_column_or_has_another_is_refused(given: list[str]) -> None:
+    with pytest.raises(UsageError) as refused:
+        given_texts("public.t", ["a", "b"], given)
+    assert refused.value.hint == "Write a=VALUE b=VALUE."
