@@ -65,12 +65,17 @@ def steps(table: pa.Table) -> list[pa.Table]:
     """The rows as one table, or, where a large value may have to be taken from a row of an earlier
     table version, as several that are to be applied one after the other: the periods of versions,
     those of all topics together."""
-    lengths = pc.list_value_length(table.column("unchanged"))
-    if not (pc.sum(pc.greater(lengths, 0)).as_py() or 0) or not has_versions(table):
+    if not is_apart(table):
         return [table]
     numbers = pa.array(_numbers(table), pa.int64())
     most = pc.max(numbers).as_py()
     return [table.filter(pc.equal(numbers, number)) for number in range(most + 1)]
+
+
+def is_apart(table: pa.Table) -> bool:
+    """Whether a row lacks a large value, which a row of another table version may have."""
+    lengths = pc.list_value_length(table.column("unchanged"))
+    return bool(pc.sum(pc.greater(lengths, 0)).as_py()) and has_versions(table)
 
 
 def has_versions(table: pa.Table) -> bool:

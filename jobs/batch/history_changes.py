@@ -1,6 +1,7 @@
 """Every change of a stretch of a topic, in place of the last one of each key: for histories. Pure.
 
-Values that an update left out are put in from the change before it, as far as the stretch has that.
+Values that an update left out are put in from the change before it, as far as the stretch has that
+and both are of one table version: in another one columns may have other names.
 """
 
 from __future__ import annotations
@@ -96,10 +97,11 @@ class EveryChange:
 
 
 def _fill(changes: Iterable[Last]) -> None:
-    """Give each change that leaves values out the image before it of its key."""
+    """Give each change that leaves values out the image before it of its key and version."""
     before: dict[bytes | None, Last] = {}
     for one in changes:
         assert one.event is not None, "only events are here"
-        if one.event.source.unchanged and (last := before.get(one.key)) is not None:
+        source, last = one.event.source, before.get(one.key)
+        if source.unchanged and last is not None and last.is_of(source.schema_id):
             one.earlier = [(last.at, last.image())]
         before[one.key] = one

@@ -5,7 +5,7 @@ Text of values is never read and written again: ``1e+20`` and ``\\u00e9`` stay w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -58,6 +58,16 @@ def filled(last: Image, earlier: Iterable[Image]) -> Image:
         return last
     left = [name for name in last.unchanged if name not in found]
     return Image(msgspec.json.encode({**values, **found}).decode(), left)
+
+
+def renamed(image: Image, names: Mapping[str, str]) -> Image:
+    """An image under other names of its columns; without those that ``names`` does not have."""
+    if image.after is None:
+        return image
+    values = _columns(image.after)
+    after = {new: values[old] for old, new in names.items() if old in values}
+    unchanged = [names[name] for name in image.unchanged if name in names]
+    return Image(msgspec.json.encode(after).decode(), unchanged)
 
 
 def _take(

@@ -69,6 +69,10 @@ class Last:
         self.records, self.oldest_us = 1, oldest_us
         self.earlier: list[tuple[_At, Image]] = []
 
+    def is_of(self, schema_id: str) -> bool:
+        """Whether it is an event of a table version."""
+        return self.event is not None and self.event.source.schema_id == schema_id
+
     def image(self) -> Image:
         """The image with values that it left out."""
         assert self.event is not None, "only events have images"

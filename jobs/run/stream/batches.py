@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from cdc.errors import RetryableError
 from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
-from jobs.batch.folded_rows import count, steps
+from jobs.batch.folded_rows import count, is_apart, steps
 from jobs.run.stream.applied_batch import Applied
+from jobs.run.stream.left_out_values import with_earlier_values
 from jobs.state.batch.key_marker import KeyMarker
 from jobs.state.batch.mirror_batch import LARGE, Images, images, prepare_images, write
 from jobs.state.batch.staged_parts import drop_parts, open_parts, parts_of
@@ -237,7 +238,10 @@ class Batches:
         if not self._histories.tables:
             return touched, faults
         for some in changes:
-            found = faulty.split(self._records(some, []), faults)
+            records = self._records(some, [])
+            if is_apart(some):
+                records = with_earlier_values(records, self._mirrors)
+            found = faulty.split(records, faults)
             ids, refused = self._histories.queue(conn, found, number)
             touched |= ids
             faults += refused

@@ -241,13 +241,19 @@ def event(record: Produced, name: str) -> Record:
 
 
 def fold(records: Iterable[Record]) -> list[Record]:
-    """The last change of each key and version, filled from earlier ones; the newest TRUNCATE."""
-    groups: dict[tuple[str, str | None, str], list[Record]] = {}
-    for record in records:
-        groups.setdefault((record.table, record.key, record.schema_id), []).append(record)
+    """The last change of each key and period of a version, filled from earlier ones; the newest
+    TRUNCATE."""
+    groups: dict[tuple[str, str | None, int], list[Record]] = {}
+    periods, versions = dict[str, int](), dict[str, str]()
+    for record in sorted(records, key=lambda one: (one.commit_lsn, one.ordinal)):
+        if versions.get(record.table) != record.schema_id:
+            periods[record.table] = periods.get(record.table, 0) + 1
+            versions[record.table] = record.schema_id
+        of = (record.table, record.key, periods[record.table])
+        groups.setdefault(of, []).append(record)
     folded = []
     for group in groups.values():
-        *earlier, last = sorted(group, key=lambda one: (one.commit_lsn, one.ordinal))
+        *earlier, last = group
         if last.op == "u":
             known = [_image(one) for one in reversed(earlier)]
             image = filled(Image(last.image, last.unchanged), known)

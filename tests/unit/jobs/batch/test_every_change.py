@@ -44,6 +44,13 @@ def test_behind_a_delete_nothing_is_known() -> None:
     assert rows[-1]["unchanged"] == ["body"]
 
 
+def test_the_change_before_it_of_another_version_is_not_read_by_its_names() -> None:
+    updated = {"id": 1, "body": "?", "n": 1}
+    other = event(20, 1, updated, "u", schema_id="1" * 16, unchanged=["body"])
+    rows = read(put(10, "a"), other, put(30, "?", True))
+    assert [row["unchanged"] for row in rows] == [None, ["body"], ["body"]]
+
+
 def test_other_topics_and_what_is_no_event_are_left_out() -> None:
     assert read(put(10, "a"), topic="other") == []
     assert read((b"1", b"no event"), (b"1", b"\xff"), (b'{"id":1}', None)) == []
