@@ -148,21 +148,28 @@ class HistoryKeeper:
 
     def _untold(self, conn: Connection, at: Queued, found: HistoryRows) -> pa.Table:
         """What the mirror has and the store has not, read again under the positions that it has
-        there; what the store alone has is gone since ``at``."""
+        there. What the store alone has is gone since its key was changed or deleted last; where
+        nobody remembers that, since ``at`` or the newest row of the store."""
         history, columns = self.history, columns_of(conn, self.history.id, self.history.shape)
         key, schema = history.view.plan.key, _schema(columns)
         held = {row.key: (_digest(row.values.values()), row.position) for row in self.sink.scan()}
+        newest = [Position(at.commit_lsn, at.ordinal), *(row[1] for row in held.values())]
         parts = []
         for some in found:
             rows = changes_table(columns, _read_again(some, at.committed_us))
-            parts.append(_differing(rows, schema.names, key, held, at))
+            parts.append(_differing(rows, schema.names, key, held))
         for left_out in _keys_of(found.left_out, key, columns):  # it stays as it is there
             held.pop(left_out, None)
+        last = dict.fromkeys(held, max(newest))
+        for some in found.last_known() if held else ():
+            for of, (lsn, ordinal, *_) in zip(_keys_of(some, key, columns), some, strict=True):
+                if of in last:
+                    last[of] = Position(lsn, ordinal)
         gone = [
             pa.array([of[number] for of in held], schema.field(name).type)
             for number, name in enumerate(key)
         ]
-        positions = (_behind(position, at)._asdict() for _, position in held.values())
+        positions = (_behind(held[of][1], last[of])._asdict() for of in held)
         beside = _beside([at._replace(op="d", **position) for position in positions])
         parts.append(pa.table([*gone, *beside], [*key, *_BESIDE]))
         return pa.concat_tables(parts, promote_options="default")
@@ -173,10 +180,10 @@ def _differing(
     names: Sequence[str],
     key: Sequence[str],
     held: dict[tuple[Any, ...], tuple[int, Position]],
-    at: Queued,
 ) -> pa.Table:
     """The rows that are other ones than the store holds; ``held`` has those left out then. One that
-    the store has under the same position, or a later one, is read again ``at`` a later one."""
+    the store has under the same position, or a later one, is read again next to that: changes of
+    other partitions may be later, and this row's next change not be here yet."""
     columns = {name: python_values(rows.column(name)) for name in names}
     values = zip(*columns.values(), strict=True)
     keys = zip(*(columns[name] for name in key), strict=True)
@@ -187,17 +194,19 @@ def _differing(
         if digest == _digest(row):
             continue
         found.append(number)
-        if position is not None and position >= Position(lsns[number], ordinals[number]):
-            lsns[number], ordinals[number] = _behind(position, at)
+        if position is not None:
+            lsns[number], ordinals[number] = _behind(
+                position, Position(lsns[number], ordinals[number])
+            )
     for name, of_rows in ((COMMIT_LSN, lsns), (ORDINAL, ordinals)):
         place = rows.column_names.index(name)
         rows = rows.set_column(place, name, pa.array(of_rows, pa.int64()))
     return rows.take(pa.array(found, pa.int64()))
 
 
-def _behind(held: Position, at: Queued) -> Position:
+def _behind(held: Position, at: Position) -> Position:
     """Of what differs from a row that the store has: ``at``, or next to it, if that is later."""
-    return max(Position(at.commit_lsn, at.ordinal), held._replace(ordinal=held.ordinal + 1))
+    return max(at, held._replace(ordinal=held.ordinal + 1))
 
 
 def _keys_of(

@@ -14,9 +14,10 @@ from typing import Final, NamedTuple
 
 from pyspark.sql.types import StructType
 
+from cdc.lsn import Position
 from jobs.state.batch.stream_offsets import Progress, advance
 from jobs.state.histories.sql import BEGINS, queue_sql, queue_table, whole_sql
-from jobs.state.mirrors.mirror_record import newest_change, read_mirrors
+from jobs.state.mirrors.mirror_record import read_mirrors
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.store_rows import RowForm
 from jobs.state.views.view_generation import ViewGeneration
@@ -156,11 +157,12 @@ def make_up_for_history(conn: Connection, history: History) -> int:
     """Queue ``UNTOLD``, for a history that batches passed over for a while: what happened meanwhile
     is known to nobody. Batches collect its changes already. The batch that it is queued under.
 
-    It stands at the newest change that the mirror has, not at that of all tables: what has yet to
-    come of this one is later.
+    It stands where the mirror was filled or truncated: of what was deleted since then there are
+    tombstones, and what has yet to come, of any partition, is later.
     """
     with translated(f"looking for what history {history.view.name} lacks"), conn.transaction():
-        at = newest_change(conn, read_mirrors(conn)[history.table])
+        mirror = read_mirrors(conn)[history.table]
+        at = max(Position(mirror.fill_lsn, 0), mirror.truncated)
         progress = advance(conn)
         conn.execute(
             f"insert into {queue_table(history.id)} "

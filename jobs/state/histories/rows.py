@@ -18,7 +18,8 @@ import structlog
 from jobs.state.batch.mirror_batch import is_of_data
 from jobs.state.dead_letters.parked_keys import too_many_parked
 from jobs.state.histories.queue import History
-from jobs.state.histories.sql import keys_sql, whole_sql
+from jobs.state.histories.sql import keys_sql, last_known_sql, whole_sql
+from jobs.state.mirrors.mirror_record import read_mirrors
 from jobs.state.server.connection import Connection
 
 log = structlog.get_logger("apply")
@@ -52,8 +53,18 @@ class HistoryRows:
         if self.at_most is not None:
             yield from self._stretches()
             return
+        yield from self._fetched(self.history.whole())
+
+    def last_known(self) -> Iterator[list[Row]]:
+        """Where each key that the mirror has or had was changed or deleted last, the latest one of
+        a key behind all others; the texts are the key's. Tombstones expire."""
+        history = self.history
+        table = read_mirrors(self.conn)[history.table].table
+        yield from self._fetched(last_known_sql(history.view, history.form, history.keys, table))
+
+    def _fetched(self, query: str) -> Iterator[list[Row]]:
         with self.conn.cursor(name="headwater_history") as cursor:
-            cursor.execute(self.history.whole().encode())
+            cursor.execute(query.encode())
             while found := cursor.fetchmany(_ROWS):
                 yield found
 

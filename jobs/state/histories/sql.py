@@ -153,6 +153,19 @@ def keys_sql(view: ViewGeneration, form: RowForm, keys: Sequence[KeyColumn], rel
     return f"select {LSN}, {ORDINAL}, texts, null::text as unfit from ({made}) made"
 
 
+def last_known_sql(
+    view: ViewGeneration, form: RowForm, keys: Sequence[KeyColumn], table: MirrorTable
+) -> str:
+    """The same of all keys that a mirror has or had: where each was changed or deleted last."""
+    names = ", ".join([*(column.quoted for column in table.key_columns), LSN, ORDINAL])
+    either = " union all ".join(
+        f"select {names} from {relation}" for relation in (table.relation, table.tombstones)
+    )
+    nothing = f"(select * from {table.relation} where false)"
+    made = _made(view, form, keys, f"({either})", nothing, [])
+    return f"select {LSN}, {ORDINAL}, texts, null::text as unfit from ({made}) made order by 1, 2"
+
+
 def _made(
     view: ViewGeneration,
     form: RowForm,

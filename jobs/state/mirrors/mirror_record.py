@@ -13,10 +13,8 @@ from psycopg.types.json import Jsonb
 
 from cdc.lsn import Position
 from jobs.state.mirrors.table import (
-    LSN,
     MIRROR_SCHEMA,
     NOWHERE,
-    ORDINAL,
     MirrorTable,
     table_json,
     with_columns,
@@ -127,17 +125,6 @@ def mark_stale(conn: Connection, mirror_id: int, reason: str) -> None:
         b"update headwater.mirrors set state = 'stale', reason = %s where id = %s",
         (reason, mirror_id),
     )
-
-
-def newest_change(conn: Connection, record: MirrorRecord) -> Position:
-    """The position of the newest change that a mirror has."""
-    found = [Position(record.fill_lsn, 0), record.truncated]
-    for relation in (record.table.relation, record.table.tombstones):
-        rows = conn.execute(
-            f"select {LSN}, {ORDINAL} from {relation} order by 1 desc, 2 desc limit 1".encode()
-        )
-        found += [Position(*row) for row in rows]
-    return max(found)
 
 
 def drop_mirror(conn: Connection, record: MirrorRecord) -> None:

@@ -35,9 +35,11 @@ insert into prices values (1.0, 1), (2.50, 2);
 """
 
 
-SQL: Final = (
-    "select id as order_id, total, note, upper(left(note, 3)) as mark from orders where total > 0"
+_SQL: Final = (
+    "select id as order_id, total, {0} as note, upper(left({0}, 3)) as mark from orders "
+    "where total > 0"
 )
+SQL: Final = _SQL.format("note")
 
 
 TRANSACTIONS: Final[tuple[tuple[str, ...], ...]] = (
@@ -164,13 +166,13 @@ class HistorySetting:
             one.keep()
         self.know()
 
-    def do(self, *statements: str) -> None:
-        """A transaction of the source; what its view is by then."""
+    def do(self, *statements: str, note: str = "note") -> None:
+        """A transaction of the source; what its view is by then. ``note``: its column's name."""
         with psycopg.connect(self.engine.mirrors.config.dsn) as conn:
             for statement in statements:
                 conn.execute(statement.encode())
             conn.commit()
-            rows = {row[0]: row[1:] for row in conn.execute(SQL.encode())}
+            rows = {row[0]: row[1:] for row in conn.execute(_SQL.format(note).encode())}
             (end,) = conn.execute("select pg_current_wal_insert_lsn()::text").fetchone() or ("",)
         self.moments.append((parse_lsn(end), rows))
 

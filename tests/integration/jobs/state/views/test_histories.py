@@ -6,7 +6,7 @@ Batches and the writing of the store are killed between every two steps.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from jobs.run.stream import batches
 from jobs.run.views import histories
+from jobs.state.batch.staging import Record
 from jobs.state.batch.stream_offsets import advance
 from jobs.state.histories.queue import added, make_up_for_history, waiting
 from tests.support.servers.postgres import fresh_database
@@ -107,13 +108,47 @@ def test_columns_that_come_and_become_wider(setting: HistorySetting) -> None:
         "alter table orders alter extra type bigint",
         "update orders set note2 = 'y' where id = 2",
     )
-    changes = setting.engine.mirrors.changes()
+    followed(setting, setting.engine.mirrors.changes())
+    setting.check()
+
+
+def test_a_column_that_is_renamed_and_renamed_back_within_a_batch(
+    setting: HistorySetting,
+) -> None:
+    """Its version comes back, and an update leaves out a value of the one in between."""
+    setting.add(*KINDS)
+    for one in setting.tables:
+        one.load()
+        one.keep()
+    changes: list[Record] = []
+    for statement, note in (
+        ("update orders set note = repeat('one', 2000) where id = 4", "note"),
+        ("alter table orders rename note to body", ""),
+        ("update orders set body = repeat('two', 2000) where id = 4", "body"),
+        ("update orders set total = 44 where id = 4", "body"),
+        ("alter table orders rename body to note", ""),
+        ("update orders set total = 45 where id = 4", "note"),
+        ("update orders set total = 46 where id = 4", "note"),
+    ):
+        if note:
+            setting.do(statement, note=note)
+            changes += setting.engine.mirrors.changes()
+        else:
+            setting.engine.mirrors.execute(statement)
+    assert len({one.schema_id for one in changes}) == 2
+    followed(setting, changes)
+    assert not setting.engine.mirrors.refilled
+    setting.check()
+
+
+def followed(setting: HistorySetting, changes: Sequence[Record]) -> None:
+    """Changes of the source in one batch, once mirrors have the columns of their versions, and
+    their histories written."""
     setting.engine.mirrors.follow(changes)
     setting.begin_again()
     setting.apply(changes)
     for one in setting.tables:
         one.drain()
-    setting.check()
 
 
 def test_what_was_passed_over_is_made_up_for(setting: HistorySetting) -> None:
@@ -171,6 +206,36 @@ def test_a_key_that_was_passed_over_and_comes_back_before_what_other_tables_have
     for one in tables:
         one.drain()
     setting.moments = [setting.moments[-1], (1 << 60, setting.moments[-1][1])]
+    setting.check()
+
+
+def test_a_key_that_was_passed_over_and_comes_back_before_what_other_partitions_have(
+    setting: HistorySetting,
+) -> None:
+    """The stream is not as far in one partition as in another: the delete is not later than what
+    the mirror has of other keys."""
+    setting.add(*KINDS)
+    conn = setting.engine.conn
+    for one in setting.tables:
+        one.load()
+        one.keep()
+    tables, setting.tables = setting.tables, []
+    setting.know()
+    setting.do("delete from orders where id = 3", "update orders set total = 0 where id = 4")
+    setting.apply(setting.engine.mirrors.changes())
+    setting.do("insert into orders values (3, 30, 'again', 0)", "update orders set total = 40")
+    late = [one for one in setting.engine.mirrors.changes() if one.key != '{"id":1}']
+    setting.do("update orders set total = 41 where id = 1")
+    setting.apply(setting.engine.mirrors.changes())
+    setting.tables = tables
+    setting.know()
+    for one in tables:
+        make_up_for_history(conn, one.history)
+        one.drain()
+    setting.apply(late)
+    for one in tables:
+        one.drain()
+    setting.moments = [setting.moments[0], (1 << 60, setting.moments[-1][1])]
     setting.check()
 
 
