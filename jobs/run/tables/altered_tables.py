@@ -19,7 +19,7 @@ from jobs.run.tables.mirrored_tables import MirroredTables
 from jobs.run.tables.source_session import SourceSession
 from jobs.run.tables.source_tables import moved
 from jobs.run.views.generation_registry import GenerationRegistry
-from jobs.state.mirrors.table_changes import Refill
+from jobs.state.mirrors.table_changes import Refill, held_versions
 from jobs.state.server.connection import Connection
 
 log = structlog.get_logger("apply")
@@ -69,19 +69,15 @@ class AlteredTables:
 
     def look_at_versions(self, conn: Connection) -> None:
         """A column that took another's place, and a table that took another's, may have the same
-        version, of which no event tells: mirrors follow when tables were described again."""
+        version, of which no event tells; and a column that is renamed back brings a version that
+        its mirror has had. Mirrors follow when tables were described again."""
         topic = schemas_topic(self.tables.config.source.name)
         ends = self.tables.broker.end_offsets([topic])
         if ends == self._described:
             return
         if self._described:
             held = self.tables.filled(conn)
-            # Capture may not have described what the catalog has told.
-            seen = {
-                label: set[str]() if one.table.read_lsn else {one.table.schema_id}
-                for label, one in held.items()
-            }
-            self.follow(seen)
+            self.follow({label: held_versions(one.table) for label, one in held.items()})
         self._described = ends
 
     def look_at_names(self, conn: Connection) -> bool:

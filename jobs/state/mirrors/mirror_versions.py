@@ -13,7 +13,14 @@ from jobs.state.mirrors.ddl import follow
 from jobs.state.mirrors.mirror_record import MirrorRecord, mark_stale
 from jobs.state.mirrors.schemas_topic import SentVersion, Versions
 from jobs.state.mirrors.table import MirrorTable
-from jobs.state.mirrors.table_changes import Refill, older, shapes, to_follow
+from jobs.state.mirrors.table_changes import (
+    Refill,
+    has_key,
+    older,
+    renamed_key,
+    shapes,
+    to_follow,
+)
 from jobs.state.mirrors.types import MirrorTypes
 
 
@@ -98,8 +105,11 @@ def _refuse_unread(table: MirrorTable, versions: Mapping[str, SentVersion], seen
 def _uncertain(
     table: MirrorTable, versions: Mapping[str, SentVersion], seen: set[str]
 ) -> Refill | None:
-    """Events of a version whose columns are not known to be the mirror's are in the rows of a fill
-    that is taken now."""
+    """Events of a version whose columns are not known to be the mirror's, or whose key has other
+    names, are in the rows of a fill that is taken now."""
+    described = (versions[schema_id] for schema_id in sorted(seen) if schema_id in versions)
+    if other := next((one for one in described if not has_key(table, one)), None):
+        return renamed_key(table, other)
     if seen <= shapes(table, versions.values()).keys():
         return None
     return Refill("it was altered, and which columns its events have is not certain")

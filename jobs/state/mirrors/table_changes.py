@@ -50,6 +50,8 @@ def changes(table: MirrorTable, version: SentVersion) -> Changes | Refill:
     key = [by_name[name].attnum for name in version.key if name in by_name]
     if sorted(map(str, key)) != sorted(str(column.attnum) for column in table.key_columns):
         return Refill("it has another key")
+    if not has_key(table, version):
+        return renamed_key(table, version)
     held = {column.attnum for column in table.columns}
     both = [(one, sent[one.attnum]) for one in table.stored if one.attnum in sent]
     added = [one for one in version.columns if one.attnum not in held and one.element != "array"]
@@ -64,6 +66,19 @@ def changes(table: MirrorTable, version: SentVersion) -> Changes | Refill:
         tuple((one, now) for one, now in both if not is_same_type(one, now)),
         tuple(added),
     )
+
+
+def has_key(table: MirrorTable, version: SentVersion) -> bool:
+    """Whether a version calls the key's columns as the mirror does."""
+    return set(version.key) == set(table.key)
+
+
+def renamed_key(table: MirrorTable, version: SentVersion) -> Refill:
+    """Of a version that does not: a row's events before and behind it have other event keys, and so
+    come from two partitions of the topic, in any order. A value that one of them leaves out may be
+    in another one that has yet to come."""
+    was, now = ", ".join(table.key), ", ".join(version.key)
+    return Refill(f"its key ({was}) is called ({now}) in events, which are in other partitions")
 
 
 def is_same_type(column: MirrorColumn, sent: SentColumn) -> bool:
@@ -102,12 +117,20 @@ def to_follow(
     return max(later, key=lambda version: order[version.schema_id], default=None)
 
 
+def held_versions(table: MirrorTable) -> set[str]:
+    """The versions, by ``schema_id``, that a mirror has or had: one may have come back, whose
+    events say nothing new. None where it has its columns from the catalog: capture may not have
+    described what that has told."""
+    return set() if table.read_lsn else {table.schema_id, *dict(table.versions)}
+
+
 def older(table: MirrorTable, versions: Mapping[str, SentVersion]) -> frozenset[str]:
-    """The versions, by ``schema_id``, that the table had before the mirror's own: there is nothing
-    to follow where events of them come late."""
+    """The versions, by ``schema_id``, that the table had before the mirror's own, but for those
+    that called its key otherwise: there is nothing to follow where events of them come late."""
     order = _order(table, versions)
     own = order.get(table.schema_id)
-    return frozenset(id_ for id_, place in order.items() if own is not None and place < own)
+    before = (id_ for id_, place in order.items() if own is not None and place < own)
+    return frozenset(id_ for id_ in before if id_ in versions and has_key(table, versions[id_]))
 
 
 def _order(table: MirrorTable, versions: Mapping[str, SentVersion]) -> dict[str, tuple[int, int]]:

@@ -26,6 +26,7 @@ from jobs.state.mirrors.table_changes import (
     Changes,
     Refill,
     changes,
+    held_versions,
     older,
     shape,
     shapes,
@@ -144,6 +145,30 @@ def test_the_version_to_follow_is_the_newest_that_was_seen() -> None:
     assert to_follow(TABLE, versions, {"two"}) is two
     assert to_follow(TABLE, {"two": two}, {"two"}) is two
     assert to_follow(TABLE, {}, {"not described yet"}) is None
+
+
+def test_a_column_that_was_renamed_and_renamed_back_keeps_its_name() -> None:
+    """Its version is described once more: later, or in the same transaction behind the other."""
+    other = version("other", ID, A, ("x", 3, TEXT), lsn=20)
+    for lsn in (20, 30):
+        back = {"other": other, "own": version("own", ID, A, B, lsn=lsn)}
+        assert to_follow(TABLE, back, {"own", "other"}) is None
+        assert to_follow(TABLE, back, {"other"}) is None, "events of its old version are to come"
+    renamed = replace(TABLE, schema_id="other", columns=mirror(ID, A, ("x", 3, TEXT)).columns)
+    assert older(renamed, back) == set()
+    # Its events may have come before it was seen that they are not late ones.
+    assert to_follow(renamed, back, held_versions(renamed)) is back["own"]
+    assert to_follow(TABLE, back, held_versions(TABLE)) is None
+    assert not held_versions(replace(renamed, read_lsn=40))
+
+
+def test_events_that_call_the_key_otherwise_are_followed_by_a_fill() -> None:
+    other = version("other", ("no", 1, INT), A, B, key=("no",), lsn=20)
+    told = changes(TABLE, other)
+    assert isinstance(told, Refill)
+    assert "(id) is called (no)" in told.reason
+    late = {"other": other, "own": version("own", ID, A, B, lsn=30)}
+    assert older(TABLE, late) == set(), "nor is it left at that where they come late"
 
 
 def test_the_versions_of_a_batch_s_events() -> None:
