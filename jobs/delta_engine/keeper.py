@@ -22,17 +22,10 @@ from jobs.delta_engine.maintainer import Maintainer
 from jobs.delta_engine.mirrors.attempts import Attempts, is_begun, read_attempts, write_attempts
 from jobs.delta_engine.mirrors.mirror import Mirror
 from jobs.delta_engine.mirrors.mirror_views import account_of, folded, models_of, open_mirrors
-from jobs.delta_engine.mirrors.progress import (
-    left_to_do,
-    refuse_lost,
-    refuse_older,
-    refuse_unknown,
-    replayed,
-)
+from jobs.delta_engine.mirrors.progress import left_to_do, refuse_lost, refuse_older, refuse_unknown
 from jobs.delta_engine.mirrors.table_record import check_kept, remember, remembered
 from jobs.delta_engine.parked_rows import ParkedRows, keys_at_hand, typed_keys
 from jobs.delta_engine.queries import forget_relations
-from jobs.delta_engine.replay_rows import Reach, Reached
 from jobs.generations.view_state import ViewState
 from jobs.sinks.contract import Batch, Sink
 from jobs.spark.column_types import columns_of
@@ -86,6 +79,7 @@ class MirroredKeeper:
         self._names = Names(broker, config.source.name, definition, state)
         self._box = LetterBox(config, definition.name, state)
         self._parking = Parking(definition.name, self._box, config.apply.dlq_limit)
+        self._is_replayed = False
 
     def read(self) -> StructType:
         versions = self._names.under(self._descriptions.read())
@@ -124,9 +118,6 @@ class MirroredKeeper:
             self._spark, self._config, self._broker, self._state, self._topics,
             self._models, self._mirrors, self._parking,
         )  # fmt: skip
-        self._reach = Reach(
-            self._spark, self._view, self._models, self._mirrors, directory, self._stored
-        )
         self._parked_rows = ParkedRows(name, self._box, limit, self._parking.letters)
         self._maintainer = Maintainer(
             self._spark, self._view, self._columns, self._mirrors, directory, self._parked_rows
@@ -143,36 +134,33 @@ class MirroredKeeper:
 
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
             rows = self._described(lambda: folded_of(flowing))
-            keys = self._maintainer.apply(
-                rows, self._sink, generation, number, end, reached and reached.keys
-            )
-            batch = Batch(self._definition.name, generation, number, keys)
-            return batch, account_of(rows, keys, reached.records if reached else 0)
+            keys = self._maintainer.apply(rows, self._sink, generation, number, end)
+            return Batch(self._definition.name, generation, number, keys), account_of(rows, keys)
 
         if is_large(begin, end):
             records = apart(records.sparkSession, self._config.kafka, self._broker, begin, end)
-        reached = self._reached(records, begin)
+        self._write_replayed(begin)
         records = left_to_do(self._definition.name, self._state, records, begin)
         return self._parking.through(records, end, attempt, self._isolate, self._is_news)
 
-    def _reached(self, records: DataFrame, begin: Offsets) -> Reached | None:
-        """What a replay brings again to the view, of a batch that begins at ``begin``.
+    def _write_replayed(self, begin: Offsets) -> None:
+        """Where a batch that begins at ``begin`` is the first of a replay in this process: write
+        all rows of the view again, and delete those that only the store has.
 
-        It is not parked, nor does it free what is: the events were judged when they came first.
-        Those of dead letters lead to keys as all others do, for they may have been applied since.
+        What comes again is left out then, for the mirrors have had it. It is neither parked, nor
+        does it free what is: the events were judged when they came first.
         """
-        again = replayed(self._state, records, begin)
-        if again is None:
-            return None
-        return self._reach.of({name: self._folding.of(name, again) for name in self._models})
-
-    def _stored(self) -> pa.Table:
-        """The keys of all rows that the store has, but for what is no key of ours."""
-        view = self._view
+        replay, view = self._state.replay(), self._view
+        if self._is_replayed or replay is None or not replay.goes_on(begin):
+            return
         assert view is not None, "read comes first"
-        found = (dict(zip(view.key, row.key, strict=True)) for row in self._sink.scan())
-        keys = (key for key in found if writable(view, key))
-        return keys_at_hand(self._spark, keys, self._columns, view.key)
+        self._write(self._maintainer.keys())
+        written = read_attempts(self._state.mirrors).position
+        older = [row.key for row in self._sink.scan() if row.position < written]
+        keys = (dict(zip(view.key, key, strict=True)) for key in older)
+        if gone := [key for key in keys if writable(view, key)]:
+            self.make_anew(gone)
+        self._is_replayed = True
 
     @property
     def parked(self) -> int:
@@ -204,11 +192,13 @@ class MirroredKeeper:
         rows = [one for one in letters if one.is_row and one.key in refused]
         return left | {one: refused[one.key or b""] for one in rows}
 
-    def make_anew(self, keys: Iterable[Mapping[str, object]], lsn: int) -> None:
+    def make_anew(self, keys: Iterable[Mapping[str, object]], lsn: int = 0) -> None:
         """Write rows of the view by their keys, as the mirrors have them; at ``lsn`` or later."""
-        again = keys_at_hand(self._spark, keys, self._columns, self._definition.key)
+        self._write(keys_at_hand(self._spark, keys, self._columns, self._definition.key), lsn)
+
+    def _write(self, keys: pa.Table, lsn: int = 0) -> None:
         none = {name: self._folding.nothing(name) for name in self._models}
-        self._maintainer.apply(none, self._sink, str(uuid.uuid4()), 0, {}, again, lsn)
+        self._maintainer.apply(none, self._sink, str(uuid.uuid4()), 0, {}, keys, lsn)
 
     def _isolate(self, flowing: DataFrame, error: BaseException, at_most: int) -> list[Poison]:
         """The events of any table that are to blame; raises ``error`` if none is."""

@@ -46,7 +46,7 @@ def culprits(
             part: Sequence[int], name: str = name, mirror: Mirror = mirror, held: pa.Table = held
         ) -> HeadwaterError | None:
             some = _came(mirror, held.take(pa.array(part, pa.int64())))
-            return fault_of_keys(session, view, maintenance, {**nothing, name: some})
+            return _fault_of_keys(session, view, maintenance, {**nothing, name: some})
 
         records = _records(mirror, events[name])
         versions = zip(keyed(held, mirror.key), at(held), strict=True)
@@ -56,7 +56,7 @@ def culprits(
     return []
 
 
-def fault_of_keys(
+def _fault_of_keys(
     session: SparkSession, view: str, maintenance: Maintenance, changes: Mapping[str, Changed]
 ) -> HeadwaterError | None:
     """Why the keys that changed rows touch cannot be computed. Raises what is no fault of rows."""

@@ -23,6 +23,7 @@ from jobs.delta_engine.store import Store
 from jobs.delta_engine.touched_keys import TouchedKeys, together
 from jobs.sinks.contract import COMMIT_LSN, Batch, Sink
 from jobs.sinks.delta.upkeep import Upkeep
+from jobs.sinks.schema_evolution import quoted
 from jobs.without_mirrors.dead_letters.bisection import Poison
 from jobs.without_mirrors.evaluation import NOWHERE
 from jobs.without_mirrors.fold import EVENT
@@ -105,6 +106,12 @@ class Maintainer:
         for upkeep in self._upkeep:
             upkeep.after_batch()
         return len(keys)
+
+    def keys(self) -> pa.Table:
+        """The keys of all rows of the view, as the mirrors have them."""
+        with self._maintenance.relations(self._session) as relations:
+            rows = self._maintenance.everything(self._session, relations)
+            return rows.select(*map(quoted, self._view.key)).toArrow()
 
     def culprits(self, events: Mapping[str, pa.Table], at_most: int) -> list[Poison]:
         """The last events, by table, of the attempt that failed, after which keys of the view

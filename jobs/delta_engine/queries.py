@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from jobs.delta_engine.mirrors.changes import Changed
+from jobs.delta_engine.mirrors.mirror import Mirror
 from jobs.delta_engine.mirrors.parquet_files import GROUP_ROWS, read_files
 from jobs.delta_engine.touched_keys import distinct
 from jobs.spark.interpreter import interpreted, of_one_part
@@ -28,35 +28,13 @@ _IN_PLAN = 5_000
 """More rows are not part of a plan, which Spark keeps on its heap, but a file it reads."""
 
 
-class Held(Protocol):
-    """Rows of a table that are held by state: a ``Mirror``."""
-
-    columns: StructType
-
-    @property
-    def versions(self) -> int:
-        """How many there are to read."""
-
-    def frame(self, upto: int | None = None) -> DataFrame:
-        """As ``Mirror.frame``."""
-
-
 class Maintenance:
-    """The queries of a view, over its mirrors by ``schema.table``, which lie in ``directory``.
-
-    Of the occurrences of ``never`` no row is read, and ``touched`` asks only what reads all of
-    them.
-    """
+    """The queries of a view, over its mirrors by ``schema.table``, which lie in ``directory``."""
 
     def __init__(
-        self,
-        view: MaintainedView,
-        mirrors: Mapping[str, Held],
-        directory: Path,
-        never: frozenset[str] = frozenset(),
+        self, view: MaintainedView, mirrors: Mapping[str, Mirror], directory: Path
     ) -> None:
         self._view, self._mirrors, self._directory = view, mirrors, directory
-        self._never = never
         self._queries = key_queries(view)
 
     def touched(
@@ -66,7 +44,6 @@ class Maintenance:
         asked = [
             (state, query, changed)
             for query in self._queries
-            if self._never <= set(query.reads)
             for state in (settled, None)
             if (changed := _images(query, changes[query.table], state)) is not None
         ]
@@ -118,10 +95,7 @@ class Maintenance:
         names = {}
         for alias in reads:
             mirror = self._mirrors[self._view.tables[alias].name]
-            if alias in self._never:
-                names[alias] = relations.empty(mirror.columns)
-            else:
-                names[alias] = relations.named(mirror.frame(state), mirror.versions)
+            names[alias] = relations.named(mirror.frame(state), mirror.versions)
         return names
 
 
@@ -165,10 +139,6 @@ class Relations:
         self.names.append(name)
         self._rows += rows
         return name
-
-    def empty(self, columns: StructType) -> str:
-        """Give no rows a name."""
-        return self.named(self._session.createDataFrame([], columns), 0)
 
     def held(self, rows: pa.Table, columns: StructType | None) -> str:
         """Give rows at hand a name."""

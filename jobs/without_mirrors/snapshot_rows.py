@@ -48,16 +48,6 @@ def ahead(records: DataFrame, begin: Offsets) -> DataFrame:
     return records
 
 
-def below(records: DataFrame, end: Offsets) -> DataFrame:
-    """Records of the Kafka source that are below ``end``."""
-    some = F.lit(False)
-    for topic, of_topic in end.items():
-        for partition, offset in of_topic.items():
-            of_partition = (F.col("topic") == topic) & (F.col("partition") == partition)
-            some = some | (of_partition & (F.col("offset") < offset))
-    return records.where(some)
-
-
 def offsets_json(offsets: Offsets) -> str:
     """Offsets as Spark's options have them."""
     return json.dumps(

@@ -100,9 +100,6 @@ class Keeping(Protocol):
     def kill(self, first: int) -> None:
         """As ``apply``; the process ends before or behind one of the writes of the attempt."""
 
-    def reach(self, first: int) -> None:
-        """A replay of the log from ``first`` on, as one batch."""
-
     def check(self) -> None:
         """Raises ``AssertionError`` where the store is not what the SQL says."""
 
@@ -144,7 +141,7 @@ def set_back_history(kept: Keeping, batches: int) -> None:
         copies.append(dict(kept.sink.rows))
     for number in range(batches):
         kept.sink.rows = dict(copies[number])
-        kept.reach(number + 1)
+        kept.apply(number + 1)
         kept.check()
 
 

@@ -21,8 +21,6 @@ from pyspark.sql.types import StructField, StructType
 from jobs.delta_engine.maintainer import Maintainer
 from jobs.delta_engine.mirrors.attempts import read_attempts
 from jobs.delta_engine.mirrors.mirror import Mirror
-from jobs.delta_engine.parked_rows import keys_at_hand
-from jobs.delta_engine.replay_rows import Reach
 from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL, UNCHANGED
 from jobs.spark.column_types import columns_of, spark_type
 from jobs.without_mirrors.fold import EVENT
@@ -78,28 +76,9 @@ class Mirrored:
         with suppress(KilledError), dying(self.history.random, self.sink):
             self.apply(first)
 
-    def reach(self, first: int) -> None:
-        """As ``Keeping.reach``."""
-        parts = self.history.batches[first:]
-        events = {
-            name: pa.concat_tables(
-                [_folded(self.tables[name], mirror, part[name]) for part in parts]
-            )
-            for name, mirror in self.mirrors.items()
-        }
-        none = {name: rows.slice(0, 0) for name, rows in events.items()}
-        with _taken_for_large() if self.large else nullcontext():
-            reach = Reach(self.spark, self.view, {}, self.mirrors, self.home, self._stored)
-            again = reach.of_events(events).keys
-            self.maintainer.apply(none, self.sink, "g", 0, {}, again)
-
     def check(self) -> None:
         """As ``Keeping.check``."""
         self.history.check(self.view, self.sink)
-
-    def _stored(self) -> pa.Table:
-        keys = (dict(zip(self.view.key, key, strict=True)) for key in self.sink.rows)
-        return keys_at_hand(self.spark, keys, self.columns, self.view.key)
 
 
 def _columns(table: TableVersion, names: tuple[str, ...]) -> StructType:

@@ -50,10 +50,6 @@ class Projected:
         with suppress(KilledError), dying(self.history.random, self.sink, at_most=1):
             self.apply(first)
 
-    def reach(self, first: int) -> None:
-        """As ``Keeping.reach``: the events are all there is to a replay."""
-        self.apply(first)
-
     def check(self) -> None:
         """As ``Keeping.check``."""
         self.history.check(self.view, self.sink)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -146,17 +145,6 @@ class Mirror:
     def find(self, wanted: pa.Table, upto: int | None = None) -> pa.Table:
         """The newest versions of rows whose key is one of ``wanted`` (distinct), deletions too; a
         few others may be among them. No key is NULL."""
-        return self._where(wanted, partial(self._versions_sql, upto))
-
-    def ever(self, wanted: pa.Table | None) -> pa.Table:
-        """As ``rows``, but what newer versions replaced as well; None: of all rows."""
-        if wanted is None:
-            builder = QueryBuilder().register("m", self._table())
-            return self.live(self._asked(builder, sql.every(self._names, "true")))
-        return self.live(self._where(wanted, partial(sql.every, self._names)))
-
-    def _where(self, wanted: pa.Table, text: Callable[[str], str]) -> pa.Table:
-        """What a query gives that has a condition for ``wanted``."""
         if not len(wanted):
             return self.arrow.empty_table()
         table = self._table()
@@ -170,7 +158,7 @@ class Mirror:
                 write_deltalake(scratch, wanted)
                 builder = builder.register("w", DeltaTable(scratch))
                 which = sql.is_in(wanted.column_names)
-            return self._asked(builder, text(which))
+            return self._asked(builder, self._versions_sql(upto, which))
 
     def rows(self, wanted: pa.Table, upto: int | None = None) -> pa.Table:
         """As ``find``, the rows themselves: without deletions, and what tells versions apart."""
@@ -197,21 +185,14 @@ class Mirror:
         """All rows, read by Spark: the newest version of each, without deletions."""
         return self._newest(upto).where(~F.col(DELETED))
 
-    def frame_ever(self) -> DataFrame:
-        """As ``frame``, but what newer versions replaced as well."""
-        return self._held().where(~F.col(DELETED)).select(*self._shown())
-
     def _newest(self, upto: int | None) -> DataFrame:
         held = self._held()
         if upto is not None:
             held = held.where(F.col(ATTEMPT) <= upto)
-        columns = self._shown()
+        columns = [F.col(quoted(sql.stored(name))).alias(name) for name in self.arrow.names]
         if self._once >= 0 and self._once == self.versions:  # there is nothing to choose from
             return held.select(*columns)
         return newest(held, self._key, columns)
-
-    def _shown(self) -> list[Column]:
-        return [F.col(quoted(sql.stored(name))).alias(name) for name in self.arrow.names]
 
     def _held(self) -> DataFrame:
         """All versions, read by Spark."""

@@ -82,10 +82,9 @@ def nothing(model: Model, records: DataFrame) -> pa.Table:
     return to_arrow_schema(model.rows(records).schema, timezone="UTC").empty_table()
 
 
-def account_of(rows: Mapping[str, pa.Table], keys: int, again: int) -> Account:
-    """What a batch held, of all its tables; ``keys`` of the view it touched. ``again``: so many
-    more records came that the mirrors have had."""
-    records, changed = again, 0
+def account_of(rows: Mapping[str, pa.Table], keys: int) -> Account:
+    """What a batch held, of all its tables; ``keys`` of the view it touched."""
+    records = changed = 0
     commits: list[int] = []
     for table in rows.values():
         records += pc.sum(of_event(table, "records")).as_py() or 0

@@ -17,7 +17,7 @@ from jobs.delta_engine.mirrors.attempts import is_begun, read_attempts
 from jobs.generations.view_state import ViewState
 from jobs.sinks.contract import Sink
 from jobs.spark.checkpoint import committed_batch
-from jobs.without_mirrors.snapshot_rows import ahead, below
+from jobs.without_mirrors.snapshot_rows import ahead
 from views.parse.definition import ViewDefinition
 
 
@@ -86,17 +86,6 @@ def left_to_do(view: str, state: ViewState, records: DataFrame, begin: Offsets) 
                     _hint(view),
                 )
     return ahead(records, done) if _is_behind(begin, done) else records
-
-
-def replayed(state: ViewState, records: DataFrame, begin: Offsets) -> DataFrame | None:
-    """Of a batch that begins at ``begin``, what a replay brings again; None if nothing.
-
-    Where no replay goes on, an older checkpoint is back: its records come as they did.
-    """
-    done, replay = read_attempts(state.mirrors).offsets, state.replay()
-    if replay is None or not replay.goes_on(begin) or not _is_behind(begin, done):
-        return None
-    return below(records, done)
 
 
 def _is_behind(begin: Offsets, done: Offsets) -> bool:

@@ -38,11 +38,6 @@ def versions(columns: Sequence[str], key: Sequence[str], upto: int | None, wante
     )
 
 
-def every(columns: Sequence[str], wanted: str) -> str:
-    """Every version where the condition ``wanted`` holds, deletions among them."""
-    return f"SELECT {', '.join(map(quoted, columns))} FROM m WHERE {wanted}"
-
-
 def unsettled(key: Sequence[str], settled: int) -> str:
     """The keys that attempts after ``settled`` wrote."""
     keys = ", ".join(map(quoted, key))

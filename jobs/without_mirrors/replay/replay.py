@@ -3,7 +3,7 @@
 Whoever applies the view lets go of it, and goes on from there. Its group goes back as well, so what
 asks how far the view is (``lag``, ``wait``, Kafka's tools) is told of the replay, not of before it:
 a store that has forgotten a row's delete may show the row until the delete comes again. A view over
-mirrors is made anew from them where its records reach (``jobs.delta_engine.replay_rows``).
+mirrors is made anew from them (``jobs.delta_engine.keeper``).
 """
 
 from __future__ import annotations

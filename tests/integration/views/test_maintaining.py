@@ -56,7 +56,8 @@ def test_whatever_was_killed_or_comes_again_the_view_is_what_its_sql_says(kept: 
     broken_history(kept, _BATCHES)
 
 
+@pytest.mark.parametrize("seed", range(_SEEDS))
 def test_a_store_that_was_set_back_is_as_before_when_all_since_has_come_again(
-    kept: Keeping,
+    seed: int, quickly: SparkSession, connection: Connection
 ) -> None:
-    set_back_history(kept, _BATCHES)
+    set_back_history(Projected(quickly, seed, connection), _BATCHES)

@@ -13,7 +13,6 @@ from cdc.events.codes import PLACEHOLDER
 from cdc.lsn import Position
 from jobs.delta_engine.mirrors.attempts import Attempts, read_attempts
 from jobs.delta_engine.mirrors.mirror import Mirror
-from tests.support.events.events import truncate
 from tests.support.views.mirrored_view import CUSTOMERS, JOINED, ORDERS, MirroredView, held, version
 from tests.support.views.parked_view import KilledError
 from views.types import INT4, TEXT
@@ -26,14 +25,6 @@ GROUPED = """
     from orders o join customers c on c.id = o.customer_id where c.name is not null group by c.name
 """
 NUMBERED = "select coalesce(o.note::int, 0) as id, count(*) as n from orders o group by 1"
-
-
-@pytest.fixture(params=["kept", "anew"])
-def mirrors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Whether each batch ends with mirrors made anew, which so forget older versions."""
-    if request.param == "anew":
-        monkeypatch.setattr("jobs.delta_engine.mirrors.mirror._FEW", -1)
-    return str(request.param)
 
 
 @pytest.fixture
@@ -70,23 +61,21 @@ def test_a_store_that_lost_or_bent_rows_or_was_set_back_has_them_as_they_are(
         {},
         {(10,): (Position(6, 2), bent)},
         {(id_,): (Position(2, 1), {**bent, "id": id_}) for id_ in (10, 11, 12)},  # 11 comes back
+        {(99,): (Position(1, 1), {**bent, "id": 99})},  # no record has ever made it
     ):
         view.sink.rows = dict(rows)
-        view.replay()
+        view.replay(view.ends[1])
         view.apply()
         assert held(view) == wanted
-    view.sink.rows = {(99,): (Position(1, 1), {**bent, "id": 99})}  # no record has ever made it
-    view.replay()
-    view.apply()
-    assert held(view) == wanted | {(99,): {**bent, "id": 99}}
     assert appended == []
 
 
-@pytest.mark.parametrize("mirrors", ["anew"], indirect=True)
-@pytest.mark.usefixtures("mirrors")
 def test_what_comes_again_together_with_news_is_right_also_when_it_was_killed(
     view: MirroredView, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(
+        "jobs.delta_engine.mirrors.mirror._FEW", -1
+    )  # mirrors forget older versions
     begun(view)
     first = view.ends[0]
     view.sink.rows.clear()
@@ -115,8 +104,8 @@ def test_what_comes_again_together_with_news_is_right_also_when_it_was_killed(
     assert before == read_attempts(tmp_path / "v" / "mirrors").offsets == view.end()
 
 
-def test_groups_that_rows_have_left_are_reached(
-    mirrors: str, quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_groups_that_rows_have_left_are_deleted(
+    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     view = MirroredView(quickly, tmp_path, monkeypatch, GROUPED, key=("name",))
     view.restart()
@@ -125,29 +114,10 @@ def test_groups_that_rows_have_left_are_reached(
     assert wanted == {("Ada",): {"name": "Ada", "n": 1, "total": 1},
                       ("Bob B.",): {"name": "Bob B.", "n": 2, "total": 8}}  # fmt: skip
     stale = {("Ada",): {"name": "Ada", "n": 3, "total": 3}, ("Bob",): {"name": "Bob", "n": 1}}
-    for starts in (None, view.ends[0]):
-        view.sink.rows = {key: (Position(2, 1), row) for key, row in stale.items()}
-        view.replay(starts)
-        view.apply()
-        if starts and mirrors == "anew":  # what rows were before that is forgotten
-            assert held(view) == wanted | {("Ada",): stale["Ada",], ("Bob",): stale["Bob",]}
-        else:
-            assert held(view) == wanted
-
-
-def test_a_truncate_that_comes_again_takes_whatever_the_store_has(view: MirroredView) -> None:
-    begun(view)
-    view.write(ORDERS, truncate(7, 1, ORDERS.schema_id))
-    view.put(ORDERS, 8, id=14, customer_id=1, total=1)
+    view.sink.rows = {key: (Position(2, 1), row) for key, row in stale.items()}
+    view.replay(view.ends[1])  # Bob was called so before
     view.apply()
-    before = view.ends[2]
-    view.sink.rows = {
-        (id_,): (Position(2, 1), {"id": id_, "total": 0, "note": None, "name": "old"})
-        for id_ in range(10, 20)
-    }
-    view.replay(before)
-    view.apply()
-    assert view.shown("name") == {14: ("Ada",)}
+    assert held(view) == wanted
 
 
 def test_what_is_parked_stays_so_and_no_letter_is_written_twice(view: MirroredView) -> None:
@@ -184,18 +154,6 @@ def test_what_was_parked_and_applied_later_comes_again_as_all_else(view: Mirrore
     view.replay(view.ends[0])  # nothing else comes again
     view.apply()
     assert held(view) == wanted
-
-
-def test_a_batch_that_comes_again_and_reaches_no_key_is_counted(
-    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    view = MirroredView(quickly, tmp_path, monkeypatch, GROUPED, key=("name",))
-    view.restart()
-    view.put(CUSTOMERS, 1, id=1)
-    view.put(ORDERS, 2, id=10, customer_id=1)
-    assert view.apply() == (2, 0)
-    view.replay()
-    assert view.apply() == (2, 0)
 
 
 def test_an_image_without_a_key_in_the_view_is_left_out(
