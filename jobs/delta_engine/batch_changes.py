@@ -20,8 +20,6 @@ from jobs.delta_engine.mirrors.mirror import Mirror
 from jobs.delta_engine.mirrors.mirror_views import deletions, folded, nothing
 from jobs.generations.view_state import ViewState
 from jobs.sinks.contract import COMMIT_LSN, DELETED
-from jobs.spark.checkpoint import is_few
-from jobs.spark.interpreter import interpreted
 from jobs.without_mirrors.dead_letters.parking import Parking
 from jobs.without_mirrors.evaluation import Model
 from jobs.without_mirrors.snapshot_rows import read_topics
@@ -53,15 +51,9 @@ class Folding:
         end: Offsets,
     ) -> dict[str, pa.Table]:
         """What each table's records amount to."""
-        came, few = with_records(begin, end), is_few(begin, end)
-        session = records.sparkSession
-        if few:
-            records = records.coalesce(1)
+        came = with_records(begin, end)
         alone = is_large(begin, end) or len(came) == 1
-        with (
-            interpreted(session, few),
-            nullcontext(records) if alone else cached(records) as records,
-        ):
+        with nullcontext(records) if alone else cached(records) as records:
             return {
                 name: self._news(name, folded(self._models[name], self.of(name, records)), begin)
                 if self._topics[name] in came

@@ -15,17 +15,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
+from jobs.batch.thresholds import FEW_ROWS
 from jobs.delta_engine.mirrors.changes import Changed
 from jobs.delta_engine.mirrors.mirror import Mirror
 from jobs.delta_engine.mirrors.parquet_files import GROUP_ROWS, read_files
 from jobs.delta_engine.touched_keys import distinct
-from jobs.spark.interpreter import interpreted, of_one_part
 from views.spark.plan import KeyQuery, key_queries, recomputation, whole
 from views.spark.view import MaintainedView
 
 _VIEWS = count()
-_IN_PLAN = 5_000
-"""More rows are not part of a plan, which Spark keeps on its heap, but a file it reads."""
 
 
 class Maintenance:
@@ -59,7 +57,7 @@ class Maintenance:
                 if query.columns is None
             ]
             if texts:
-                found.append(_keys(session, texts, relations.few))
+                found.append(session.sql("\nUNION\n".join(texts)).toArrow())
         if not found:
             return self._no_keys()
         return distinct(found)
@@ -95,16 +93,8 @@ class Maintenance:
         names = {}
         for alias in reads:
             mirror = self._mirrors[self._view.tables[alias].name]
-            names[alias] = relations.named(mirror.frame(state), mirror.versions)
+            names[alias] = relations.named(mirror.frame(state))
         return names
-
-
-def _keys(session: SparkSession, texts: Sequence[str], few: bool) -> pa.Table:
-    """What some queries for keys find; where it is much, each key once."""
-    if not few:
-        return session.sql("\nUNION\n".join(texts)).toArrow()
-    with interpreted(session):
-        return of_one_part(session.sql("\nUNION ALL\n".join(texts))).toArrow()
 
 
 def _images(query: KeyQuery, changed: Changed, state: int | None) -> pa.Table | None:
@@ -122,33 +112,25 @@ class Relations:
     def __init__(self, session: SparkSession, directory: Path) -> None:
         self._session, self._directory = session, directory
         self._scratch: Path | None = None
-        self._rows = 0
         self.names: list[str] = []
 
-    @property
-    def few(self) -> bool:
-        """Whether all that was given a name so far is little to read."""
-        return self._rows <= _IN_PLAN
-
-    def named(self, frame: DataFrame, rows: int) -> str:
-        """Give rows a name. So many are to be read for them."""
+    def named(self, frame: DataFrame) -> str:
+        """Give rows a name."""
         name = f"headwater_{next(_VIEWS)}"
-        if rows <= _IN_PLAN:
-            frame = of_one_part(frame)
         frame.createOrReplaceTempView(name)
         self.names.append(name)
-        self._rows += rows
         return name
 
     def held(self, rows: pa.Table, columns: StructType | None) -> str:
         """Give rows at hand a name."""
-        return self.named(self.frame(rows, columns), len(rows))
+        return self.named(self.frame(rows, columns))
 
     def frame(self, rows: pa.Table, columns: StructType | None) -> DataFrame:
-        """Rows at hand, readable until the end of this."""
+        """Rows at hand, readable until the end of this. Many are not part of a plan, which Spark
+        keeps on its heap, but a file that it reads."""
         if not len(rows) and columns is not None:
             return self._session.createDataFrame([], columns)
-        if len(rows) <= _IN_PLAN:
+        if len(rows) <= FEW_ROWS:
             return self._session.createDataFrame(rows, columns)
         kinds = columns or from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
         plain = StructType([StructField(f"c{i}", one.dataType) for i, one in enumerate(kinds)])

@@ -13,12 +13,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from cdc.lsn import Position
-from jobs.batch.thresholds import FEW_ROWS
-from jobs.delta_engine.driver_rows import at_hand, brought, is_flat
 from jobs.delta_engine.queries import Maintenance
 from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL, UNCHANGED
 from jobs.sinks.schema_evolution import quoted
-from jobs.spark.interpreter import interpreted, of_one_part
 
 _THERE = "__there"
 
@@ -35,11 +32,8 @@ def made_anew(
     """What a sink applies for touched keys, cached: their rows, deletions where there is none."""
     names = list(keys.column_names)
     with maintenance.relations(session) as relations:
-        wanted = relations.frame(keys, None)
+        wanted = relations.frame(keys, None).alias("k")
         rows = maintenance.rows(session, keys, relations).withColumn(_THERE, F.lit(True))
-        if len(keys) <= FEW_ROWS and relations.few:
-            wanted, rows = of_one_part(wanted), of_one_part(rows)
-        wanted = wanted.alias("k")
         same = [F.col(f"k.{quoted(name)}") == F.col(f"r.{quoted(name)}") for name in names]
         joined = wanted.join(rows.alias("r"), reduce(and_, same), "left")
         shown = [
@@ -50,13 +44,6 @@ def made_anew(
         ]
         gone = F.col(f"r.{_THERE}").isNull()
         held = joined.select(*shown, *controls(position, committed_us, gone))
-        table = None
-        if len(keys) <= FEW_ROWS and is_flat(columns):
-            with interpreted(session, relations.few):
-                table = brought(held)
-        if table is not None:
-            yield at_hand(session, table, held.schema)
-            return
         with persisted(held):
             yield held
 

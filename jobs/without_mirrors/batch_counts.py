@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from cdc.events.codes import SNAPSHOT, TRUNCATE
 from cdc.lsn import Position
+from jobs.batch.key_sample import LOGGED
 from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, DELETED, ORDINAL
 from jobs.without_mirrors.fold import EVENT
-
-SAMPLE = 200
-_OLDEST = "__oldest_us"
 
 
 class Account(NamedTuple):
@@ -49,7 +47,7 @@ def account(rows: DataFrame) -> Account:
         found["rows"],
         found["gaps"],
         truncated,
-        tuple(found["commits"]),
+        tuple(dict.fromkeys(found["commits"] or ())),
         read_at,
         deleted,
         found["read_us"],
@@ -61,10 +59,8 @@ def counts(rows: DataFrame) -> DataFrame:
     event = F.col(EVENT)
     keyed = event["op"] != TRUNCATE
     position, read = F.struct(COMMIT_LSN, ORDINAL), event["op"] == SNAPSHOT
-    # A list is collected by interpreted code, for which Spark makes its settings anew at each field
-    # of a struct: so the list's values are computed before.
-    oldest = F.when(keyed, event["oldest_us"]).alias(_OLDEST)
-    return rows.select(EVENT, DELETED, COMMIT_LSN, ORDINAL, COMMITTED_AT, oldest).agg(
+    ranks = [number / (LOGGED - 1) for number in range(LOGGED)]
+    return rows.agg(
         F.coalesce(F.sum(event["records"]), F.lit(0)).alias("records"),
         F.count_if(keyed).alias("keys"),
         F.count_if(keyed & ~F.col(DELETED)).alias("rows"),
@@ -73,19 +69,5 @@ def counts(rows: DataFrame) -> DataFrame:
         F.min(F.when(read, position)).alias("read"),
         F.min(F.when(read, F.unix_micros(COMMITTED_AT))).alias("read_us"),
         F.max(F.when(keyed & F.col(DELETED) & ~read, position)).alias("deleted"),
-        _sample(F.col(_OLDEST)).alias("commits"),
+        F.percentile_approx(F.when(keyed, event["oldest_us"]), ranks).alias("commits"),
     )
-
-
-def _sample(values: Column) -> Column:
-    """At most ``SAMPLE`` of them, evenly spread over their ranks, the ends among them.
-
-    The sorted values are named once: Spark would sort them again for each mention.
-    """
-    last, steps = F.count(values) - 1, SAMPLE - 1
-
-    def is_wanted(_: Column, rank: Column) -> Column:
-        step = F.ceil(rank * steps / F.greatest(last, F.lit(1)))
-        return (last < SAMPLE) | (F.floor(step * last / steps) == rank)
-
-    return F.filter(F.sort_array(F.collect_list(values)), is_wanted)

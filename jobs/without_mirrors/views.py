@@ -19,7 +19,6 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError, RetryableError, UsageError, ViewError
 from cdc.kafka.broker import Broker
 from cdc.metrics.probes import Probes
-from jobs.batch.key_sample import LOGGED, spread
 from jobs.generations.last_error import noted
 from jobs.generations.live_generation import Asked, Standing, standing
 from jobs.generations.view_locks import Holder, turn
@@ -234,7 +233,7 @@ def report(applied: Applied) -> None:
     """The log line of a batch. ``fresh_ms``: milliseconds from commit until the store had it, of
     each twentieth part of the changes, the ends among them."""
     counted = applied.account
-    fresh = spread([round((applied.at_us - at) / 1000) for at in counted.commits_us], LOGGED)
+    fresh = sorted(round((applied.at_us - at) / 1000) for at in counted.commits_us)
     line: dict[str, Any] = {
         "view": applied.batch.view,
         "batch": applied.batch.number,

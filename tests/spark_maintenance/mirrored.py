@@ -137,7 +137,7 @@ def _folded(table: TableVersion, mirror: Mirror, changes: list[dict[str, Any]]) 
 def _taken_for_large() -> Iterator[None]:
     """Whatever is at hand is a file, and Spark reads mirrors whole."""
     with (
-        patch("jobs.delta_engine.queries._IN_PLAN", 0),
+        patch("jobs.delta_engine.queries.FEW_ROWS", 0),
     ):
         yield
 

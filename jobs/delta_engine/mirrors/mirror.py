@@ -17,14 +17,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from cdc.lsn import Position
-from jobs.batch.thresholds import FEW_ROWS
 from jobs.delta_engine.mirrors import sql
 from jobs.delta_engine.mirrors.parquet_files import GROUP_ROWS
 from jobs.delta_engine.mirrors.spark_versions import held_versions, newest, told_apart, widen
 from jobs.delta_engine.mirrors.sql import ATTEMPT
 from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
 from jobs.sinks.schema_evolution import quoted
-from jobs.spark.interpreter import of_one_part
 
 _VERSION = (
     StructField(DELETED, BooleanType()),
@@ -196,9 +194,7 @@ class Mirror:
 
     def _held(self) -> DataFrame:
         """All versions, read by Spark."""
-        table = self._table()
-        held = held_versions(self._spark, self._path, table, self._whole)
-        return of_one_part(held) if self._versions(table) <= FEW_ROWS else held
+        return held_versions(self._spark, self._path, self._table(), self._whole)
 
     @property
     def littered(self) -> bool:

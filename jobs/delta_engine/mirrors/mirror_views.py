@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from cdc.errors import ViewError
 from cdc.events.codes import SNAPSHOT, TRUNCATE
-from jobs.delta_engine.driver_rows import commits_us, of_event, spread
+from jobs.batch.key_sample import LOGGED, spread
 from jobs.delta_engine.mirrors.mirror import Mirror
 from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
 from jobs.sinks.schema_evolution import quoted
@@ -90,5 +90,10 @@ def account_of(rows: Mapping[str, pa.Table], keys: int) -> Account:
         records += pc.sum(of_event(table, "records")).as_py() or 0
         keyed = table.filter(pc.not_equal(of_event(table, "op"), TRUNCATE))
         changed += len(keyed) - (pc.sum(keyed.column(DELETED)).as_py() or 0)
-        commits += commits_us(keyed)
-    return Account(records, keys, changed, 0, None, spread(sorted(commits)))
+        commits += of_event(keyed, "oldest_us").drop_null().to_pylist()
+    return Account(records, keys, changed, 0, None, tuple(spread(commits, LOGGED)))
+
+
+def of_event(rows: pa.Table, name: str) -> pa.ChunkedArray:
+    """A field of the rows' events."""
+    return pc.struct_field(rows.column(EVENT), name)

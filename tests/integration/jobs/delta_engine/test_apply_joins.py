@@ -14,9 +14,7 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError
 from cdc.events.codes import PLACEHOLDER
 from cdc.protocol.relation import Column, Relation
-from jobs.delta_engine.driver_rows import brought
 from jobs.generations.view_state import view_directory
-from jobs.spark.interpreter import of_one_part
 from jobs.without_mirrors.views import apply_views
 from tests.support.events.events import delete, event, truncate
 from tests.support.events.written_topics import CUSTOMERS, INT4, INT8, ORDERS, Log
@@ -100,7 +98,7 @@ class ConfidingSink(RecordingSink):
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every batch is taken for a large one."""
     monkeypatch.setattr("jobs.delta_engine.batch_records.CACHED_RECORDS", 0)
-    monkeypatch.setattr("jobs.delta_engine.queries._IN_PLAN", 0)
+    monkeypatch.setattr("jobs.delta_engine.queries.FEW_ROWS", 0)
 
 
 @pytest.fixture
@@ -187,42 +185,6 @@ def test_groups_follow_their_rows(shop: Shop) -> None:
     shop.orders.write(*delete(4, 1, {"id": 11}, ORDERS.schema_id()))
     assert shop.apply_now() == {}
     assert shop.shown("name", "orders", "total") == {1: ("Ada", 2, 25), 2: ("Bob", 1, 5)}
-
-
-@pytest.mark.parametrize(("sql", "joins"), [(JOINED, 2), (GROUPED, 1)])
-def test_few_rows_are_joined_and_grouped_where_they_are(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, sql: str, joins: int
-) -> None:
-    """In one task: nothing is sent to others, neither for touched keys, which groups by an order's
-    customer have without a query, nor for their rows."""
-    plans: list[str] = []
-
-    def planned(rows: DataFrame) -> DataFrame:
-        plans.append(plan_of(rows))
-        return rows
-
-    monkeypatch.setattr(
-        "jobs.delta_engine.queries.of_one_part", lambda rows: planned(of_one_part(rows))
-    )
-    monkeypatch.setattr(
-        "jobs.delta_engine.touched_rows.brought", lambda rows: brought(planned(rows))
-    )
-    shop.declare(sql)
-    shop.customer(1, 1, "Ada")
-    shop.order(2, 10, 1)
-    assert shop.apply_now() == {}
-    plans.clear()
-    shop.customer(3, 1, "Ada L.", "u")
-    shop.order(4, 11, 1)
-    assert shop.apply_now() == {}
-    assert set(shop.shown("name").values()) == {("Ada L.",)}
-    assert sum("Join" in plan for plan in plans) == joins, plans
-    assert not any("Exchange" in plan for plan in plans), "".join(plans)
-
-
-def plan_of(rows: DataFrame) -> str:
-    execution: Any = rows._jdf.queryExecution()
-    return str(execution.executedPlan().toString())
 
 
 def test_an_older_checkpoint_changes_nothing(shop: Shop, tmp_path: Path) -> None:

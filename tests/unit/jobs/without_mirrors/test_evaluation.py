@@ -8,7 +8,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cdc.events.codes import PLACEHOLDER
-from jobs.delta_engine.driver_rows import at_hand
 from jobs.generations.declaration import declared
 from jobs.generations.view_state import open_state
 from jobs.without_mirrors.evaluation import Applier, Model, evaluate, released
@@ -108,23 +107,3 @@ def test_only_a_store_made_just_now_needs_no_deletes_of_snapshot_rows(
     batches.restart()
     batches.apply(snapshot(20, {"id": 1, "body": "left the filter", "n": 0}))
     assert batches.live() == {}
-
-
-def test_rows_at_hand_are_the_rows_that_spark_had(spark: SparkSession) -> None:
-    rows = spark.sql(f"select * from values {_FULL}, {_NULLS} as t({_NAMES})").coalesce(1)
-    again = at_hand(spark, rows.toArrow(), rows.schema)
-    assert again.schema == rows.schema
-    asked = ("xxhash64(*)", "cast(f as string)", "i")
-    assert again.selectExpr(*asked).collect() == rows.selectExpr(*asked).collect()
-
-
-_NAMES = "b, i, l, d, f, s, y, at, wall, day, many"
-_FULL = (
-    "(true, cast(-2147483648 as int), 9223372036854775807, cast('1.10' as decimal(38, 18)),"
-    " double('NaN'), 'é\\0', X'00FF', timestamp'0001-01-01 00:00:00Z',"
-    " timestamp_ntz'9999-12-31 23:59:59.999999', date'0001-01-01', array('', null)),"
-    "(false, 1, -1, cast('-0.000000000000000001' as decimal(38, 18)), double('-0.0'), '', X'',"
-    " timestamp'9999-12-31 23:59:59.999999Z', timestamp_ntz'0001-01-01 00:00:00',"
-    " date'9999-12-31', array())"
-)
-_NULLS = f"({', '.join(['null'] * 11)})"
