@@ -29,8 +29,6 @@ _VERSION = (
     StructField(COMMIT_LSN, LongType()),
     StructField(ORDINAL, LongType()),
 )
-_LITERALS = 300
-"""So many values are written into a query; more are a relation of their own."""
 _FEW = 20_000
 """Versions that a mirror may hold beyond its rows before it is written anew."""
 SMALL_FILES = 32
@@ -141,22 +139,18 @@ class Mirror:
             self._rows = self._once = 0
 
     def find(self, wanted: pa.Table, upto: int | None = None) -> pa.Table:
-        """The newest versions of rows whose key is one of ``wanted`` (distinct), deletions too; a
-        few others may be among them. No key is NULL."""
+        """The newest versions of rows whose key is one of ``wanted`` (distinct), deletions too. No
+        key is NULL."""
         if not len(wanted):
             return self.arrow.empty_table()
         table = self._table()
         if not self._versions(table):
             return self.arrow.empty_table()
         wanted = wanted.rename_columns([sql.stored(name) for name in wanted.column_names])
-        builder = QueryBuilder().register("m", table)
         with tempfile.TemporaryDirectory(prefix="headwater-wanted-") as scratch:
-            which = _condition(wanted) if len(wanted) <= _LITERALS else None
-            if which is None:
-                write_deltalake(scratch, wanted)
-                builder = builder.register("w", DeltaTable(scratch))
-                which = sql.is_in(wanted.column_names)
-            return self._asked(builder, self._versions_sql(upto, which))
+            write_deltalake(scratch, wanted)
+            builder = QueryBuilder().register("m", table).register("w", DeltaTable(scratch))
+            return self._asked(builder, self._versions_sql(upto, sql.is_in(wanted.column_names)))
 
     def rows(self, wanted: pa.Table, upto: int | None = None) -> pa.Table:
         """As ``find``, the rows themselves: without deletions, and what tells versions apart."""
@@ -254,11 +248,3 @@ class Mirror:
 
     def _stored_schema(self) -> pa.Schema:
         return pa.schema([pa.field(sql.stored(f.name), f.type) for f in self.arrow])
-
-
-def _condition(wanted: pa.Table) -> str | None:
-    """As ``sql.agree``; None for times of years that Python does not have, too."""
-    try:
-        return sql.agree(wanted.to_pydict())
-    except (ValueError, OverflowError):
-        return None

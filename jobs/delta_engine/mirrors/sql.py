@@ -1,15 +1,12 @@
 """What is asked of a mirror, as SQL of the engine inside delta-rs (DataFusion). Pure.
 
-The mirror is called ``m``; a relation of wanted values, if there is one, ``w``.
+The mirror is called ``m``; a relation of wanted keys ``w``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from datetime import date, datetime
-from decimal import Decimal
-from typing import Any
+from collections.abc import Sequence
 
 from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
 
@@ -61,46 +58,7 @@ def newest_deletion() -> str:
     return f"SELECT {place} FROM m WHERE {quoted(DELETED)} ORDER BY {order} LIMIT 1"
 
 
-def agree(wanted: Mapping[str, Sequence[Any]]) -> str | None:
-    """A condition: each column has one of the values wanted of it, which may be more than is wanted
-    of them together. None where a value cannot be written down exactly."""
-    parts = [is_one_of(name, list(dict.fromkeys(values))) for name, values in wanted.items()]
-    if any(part is None for part in parts):
-        return None
-    return " AND ".join(filter(None, parts))
-
-
-def is_one_of(column: str, values: Sequence[Any]) -> str | None:
-    """A condition on a column; None where a value cannot be written down exactly."""
-    literals = [_literal(value) for value in values]
-    if any(literal is None for literal in literals):
-        return None
-    return f"{quoted(column)} IN ({', '.join(filter(None, literals))})"
-
-
 def is_in(columns: Sequence[str]) -> str:
     """A condition: the columns are together a row of ``w``."""
     same = " AND ".join(f"w.{quoted(name)} = m.{quoted(name)}" for name in columns)
     return f"EXISTS (SELECT 1 FROM w WHERE {same})"
-
-
-def _literal(value: Any) -> str | None:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, str):
-        return None if "\x00" in value else "'" + value.replace("'", "''") + "'"
-    if isinstance(value, datetime):
-        kind = "Timestamp(Microsecond, None)"
-        if value.tzinfo is not None:
-            kind = 'Timestamp(Microsecond, Some("UTC"))'
-        return f"arrow_cast('{value.isoformat()}', '{kind}')"
-    if isinstance(value, date):
-        return f"DATE '{value.isoformat()}'"
-    if isinstance(value, Decimal):
-        digits = value.as_tuple()
-        scale = max(-int(digits.exponent), 0)
-        precision = max(len(digits.digits), scale + 1)
-        return f"arrow_cast('{value:f}', 'Decimal128({precision}, {scale})')"
-    return None
