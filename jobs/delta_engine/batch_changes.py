@@ -22,7 +22,7 @@ from jobs.generations.view_state import ViewState
 from jobs.sinks.contract import COMMIT_LSN, DELETED
 from jobs.without_mirrors.dead_letters.parking import Parking
 from jobs.without_mirrors.evaluation import Model
-from jobs.without_mirrors.snapshot_rows import read_topics
+from jobs.without_mirrors.snapshot_rows import read_before
 
 
 class Folding:
@@ -86,13 +86,10 @@ class Folding:
 
     def _deleted(self, table: str, begin: Offsets, keys: pa.Table) -> pa.Table:
         """Of some rows, those that the records before a batch delete in the end."""
-        topic, beginning = self._topics[table], self._state.beginning()
-        first = {} if beginning is None else beginning.offsets.get(topic, {})
-        kept = self._broker.beginning_offsets([topic])[topic]
-        low = {partition: max(at, first.get(partition, 0)) for partition, at in kept.items()}
-        at = begin.get(topic, {})
-        high = {partition: max(start, at.get(partition, 0)) for partition, start in low.items()}
-        records = read_topics(self._spark, self._config.kafka, {topic: low}, {topic: high})
+        topic, at = self._topics[table], begin.get(self._topics[table], {})
+        records = read_before(
+            self._spark, self._config.kafka, self._broker, topic, self._state.beginning(), at
+        )
         records = self._parking.history(records)
         return deletions(self._models[table], records, self._spark.createDataFrame(keys))
 

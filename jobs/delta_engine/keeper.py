@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -33,20 +33,16 @@ from jobs.spark.faults import POISON, translate
 from jobs.spark.session import session_beside
 from jobs.without_mirrors.batch_counts import Account
 from jobs.without_mirrors.column_names import Names
-from jobs.without_mirrors.dead_letters.bisection import Poison, last_events
+from jobs.without_mirrors.dead_letters.bisection import Poison, applied_but, last_events
 from jobs.without_mirrors.dead_letters.letter import Letter
-from jobs.without_mirrors.dead_letters.parked_keys import without
 from jobs.without_mirrors.dead_letters.parking import Parking
 from jobs.without_mirrors.dead_letters.topic import LetterBox
 from jobs.without_mirrors.incompatible_schema import no_longer
 from jobs.without_mirrors.replay.repair import writable
-from jobs.without_mirrors.table_descriptions import Descriptions, newest
+from jobs.without_mirrors.table_descriptions import Descriptions, newest, with_versions
 from views.parse.definition import ViewDefinition
 from views.spark.view import MaintainedView, resolve_maintained
 from views.table_versions import TableVersion
-
-_T = TypeVar("_T")
-_RETRIED = 1_000
 
 
 class MirroredKeeper:
@@ -127,20 +123,21 @@ class MirroredKeeper:
         if self._descriptions.changed():
             self._learn()
         begin, generation = self._state.batch_begin(number), self._state.generation
+        name, source = self._definition.name, self._config.source.name
 
         def folded_of(flowing: DataFrame) -> dict[str, pa.Table]:
             self._names.refuse_parked(self._parking.letters, flowing)
             return self._folding.batch(flowing, begin, end)
 
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
-            rows = self._described(lambda: folded_of(flowing))
+            rows = with_versions(name, source, partial(folded_of, flowing), self._learn)
             keys = self._maintainer.apply(rows, self._sink, generation, number, end)
-            return Batch(self._definition.name, generation, number, keys), account_of(rows, keys)
+            return Batch(name, generation, number, keys), account_of(rows, keys)
 
         if is_large(begin, end):
             records = apart(records.sparkSession, self._config.kafka, self._broker, begin, end)
         self._write_replayed(begin)
-        records = left_to_do(self._definition.name, self._state, records, begin)
+        records = left_to_do(name, self._state, records, begin)
         return self._parking.through(records, end, attempt, self._isolate, self._is_news)
 
     def _write_replayed(self, begin: Offsets) -> None:
@@ -169,25 +166,16 @@ class MirroredKeeper:
     def retry(self, letters: Sequence[Letter], records: DataFrame) -> Mapping[Letter, str]:
         """Apply what some letters hold, whose events are ``records``; those that are still refused,
         with the cause, and all others of their keys."""
-        by_id = {letter.id: letter for letter in letters}
         again = typed_keys(self._spark, letters, self._columns, self._definition.key)
-        left: dict[Letter, str] = {}
-        while True:
-            owners = {letter.owner for letter in left if letter.owner is not None}
-            flowing = without(records, owners, {one.id for one in left if one.owner is None})
-            try:
-                changes = {
-                    name: folded(model, self._folding.of(name, flowing))
-                    for name, model in self._models.items()
-                }
-                self._maintainer.apply(changes, self._sink, str(uuid.uuid4()), 0, {}, again)
-                break
-            except Exception as error:
-                poison = self._isolate(flowing, error, _RETRIED)
-                found = {by_id[one.record]: one.cause for one in poison}
-                if found.keys() <= left.keys():
-                    raise
-                left |= found
+
+        def attempt(flowing: DataFrame) -> None:
+            changes = {
+                name: folded(model, self._folding.of(name, flowing))
+                for name, model in self._models.items()
+            }
+            self._maintainer.apply(changes, self._sink, str(uuid.uuid4()), 0, {}, again)
+
+        left = applied_but(letters, records, attempt, self._isolate)
         refused = self._parked_rows.refused
         rows = [one for one in letters if one.is_row and one.key in refused]
         return left | {one: refused[one.key or b""] for one in rows}
@@ -223,17 +211,6 @@ class MirroredKeeper:
             if of_table == topic:
                 begin = max(begin, attempts.truncated.get(table, begin))
         return position >= begin and (deletes or position >= whole)
-
-    def _described(self, evaluate: Callable[[], _T]) -> _T:
-        """Evaluate a batch; once more if its events are of versions that were not read yet: then
-        they are unknown, or hold what the older types do not."""
-        name = self._definition.name
-        try:
-            return evaluate()
-        except Exception as error:
-            if not isinstance(translate(error, name), POISON) or not self._learn():
-                raise
-        return evaluate()
 
     def _learn(self) -> bool:
         """Read the tables' versions again; the view and its mirrors may have other columns then.

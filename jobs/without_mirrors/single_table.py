@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +19,6 @@ from cdc.topics import table_topic
 from jobs.generations.view_state import ViewState
 from jobs.sinks.contract import Batch, Sink
 from jobs.spark.checkpoint import batch_offsets, committed_ago_s, is_few, is_started
-from jobs.spark.faults import POISON, UnknownSchemaError, translate
 from jobs.without_mirrors.batch_counts import Account
 from jobs.without_mirrors.column_names import Names
 from jobs.without_mirrors.dead_letters.bisection import Poison, isolate
@@ -28,8 +28,8 @@ from jobs.without_mirrors.evaluation import Applier, Model, evaluate, released
 from jobs.without_mirrors.incompatible_schema import no_longer, refuse_rewritten
 from jobs.without_mirrors.late_snapshot_rows import ForgottenDeletes, Returning
 from jobs.without_mirrors.schemas_topic import Versions
-from jobs.without_mirrors.snapshot_rows import read_topics
-from jobs.without_mirrors.table_descriptions import Descriptions
+from jobs.without_mirrors.snapshot_rows import read_before
+from jobs.without_mirrors.table_descriptions import Descriptions, with_versions
 from views.parse.definition import ViewDefinition
 from views.spark.resolution import resolve
 from views.table_versions import TableVersion
@@ -85,13 +85,13 @@ class FoldedKeeper:
         if self._descriptions.changed():
             self._learn()
         begin = self._state.batch_begin(number)
+        name, source = self._definition.name, self._config.source.name
 
         def attempt(flowing: DataFrame) -> tuple[Batch, Account]:
-            assert self._model is not None
-            self._names.refuse_parked(self._parking.letters, flowing)
             if is_few(begin, end):
                 flowing = flowing.coalesce(1)
-            held, counted = self._evaluated(flowing)
+            evaluated = partial(self._evaluate, flowing)
+            held, counted = with_versions(name, source, evaluated, self._learn)
             with released(held):
                 return applier.apply(held, counted, number), counted
 
@@ -153,12 +153,8 @@ class FoldedKeeper:
         """What the topic's records before a batch amount to, as far as Kafka has them."""
         assert self._model is not None
         topic, beginning = self._topic, self._state.beginning()
-        first = {} if beginning is None else beginning.offsets.get(topic, {})
-        kept = self._broker.beginning_offsets([topic])[topic]
-        begin = {partition: max(low, first.get(partition, 0)) for partition, low in kept.items()}
         at = batch_offsets(self._state.checkpoint, number - 1)[topic] if number else {}
-        end = {partition: max(low, at.get(partition, 0)) for partition, low in begin.items()}
-        records = read_topics(self._spark, self._config.kafka, {topic: begin}, {topic: end})
+        records = read_before(self._spark, self._config.kafka, self._broker, topic, beginning, at)
         return self._model.rows(self._parking.history(records))
 
     def _isolate(self, flowing: DataFrame, error: BaseException, at_most: int) -> list[Poison]:
@@ -166,27 +162,9 @@ class FoldedKeeper:
         assert self._model is not None
         return isolate(self._model, flowing, error, at_most)
 
-    def _evaluated(self, records: DataFrame) -> tuple[DataFrame, Account]:
-        """The batch's rows, cached; once more if its events are of versions not read yet: then they
-        are unknown, or hold what the older types do not."""
-        try:
-            return self._evaluate(records)
-        except Exception as error:
-            fault = translate(error, self._definition.name)
-            if not isinstance(fault, POISON):
-                raise
-            if not self._learn():
-                if not isinstance(fault, UnknownSchemaError):
-                    raise
-                raise UnknownSchemaError(
-                    f"{fault.message}, which {self._config.source.name}.__schemas does not hold",
-                    "find the other program that writes to this topic",
-                ) from None
-            self._names.refuse_parked(self._parking.letters, records)
-        return self._evaluate(records)
-
     def _evaluate(self, records: DataFrame) -> tuple[DataFrame, Account]:
         assert self._model is not None
+        self._names.refuse_parked(self._parking.letters, records)
         return evaluate(self._model, records)
 
     def _learn(self) -> bool:

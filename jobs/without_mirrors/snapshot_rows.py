@@ -8,14 +8,16 @@ last one of each key counts, as in the stream.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from cdc.config import Kafka
 from cdc.events.codes import TRUNCATE
-from cdc.kafka.broker import Offsets
+from cdc.kafka.broker import Broker, Offsets
 from cdc.kafka.security import for_spark
+from jobs.generations.view_state import Beginning
 from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
 from jobs.without_mirrors.evaluation import Model
 from jobs.without_mirrors.fold import EVENT
@@ -36,6 +38,23 @@ def read_topics(spark: SparkSession, kafka: Kafka, begin: Offsets, end: Offsets)
         .option("failOnDataLoss", "true")
         .load()
     )
+
+
+def read_before(
+    spark: SparkSession,
+    kafka: Kafka,
+    broker: Broker,
+    topic: str,
+    beginning: Beginning | None,
+    at: Mapping[int, int],
+) -> DataFrame:
+    """The records of a topic below the offsets ``at``, by partition, of a stream that begins at
+    ``beginning``; as far as Kafka has them."""
+    first = {} if beginning is None else beginning.offsets.get(topic, {})
+    kept = broker.beginning_offsets([topic])[topic]
+    low = {partition: max(begin, first.get(partition, 0)) for partition, begin in kept.items()}
+    high = {partition: max(begin, at.get(partition, 0)) for partition, begin in low.items()}
+    return read_topics(spark, kafka, {topic: low}, {topic: high})
 
 
 def ahead(records: DataFrame, begin: Offsets) -> DataFrame:

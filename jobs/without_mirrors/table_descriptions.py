@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from cdc.errors import RetryableError, ViewError
 from cdc.kafka.broker import Broker, Offsets
 from cdc.topics import schemas_topic
+from jobs.spark.faults import POISON, UnknownSchemaError, translate
 from jobs.without_mirrors.schemas_topic import Versions, read_versions, tables_described
 from views.parse.definition import ViewDefinition
 from views.parse.uncaptured_tables import uncaptured
 from views.table_versions import TableVersion
+
+_T = TypeVar("_T")
 
 
 class NotDescribedError(RetryableError):
@@ -62,6 +66,27 @@ class Descriptions:
         found = described(self._broker, self._source, self._definition)
         self._end = end
         return any(_is_other(versions, found[table]) for table, versions in self._found.items())
+
+
+def with_versions(
+    view: str, source: str, evaluate: Callable[[], _T], learn: Callable[[], bool]
+) -> _T:
+    """``evaluate`` a batch; once more if its events are of versions that were not read yet, which
+    ``learn`` reads: then they are unknown, or hold what the older types do not."""
+    try:
+        return evaluate()
+    except Exception as error:
+        fault = translate(error, view)
+        if not isinstance(fault, POISON):
+            raise
+        if not learn():
+            if not isinstance(fault, UnknownSchemaError):
+                raise
+            raise UnknownSchemaError(
+                f"{fault.message}, which {source}.__schemas does not hold",
+                "find the other program that writes to this topic",
+            ) from None
+    return evaluate()
 
 
 def _is_other(were: Versions, are: Versions) -> bool:

@@ -8,7 +8,7 @@ fails is halved again, down to single keys, whose fault is then that key's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
@@ -25,7 +25,8 @@ from jobs.sinks.row_errors import RowsRefusedError, RowsUnfitError
 from jobs.spark.event_values import JSON_OPTIONS
 from jobs.spark.faults import POISON, translate
 from jobs.spark.interpreter import interpreted
-from jobs.without_mirrors.dead_letters.parked_keys import record_id
+from jobs.without_mirrors.dead_letters.letter import Letter
+from jobs.without_mirrors.dead_letters.parked_keys import record_id, without
 from jobs.without_mirrors.evaluation import Model, released
 from jobs.without_mirrors.fold import EVENT
 from jobs.without_mirrors.projection import project
@@ -36,6 +37,7 @@ _HEAD = (
     .add("source", StructType().add("ordinal", LongType()).add("schema_id", StringType()))
 )
 _HASH = "__hash"
+_RETRIED = 1_000
 
 
 class Poison(NamedTuple):
@@ -104,6 +106,29 @@ def failing(
     if items and (fault := fault_of(items)) is not None:
         search(items, fault)
     return found
+
+
+def applied_but(
+    letters: Iterable[Letter],
+    records: DataFrame,
+    attempt: Callable[[DataFrame], None],
+    isolated: Callable[[DataFrame, BaseException, int], list[Poison]],
+) -> dict[Letter, str]:
+    """``attempt`` what letters hold, whose events are ``records``, without whole keys of which some
+    is refused, as ``isolated`` finds them; the refused ones, with the cause."""
+    by_id = {letter.id: letter for letter in letters}
+    left: dict[Letter, str] = {}
+    while True:
+        owners = {letter.owner for letter in left if letter.owner is not None}
+        flowing = without(records, owners, {one.id for one in left if one.owner is None})
+        try:
+            attempt(flowing)
+            return left
+        except Exception as error:
+            found = {by_id[one.record]: one.cause for one in isolated(flowing, error, _RETRIED)}
+            if found.keys() <= left.keys():
+                raise
+            left |= found
 
 
 def _unreadable(model: Model, records: DataFrame, at_most: int) -> list[Poison]:

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -32,9 +33,8 @@ from jobs.generations.live_view_lock import live_held
 from jobs.generations.view_state import ViewState, view_directory
 from jobs.sinks.stores import open_sink
 from jobs.without_mirrors.column_names import Names
-from jobs.without_mirrors.dead_letters.bisection import Poison, isolate
+from jobs.without_mirrors.dead_letters.bisection import applied_but, isolate
 from jobs.without_mirrors.dead_letters.letter import Letter, Letters
-from jobs.without_mirrors.dead_letters.parked_keys import without
 from jobs.without_mirrors.dead_letters.topic import LetterBox
 from jobs.without_mirrors.evaluation import Applier, Model, evaluate, released
 from jobs.without_mirrors.table_descriptions import described
@@ -168,26 +168,13 @@ def attempted(
     spark: SparkSession, model: Model, applier: Applier, chosen: list[Letter]
 ) -> Mapping[Letter, str]:
     """Apply letters; those that are still refused, with the cause."""
-    by_id, records = {letter.id: letter for letter in chosen}, _frame(spark, chosen)
-    left: dict[Letter, str] = {}
-    while len(left) < len(chosen):
-        owners = {letter.owner for letter in left if letter.owner is not None}
-        flowing = without(records, owners, {one.id for one in left if one.owner is None})
-        try:
-            held, counted = evaluate(model, flowing)
-            with released(held):
-                applier.apply(held, counted, 0)
-            break
-        except Exception as error:
-            found = {by_id[one.record]: one.cause for one in _poison(model, flowing, error)}
-            if found.keys() <= left.keys():
-                raise
-            left |= found
-    return left
 
+    def attempt(flowing: DataFrame) -> None:
+        held, counted = evaluate(model, flowing)
+        with released(held):
+            applier.apply(held, counted, 0)
 
-def _poison(model: Model, flowing: DataFrame, error: Exception) -> list[Poison]:
-    return isolate(model, flowing, error, 1_000)
+    return applied_but(chosen, _frame(spark, chosen), attempt, partial(isolate, model))
 
 
 def _frame(spark: SparkSession, letters: list[Letter]) -> DataFrame:

@@ -79,7 +79,7 @@ class MirroredView:
             "jobs.without_mirrors.table_descriptions.described", lambda *_: deepcopy(self.versions)
         )
         patched.setattr("jobs.delta_engine.keeper.LetterBox", lambda *_: self.box)
-        patched.setattr("jobs.delta_engine.batch_changes.read_topics", self._read)
+        patched.setattr("jobs.without_mirrors.snapshot_rows.read_topics", self._read)
 
     def describe(self, table: TableVersion) -> None:
         """The version of a table that capture met last."""
