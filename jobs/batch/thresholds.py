@@ -19,8 +19,6 @@ HISTORY_CHANGES: Final = 10_000
 """Changes of a history that the driver puts in order; more Spark does sooner."""
 SMALL_TABLE_BYTES: Final = 32 << 20
 """Files of a Delta table: to write all of them anew costs less than Spark's jobs."""
-CACHED_RECORDS: Final = 20_000
-"""More records are read once for each table. An event may have a megabyte, most have a kilobyte."""
 TASK_RECORDS: Final = 50_000
 """A partition is not divided further: who reads a part reads the others' records, too."""
 ROWS_HERE: Final = 100_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from functools import partial
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ from pyspark.sql import functions as F
 
 from cdc.config import Config
 from cdc.kafka.broker import Broker, Offsets
-from jobs.delta_engine.batch_records import cached, is_large, with_records
+from jobs.delta_engine.batch_records import with_records
 from jobs.delta_engine.late_snapshot_rows import without_returned
 from jobs.delta_engine.mirrors.attempts import read_attempts
 from jobs.delta_engine.mirrors.mirror import Mirror
@@ -44,22 +43,15 @@ class Folding:
         self._parking = parking
         self._empty: dict[str, pa.Table] = {}
 
-    def batch(
-        self,
-        records: DataFrame,
-        begin: Offsets,
-        end: Offsets,
-    ) -> dict[str, pa.Table]:
+    def batch(self, records: DataFrame, begin: Offsets, end: Offsets) -> dict[str, pa.Table]:
         """What each table's records amount to."""
         came = with_records(begin, end)
-        alone = is_large(begin, end) or len(came) == 1
-        with nullcontext(records) if alone else cached(records) as records:
-            return {
-                name: self._news(name, folded(self._models[name], self.of(name, records)), begin)
-                if self._topics[name] in came
-                else self.nothing(name)
-                for name in self._models
-            }
+        return {
+            name: self._news(name, folded(self._models[name], self.of(name, records)), begin)
+            if self._topics[name] in came
+            else self.nothing(name)
+            for name in self._models
+        }
 
     def nothing(self, name: str) -> pa.Table:
         """What no records of a table amount to."""

@@ -1,14 +1,11 @@
-"""The records of a batch over several topics, read so that a large one fits into memory.
+"""The records of a batch over several topics: each table's topic is read alone, without the others.
 
-Each table's records are folded by themselves. A small batch is cached for that: one job reads it
-from Kafka. A large one would fill Spark's memory, with every byte of every event, and so each
-table's topic is read alone, without the others.
+Read together they would have to be cached, to be folded for one table after the other, and a large
+batch would fill Spark's memory with every byte of every event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,9 +13,6 @@ from pyspark.sql import functions as F
 
 from cdc.config import Kafka
 from cdc.kafka.broker import Broker, Offsets
-from jobs.batch.thresholds import CACHED_RECORDS
-from jobs.spark.checkpoint import records_between
-from jobs.without_mirrors.evaluation import released
 from jobs.without_mirrors.snapshot_rows import read_topics
 
 
@@ -29,11 +23,6 @@ def with_records(begin: Offsets, end: Offsets) -> set[str]:
         for topic, of_topic in end.items()
         if any(at > begin.get(topic, {}).get(partition, 0) for partition, at in of_topic.items())
     }
-
-
-def is_large(begin: Offsets, end: Offsets) -> bool:
-    """Whether a batch is not to be cached. What ``begin`` does not name counts from 0."""
-    return records_between(begin, end) > CACHED_RECORDS
 
 
 def apart(
@@ -59,11 +48,3 @@ def stretch(broker: Broker, topic: str, begin: Offsets, end: Offsets) -> tuple[O
     low = {partition: came[partition] if partition in came else kept[partition]
            for partition in high}  # fmt: skip
     return {topic: low}, {topic: dict(high)}
-
-
-@contextmanager
-def cached(records: DataFrame) -> Iterator[DataFrame]:
-    """Records of a batch that is not large, read from Kafka once."""
-    held = records.persist()
-    with released(held):
-        yield held

@@ -16,7 +16,7 @@ from cdc.kafka.broker import Broker, Offsets
 from cdc.lsn import Position
 from cdc.topics import table_topic
 from jobs.delta_engine.batch_changes import Folding
-from jobs.delta_engine.batch_records import apart, is_large
+from jobs.delta_engine.batch_records import apart
 from jobs.delta_engine.faulty_events import poison_of
 from jobs.delta_engine.maintainer import Maintainer
 from jobs.delta_engine.mirrors.attempts import Attempts, is_begun, read_attempts, write_attempts
@@ -134,8 +134,7 @@ class MirroredKeeper:
             keys = self._maintainer.apply(rows, self._sink, generation, number, end)
             return Batch(name, generation, number, keys), account_of(rows, keys)
 
-        if is_large(begin, end):
-            records = apart(records.sparkSession, self._config.kafka, self._broker, begin, end)
+        records = apart(records.sparkSession, self._config.kafka, self._broker, begin, end)
         self._write_replayed(begin)
         records = left_to_do(name, self._state, records, begin)
         return self._parking.through(records, end, attempt, self._isolate, self._is_news)

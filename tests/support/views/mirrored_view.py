@@ -79,7 +79,8 @@ class MirroredView:
             "jobs.without_mirrors.table_descriptions.described", lambda *_: deepcopy(self.versions)
         )
         patched.setattr("jobs.delta_engine.keeper.LetterBox", lambda *_: self.box)
-        patched.setattr("jobs.without_mirrors.snapshot_rows.read_topics", self._read)
+        for module in ("jobs.delta_engine.batch_records", "jobs.without_mirrors.snapshot_rows"):
+            patched.setattr(f"{module}.read_topics", self._read)
 
     def describe(self, table: TableVersion) -> None:
         """The version of a table that capture met last."""

@@ -95,13 +95,6 @@ class ConfidingSink(RecordingSink):
 
 
 @pytest.fixture
-def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every batch is taken for a large one."""
-    monkeypatch.setattr("jobs.delta_engine.batch_records.CACHED_RECORDS", 0)
-    monkeypatch.setattr("jobs.delta_engine.queries.FEW_ROWS", 0)
-
-
-@pytest.fixture
 def shop(spark: SparkSession, kafka: str, source_name: str, tmp_path: Path) -> Shop:
     return Shop(spark, kafka, source_name, tmp_path)
 
@@ -143,25 +136,6 @@ def test_changes_of_either_table_reach_a_joined_view(shop: Shop) -> None:
     shop.customers.write(truncate(8, 1, CUSTOMERS.schema_id()))
     assert shop.apply_now() == {}
     assert shop.shown("name") == {10: (None,)}
-
-
-@pytest.mark.usefixtures("large")
-def test_large_batches_come_to_the_same(shop: Shop) -> None:
-    shop.customer(1, 1, "Ada")
-    for number in range(10, 20):
-        shop.order(number, number, number % 3, "r")
-    assert shop.apply_now() == {}
-    named = {id_: ("Ada" if id_ % 3 == 1 else None,) for id_ in range(10, 20)}
-    assert shop.shown("name") == named
-    shop.customer(21, 2, "Bob")
-    shop.customer(22, 1, "Ada L.", "u")
-    shop.orders.write(*delete(23, 1, {"id": 10}, ORDERS.schema_id()))
-    shop.order(24, 11, 1, "u")
-    assert shop.apply_now() == {}
-    names = {0: None, 1: "Ada L.", 2: "Bob"}
-    later = {id_: (names[id_ % 3],) for id_ in range(11, 20)} | {11: ("Ada L.",)}
-    assert shop.shown("name") == later
-    assert not list(shop.checkpoint.parent.rglob("held-*"))
 
 
 def test_what_a_sink_sets_for_its_write_concerns_no_other_view(shop: Shop) -> None:

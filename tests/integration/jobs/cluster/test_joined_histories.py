@@ -1,5 +1,4 @@
-"""Large batches of views over several tables, whose topics are read one by one, on a real Kafka:
-they come to what others come to."""
+"""Random histories of two tables, and their join, on a real Kafka."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from cdc.events.codes import PLACEHOLDER
 from tests.integration.jobs.delta_engine.test_apply_joins import Shop
@@ -22,60 +20,19 @@ SHOWN = ("total", "note", "name")
 SEED = 1
 
 
-class Large:
-    """Every batch is taken for a large one, or none is."""
-
-    def __init__(self, patched: pytest.MonkeyPatch) -> None:
-        self._patched = patched
-        self(True)
-
-    def __call__(self, large: bool) -> None:
-        self._patched.setattr(
-            "jobs.delta_engine.batch_records.CACHED_RECORDS", 0 if large else 20_000
-        )
-
-
-@pytest.fixture
-def large(monkeypatch: pytest.MonkeyPatch) -> Large:
-    return Large(monkeypatch)
-
-
 @pytest.fixture
 def shop(spark: SparkSession, kafka: str, source_name: str, tmp_path: Path) -> Shop:
-    return Shop(spark, kafka, source_name, tmp_path / "large")
+    return Shop(spark, kafka, source_name, tmp_path)
 
 
-def test_topics_that_are_read_one_by_one_come_to_what_all_come_to(
-    shop: Shop, large: Large, tmp_path: Path
-) -> None:
+def test_a_random_history_of_two_tables_comes_to_their_join(shop: Shop) -> None:
     """Inserts, updates that leave a value out, deletes, TRUNCATE, and records that come twice."""
-    other = Shop(shop.spark, shop.orders.bootstrap, shop.source, tmp_path / "other")
-    chance = random.Random(SEED)
-    history = _History(shop, chance)
+    history = _History(shop, random.Random(SEED))
     for batch in range(2):
         for _ in range(40):
             history.step(gaps=batch > 0)
-        large(True)
         assert shop.apply_now() == {}
-        large(False)
-        assert other.apply_now() == {}
-        assert shop.shown(*SHOWN) == other.shown(*SHOWN) == history.joined(), f"batch {batch}"
-
-
-@pytest.mark.usefixtures("large")
-def test_an_event_that_cannot_be_applied_is_parked_and_the_rest_flows(shop: Shop) -> None:
-    shop.customer(1, 1, "Ada")
-    shop.order(2, 10, 1)
-    assert shop.apply_now() == {}
-    shop.orders.write((b'{"id":9}', b"not ours"))
-    shop.order(3, 10, 1, "u", total=11)
-    shop.order(4, 11, 1, "u", note=PLACEHOLDER)  # whose note nobody has
-    shop.order(5, 11, 1, "u", note="later")
-    shop.customer(6, 1, "Ada L.", "u")
-    with capture_logs() as said:
-        assert shop.apply_now() == {}
-    assert shop.shown(*SHOWN) == {10: (11, None, "Ada L."), 11: (10, "later", "Ada L.")}
-    assert [line["record"] for line in said if line["event"] == "keys_parked"]
+        assert shop.shown(*SHOWN) == history.joined(), f"batch {batch}"
 
 
 class _History:
