@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, WriterProperties, write_deltalake
 from deltalake.exceptions import TableNotFoundError
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
@@ -175,20 +175,13 @@ class Mirror:
 
     def frame(self, upto: int | None = None) -> DataFrame:
         """All rows, read by Spark: the newest version of each, without deletions."""
-        return self._newest(upto).where(~F.col(DELETED))
-
-    def _newest(self, upto: int | None) -> DataFrame:
-        held = self._held()
+        held = held_versions(self._spark, self._path, self._table(), self._whole)
         if upto is not None:
             held = held.where(F.col(ATTEMPT) <= upto)
         columns = [F.col(quoted(sql.stored(name))).alias(name) for name in self.arrow.names]
-        if self._once >= 0 and self._once == self.versions:  # there is nothing to choose from
-            return held.select(*columns)
-        return newest(held, self._key, columns)
-
-    def _held(self) -> DataFrame:
-        """All versions, read by Spark."""
-        return held_versions(self._spark, self._path, self._table(), self._whole)
+        once = self._once >= 0 and self._once == self.versions  # there is nothing to choose from
+        rows = held.select(*columns) if once else newest(held, self._key, columns)
+        return rows.where(~F.col(DELETED))
 
     @property
     def littered(self) -> bool:
