@@ -75,7 +75,6 @@ class MirroredKeeper:
         self._names = Names(broker, config.source.name, definition, state)
         self._box = LetterBox(config, definition.name, state)
         self._parking = Parking(definition.name, self._box, config.apply.dlq_limit)
-        self._is_replayed = False
 
     def read(self) -> StructType:
         versions = self._names.under(self._descriptions.read())
@@ -135,28 +134,27 @@ class MirroredKeeper:
             return Batch(name, generation, number, keys), account_of(rows, keys)
 
         records = apart(records.sparkSession, self._config.kafka, self._broker, begin, end)
-        self._write_replayed(begin)
         records = left_to_do(name, self._state, records, begin)
-        return self._parking.through(records, end, attempt, self._isolate, self._is_news)
+        done = self._parking.through(records, end, attempt, self._isolate, self._is_news)
+        replay = self._state.replay()
+        if replay is not None and replay.goes_on(begin) and not replay.goes_on(end):
+            self._write_whole()
+        return done
 
-    def _write_replayed(self, begin: Offsets) -> None:
-        """Where a batch that begins at ``begin`` is the first of a replay in this process: write
-        all rows of the view again, and delete those that only the store has.
+    def _write_whole(self) -> None:
+        """Write all rows of the view, and delete those that only the store has: with the last batch
+        of a replay, so above what that has brought.
 
-        What comes again is left out then, for the mirrors have had it. It is neither parked, nor
-        does it free what is: the events were judged when they came first.
+        What comes again has been left out, for the mirrors have had it. It was neither parked, nor
+        did it free what is: the events were judged when they came first.
         """
-        replay, view = self._state.replay(), self._view
-        if self._is_replayed or replay is None or not replay.goes_on(begin):
-            return
-        assert view is not None, "read comes first"
+        assert self._view is not None, "read comes first"
         self._write(self._maintainer.keys())
-        written = read_attempts(self._state.mirrors).position
+        written, key = read_attempts(self._state.mirrors).position, self._view.key
         older = [row.key for row in self._sink.scan() if row.position < written]
-        keys = (dict(zip(view.key, key, strict=True)) for key in older)
-        if gone := [key for key in keys if writable(view, key)]:
+        keys = (dict(zip(key, values, strict=True)) for values in older)
+        if gone := [one for one in keys if writable(self._view, one)]:
             self.make_anew(gone)
-        self._is_replayed = True
 
     @property
     def parked(self) -> int:

@@ -172,7 +172,7 @@ def test_rows_of_a_join_and_groups_are_set_right(shop: Shop) -> None:
 
     goes_on(shop)
     rows_that_are_missing_while_others_change(shop)
-    a_replay_mends_what_it_reaches_and_a_repair_the_rest(shop)
+    a_replay_mends_all_rows(shop)
     a_mirror_that_is_wrong_is_told(shop)
 
 
@@ -216,7 +216,7 @@ def rows_that_are_missing_while_others_change(shop: Shop) -> None:
     assert shop.verify("grouped", repair=False).equal
 
 
-def a_replay_mends_what_it_reaches_and_a_repair_the_rest(shop: Shop) -> None:
+def a_replay_mends_all_rows(shop: Shop) -> None:
     shop.bend("joined", "total", {"id": 9000})
     shop.bend("grouped", "orders", {"city": "nowhere"})
     shop.deployment.execute("insert into customers values (500, 'newer', 'than both')")
@@ -225,10 +225,7 @@ def a_replay_mends_what_it_reaches_and_a_repair_the_rest(shop: Shop) -> None:
         replay(shop.config, shop.broker, name, "beginning", Beginning())
     shop.apply()
     for kind in SQL:
-        found = shop.verify(kind, repair=False)
-        assert (found.missing, found.different, found.extra) == (0, 0, 1)
-        mended = shop.verify(kind, repair=True)
-        assert (mended.repaired, mended.equal) == (1, True)
+        assert shop.verify(kind, repair=False).equal
 
 
 def a_mirror_that_is_wrong_is_told(shop: Shop) -> None:
