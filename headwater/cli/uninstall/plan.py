@@ -13,7 +13,7 @@ from cdc.kafka.marks import stored_mark
 from cdc.lag.measure import wal_end
 from cdc.source.catalog import chosen_tables
 from cdc.source.errors import translated
-from cdc.source.postgres import Connection, connect
+from cdc.source.postgres import Connection, connect, identifier
 from cdc.source.publication import read_publication
 from cdc.source.schema_owner import refuse_lesser_owner
 from cdc.source.slot import PLUGIN, identify, slot_state
@@ -34,6 +34,10 @@ select n.oid is not null,
        exists (select from pg_catalog.pg_event_trigger where evtname = 'headwater_ddl'),
        (select rolsuper from pg_catalog.pg_roles where rolname = current_user)
 from (values (1)) one left join pg_catalog.pg_namespace n on n.nspname = 'headwater'
+"""
+_OWNER: Final = """
+select pubowner::regrole::text from pg_catalog.pg_publication
+where pubname = %s and not pg_catalog.pg_has_role(pubowner, 'USAGE')
 """
 _SOURCES: Final = "select distinct source from headwater.snapshot order by 1"
 
@@ -77,6 +81,7 @@ def planned(config: Config) -> Uninstall:
     with connect(source.dsn, application_name="headwater uninstall") as conn:
         identity, retained = identify(conn), _slot(conn, source.slot_name)
         published = read_publication(conn, source.publication_name)
+        refuse_other_owner(conn, source.publication_name)
         schema, sources, ddl_events = source_schema(conn, source.name)
         tables = {(table.schema, table.name) for table in chosen_tables(conn, source)[0]}
         tables |= published.tables if published else set()
@@ -141,6 +146,17 @@ def _slot(conn: Connection, name: str) -> int | None:
             "stop `headwater capture`",
         )
     return 0 if state.restart_lsn is None else max(0, wal_end(conn) - state.restart_lsn)
+
+
+def refuse_other_owner(conn: Connection, publication: str) -> None:
+    """Raise ``SourceError`` for a publication that this role cannot drop."""
+    with translated(f"looking for the owner of publication {publication}"):
+        row = conn.execute(_OWNER, (publication,)).fetchone()
+    if row is not None:
+        raise SourceError(
+            f"role {conn.info.user} does not own publication {publication}, {row[0]} does",
+            f"let {row[0]} run: DROP PUBLICATION {identifier(publication)}; then run this again",
+        )
 
 
 def source_schema(conn: Connection, source: str) -> tuple[bool, tuple[str, ...], bool]:

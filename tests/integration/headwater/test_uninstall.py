@@ -8,8 +8,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from cdc.errors import SourceError
 from cdc.kafka.broker import Broker
+from cdc.source.postgres import connect
 from cdc.topics import progress_topic, table_topic, view_group
+from headwater.cli.uninstall.plan import refuse_other_owner
 from tests.support.commands.deployment import Deployment, fold
 from tests.support.waiting import wait_until
 
@@ -112,6 +115,12 @@ def test_nothing_of_a_source_stays(shop: Deployment) -> None:
         assert said in asked.stderr, said
     assert topics(shop) == before
 
+    lesser = f"{shop.name}_lesser"
+    shop.execute(f"create role {lesser} login")
+    refused = pytest.raises(SourceError, match=r"does not own publication .* DROP PUBLICATION")
+    with connect(psycopg.conninfo.make_conninfo(shop.dsn, user=lesser)) as conn, refused:
+        refuse_other_owner(conn, f"headwater_{shop.name}")
+    shop.execute(f"drop role {lesser}")
     own, shop.settings = shop.dsn, 'slot = "none"\n'
     shop.dsn = psycopg.conninfo.make_conninfo(own, dbname="postgres")
     other = shop.run("uninstall", "--yes")
