@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
-from jobs.run.builds.builder import Declared, Generation, begin, load, make_up, opened
+from jobs.run.builds.builder import Declared, Generation, begin, load, opened
 from jobs.run.builds.generation_files import GenerationFiles, is_built_from
 from jobs.run.builds.parallel_load import divided
 from jobs.run.builds.step_log import Steps
@@ -159,8 +159,7 @@ class ViewBuild:
                 generation = self.host.reopened(conn, record, self.view)
                 self.steps.step(f"generation {found.number} is gone on with")
                 if generation.record.state == PAUSED:
-                    with self.host.known.unaltered(generation):
-                        make_up(conn, generation)
+                    self.host.made_up(conn, generation)
                 return generation
         return None
 
@@ -237,6 +236,7 @@ class ViewBuild:
                 raise error
             if self._stopping.wait(_POLL_S):
                 raise stopped(self.name)
+        self.host.known.refuse_altered(generation)
 
 
 @contextmanager

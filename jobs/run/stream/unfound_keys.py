@@ -25,10 +25,8 @@ def without_unfound(
         try:
             return apply()
         except UnfoundKeysError as error:
-            found = [one for one in generations.known if one.record.id == error.view]
-            if not found:
-                raise
-            log.warning("view_passed_over", view=found[0].record.name, error=str(error))
+            name = generations.known.name(error.view)  # "": somebody lets go of it already
+            log.warning("view_passed_over", view=name, error=str(error))
             with generations.changing():
-                generations.known.forget(found[0])
+                generations.known.pass_over(error.view, error)
             passed()

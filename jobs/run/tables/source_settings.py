@@ -8,7 +8,7 @@ from typing import Final
 from cdc.config import Config, Source
 from cdc.errors import ConfigError
 
-_FOLLOWED: Final = ("tables", "exclude", "keys")
+_FOLLOWED: Final = ("tables", "exclude")
 
 
 class SourceSettings:
@@ -26,5 +26,7 @@ class SourceSettings:
         except ConfigError:
             return self._now
         followed = {name: getattr(read, name) for name in _FOLLOWED}
-        self._now = self._now.model_copy(update=followed)
+        # For another key of a table capture is started again: its events have the old one.
+        keys = {**read.keys, **self._now.keys}
+        self._now = self._now.model_copy(update={**followed, "keys": keys})
         return self._now

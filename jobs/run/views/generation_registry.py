@@ -15,7 +15,7 @@ import structlog
 
 from cdc.config import View
 from cdc.errors import HeadwaterError, RetryableError
-from jobs.run.builds.builder import Declared, Generation, opened
+from jobs.run.builds.builder import Declared, Generation, make_up, opened
 from jobs.run.process_parts import Parts
 from jobs.run.stream.applied_batch import Applied
 from jobs.run.tables.mirrored_tables import MirroredTables
@@ -36,6 +36,7 @@ from jobs.state.views.view_record import (
     PAUSED,
     ViewRecord,
     forget_view,
+    note_loaded,
     tables_of,
     view_records,
 )
@@ -201,6 +202,16 @@ class GenerationRegistry:
         with self.known.unaltered(generation):
             fill_groups(conn, generation.kept, again=generation.record.state == PAUSED)
         return generation
+
+    def made_up(self, conn: Connection, generation: Generation) -> int:
+        """Make up for what batches have passed over; the batch that it is to be written under.
+        Raises ``RetryableError`` where they pass over it again meanwhile."""
+        with self.known.unaltered(generation):
+            batch = make_up(conn, generation)
+        with self.changing() as state:
+            self.known.refuse_altered(generation)
+            note_loaded(state, generation.record.id)
+        return batch
 
     def shown(self, generation: Generation) -> None:
         """Readers see it from now on: it tells how far its view is."""

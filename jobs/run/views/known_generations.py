@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from cdc.errors import RetryableError
+from cdc.errors import HeadwaterError, RetryableError
 from jobs.run.builds.builder import Generation
 
 
@@ -16,6 +16,7 @@ class KnownGenerations:
 
     def __init__(self) -> None:
         self._of: dict[int, Generation] = {}
+        self._faults: dict[int, HeadwaterError] = {}
         self._lock = threading.Lock()
 
     def __iter__(self) -> Iterator[Generation]:
@@ -26,12 +27,24 @@ class KnownGenerations:
         """It, and no other of its record any more."""
         with self._lock:
             self._of[generation.record.id] = generation
+            self._faults.pop(generation.record.id, None)
 
     def forget(self, generation: Generation) -> Generation:
         """Also another one of its record."""
         with self._lock:
             self._of.pop(generation.record.id, None)
         return generation
+
+    def pass_over(self, id_: int, fault: HeadwaterError) -> None:
+        """Batches go on without a generation because of a fault of its own."""
+        with self._lock:
+            self._of.pop(id_, None)
+            self._faults[id_] = fault
+
+    def fault(self, generation: Generation) -> HeadwaterError | None:
+        """Why batches go on without it, if the fault is its own."""
+        with self._lock:
+            return self._faults.get(generation.record.id)
 
     def reading(self, labels: Collection[str]) -> list[Generation]:
         """Those of views that read one of these tables, ``schema.table``."""
@@ -52,8 +65,10 @@ class KnownGenerations:
         return self.current(generation) is generation
 
     def refuse_altered(self, generation: Generation) -> None:
-        """Raise ``RetryableError`` for one that was passed over."""
+        """Raise for one that was passed over its own fault, else ``RetryableError``."""
         if not self.knows(generation):
+            if (fault := self.fault(generation)) is not None:
+                raise fault
             raise RetryableError(
                 f"view {generation.record.name}: one of its tables was altered",
                 "wait: it is planned again",
@@ -67,6 +82,6 @@ class KnownGenerations:
         except Exception as error:
             try:
                 self.refuse_altered(generation)
-            except RetryableError as altered:
+            except HeadwaterError as altered:
                 raise altered from error
             raise

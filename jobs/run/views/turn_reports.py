@@ -64,6 +64,8 @@ class Turns:
                 waiting += [(applied.progress.batch, at) for at in sample]
 
     def kept(self, view: int, turn: Turn) -> None:
+        if not self._name(view):
+            return  # batches have passed over it: it has not reached what they have
         self._reach.reached(view, turn.reached)
         with self._lock:
             told = self._told.setdefault(view, _Told())

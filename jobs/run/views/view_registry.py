@@ -13,7 +13,7 @@ import structlog
 
 from cdc.config import View
 from cdc.errors import ConfigError, HeadwaterError, RetryableError, UsageError
-from jobs.run.builds.builder import Generation, make_up
+from jobs.run.builds.builder import Generation
 from jobs.run.builds.generation_files import GenerationFiles, is_built_from
 from jobs.run.builds.view_build import ViewBuild
 from jobs.run.process_parts import Parts
@@ -182,7 +182,9 @@ class ViewRegistry:
             self._built(one, one.build)
         if view != one.declared:
             self._declared(one, view)
-        if one.live is not None and not self.generations.known.knows(one.live):
+        known = self.generations.known
+        # A build that shows what it has built is at it itself.
+        if one.live is not None and (one.kept or one.build is None) and not known.knows(one.live):
             self._open_again(one, one.live)
         if one.kept or one.build is not None or one.waits or self._clock() < one.due:
             return
@@ -196,7 +198,7 @@ class ViewRegistry:
 
     def _open_again(self, one: ViewEntry, live: Generation) -> None:
         """Batches know what readers see as another one, or not at all."""
-        followed = self.generations.known.current(live)
+        followed, fault = self.generations.known.current(live), self.generations.known.fault(live)
         if followed is None:
             self.generations.leave(live)
         elif (keeper := self.generations.lanes.detach(live)) is not None:
@@ -204,6 +206,8 @@ class ViewRegistry:
             # It may have written rows of keys that are the other one's.
             one.missed = followed.history is None
         one.live, one.kept, one.due = followed, False, 0.0
+        if fault is not None:
+            self._failed(one, fault)
 
     def _declared(self, one: ViewEntry, view: View) -> None:
         """Its declaration has changed."""
@@ -237,11 +241,8 @@ class ViewRegistry:
 
     def _keep(self, conn: Connection, one: ViewEntry) -> None:
         assert one.live is not None, "only what is live is kept so"
-        sure_from = NEVER
-        if one.missed:
-            with self.generations.known.unaltered(one.live):
-                sure_from = make_up(conn, one.live)
-            one.missed = False
+        sure_from = self.generations.made_up(conn, one.live) if one.missed else NEVER
+        one.missed = False
         self.generations.lanes.add(one.live, one.declared, sure_from)
         one.kept = True
 

@@ -21,7 +21,6 @@ from jobs.state.mirrors.mirror_record import read_mirrors
 from jobs.state.server.connection import Connection, translated
 from jobs.state.views.store_rows import RowForm
 from jobs.state.views.view_generation import ViewGeneration
-from jobs.state.views.view_record import note_loaded
 from views.histories import KeyColumn
 
 UNTOLD: Final = "x"
@@ -171,7 +170,6 @@ def make_up_for_history(conn: Connection, history: History) -> int:
             (progress.batch, *at, committed_us(progress), history.shape),
         )
         _note_begin(conn, history.id)
-        note_loaded(conn, history.id)
     return progress.batch
 
 

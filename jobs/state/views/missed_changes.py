@@ -15,7 +15,7 @@ from jobs.state.server.connection import Connection, translated
 from jobs.state.views.dirty_keys import SURE, mark_all_sql
 from jobs.state.views.own_columns import own_columns
 from jobs.state.views.view_generation import ViewGeneration, quoted
-from jobs.state.views.view_record import LOADED, PAUSED, note_loaded, tables_of, view_records
+from jobs.state.views.view_record import LOADED, PAUSED, tables_of, view_records
 from jobs.state.views.whole_recomputation import mark_whole
 
 _DOUBTFUL: Final = 1
@@ -56,7 +56,6 @@ def make_up_for(conn: Connection, view: ViewGeneration) -> int:
             f"select {made}, {batch}, {SURE} from ({view.plan.whole(view.relation)}) w "
             f"on conflict ({view.key_names}) do nothing".encode()
         )
-        note_loaded(conn, view.id)
     return batch
 
 

@@ -219,7 +219,7 @@ def test_the_way_of_one_row_is_shown_from_its_commit_to_the_stores(shop: Shop) -
     age = shop.committed("update orders set paid = 17 where id = 33")
     shop.json("wait", *names)
     found = shop.json("trace", "orders", "33")
-    newest, first = found["changes"]
+    newest, *_, first = found["changes"]  # others may have changed it before
     assert (newest["op"], first["op"]) == ("update", "snapshot")
     assert age.agrees(time.time() - newest["committed_s"])
     assert newest["committed_s"] <= newest["captured_s"] <= newest["sent_s"]
