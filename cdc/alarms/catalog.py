@@ -8,11 +8,15 @@ from typing import Final
 from cdc.alarms import source_guides as of_source
 from cdc.alarms import view_guides as of_view
 from cdc.alarms.alarm import Alarm
-from cdc.alarms.conditions import Above, Below, Grows, Older, OneOf, Stands, Zero
+from cdc.alarms.conditions import Above, Below, Grows, Older, OneOf, Stands, Unless, Zero
+from cdc.lag.states import State
 from cdc.metrics import catalog as m
 from cdc.metrics import forecast_catalog as f
 
 _HOUR_S: Final = 3_600
+_CAPTURE_MOVES: Final = OneOf(m.CAPTURE_STATE, ("idle", "fresh", "catching up", "falling back"))
+"""Some process knows that changes come through: one that cannot look does not know it better, and
+a transaction that takes long to publish has no mark before its end."""
 
 ALARMS: Final = (
     Alarm(
@@ -20,12 +24,15 @@ ALARMS: Final = (
         "CaptureSilent",
         "critical",
         (
-            Older(m.CAPTURE_HEARTBEAT, m.SOURCE_HEARTBEAT_EVERY, factor=3, after_end=True),
-            OneOf(m.CAPTURE_STATE, ("stalled", "source unknown", "no data")),
+            Unless(
+                Older(m.CAPTURE_MARK, m.SOURCE_HEARTBEAT_EVERY, factor=3, after_end=True),
+                _CAPTURE_MOVES,
+            ),
+            Unless(OneOf(m.CAPTURE_STATE, ("stalled", "source unknown")), _CAPTURE_MOVES),
         ),
         0.5,
         ("HW005",),
-        "{source}: no heartbeat has come through to Kafka for three intervals",
+        "{source}: nothing has come through to Kafka for three intervals of heartbeats",
         of_source.CAPTURE_SILENT,
     ),
     Alarm(
@@ -145,10 +152,15 @@ ALARMS: Final = (
         "HW013",
         "HeartbeatMissing",
         "critical",
-        (Older(m.VIEW_HEARTBEAT, m.SOURCE_HEARTBEAT_EVERY, factor=3, after_end=True),),
+        (
+            Unless(
+                Older(m.VIEW_HEARTBEAT, m.SOURCE_HEARTBEAT_EVERY, factor=3, after_end=True),
+                OneOf(m.VIEW_STATE, tuple(one for one in State if one != State.NO_DATA)),
+            ),
+        ),
         2,
-        ("HW001", "HW005", "HW007", "HW008", "HW011"),
-        "{source}: no heartbeat has reached the store of view {view} for three intervals",
+        ("HW001", "HW005"),
+        "{source}: no process measures view {view} any more",
         of_view.HEARTBEAT_MISSING,
     ),
     Alarm(

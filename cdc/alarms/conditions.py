@@ -189,8 +189,39 @@ class Stands:
                 yield labels
 
 
+@dataclass(frozen=True, slots=True)
+class Unless:
+    """``condition`` holds, and ``other`` does not for the same values of the labels ``on``."""
+
+    condition: Condition
+    other: Condition
+    on: tuple[str, ...] = ("source",)
+
+    @property
+    def metric(self) -> Metric:
+        return self.condition.metric
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.condition.labels
+
+    def promql(self) -> str:
+        one, other = self.condition.promql(), self.other.promql()
+        return f"({one}) unless on ({', '.join(self.on)}) ({other})"
+
+    def holds(self, readings: Readings) -> Iterator[Labels]:
+        others = {self._shared(self.other, labels) for labels in self.other.holds(readings)}
+        found = self.condition.holds(readings)
+        return (labels for labels in found if self._shared(self.condition, labels) not in others)
+
+    def _shared(self, condition: Condition, labels: Labels) -> Labels:
+        return tuple(labels[condition.labels.index(name)] for name in self.on)
+
+
 def metrics_of(condition: Condition) -> list[Metric]:
     """Those that it compares."""
+    if isinstance(condition, Unless):
+        return [*metrics_of(condition.condition), *metrics_of(condition.other)]
     assert isinstance(condition, Above | Below | Zero | OneOf | Older | Grows | Stands)
     named = (getattr(condition, field.name) for field in fields(condition))
     return [one for one in named if isinstance(one, Metric)]

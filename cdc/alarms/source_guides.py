@@ -7,9 +7,9 @@ from typing import Final
 from cdc.alarms.alarm import Guide
 
 CAPTURE_SILENT: Final = Guide(
-    "Capture writes a heartbeat into the source every `capture.heartbeat_s` seconds, and none has "
-    "reached Kafka for three intervals. Views get no changes, and the source keeps WAL. Nothing is "
-    "lost yet.",
+    "Capture writes a heartbeat into the source every `capture.heartbeat_s` seconds. For three "
+    "intervals Kafka has acknowledged neither a progress mark nor records of a transaction that is "
+    "still being published. Views get no changes, and the source keeps WAL. Nothing is lost yet.",
     (
         "`headwater capture` has ended, hangs, or cannot reach the source or Kafka.",
         "The source does not answer, or is a standby, which cannot write heartbeats.",

@@ -101,11 +101,12 @@ STOPPED: Final = Guide(
     ),
 )
 HEARTBEAT_MISSING: Final = Guide(
-    "Heartbeats reach Kafka, but the view has not passed one for three intervals and two minutes "
-    "more, or the process that applies it is not there to tell.",
+    "The newest heartbeat that the view has passed is older than three intervals, and for two "
+    "minutes no process has measured any view of the source. A view that is measured and late is "
+    "HW007.",
     (
-        "`headwater apply` is not running, was started for other views, or cannot be scraped.",
-        "The view applies a large backlog.",
+        "`headwater apply` is not running, or cannot be scraped.",
+        "It runs, and a server that it measures with does not answer: Kafka or the state database.",
     ),
     (
         "`headwater lag VIEW`: whether somebody applies it.",
@@ -114,8 +115,8 @@ HEARTBEAT_MISSING: Final = Guide(
     ),
     (
         "Start `headwater apply`; do what its error says if it ends.",
-        "If the view was removed for good, `headwater view drop VIEW`; the alarm ends a day after "
-        "the last sample.",
+        "If the last view of the source was removed for good, the alarm ends a day after the last "
+        "sample.",
     ),
 )
 DIFFERS: Final = Guide(

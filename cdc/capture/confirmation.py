@@ -35,6 +35,8 @@ class Progress:
 
     def __init__(self, confirmed: int) -> None:
         self.received = self.published = self.durable = self.confirmed = confirmed
+        self.settled = 0
+        """How many flights were acknowledged; counts also while a transaction is open."""
         self._flights: deque[Flight] = deque()
 
     @property
@@ -77,6 +79,7 @@ class Progress:
         flights = self._flights
         while flights and flights[0].pending == 0:
             end_lsn = flights.popleft().end_lsn
+            self.settled += 1
             assert end_lsn >= self.durable, (end_lsn, self.durable)
             self.durable = end_lsn
         return self.durable

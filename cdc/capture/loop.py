@@ -59,6 +59,8 @@ class Counters(NamedTuple):
     heartbeat_s: float | None
     """When the newest heartbeat that is durable in Kafka was written."""
     dead_letters: int = 0
+    settled: int = 0
+    """How many batches of records Kafka has acknowledged."""
 
 
 class Capture:
@@ -109,6 +111,7 @@ class Capture:
             self._recorder.acknowledged_s,
             None if beat_ms is None else beat_ms / 1000,
             self._topics.cut_records,
+            progress.settled,
         )
 
     @property

@@ -23,6 +23,8 @@ class CaptureWatch:
         self._counters, self._slot = counters, config.source.slot_name
         self._source = SourceSession(config.source.dsn)
         self._assessor = Assessor(config.capture.heartbeat_s)
+        self._settled = 0
+        self._moved_s: float | None = None
 
     def look(self) -> Report:
         """Also of a source that does not answer: then it is unknown."""
@@ -34,7 +36,10 @@ class CaptureWatch:
         done = self._counters()
         wal_end = activity.wal_end if activity else done.durable
         slot = capture_lag(self._slot, activity)
-        lag = Lag(wal_end, done.durable - 1, slot, (), now_s, done.heartbeat_s, done.marked_s)
+        if done.settled != self._settled:
+            self._settled, self._moved_s = done.settled, now_s
+        marked = done.heartbeat_s, done.marked_s
+        lag = Lag(wal_end, done.durable - 1, slot, (), now_s, *marked, moved_s=self._moved_s)
         return self._assessor.report(lag)
 
     def close(self) -> None:

@@ -86,6 +86,9 @@ class Lag:
     """When the newest progress mark was written, since 1970."""
     marked_offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """What that mark says: what was committed before the heartbeat is below them."""
+    moved_s: float | None = None
+    """When Kafka was last seen to have acknowledged records of the stream, of a transaction that is
+    not complete, too; only capture knows."""
 
 
 def lag_of(

@@ -17,7 +17,7 @@ from cdc.errors import HeadwaterError
 EVERY_S: Final = 1.0
 """From look to look, if a look is short."""
 STALE_S: Final = 15.0
-"""What was seen longer ago says nothing of now."""
+"""What was seen longer ago says nothing of now, unless looks are far apart."""
 _REST: Final = 19
 """A look of a hundred views takes a while: the rest after it is so many times as long."""
 
@@ -47,6 +47,7 @@ class Observer(Generic[T]):
         self._look, self._close, self._every_s = look, close, every_s
         self._ending = threading.Event()
         self._seen: Seen[T] | None = None
+        self._stale_s = STALE_S
         self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
 
     @property
@@ -56,9 +57,10 @@ class Observer(Generic[T]):
 
     @property
     def fresh(self) -> Seen[T] | None:
-        """The last look, unless it is too old to say something of now."""
+        """The last look, unless it is too old to say something of now: until the next two are
+        overdue, each a rest after the one before."""
         seen = self._seen
-        return seen if seen is not None and time.time() - seen.at_s <= STALE_S else None
+        return seen if seen is not None and time.time() - seen.at_s <= self._stale_s else None
 
     def start(self) -> None:
         self._thread.start()
@@ -72,12 +74,18 @@ class Observer(Generic[T]):
         while not self._ending.wait(wait_s):
             began = time.monotonic()
             try:
-                self._seen, failed = Seen(self._look(), time.time()), ""
+                found = self._look()
+                wait_s, failed = self._rest_s(began), ""
+                self._stale_s = STALE_S + 2 * wait_s
+                self._seen = Seen(found, time.time())
             except Exception as error:  # whatever it is, the next look may succeed
                 if failed != type(error).__name__:
                     told = str(error) if isinstance(error, HeadwaterError) else repr(error)
                     log.warning("not_measured", reason=told)
                 failed = type(error).__name__
                 self._close()
-            wait_s = max(self._every_s, self._rest * (time.monotonic() - began))
+                wait_s = min(self._rest_s(began), STALE_S)
         self._close()
+
+    def _rest_s(self, began: float) -> float:
+        return max(self._every_s, self._rest * (time.monotonic() - began))

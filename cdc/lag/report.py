@@ -135,7 +135,8 @@ class Assessor:
             self._capture.add(Count(lag.at_s, confirmed or 0, seen.wal_end))
         until_s = self._horizon.complete_until_s(confirmed, lag.heartbeat_s)
         lag_s = None if until_s is None else max(0.0, lag.at_s - until_s)
-        moved_s = lag.marked_s or self._capture.moved_s
+        moved = [at for at in (lag.marked_s, lag.moved_s) if at is not None]
+        moved_s = max(moved, default=self._capture.moved_s)
         rates, blocked_by = self._capture.rates, _blocked(lag.capture)
         evidence = Evidence(
             measured=lag_s is not None,
@@ -164,12 +165,11 @@ class Assessor:
         return seen.safe_wal_size / -rates.gain
 
     def _knows_source(self, lag: Lag, until_s: float | None) -> bool:
-        """Capture that catches up meets old heartbeats, but writes marks: that is known, too."""
-        if self._every_s:
-            last, patience_s = (lag.heartbeat_s, lag.marked_s), OVERDUE * self._every_s
-        else:
-            last, patience_s = (until_s, lag.marked_s), _UNKNOWN_S
-        known = [at for at in last if at is not None]
+        """Capture that catches up meets old heartbeats, but writes marks, and while a transaction
+        takes long, Kafka acknowledges its records: that is known, too."""
+        told_s = lag.heartbeat_s if self._every_s else until_s
+        patience_s = OVERDUE * self._every_s or _UNKNOWN_S
+        known = [at for at in (told_s, lag.marked_s, lag.moved_s) if at is not None]
         return bool(known) and lag.at_s - max(known) <= patience_s
 
     def _of_view(

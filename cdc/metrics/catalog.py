@@ -73,12 +73,13 @@ CAPTURE_COMPLETE = of_source(
 CAPTURE_HEARTBEAT = of_source(
     "headwater_capture_heartbeat_timestamp_seconds",
     "When the newest heartbeat that is durable in Kafka was written to the source.",
-    "Capture is silent if it is older than three intervals (capture.heartbeat_s).",
+    "While capture catches up it is as old as what is being read.",
 )
 CAPTURE_MARK = of_source(
     "headwater_capture_mark_timestamp_seconds",
     "When Kafka last acknowledged a progress mark.",
-    "The last success of the whole path from the source to Kafka.",
+    "The last success of the whole path from the source to Kafka; a long transaction has none "
+    "before its end.",
 )
 CAPTURE_RECEIVED = of_source(
     "headwater_capture_received_lsn",

@@ -16,19 +16,24 @@ _LABELS: Final = {"source": "shop", "view": "orders", "snapshot": "7"}
 
 
 class Line(NamedTuple):
-    """Values from ``start``, by ``step`` each ``STEP_S``, from ``since_s`` on; of a state set, or
-    of a metric with a cause, the one that holds is ``word``."""
+    """Values from ``start``, by ``step`` each ``STEP_S``, from ``since_s`` on, and none any more
+    from ``until_s`` on; of a state set, or of a metric with a cause, the one that holds is
+    ``word``. ``process`` tells apart what two of them export."""
 
     metric: Metric
     start: float
     step: float = 0.0
     word: str = ""
     since_s: int = 0
+    until_s: int = MINUTES * 60 * 2
+    process: str = ""
+    view: str = "orders"
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Values of the metric's labels."""
-        return tuple(_LABELS.get(name, self.word) for name in self.metric.labels)
+        own = _LABELS | {"view": self.view}
+        return tuple(own.get(name, self.word) for name in self.metric.labels)
 
     def at(self, now_s: float) -> float:
         return self.start + self.step * (now_s - self.since_s) / STEP_S
@@ -39,6 +44,11 @@ class Case(NamedTuple):
     lines: tuple[Line, ...]
     fires: bool
     why: str
+
+    @property
+    def of_one_process(self) -> bool:
+        """Whether a process may export all of it and judge itself."""
+        return len({line.process for line in self.lines}) == 1
 
     @property
     def fired(self) -> dict[str, str]:
@@ -65,10 +75,20 @@ _EVERY = Line(m.SOURCE_HEARTBEAT_EVERY, 10)
 _MB: Final = float(1 << 20)
 
 CASES: Final = (
-    _case("HW001", "the heartbeat is old", Line(m.CAPTURE_HEARTBEAT, 0), _EVERY),
+    _case("HW001", "the mark is old", Line(m.CAPTURE_MARK, 0), _EVERY,
+          Line(m.CAPTURE_STATE, 1, word="source unknown")),
     _case("HW001", "it stalls", Line(m.CAPTURE_STATE, 1, word="stalled")),
-    _quiet("HW001", "heartbeats come", _moves(m.CAPTURE_HEARTBEAT), _EVERY,
+    _quiet("HW001", "marks come", _moves(m.CAPTURE_MARK), _EVERY,
            Line(m.CAPTURE_STATE, 1, word="catching up")),
+    _quiet("HW001", "it works through old heartbeats", Line(m.CAPTURE_HEARTBEAT, 0),
+           _moves(m.CAPTURE_MARK), _EVERY, Line(m.CAPTURE_STATE, 1, word="catching up")),
+    _quiet("HW001", "a large transaction has no mark yet", Line(m.CAPTURE_MARK, 0), _EVERY,
+           Line(m.CAPTURE_STATE, 1, word="falling back")),
+    _quiet("HW001", "apply cannot look", _moves(m.CAPTURE_MARK), _EVERY,
+           Line(m.CAPTURE_STATE, 1, word="no data")),
+    _quiet("HW001", "only apply does not reach the source", _moves(m.CAPTURE_MARK), _EVERY,
+           Line(m.CAPTURE_STATE, 1, word="idle", process="capture"),
+           Line(m.CAPTURE_STATE, 1, word="source unknown", process="apply")),
     _case("HW002", "nobody reads it", Line(m.SLOT_ACTIVE, 0)),
     _quiet("HW002", "somebody does", Line(m.SLOT_ACTIVE, 1)),
     _case("HW003", "only one moves", Line(m.SLOT_RESTART, 5), Line(m.SLOT_CONFIRMED, 9, 1)),
@@ -102,8 +122,17 @@ CASES: Final = (
     _case("HW012", "the slot dies before", Line(f.SNAPSHOT_LEFT, 900), Line(f.SLOT_FORECAST, 800)),
     _quiet("HW012", "chunks, and time enough", _moves(f.SNAPSHOT_MOVED),
            Line(f.SNAPSHOT_LEFT, 700), Line(f.SLOT_FORECAST, 800)),
-    _case("HW013", "not passed", Line(m.VIEW_HEARTBEAT, 0), _EVERY),
-    _quiet("HW013", "passed", _moves(m.VIEW_HEARTBEAT), _EVERY),
+    _case("HW013", "apply is gone", Line(m.VIEW_HEARTBEAT, 0, STEP_S, until_s=300), _EVERY,
+          Line(m.VIEW_STATE, 1, word="idle", until_s=300)),
+    _case("HW013", "apply cannot measure", Line(m.VIEW_HEARTBEAT, 0, STEP_S, until_s=300), _EVERY,
+          Line(m.VIEW_STATE, 1, word="no data")),
+    _quiet("HW013", "passed", _moves(m.VIEW_HEARTBEAT), _EVERY,
+           Line(m.VIEW_STATE, 1, word="idle")),
+    _quiet("HW013", "as late as alerts.lag_s allows", Line(m.VIEW_HEARTBEAT, -200, STEP_S), _EVERY,
+           Line(m.VIEW_STATE, 1, word="catching up")),
+    _quiet("HW013", "dropped, and apply is there", _EVERY,
+           Line(m.VIEW_HEARTBEAT, 0, STEP_S, until_s=300),
+           Line(m.VIEW_STATE, 1, word="idle", view="others")),
     _case("HW014", "spills", Line(m.SLOT_SPILLED, 0, _MB)),
     _quiet("HW014", "has spilled", Line(m.SLOT_SPILLED, 9 * _MB)),
     _case("HW015", "differs", Line(f.VIEW_DIFFERENCES, 2)),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from prometheus_client import generate_latest
 
 from cdc.alarms.alarm import Alarm
@@ -32,6 +33,13 @@ def test_rules_and_examples_of_configuration_are_valid() -> None:
     ):
         code, said = run(name, *what, path)
         assert code == 0, said
+
+
+def test_a_new_alarm_does_not_wait_for_another_one_of_its_source() -> None:
+    """A group that was told waits for ``group_interval`` before it tells of another alert."""
+    route = yaml.safe_load((DEPLOY / "alertmanager.yml").read_text(encoding="utf-8"))["route"]
+    assert route["group_by"] == ["source", "code"]
+    assert (route["group_wait"], route["group_interval"]) == ("15s", "1m")
 
 
 def test_what_is_exported_has_the_form_that_prometheus_asks_for() -> None:
@@ -85,10 +93,13 @@ def told(alarm: Alarm, case: Case) -> dict[str, Any]:
 
 def series(line: Line) -> Iterator[dict[str, str]]:
     """A line as promtool writes it: of a state set one for each state."""
-    values = f"{line.start:g}{line.step:+g}x{MINUTES * 60 // STEP_S}"
+    values = f"{line.start:g}{line.step:+g}x{min(MINUTES * 60, line.until_s) // STEP_S}"
+    if line.until_s < MINUTES * 60:
+        values += " stale"
     given = dict(zip(line.metric.labels, line.labels, strict=True))
     for state in line.metric.states or [""]:
         labels = given | ({line.metric.name: state} if state else {})
+        labels |= {"job": line.process} if line.process else {}
         listed = ", ".join(f'{name}="{value}"' for name, value in labels.items())
         told = (
             values if state == line.word or not line.metric.states else values.replace("1", "0", 1)
@@ -99,7 +110,7 @@ def series(line: Line) -> Iterator[dict[str, str]]:
 def test_a_process_that_is_gone_still_alarms(tmp_path: Path) -> None:
     """Prometheus forgets what is not scraped any more at once, but for what looks back."""
     gone = {
-        "headwater_capture_heartbeat_timestamp_seconds": "HW001",
+        "headwater_capture_mark_timestamp_seconds": "HW001",
         "headwater_view_heartbeat_timestamp_seconds": "HW013",
     }
     every = "headwater_source_heartbeat_interval_seconds"

@@ -21,6 +21,13 @@ def test_nothing_is_durable_before_every_record_is_acknowledged() -> None:
     assert progress.settle() == 200
 
 
+def test_acknowledgements_of_an_open_transaction_count_though_nothing_becomes_durable() -> None:
+    progress = Progress(100)
+    for settled in (1, 2):
+        progress.submit(1, 100).pending = 0
+        assert (progress.settle(), progress.settled) == (100, settled)
+
+
 def test_a_later_flight_waits_for_an_earlier_one() -> None:
     progress = Progress(100)
     first, second = progress.submit(1, 200), progress.submit(1, 300)

@@ -153,3 +153,15 @@ def test_the_loss_of_the_slot_is_forecast_while_what_it_retains_grows() -> None:
     assert loss_s(150.0, 5_000, 5_000, 5_000) is None, "capture has caught up"
     assert loss_s(160.0, 5_100, 5_000, None) is None, "without a limit"
     assert loss_s(170.0, 5_100, 5_000, -3) == 0.0
+
+
+def test_a_long_transaction_has_not_stalled_while_its_records_are_acknowledged() -> None:
+    """Marks come only at its end, and heartbeats behind it."""
+    ahead = SLOT._replace(wal_end=2_000, transactions="2:2:")
+    long: dict[str, Any] = {"at_s": 300.0, "slot": ahead, "heartbeat_s": 99.0, "marked_s": 99.0}
+    states = []
+    for moved_s in (299.0, 200.0):
+        assessor = Assessor(10.0)
+        assessor.report(lag(partition()))
+        states.append(assessor.report(lag(partition(), moved_s=moved_s, **long)).capture.state)
+    assert states == [State.FALLING_BACK, State.STALLED]
