@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal, NamedTuple
 
@@ -23,8 +23,8 @@ Key = tuple[str, str]
 
 
 class Message(NamedTuple):
-    """``id`` stays the same when it is sent again. Processes that see the same at about the same
-    time give it the same one."""
+    """``id`` stays the same when it is sent again, and is another one of anything else: of another
+    process, of further views, or after a restart."""
 
     id: str
     status: Status
@@ -71,8 +71,6 @@ class _Told:
     at_s: float | None = None
     things: Things = frozenset()
     since_s: float = 0.0
-    tried: dict[Status, float] = field(default_factory=dict)
-    """When a message of this kind was first tried, until it is sent."""
 
 
 class Messages:
@@ -93,13 +91,10 @@ class Messages:
                 yield from self._firing(now_s, key, told, by_key[key])
             elif told.open and not self._judge.holds(*key):
                 yield self._message(now_s, key, told, "resolved", told.things, told.since_s)
-            elif not told.open:
-                told.tried.clear()
 
     def sent(self, message: Message) -> None:
         """The receiver has it."""
         told = self._told[message.alarm.code, message.source]
-        told.tried.clear()
         told.open = message.status == "firing"
         if told.open:
             told.at_s, told.things = message.at_s, message.things
@@ -116,8 +111,7 @@ class Messages:
     def _message(
         self, now_s: float, key: Key, told: _Told, status: Status, things: Things, since_s: float
     ) -> Message:
-        first_s = told.tried.setdefault(status, now_s)
-        named = "|".join((*key, status, str(int(first_s // SPACING_S))))
+        named = repr((key, status, since_s, sorted(things)))
         number = hashlib.sha256(named.encode()).hexdigest()[:32]
         return Message(f"msg_{number}", status, told.alarm, key[1], things, since_s, now_s)
 

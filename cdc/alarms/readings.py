@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
+from cdc.lag.states import State
 from cdc.metrics.exposition import Sample
 from cdc.metrics.metric import Metric
 
@@ -13,6 +14,8 @@ REMEMBERED_S: Final = 3_600.0
 """No window of an alarm is longer."""
 _EVERY_S: Final = 10.0
 """Of a counter that is remembered, one value in so long is kept."""
+
+_UNKNOWN: Final = frozenset({State.NO_DATA, State.SOURCE_UNKNOWN})
 
 Labels = tuple[str, ...]
 
@@ -50,6 +53,12 @@ class Readings:
     def states(self, metric: Metric) -> Iterator[tuple[Labels, str]]:
         """The states of a state set that hold now."""
         return ((labels, str(value)) for labels, value in self._now.get(metric, {}).items())
+
+    def tells(self, metric: Metric, labels: Labels) -> bool:
+        """Whether something was measured: without a sample, and in states that say that nothing is
+        known, what held before may still hold."""
+        found = self._now.get(metric, {}).get(labels)
+        return found is not None and found not in _UNKNOWN
 
     def window(self, metric: Metric, labels: Labels, seconds: float) -> list[float]:
         """What a remembered metric was, oldest first; empty while it was not seen for so long."""

@@ -12,9 +12,9 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable
-from http.client import HTTPException
+from http.client import HTTPException, InvalidURL
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import structlog
@@ -29,7 +29,16 @@ _ANSWER_S: Final = 10.0
 _FIRST_PAUSE_S: Final = 5.0
 _LONGEST_PAUSE_S: Final = 300.0
 
+_ALL: Final = ""
+
 log = structlog.get_logger("alarms")
+
+
+class _Pause(NamedTuple):
+    """``until`` is of the monotonic clock."""
+
+    seconds: float
+    until: float
 
 
 class Webhook:
@@ -47,10 +56,11 @@ class Webhook:
         first_pause_s: float = _FIRST_PAUSE_S,
     ) -> None:
         self._url, self._secret_file, self._process = url, secret_file, process
-        self._samples, self._judge = samples, judge or Judge()
+        self._samples, self._judge = samples, judge or Judge(by_apply=process == "apply")
         self._messages = Messages(self._judge)
         self._every_s, self._first_pause_s = every_s, first_pause_s
-        self._pause_s, self._next_try = 0.0, 0.0
+        self._pauses: dict[str, _Pause] = {}
+        """By id of a message that was refused, and by ``_ALL`` while nobody answers."""
         self._open = urllib.request.build_opener(_NoRedirect).open
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
@@ -71,28 +81,44 @@ class Webhook:
                 log.error("alarms_not_judged", error=repr(error))
 
     def look(self, now_s: float) -> None:
-        """Judge, and send what is due, unless the receiver has just refused."""
+        """Judge, and send what is due, critical alarms first. A message that the receiver refuses
+        does not hold up the others; where nobody answers, they wait with it."""
         firing = self._judge.look(now_s, self._samples())
-        if time.monotonic() < self._next_try:
-            return
-        for message in self._messages.due(now_s, firing):
-            if self._ending.is_set() or not self._sent(message):
+        due = sorted(self._messages.due(now_s, firing), key=lambda one: one.alarm.severity)
+        kept = {_ALL, *(message.id for message in due)}
+        self._pauses = {key: one for key, one in self._pauses.items() if key in kept}
+        for message in due:
+            if self._ending.is_set() or self._pauses_now(_ALL):
                 return
-            self._messages.sent(message)
+            if not self._pauses_now(message.id):
+                self._send(message)
 
-    def _sent(self, message: Message) -> bool:
+    def _pauses_now(self, key: str) -> bool:
+        pause = self._pauses.get(key)
+        return pause is not None and time.monotonic() < pause.until
+
+    def _send(self, message: Message) -> None:
         told = {"code": message.alarm.code, "status": message.status}
         try:
             self._post(message)
         except (OSError, HTTPException, ValueError) as error:
-            self._pause_s = min(2 * self._pause_s or self._first_pause_s, _LONGEST_PAUSE_S)
-            self._next_try = time.monotonic() + self._pause_s
+            answered = isinstance(error, urllib.error.HTTPError)
+            if answered:
+                self._pauses.pop(_ALL, None)
+            again_s = self._pause(message.id if answered else _ALL)
             log.warning("alarm_not_sent", **told, reason=_reason(error), host=self._host,
-                        again_in_s=self._pause_s)  # fmt: skip
-            return False
-        self._pause_s = 0.0
+                        again_in_s=again_s)  # fmt: skip
+            return
+        self._pauses.pop(_ALL, None)
+        self._messages.sent(message)
         log.info("alarm_sent", **told, source=message.source)
-        return True
+
+    def _pause(self, key: str) -> float:
+        """Begin the next one, twice as long as the last; its length."""
+        last = self._pauses.get(key)
+        seconds = min(2 * last.seconds if last else self._first_pause_s, _LONGEST_PAUSE_S)
+        self._pauses[key] = _Pause(seconds, time.monotonic() + seconds)
+        return seconds
 
     def _post(self, message: Message) -> None:
         """Raises ``OSError`` or ``HTTPException`` if the receiver did not take it, ``ValueError``
@@ -128,4 +154,6 @@ def _reason(error: Exception) -> str:
         return f"answered {error.code}"
     if isinstance(error, TimeoutError) or isinstance(getattr(error, "reason", None), TimeoutError):
         return f"no answer in {_ANSWER_S:g} s"
+    if isinstance(error, InvalidURL | UnicodeError):
+        return type(error).__name__  # its text quotes the path
     return str(getattr(error, "reason", error))

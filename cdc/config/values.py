@@ -24,6 +24,16 @@ def _of_form(pattern: str, wanted: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _sendable(url: str) -> str:
+    """A request line takes no other characters. It may hold a token: no message shows it."""
+    if not re.fullmatch(r"[!-~]*", url):
+        raise ValueError(
+            "is no http or https URL: it has a space or another character that a URL does not: "
+            "write %20 for a space, and so on"
+        )
+    return url
+
+
 def _is_url(example: str, *schemes: str) -> AfterValidator:
     """A URL of one of the schemes. It may hold a password: no message shows it."""
 
@@ -113,4 +123,6 @@ Servers = Annotated[str, AfterValidator(_servers)]
 Setting = Annotated[str | int | float | bool, BeforeValidator(_setting)]
 OpenSearchUrl = Annotated[str, _is_url("http://localhost:9200", "http", "https")]
 RedisUrl = Annotated[str, _is_url("redis://localhost:6379/0", "redis", "rediss", "unix")]
-WebhookUrl = Annotated[str, _is_url("https://alarms.example.org/headwater", "http", "https")]
+WebhookUrl = Annotated[
+    str, _is_url("https://alarms.example.org/headwater", "http", "https"), AfterValidator(_sendable)
+]

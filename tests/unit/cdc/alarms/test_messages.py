@@ -14,13 +14,13 @@ from cdc.metrics.metric import Metric
 class Process:
     """One that exports what a test says, and whose receiver answers or not."""
 
-    def __init__(self) -> None:
-        self.judge = Judge()
+    def __init__(self, by_apply: bool = False, now_s: float = 1_000_000.0) -> None:
+        self.judge = Judge(by_apply=by_apply)
         self.messages = Messages(self.judge)
         self.samples: list[Sample] = []
         self.received: list[Message] = []
         self.answers = True
-        self.now_s = 1_000_000.0
+        self.now_s = now_s
 
     def exports(self, *values: tuple[Metric, str | float]) -> None:
         self.samples = [
@@ -139,11 +139,83 @@ def test_many_views_are_one_message_and_a_further_one_is_told_later() -> None:
     assert len(process.received[1].things) == 3
 
 
-def test_two_processes_give_what_they_see_at_once_the_same_id() -> None:
-    ids = []
-    for _ in range(2):
-        process = Process()
-        process.exports((m.SLOT_ACTIVE, 0.0))
-        assert process.passes(301) == ["HW002 firing"]
-        ids.append(process.received[0].id)
-    assert ids[0] == ids[1]
+def test_a_look_that_the_source_does_not_answer_ends_nothing_and_begins_nothing_again() -> None:
+    process = Process()
+    unread, unknown = (m.SLOT_ACTIVE, 0.0), (m.CAPTURE_STATE, "source unknown")
+    process.exports(unread)
+    assert process.passes(200) == []
+    process.exports(unknown)
+    assert process.passes(5) == []
+    process.exports(unread)
+    assert process.passes(100) == ["HW002 firing"], "it has held for five minutes"
+    process.exports(unknown)
+    assert process.passes(5) == []
+    process.exports(unread)
+    assert process.passes(5) == []
+    process.exports((m.SLOT_ACTIVE, 1.0))
+    assert process.passes(1) == ["HW002 resolved"]
+
+
+def test_what_is_not_measured_for_a_minute_is_over() -> None:
+    process = Process()
+    process.exports(STALLED)
+    assert process.passes(70) == ["HW008 firing"]
+    process.exports((m.VIEW_STATE, "no data"))
+    assert process.passes(55) == []
+    assert process.passes(10) == ["HW008 resolved"]
+    process.exports(STALLED)
+    assert process.passes(50) == []
+    process.exports()
+    assert process.passes(50) == [], "a gap does not make it fire"
+
+
+def test_what_has_a_sample_only_while_it_blocks_is_over_with_the_state() -> None:
+    process = Process()
+    process.samples = [
+        Sample(m.VIEW_BLOCKED, ("shop", "v", "stopped"), 1),
+        Sample(m.VIEW_STATE, ("shop", "v"), "blocked"),
+    ]
+    assert process.passes(40) == ["HW011 firing"]
+    process.exports(IDLE)
+    assert process.passes(1) == ["HW011 resolved"]
+
+
+def test_apply_tells_of_the_source_only_while_no_capture_works() -> None:
+    """It sees less than capture does: not that a long transaction is published."""
+    apply, capture = Process(by_apply=True), Process()
+    stalled = (m.CAPTURE_STATE, "stalled"), STALLED
+    for process in (apply, capture):
+        process.exports((m.SLOT_ACTIVE, 1.0), *stalled)
+    assert apply.passes(100) == ["HW008 firing"]
+    assert capture.passes(100) == ["HW001 firing", "HW008 firing"]
+    apply.exports((m.SLOT_ACTIVE, 0.0), *stalled)
+    assert apply.passes(1) == ["HW001 firing"]
+    apply.exports((m.SLOT_ACTIVE, 1.0), (m.CAPTURE_STATE, "idle"), STALLED)
+    assert apply.passes(1) == ["HW001 resolved"]
+
+
+def test_without_an_answer_of_the_source_marks_tell_apply_whether_capture_works() -> None:
+    process = Process(by_apply=True)
+    unknown = (m.CAPTURE_STATE, "source unknown"), (m.SOURCE_HEARTBEAT_EVERY, 10.0)
+    for marked_s, told in ((1_000_050.0, []), (999_000.0, ["HW001 firing"])):
+        process.exports(*unknown, (m.CAPTURE_MARK, marked_s))
+        assert process.passes(60) == told
+
+
+def test_a_message_of_something_else_has_another_id() -> None:
+    """Of another process, as dead letters of capture and of views are, and after a restart."""
+    capture, apply = Process(), Process(by_apply=True)
+    ids = set()
+    for cut in range(400):
+        capture.exports((m.CAPTURE_DEAD_LETTERS, float(cut)))
+        capture.passes(10)
+    apply.exports((m.VIEW_PARKED, 1.0))
+    apply.now_s = capture.received[0].since_s - 1
+    apply.passes(70)
+    again = Process(by_apply=True, now_s=apply.now_s)
+    again.exports((m.VIEW_PARKED, 1.0))
+    again.passes(70)
+    for process in (capture, apply, again):
+        assert {one.alarm.code for one in process.received} == {"HW010"}
+        ids |= {one.id for one in process.received}
+    assert len(ids) == sum(len(one.received) for one in (capture, apply, again))

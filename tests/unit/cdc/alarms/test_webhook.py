@@ -28,10 +28,11 @@ SECRET = "whsec_" + b64encode(bytes(range(32))).decode()
 
 
 class Server:
-    """A receiver: ``status`` is what it answers, and while ``hangs`` is set it answers nothing."""
+    """A receiver: ``status`` is what it answers, 400 to what has ``refused`` in it, and while
+    ``hangs`` is set it answers nothing."""
 
     def __init__(self) -> None:
-        self.status, self.hangs = 204, threading.Event()
+        self.status, self.hangs, self.refused = 204, threading.Event(), b"\0"
         self.requests: list[tuple[dict[str, str], bytes]] = []
         self.url = ""
 
@@ -48,7 +49,7 @@ def receiving() -> Iterator[Server]:
             if state.hangs.is_set():
                 released.wait()
                 return
-            self.send_response(state.status)
+            self.send_response(400 if state.refused in body else state.status)
             self.send_header("Location", "/elsewhere")
             self.end_headers()
 
@@ -129,6 +130,49 @@ def test_a_receiver_that_refuses_is_asked_again_with_the_same_message(
     assert "token" not in said, "the URL may hold one"
 
 
+def blocked_too(state: str = "stalled") -> list[Sample]:
+    """HW010, a warning, before two critical alarms: HW008 and HW011."""
+    return [
+        Sample(m.VIEW_PARKED, ("shop", "u"), 1),
+        Sample(m.VIEW_STATE, ("shop", "v"), state),
+        Sample(m.VIEW_BLOCKED, ("shop", "w", "stopped"), 1),
+    ]
+
+
+def test_a_message_that_is_refused_holds_up_no_other_and_critical_ones_come_first(
+    secret: Path,
+) -> None:
+    with receiving() as server:
+        server.refused = b"HW008"
+        webhook = Webhook(server.url, str(secret), "apply", blocked_too, Judge(0.0))
+        webhook.look(1_000.0)
+        codes = [json.loads(body)["data"]["code"] for _, body in server.requests]
+        assert sorted(codes[:2]) == ["HW008", "HW011"]
+        assert codes[2:] == ["HW010"]
+        webhook.look(1_001.0)
+        assert len(server.requests) == 3, "it is tried again later"
+
+
+def test_while_nobody_answers_one_message_is_tried(
+    secret: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = "http://127.0.0.1:1/token"
+    webhook = Webhook(url, str(secret), "apply", blocked_too, Judge(0.0))
+    for at_s in (1_000.0, 1_001.0):
+        webhook.look(at_s)
+    assert capsys.readouterr().out.count("alarm_not_sent") == 1
+
+
+def test_a_path_that_http_does_not_take_is_in_no_log_line(
+    secret: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for url in ("http://127.0.0.1:1/to ken", "http://127.0.0.1:1/to\u00e9ken"):
+        Webhook(url, str(secret), "apply", blocked_too, Judge(0.0)).look(1_000.0)
+    said = capsys.readouterr().out
+    assert said.count("alarm_not_sent") == 2
+    assert "ken" not in said
+
+
 def test_a_receiver_that_hangs_holds_nobody_up(secret: Path) -> None:
     """As long as a receiver hangs nothing is asked of the process, and it may end."""
     asked = 0
@@ -181,6 +225,10 @@ URL = "https://alarms.example.org/token"
         ({"webhook": URL}, "alerts.webhook: its messages are signed: set secret_file"),
         ({"webhook": "alarms.example.org", "secret_file": "secret"}, "alerts.webhook: is no http"),
         ({"webhook": "https://", "secret_file": "secret"}, "alerts.webhook: is no http"),
+        *(
+            ({"webhook": f"{URL}{mark}x", "secret_file": "secret"}, "alerts.webhook: is no http")
+            for mark in (" ", "\n", "\x7f", "\u00e9")
+        ),
         ({"webhook": URL, "secret_file": "none"}, "no such file: write whsec_"),
         ({"webhook": URL, "secret_file": "."}, "cannot be read: Is a directory"),
         ({"webhook": URL, "secret_file": "short"}, "is no secret: write whsec_ and at least 24"),
