@@ -218,7 +218,7 @@ def test_a_folder_that_the_server_cannot_enter_or_name_is_not_used(
     subprocess.run(["cp", "-a", moved.apply.state, config.apply.state], check=True)
     if is_root:
         with (
-            pytest.raises(StateError, match=r"is a copy of .* remove "),
+            pytest.raises(StateError, match=r"is a copy of .* Remove "),
             state_server(config, SHOP),
         ):
             pass
