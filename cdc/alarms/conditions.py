@@ -15,6 +15,9 @@ from cdc.metrics.metric import Metric
 
 _MEMORY: Final = "1d"
 """For so long the last value of a process that has gone counts."""
+_GAP: Final = "60s"
+"""For so long the last value of a ``lasting`` condition counts when no process has one: one look
+that the source does not answer is no news."""
 
 
 class Condition(Protocol):
@@ -36,14 +39,15 @@ class Above:
     limit: Metric | float
     factor: float = 1.0
     size: bool = False
+    lasting: bool = False
 
     @property
     def labels(self) -> tuple[str, ...]:
         return self.metric.labels
 
     def promql(self) -> str:
-        value = f"abs({self.metric.exported})" if self.size else self.metric.exported
-        return f"{_of('max', self.metric, value)} {_limit('>', self)}"
+        value = _value("max", self.metric, "abs({})" if self.size else "{}", self.lasting)
+        return f"{value} {_limit('>', self)}"
 
     def holds(self, readings: Readings) -> Iterator[Labels]:
         for labels, value in readings.values(self.metric):
@@ -58,13 +62,14 @@ class Below:
 
     metric: Metric
     limit: float
+    lasting: bool = False
 
     @property
     def labels(self) -> tuple[str, ...]:
         return self.metric.labels
 
     def promql(self) -> str:
-        return f"{_of('min', self.metric)} < {self.limit:g}"
+        return f"{_value('min', self.metric, lasting=self.lasting)} < {self.limit:g}"
 
     def holds(self, readings: Readings) -> Iterator[Labels]:
         return (labels for labels, value in readings.values(self.metric) if value < self.limit)
@@ -75,13 +80,14 @@ class Zero:
     """No process that exports it has another value than 0."""
 
     metric: Metric
+    lasting: bool = False
 
     @property
     def labels(self) -> tuple[str, ...]:
         return self.metric.labels
 
     def promql(self) -> str:
-        return f"{_of('max', self.metric)} == 0"
+        return f"{_value('max', self.metric, lasting=self.lasting)} == 0"
 
     def holds(self, readings: Readings) -> Iterator[Labels]:
         return (labels for labels, value in readings.values(self.metric) if value == 0)
@@ -93,6 +99,7 @@ class OneOf:
 
     metric: Metric
     values: tuple[str, ...]
+    lasting: bool = False
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -101,7 +108,7 @@ class OneOf:
     def promql(self) -> str:
         label = self.metric.name if self.metric.states else self.metric.labels[-1]
         chosen = f'{self.metric.exported}{{{label}=~"{"|".join(self.values)}"}}'
-        return f"max by ({', '.join(self.labels)}) ({chosen}) == 1"
+        return f"{_lasting('max', self.labels, '{}', chosen, self.lasting)} == 1"
 
     def holds(self, readings: Readings) -> Iterator[Labels]:
         if self.metric.states:
@@ -236,6 +243,18 @@ def _of(aggregation: str, metric: Metric, value: str = "") -> str:
     return f"{aggregation} by ({', '.join(metric.labels)}) ({value or metric.exported})"
 
 
+def _value(aggregation: str, metric: Metric, of: str = "{}", lasting: bool = False) -> str:
+    return _lasting(aggregation, metric.labels, of, metric.exported, lasting)
+
+
+def _lasting(aggregation: str, labels: tuple[str, ...], of: str, chosen: str, lasting: bool) -> str:
+    """Of all processes, ``of`` what is ``chosen`` now; if ``lasting``, else as it was last."""
+    by = f"{aggregation} by ({', '.join(labels)})"
+    now = f"{by} ({of.format(chosen)})"
+    last = of.format(f"last_over_time({chosen}[{_GAP}])")
+    return f"({now} or {by} ({last}))" if lasting else now
+
+
 def _limit(sign: str, condition: Above | Older, after_end: bool = False) -> str:
     """What is compared with. A limit with fewer labels holds for all that have those."""
     limit, factor = condition.limit, condition.factor
@@ -246,7 +265,9 @@ def _limit(sign: str, condition: Above | Older, after_end: bool = False) -> str:
     on = ""
     if limit.labels != condition.metric.labels:
         on = f"on ({', '.join(limit.labels)}) group_left () "
-    return f"{sign} {on}({times}{_of('max', limit, value)})"
+    lasting = isinstance(condition, Above) and condition.lasting
+    greatest = _lasting("max", limit.labels, "{}", value, lasting)
+    return f"{sign} {on}({times}{greatest})"
 
 
 def _limited(limit: Metric | float, labels: Labels, readings: Readings) -> float | None:

@@ -107,6 +107,29 @@ def series(line: Line) -> Iterator[dict[str, str]]:
         yield {"series": f"{line.metric.exported}{{{listed}}}", "values": told}
 
 
+def test_a_look_that_the_source_does_not_answer_does_not_begin_the_wait_again(
+    tmp_path: Path,
+) -> None:
+    """Then nobody exports what the source would have said."""
+    cases = [one for one in CASES if one.fires and one.code in ("HW002", "HW004", "HW006", "HW016")]
+    path = tmp_path / "gap.test.yml"
+    tests = [unanswered(case) for case in cases]
+    path.write_text(json.dumps({"rule_files": [str(RULES)], "tests": tests}), encoding="utf-8")
+    code, said = run("promtool", "test", "rules", path)
+    assert (len(tests), code) == (5, 0), said
+
+
+def unanswered(case: Case) -> dict[str, Any]:
+    """A test of promtool: in the middle of the wait is one look without figures."""
+    document = tried(case)
+    steps = int(BY_CODE[case.code].for_minutes * 60 / STEP_S) - 2
+    for one in document["input_series"]:
+        value = one["values"].partition("+")[0]
+        one["values"] = f"{value}+0x{steps} stale {value}+0x20"
+    fired = document["alert_rule_test"][-1] | {"eval_time": f"{(steps + 4) * STEP_S}s"}
+    return document | {"alert_rule_test": [fired]}
+
+
 def test_a_process_that_is_gone_still_alarms(tmp_path: Path) -> None:
     """Prometheus forgets what is not scraped any more at once, but for what looks back."""
     gone = {
