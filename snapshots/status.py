@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cdc.errors import SourceError
 from cdc.lsn import parse_lsn
@@ -40,6 +40,9 @@ left join lateral (
         = (t.snapshot_id, t.schema_name, t.table_name)) c on true
 where t.snapshot_id = %(id)s order by 1
 """
+
+_EXPECTED: Final = frozenset({"running", "interrupted", "failed"})
+"""Somebody waits for those: one whose process has ended does not get on, either."""
 
 
 class TableStanding(NamedTuple):
@@ -82,7 +85,8 @@ class Standing(NamedTuple):
     points: list[int]
     tables: list[TableStanding]
     moved_at: datetime | None = None
-    """When a chunk was last completed in the present run, or it began; None without one."""
+    """When a chunk was last completed, or the last run began; None of one that nobody expects to
+    get on, as a paused one."""
 
     @property
     def complete(self) -> bool:
@@ -144,7 +148,7 @@ def _standing(conn: Connection, row: Any, alive: bool) -> Standing:
     tables = [_table(entry, since if alive else None) for entry in found]
     lsns = [parse_lsn(point) for point in points]
     newest = [entry[9] for entry in found if entry[9] is not None]
-    moved = max([since or started, *newest]) if alive else None
+    moved = max([since or started, *newest]) if status in _EXPECTED else None
     return Standing(id_, kind, status, options, error, started, finished, lsns, tables, moved)
 
 

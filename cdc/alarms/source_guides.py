@@ -121,9 +121,11 @@ WAL_RETAINED: Final = Guide(
     ),
 )
 SNAPSHOT_STANDS: Final = Guide(
-    "A running snapshot has not completed a chunk for ten minutes, or will take longer than the "
-    "slot lives at the speed at which it retains WAL.",
+    "A snapshot that is not paused has not completed a chunk for ten minutes, or will take longer "
+    "than the slot lives at the speed at which it retains WAL. Capture looks at snapshots, so the "
+    "one of `headwater init` is not watched before capture runs.",
     (
+        "The process that reads it has ended: the snapshot is `interrupted` or `failed`.",
         "A lock on a table, or a source that is busy: chunks wait.",
         "`snapshot.rate` is low for a table of that size, or a chunk is large.",
         "Kafka takes rows slowly.",
@@ -134,6 +136,7 @@ SNAPSHOT_STANDS: Final = Guide(
         "where application_name like 'headwater%'`.",
     ),
     (
+        "`headwater snapshot resume ID` goes on where it ended; or `headwater snapshot cancel ID`.",
         "End what holds the lock, or wait for it.",
         "To go faster, `headwater snapshot pause ID`, raise `snapshot.rate` or "
         "`snapshot.workers`, then `headwater snapshot resume ID`: complete chunks stay.",

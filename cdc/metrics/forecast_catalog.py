@@ -44,8 +44,8 @@ SNAPSHOT_LEFT = Metric(
 SNAPSHOT_MOVED = Metric(
     "headwater_snapshot_progress_timestamp_seconds",
     "gauge",
-    "When a chunk of the running snapshot was last completed, or its run began.",
-    "Old: it does not get on. A paused snapshot has no sample.",
+    "When a chunk of the snapshot was last completed, or its last run began.",
+    "Old: it does not get on, or its process has ended. A paused snapshot has no sample.",
     ("source", "snapshot"),
 )
 VIEW_RETENTION_USED = of_view(

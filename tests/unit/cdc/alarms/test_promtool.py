@@ -114,7 +114,8 @@ def test_a_look_that_the_source_does_not_answer_does_not_begin_the_wait_again(
     cases = [one for one in CASES if one.fires and one.code in ("HW002", "HW004", "HW006", "HW016")]
     path = tmp_path / "gap.test.yml"
     tests = [unanswered(case) for case in cases]
-    path.write_text(json.dumps({"rule_files": [str(RULES)], "tests": tests}), encoding="utf-8")
+    every = {"rule_files": [str(RULES)], "evaluation_interval": f"{STEP_S}s"}
+    path.write_text(json.dumps(every | {"tests": tests}), encoding="utf-8")
     code, said = run("promtool", "test", "rules", path)
     assert (len(tests), code) == (5, 0), said
 
