@@ -6,6 +6,7 @@ https://www.postgresql.org/docs/current/monitoring-stats.html
 
 from __future__ import annotations
 
+from time import time
 from typing import Any, Final, NamedTuple
 
 from cdc.lsn import parse_lsn
@@ -75,6 +76,8 @@ class SlotActivity(NamedTuple):
     volume_bytes: int | None = None
     """Size of the file system with the server's WAL, if it is of this machine."""
     volume_free_bytes: int | None = None
+    clock_ahead_s: float | None = None
+    """By how much ``clock_s`` is ahead of the clock of this machine halfway through the query."""
 
     @property
     def retained_bytes(self) -> int | None:
@@ -103,9 +106,12 @@ def slot_activity(conn: Connection, name: str) -> SlotActivity:
         else "null::text, null::float8"
     )
     with translated(f"looking at slot {name}"):
+        asked_s = time()
         row = conn.execute(_QUERY.format(recent=recent), (name,)).fetchone()
+        halfway_s = (asked_s + time()) / 2
     assert row is not None
-    return _of_row(row)
+    found = _of_row(row)
+    return found._replace(clock_ahead_s=found.clock_s - halfway_s)
 
 
 def _of_row(row: tuple[Any, ...]) -> SlotActivity:

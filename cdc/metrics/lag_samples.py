@@ -29,7 +29,7 @@ def capture_samples(source: str, report: Report | None, now_s: float) -> Iterato
         [(catalog.CAPTURE_HEARTBEAT, lag.heartbeat_s), (catalog.CAPTURE_MARK, lag.marked_s)],
     )
     if (seen := capture.lag.activity) is not None:
-        yield from _known((source,), _of_source(seen, lag.at_s))
+        yield from _known((source,), _of_source(seen))
         if seen.exists:
             yield from _known((source,), _of_slot(seen))
             if seen.wal_status in catalog.WAL_STATUSES:
@@ -80,10 +80,10 @@ def _of_capture(report: CaptureReport, now_s: float) -> list[Given]:
     ]
 
 
-def _of_source(seen: SlotActivity, at_s: float) -> list[Given]:
+def _of_source(seen: SlotActivity) -> list[Given]:
     return [
         (catalog.SOURCE_WAL, seen.wal_end),
-        (catalog.SOURCE_CLOCK, seen.clock_s - at_s),
+        (catalog.SOURCE_CLOCK, seen.clock_ahead_s),
         (catalog.SOURCE_TRANSACTION, seen.oldest_transaction_s),
     ]
 

@@ -59,7 +59,7 @@ def whole_report() -> Report:
     slot = SLOT._replace(
         safe_wal_size=9, inactive_since_s=5.0, spilled_bytes=3, spilled_transactions=1,
         wait_event="Client/WalSenderWaitForWal", catalog_xmin_age=4, oldest_transaction_s=2.0,
-        volume_free_bytes=1 << 29,
+        volume_free_bytes=1 << 29, clock_ahead_s=0.1,
     )  # fmt: skip
     views = (partition(0, 4, 5, behind_s=0.4, lost_records=2), partition(1, moved_s=98.0))
     assessor = Assessor(10.0)
