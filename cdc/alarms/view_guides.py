@@ -30,8 +30,8 @@ STALLED: Final = Guide(
     "Kafka holds changes of the view, and none was applied for half a minute.",
     (
         "The store does not answer, is full or read-only: apply waits and tries again.",
-        "`headwater apply` hangs, or is at one batch that takes longer than a minute and a half: its "
-        "changes count as applied when all of it is in the store.",
+        "`headwater apply` hangs, or is at one batch that takes longer than a minute and a half: "
+        "its changes count as applied when all of it is in the store.",
         "The state database does not answer, or its disk is full.",
     ),
     (
