@@ -20,9 +20,10 @@ from cdc.kafka.broker import Broker
 from cdc.lag.observer import Observer
 from cdc.lsn import format_lsn
 from headwater.cli.verify.state_views import Asked, compared
-from headwater.lag.verified import Verified, read_verified, write_verified
+from headwater.lag.verified import Texts, Verified, read_verified, write_verified
 from jobs.generations.view_state import view_directory
 from verification.key_walk import KEYS, KeyWalk
+from verification.values.canonical_form import Canonical
 from verification.view_facts import is_kept_by_state
 from verification.view_verification import Report
 
@@ -109,13 +110,18 @@ class Checks:
 
 
 def noted(held: Verified, report: Report, walk: KeyWalk, now_s: float) -> Verified:
-    """What is known after a check: keys that differed stay until one finds them equal. Pure."""
-    differing = {tuple(map(str, key.values())): None for key in report.differing}
-    if report.undecided:  # some of those before may be among them
-        differing |= dict.fromkeys(held.differing)
-    found = Verified(now_s, report.lsn, report.sampled, held.equal_s, held.equal_lsn,
-                     tuple(differing), "", walk.given, walk.source)  # fmt: skip
-    return found if differing else found._replace(equal_s=now_s, equal_lsn=report.lsn)
+    """What is known after a check: keys that differed stay until one finds them equal. Rows that
+    it could not compare are not proven. Pure."""
+    differing, skipped = _texts(report.differing), _texts(report.skipped)
+    differing |= {key: None for key in held.differing if key in skipped}
+    keys = report.sampled - len(skipped)
+    found = Verified(now_s, report.lsn, keys, held.equal_s, held.equal_lsn, tuple(differing),
+                     "", walk.given, walk.source, len(skipped))  # fmt: skip
+    return found._replace(equal_s=now_s, equal_lsn=report.lsn) if report.equal else found
+
+
+def _texts(keys: Sequence[dict[str, Canonical]]) -> dict[Texts, None]:
+    return {tuple(map(str, key.values())): None for key in keys}
 
 
 def _compared(config: Config, view: str, walk: KeyWalk) -> Report:

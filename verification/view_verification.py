@@ -87,6 +87,8 @@ class Report:
     """Keys that were compared, where not all were."""
     differing: list[dict[str, Canonical]] = field(default_factory=list)
     """The keys of rows that differ at the end, the first of them."""
+    skipped: list[dict[str, Canonical]] = field(default_factory=list)
+    """Of ``sampled``, the keys of rows that are undecided or parked."""
     differences: list[Difference] = field(default_factory=list)
 
     @property
@@ -168,6 +170,8 @@ class Verification:
         report.repaired = len(self._found - self._wrong - undecided)
         report.beyond_repair = len(self._wrong & self._beyond)
         report.differing = [self._named(key) for key in sorted(self._wrong)[:_DIFFERING]]
+        if self._sample is not None:
+            report.skipped = [self._named(key) for key in sorted(undecided | self._waiting)]
         report.view_rows = report.source_rows - report.missing + report.extra - self._parked_away
         report.seconds = time.monotonic() - began
         return report

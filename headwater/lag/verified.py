@@ -13,10 +13,11 @@ Texts = tuple[str, ...]
 
 
 class Verified(NamedTuple):
-    """The last check was at ``lsn``, ``checked_s`` since 1970, of so many ``keys``; the last one
-    that found all of them equal was at ``equal_lsn`` and ``equal_s``. ``differing`` are the keys of
-    rows that differ, each value as text. ``reason`` says why the view cannot be checked, "" if it
-    can. ``given`` and ``source`` are where the walks over its keys are."""
+    """The last check was at ``lsn``, ``checked_s`` since 1970, of so many ``keys``; ``skipped``
+    more could not be compared. The last one that found all of them equal was at ``equal_lsn`` and
+    ``equal_s``. ``differing`` are the keys of rows that differ, each value as text. ``reason`` says
+    why the view cannot be checked, "" if it can. ``given`` and ``source`` are where the walks over
+    its keys are."""
 
     checked_s: float
     lsn: int = 0
@@ -27,6 +28,7 @@ class Verified(NamedTuple):
     reason: str = ""
     given: Texts | None = None
     source: Texts | None = None
+    skipped: int = 0
 
 
 def read_verified(directory: Path) -> Verified | None:

@@ -161,6 +161,7 @@ def verified_document(found: Verified | None) -> Document | None:
         "equal_at_s": _rounded(found.equal_s),
         "checked_at_s": round(found.checked_s, 3),
         "checked_keys": found.keys,
+        "skipped_keys": found.skipped,
         "differences": len(found.differing),
         "not_checked": found.reason or None,
     }
@@ -174,10 +175,11 @@ def proof(found: Verified, now_s: float) -> str:
         count = len(found.differing)
         rows = f"{count:,} row{'s' * (count > 1)} differ{'s' * (count == 1)}"
         return f"{rows} from the source at LSN {format_lsn(found.lsn)}: headwater verify --repair"
-    assert found.equal_s is not None
-    since = age(now_s - found.equal_s)
-    lsn = format_lsn(found.equal_lsn or 0)
-    return f"{found.keys:,} keys equal to the source at LSN {lsn}, {since} ago"
+    since, lsn = age(now_s - found.checked_s), format_lsn(found.lsn)
+    equal = f"{found.keys:,} keys equal to the source at LSN {lsn}, {since} ago"
+    if not found.skipped:
+        return equal
+    return f"{equal}; {found.skipped:,} not compared: they kept changing, or wait as dead letters"
 
 
 def _add_capture(grid: Table, capture: CaptureReport, initialised: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,12 +14,17 @@ from headwater.freshness import noted
 from headwater.lag.verified import Verified, read_verified, write_verified
 from tests.unit.headwater.lag.test_watch import config
 from verification.key_walk import KeyWalk
+from verification.values.canonical_form import Canonical
 from verification.view_verification import Report
 
 
-def report(*ids: int, lsn: int = 100, undecided: int = 0) -> Report:
-    differing = [{"id": one} for one in ids]
-    return Report("v", lsn=lsn, sampled=9, undecided=undecided, differing=list(differing))
+def report(*ids: int, lsn: int = 100, undecided: tuple[int, ...] = (), parked: int = 0) -> Report:
+    skipped: list[dict[str, Canonical]] = [{"id": one} for one in undecided]
+    skipped += [{"id": 100 + one} for one in range(parked)]
+    found = Report("v", lsn=lsn, sampled=9, different=len(ids), undecided=len(undecided))
+    found.parked, found.skipped = parked, skipped
+    found.differing = [{"id": one} for one in ids]
+    return found
 
 
 def test_rows_that_differ_stay_until_a_check_finds_them_equal(tmp_path: Path) -> None:
@@ -28,13 +34,26 @@ def test_rows_that_differ_stay_until_a_check_finds_them_equal(tmp_path: Path) ->
     differs = noted(equal, report(1, 2, lsn=200), walk, 20.0)
     assert differs.differing == (("1",), ("2",))
     assert (differs.equal_s, differs.equal_lsn) == (10.0, 100)
-    undecided = noted(differs, report(3, lsn=300, undecided=1), walk, 30.0)
-    assert set(undecided.differing) == {("1",), ("2",), ("3",)}
+    undecided = noted(differs, report(3, lsn=300, undecided=(1, 4)), walk, 30.0)
+    assert undecided.differing == (("3",), ("1",)), "1 may differ still, 2 was found equal"
     again = noted(undecided, report(lsn=400), walk, 40.0)
     assert (again.differing, again.equal_s, again.equal_lsn) == ((), 40.0, 400)
     for found in (differs, again):
         write_verified(tmp_path, found)
         assert read_verified(tmp_path) == found
+
+
+@pytest.mark.parametrize("skipping", [{"undecided": (5, 6)}, {"parked": 2}])
+def test_rows_that_were_not_compared_are_not_proven(skipping: dict[str, Any]) -> None:
+    equal = noted(Verified(0.0), report(), KeyWalk(), 10.0)
+    later = noted(equal, report(lsn=200, **skipping), KeyWalk(), 20.0)
+    assert (later.equal_s, later.equal_lsn) == (10.0, 100)
+    assert (later.keys, later.skipped, later.differing) == (7, 2, ())
+    told = "7 keys equal to the source at LSN 0/C8, 2 min ago; 2 not compared"
+    assert proof(later, 140.0).startswith(told)
+    first = noted(Verified(0.0), report(**skipping), KeyWalk(), 20.0)
+    assert (first.equal_s, first.equal_lsn) == (None, None)
+    assert proof(first, 140.0).startswith("7 keys equal")
 
 
 def test_people_are_told_what_is_proven_and_what_is_not() -> None:
