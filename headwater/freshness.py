@@ -10,17 +10,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
 from cdc.config import Config
+from cdc.config.verify import Verify
 from cdc.errors import HeadwaterError, RetryableError, ViewError
 from cdc.kafka.broker import Broker
 from cdc.lag.observer import Observer
 from cdc.lsn import format_lsn
 from headwater.cli.verify.state_views import Asked, compared
 from headwater.lag.verified import Texts, Verified, read_verified, write_verified
+from jobs.generations.generation_record import read_generations
 from jobs.generations.view_state import view_directory
 from verification.key_walk import KEYS, KeyWalk
 from verification.values.canonical_form import Canonical
@@ -31,6 +33,9 @@ _WAIT_S: Final = 20.0
 """For a view to come to the snapshot's LSN; one that is later is checked another time."""
 _TOLD_KEYS: Final = 20
 _REST: Final = 4
+_SOON_S: Final = 60.0
+"""After a check that was not possible, and while rows differ, which somebody may repair at any
+time: the next one is made then, if not earlier."""
 
 log = structlog.get_logger("verify")
 
@@ -47,49 +52,59 @@ def checked_views(config: Callable[[], Config], names: Sequence[str]) -> Iterato
         observer.end()
 
 
+class Tried(NamedTuple):
+    """The last attempt to check a view: when it ended, in seconds since 1970, how many keys the
+    view has, about, and whether it has to be tried again."""
+
+    at_s: float = 0.0
+    keys: int = 0
+    failed: bool = False
+
+
 class Checks:
     """Use from one thread."""
 
     def __init__(self, config: Callable[[], Config], names: Sequence[str]) -> None:
         self._config, self._names = config, names
-        self._due: dict[str, float] = {}
+        self._tried: dict[str, Tried] = {}
         self._slow: set[str] = set()
         self._told: dict[str, str] = {}
 
     def look(self) -> None:
         """Check the view that is due first, if one is."""
         config = self._config()
-        if not (every_s := config.verify.every):
+        if not config.verify.every:
             return
-        for view in self._names or tuple(config.views):
-            if view in config.views and view not in self._due:
-                held = read_verified(_directory(config, view))
-                self._due[view] = held.checked_s + every_s if held else 0.0
-        now_s = time.time()
-        for view in sorted(self._due, key=self._due.__getitem__):
-            if view in config.views and min(self._due[view], now_s + every_s) <= now_s:
-                self._due[view] = now_s + every_s
-                self._check(config, view)
-                return
+        tried = {view: self._tried.get(view, Tried()) for view in self._names or config.views}
+        due = {
+            view: due_s(config.verify, read_verified(_directory(config, view)), last)
+            for view, last in tried.items()
+            if view in config.views
+        }
+        view = min(due, key=due.__getitem__, default="")
+        if view and due[view] <= time.time():
+            self._tried[view] = Tried(time.time(), failed=True)  # however it ends
+            self._tried[view] = self._check(config, view)
 
     def close(self) -> None:
         """Nothing is kept between two checks."""
 
-    def _check(self, config: Config, view: str) -> None:
+    def _check(self, config: Config, view: str) -> Tried:
         directory = _directory(config, view)
         if not directory.is_dir():
-            return  # it is not built yet
-        held = read_verified(directory) or Verified(0.0)
+            return Tried(time.time(), failed=True)  # it is not built yet
+        live = read_generations(directory).live_number  # before: it may be another one meanwhile
+        held = (read_verified(directory) or Verified(0.0))._replace(generation=live)
         walk = KeyWalk(held.given, held.source, held.differing, view not in self._slow)
         try:
             report = _compared(config, view, walk)
         except RetryableError as error:
             self._tell(view, str(error))
-            return
+            return Tried(time.time(), failed=True)
         except HeadwaterError as error:
             self._tell(view, str(error))
             write_verified(directory, held._replace(checked_s=time.time(), reason=str(error)))
-            return
+            return Tried(time.time())
         self._told.pop(view, None)
         if not walk.searches and view not in self._slow:
             self._slow.add(view)
@@ -98,9 +113,7 @@ class Checks:
         write_verified(directory, found)
         if found.differing != held.differing:
             _log(view, found, report)
-        if within_s := config.verify.all_within:
-            rounds = max(1.0, walk.total / KEYS)
-            self._due[view] = min(self._due[view], time.time() + within_s / rounds)
+        return Tried(time.time(), walk.total)
 
     def _tell(self, view: str, reason: str) -> None:
         """Once for each reason."""
@@ -109,14 +122,32 @@ class Checks:
             log.warning("view_not_checked", view=view, reason=reason)
 
 
+def due_s(verify: Verify, held: Verified | None, tried: Tried) -> float:
+    """When a view is to be checked next, in seconds since 1970. Pure."""
+    wait_s = verify.every
+    if verify.all_within:
+        wait_s = min(wait_s, verify.all_within / max(1.0, tried.keys / KEYS))
+    if held is None or held.differing or tried.failed:
+        wait_s = min(wait_s, _SOON_S)
+    return max(tried.at_s, held.checked_s if held else 0.0) + wait_s
+
+
 def noted(held: Verified, report: Report, walk: KeyWalk, now_s: float) -> Verified:
     """What is known after a check: keys that differed stay until one finds them equal. Rows that
     it could not compare are not proven. Pure."""
     differing, skipped = _texts(report.differing), _texts(report.skipped)
     differing |= {key: None for key in held.differing if key in skipped}
     keys = report.sampled - len(skipped)
-    found = Verified(now_s, report.lsn, keys, held.equal_s, held.equal_lsn, tuple(differing),
-                     "", walk.given, walk.source, len(skipped))  # fmt: skip
+    found = held._replace(
+        checked_s=now_s,
+        lsn=report.lsn,
+        keys=keys,
+        differing=tuple(differing),
+        reason="",
+        given=walk.given,
+        source=walk.source,
+        skipped=len(skipped),
+    )
     return found._replace(equal_s=now_s, equal_lsn=report.lsn) if report.equal else found
 
 
@@ -127,7 +158,7 @@ def _texts(keys: Sequence[dict[str, Canonical]]) -> dict[Texts, None]:
 def _compared(config: Config, view: str, walk: KeyWalk) -> Report:
     if not is_kept_by_state(config, view):
         raise ViewError(
-            f"view {view} has no mirrors: it is not checked in the background",
+            f"view {view} is not kept in the state database: it is not checked in the background",
             f"`headwater verify {view}` compares all of it",
         )
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:

@@ -57,6 +57,7 @@ def apply(
     from cdc.logs import configure
     from cdc.metrics.probes import Probes
     from cdc.shutdown_signals import told_to_stop
+    from headwater.freshness import checked_views
     from headwater.metrics import apply_metrics
     from jobs.generations.last_error import forget, note
     from jobs.generations.view_state import view_directory
@@ -75,14 +76,12 @@ def apply(
     with ExitStack() as stack:
         if not available_now:
             stack.enter_context(apply_metrics(reload, views or [], probes))
+            stack.enter_context(checked_views(reload, views or []))
         spark = stack.enter_context(spark_session(light(config)))
         stopping = told_to_stop()  # after Spark, which takes SIGINT for itself
         if config.apply.engine == "database":
-            from headwater.freshness import checked_views
             from jobs.run.process import keep_views
 
-            if not available_now:
-                stack.enter_context(checked_views(reload, views or []))
             failed = keep_views(spark, config, views or [], reload, stopping, available_now, probes)
             for name, error in failed.items():
                 note(view_directory(config.apply.state, config.source.name, name), name, error)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cdc.errors import ViewError
+from jobs.generations.generation_record import read_generations
 from jobs.generations.view_state import read_document, write_document
 
 _NOTE: Final = "verified.json"
@@ -17,7 +18,7 @@ class Verified(NamedTuple):
     more could not be compared. The last one that found all of them equal was at ``equal_lsn`` and
     ``equal_s``. ``differing`` are the keys of rows that differ, each value as text. ``reason`` says
     why the view cannot be checked, "" if it can. ``given`` and ``source`` are where the walks over
-    its keys are."""
+    its keys are. All of it is of the ``generation`` that readers see."""
 
     checked_s: float
     lsn: int = 0
@@ -29,13 +30,17 @@ class Verified(NamedTuple):
     given: Texts | None = None
     source: Texts | None = None
     skipped: int = 0
+    generation: int = 1
 
 
 def read_verified(directory: Path) -> Verified | None:
-    """None where it was never checked, or what was written is damaged."""
+    """None where the generation that readers see was never checked, or what was written is
+    damaged."""
     try:
-        held = read_document(directory / _NOTE)
-        return None if held is None else _verified(held)
+        if (held := read_document(directory / _NOTE)) is None:
+            return None
+        found = _verified(held)
+        return found if found.generation == read_generations(directory).live_number else None
     except (ViewError, TypeError, KeyError):
         return None
 

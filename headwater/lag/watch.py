@@ -53,9 +53,9 @@ class Seen(NamedTuple):
     unmeasured: Mapping[str, HeadwaterError] = MappingProxyType({})
     """Views that could not be measured, and why."""
     retention_s: Mapping[str, float] = MappingProxyType({})
-    verified: Mapping[str, Verified] = MappingProxyType({})
-    """What background checks found of views."""
     """For how long Kafka keeps records, by topic; without those that it keeps for good."""
+    verified: Mapping[str, Verified] = MappingProxyType({})
+    """What background checks found of views; nothing where they are switched off."""
 
 
 class LagWatch:
@@ -92,7 +92,7 @@ class LagWatch:
         missing = {**known.unknown, **unmeasured}
         verified = {
             view: found
-            for view in known.topics
+            for view in (known.topics if config.verify.every else ())
             if (found := read_verified(_directory(config, view))) is not None
         }
         return Seen(report, known.parked, known.faults, missing, known.retention_s, verified)

@@ -12,6 +12,7 @@ from cdc.errors import ConfigError, LogError, RetryableError
 from cdc.lag.source_session import SourceSession
 from cdc.lag.states import State
 from headwater.lag import watch
+from headwater.lag.verified import Verified, write_verified
 from headwater.lag.watch import LagWatch
 from tests.unit.cdc.lag.test_report import partition
 
@@ -70,6 +71,19 @@ def test_one_view_that_cannot_be_measured_hides_no_other() -> None:
         }
         assert seen.report.capture.state == State.NO_DATA
     looks.close()
+
+
+@pytest.mark.usefixtures("servers")
+def test_what_checks_found_is_told_while_they_are_switched_on(tmp_path: Path) -> None:
+    directory = tmp_path / "shop" / "v"
+    directory.mkdir(parents=True)
+    write_verified(directory, Verified(1.0, 100, 9, differing=(("1",),)))
+    document = config().model_dump(exclude_unset=True) | {"apply": {"state": str(tmp_path)}}
+    for verify, told in (({"every": "1d"}, {"v"}), ({}, set())):
+        declared = parse_config({**document, "verify": verify}, {}, Path("/nowhere"))
+        looks = LagWatch(lambda: declared, by_apply=True)  # noqa: B023 - it is asked here
+        assert looks.look().verified.keys() == told
+        looks.close()
 
 
 @pytest.mark.usefixtures("servers")
