@@ -24,8 +24,10 @@ def source_at_new_lsn(
     publication: str,
     timeout_s: float,
     on_wait: Callable[[str], None],
+    statement_ms: int = 0,
 ) -> Iterator[SourceSnapshot]:
-    """The source at an LSN of this moment; a transaction is open there until the block ends.
+    """The source at an LSN of this moment; a transaction is open there until the block ends. No
+    statement of it may take longer than ``statement_ms``, 0 for no limit.
 
     Needs a free replication slot, for as long as it takes to import the snapshot. Raises
     ``SourceError`` when the slot cannot be created or the view's SQL fails.
@@ -37,6 +39,8 @@ def source_at_new_lsn(
             translated("importing a snapshot"),
         ):
             conn.execute("begin isolation level repeatable read read only")
+            if statement_ms:
+                conn.execute(f"set local statement_timeout = {statement_ms}".encode())
             conn.execute(f"set transaction snapshot {literal(slot.snapshot_name)}".encode())
             if isinstance(view, SelectView):
                 conn.execute(SEARCH_PATH)

@@ -25,8 +25,6 @@ KEYS: Final = 500
 """Of each walk in a check."""
 _MOST_MS: Final = 3_000
 """The source is not kept busy for longer by the search for its next keys."""
-_STATEMENT_MS: Final = 20_000
-"""No statement of a check takes longer, so that its snapshot is not old."""
 _PLAIN: Final = frozenset(
     ("int2", "int4", "int8", "bool", "uuid", "text", "varchar", "name", "enum")
 )
@@ -61,7 +59,6 @@ class KeyWalk:
             given = keys_after(conn, view, self.given, KEYS)
             self.given = given[-1] if len(given) == KEYS else None
             own = self._of_source(source) if self.searches else []
-            source.conn.execute(f"set local statement_timeout = {_STATEMENT_MS}".encode())
             packed = packed_keys(source, [*self.again, *given, *own])
             if packed is None:
                 raise ViewError(
@@ -75,7 +72,10 @@ class KeyWalk:
     def _of_source(self, source: SourceSnapshot) -> list[Texts]:
         """The next ones, none where the source takes too long to find them."""
         try:
-            with translated(f"looking for keys of view {source.view}"), source.conn.transaction():
+            with (
+                translated(f"looking for keys of view {source.view}"),
+                source.conn.transaction(force_rollback=True),  # so the limit before holds again
+            ):
                 source.conn.execute(f"set local statement_timeout = {_MOST_MS}".encode())
                 query = _query(source, self.source)
                 rows = source.conn.execute(query.encode(), self.source).fetchall()

@@ -38,6 +38,10 @@ from views.spark.view import MaintainedView, View
 from views.table_versions import TableVersion
 
 MAX_ROUNDS = 6
+_SAMPLE_ROUNDS = 2
+"""Of a comparison of some keys, which is made again and again: each takes a slot."""
+_SAMPLE_STATEMENT_MS = 20_000
+"""So its snapshots of the source are never old."""
 _SPARE_ROWS = 1_000
 _TOLD_ROWS = 10_000
 _DIFFERING = 1_000
@@ -143,6 +147,8 @@ class Verification:
         self._repair, self._parked, self._versions = repair, parked, versions
         self._on_lacking, self._parked_keys = on_lacking, parked_keys
         self._sample = sample
+        self._max_rounds = MAX_ROUNDS if sample is None else _SAMPLE_ROUNDS
+        self._statement_ms = 0 if sample is None else _SAMPLE_STATEMENT_MS
         if isinstance(view, SelectView):
             self._window = window or QuietWindow(broker, topics)
         else:
@@ -164,7 +170,7 @@ class Verification:
         began = time.monotonic()
         report = self._report
         undecided = self._round(None)
-        while undecided and report.rounds < MAX_ROUNDS:
+        while undecided and report.rounds < self._max_rounds:
             undecided = self._round(undecided)
         report.undecided = len(undecided)
         report.repaired = len(self._found - self._wrong - undecided)
@@ -185,7 +191,7 @@ class Verification:
         self._on_step("taking a snapshot of the source")
         timeout_s, on_step = self._timeout_s, self._on_step
         with source_at_new_lsn(
-            self._dsn, self._view, self._publication, timeout_s, on_step
+            self._dsn, self._view, self._publication, timeout_s, on_step, self._statement_ms
         ) as source:
             self._on_step("reading the source")
             if first and self._sample is not None:
@@ -213,7 +219,8 @@ class Verification:
             self._take(outcome, missing, source)
             self._wrong = wrong if only is None else (self._wrong - only) | wrong
             undecided = outcome.newer | lacking
-            if self._repair is None or report.rounds == MAX_ROUNDS or not wrong | lacking:
+            last = report.rounds == self._max_rounds
+            if self._repair is None or last or not wrong | lacking:
                 return undecided
             self._on_step(f"repairing {len(wrong | lacking):,} rows")
             present = [*outcome.different, *missing]

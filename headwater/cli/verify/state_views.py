@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from views.table_versions import TableVersion
 
 _NO_COLUMN: Final = "42703"
+_LOCK_MS: Final = 200
+"""Batches are not held up for longer by a check in the background, which can be made later."""
 
 
 class Asked(NamedTuple):
@@ -214,7 +216,7 @@ def _standing(
 
     keys = generation_keys(conn, record)
     repair = RepairFromState(conn, keys, asked.timeout_s, on_step) if asked.repair else None
-    with key_watch(conn, keys) as watch:
+    with key_watch(conn, keys, None if asked.walk is None else _LOCK_MS) as watch:
         yield _Standing(WatchWindow(watch, ends), parked_in_state(conn, record.id), repair)
 
 

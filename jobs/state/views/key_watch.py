@@ -8,9 +8,12 @@ It ends with the block; what a session that was killed has left is removed by th
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
+
+from psycopg.errors import LockNotAvailable
 
 from cdc.kafka.broker import Offsets
 from jobs.state.batch.stream_offsets import stream_offsets
@@ -22,6 +25,8 @@ from jobs.state.views.view_generation import quoted
 MOST_KEYS: Final = 200_000
 """More are not told: then any key may be among them."""
 _LOCKS: Final = 0x7761_7463  # "watc": of advisory locks that say which watches are alive
+_TRIES, _PAUSE_S = 10, 0.3
+"""Of removing a watch; batches that have waited behind one go on before the next."""
 _LEFT: Final = r"""
 select substring(p.proname from '\d+')::int from pg_catalog.pg_proc p
 join pg_catalog.pg_namespace n on n.oid = p.pronamespace
@@ -75,15 +80,18 @@ class KeyWatch:
 
 
 @contextmanager
-def key_watch(conn: Connection, view: KeyTables) -> Iterator[KeyWatch]:
+def key_watch(conn: Connection, view: KeyTables, lock_ms: int | None = None) -> Iterator[KeyWatch]:
     """Watch a view's keys until the block ends. ``conn`` is in autocommit mode, and nobody else's.
 
-    Batches that had dirtied keys before are waited for. Raises ``StateError`` for a right that is
-    missing, ``RetryableError`` when the database is away.
+    Batches that had dirtied keys before are waited for, and later ones wait meanwhile; with
+    ``lock_ms`` no longer than that. Raises ``StateError`` for a right that is missing,
+    ``RetryableError`` when the database is away or a batch takes longer.
     """
     number = secrets.randbelow(1 << 31)
     name = f"headwater.watch_{number}"
     with translated("watching which keys are dirtied"):
+        if lock_ms is not None:
+            conn.execute(f"set lock_timeout = {lock_ms}".encode())
         remove_left_over(conn)
         conn.execute("select pg_catalog.pg_advisory_lock(%s, %s)", (_LOCKS, number))
         with conn.transaction():
@@ -94,7 +102,7 @@ def key_watch(conn: Connection, view: KeyTables) -> Iterator[KeyWatch]:
     finally:
         if not conn.closed:
             with translated("ending the watch of dirtied keys"):
-                _remove(conn, number)
+                (_remove if lock_ms is None else _remove_or_leave)(conn, number)
 
 
 def remove_left_over(conn: Connection) -> None:
@@ -126,6 +134,17 @@ def _statements(view: KeyTables, name: str, trigger: str) -> Sequence[str]:
         f"when (new.id = {view.id} and new.whole_seq is not null) "
         f"execute function {name}_whole()",
     )
+
+
+def _remove_or_leave(conn: Connection, number: int) -> None:
+    """What batches hold for long is left to the next watch, as if this one had been killed."""
+    for _ in range(_TRIES):
+        try:
+            _remove(conn, number)
+        except LockNotAvailable:
+            time.sleep(_PAUSE_S)
+        else:
+            return
 
 
 def _remove(conn: Connection, number: int) -> None:

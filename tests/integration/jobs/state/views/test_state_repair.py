@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdc.config import Config, parse_config
-from cdc.errors import StateError
+from cdc.errors import RetryableError, StateError
 from jobs.state.batch.stream_offsets import advance, read_progress
 from jobs.state.server.connection import Connection, connect, numbered
 from jobs.state.views.dirty_keys import settle, take
@@ -159,6 +159,29 @@ def test_what_a_watch_that_was_killed_has_left_is_removed(
     with connect(database, autocommit=True) as other, key_watch(other, view):
         assert left(state) == 2
     make_anew(state, view, [("1", "n1")])
+    assert left(state) == 0
+
+
+def test_a_watch_that_may_not_wait_gives_way_to_batches(
+    state: Connection, found: tuple[ViewRecord, ViewGeneration], database: str
+) -> None:
+    _, view = found
+    with connect(database, autocommit=True) as batch, connect(database, autocommit=True) as other:
+        with batch.transaction():
+            make_anew(batch, view, [("1", "n1")])
+            with pytest.raises(RetryableError, match="lock timeout"), key_watch(other, view, 50):
+                raise AssertionError("the batch holds the keys")
+        assert left(state) == 0
+        watching = key_watch(other, view, 50)
+        watch = watching.__enter__()
+        watch.begin()
+        with batch.transaction():
+            make_anew(batch, view, [("3", "n3")])
+            watching.__exit__(None, None, None)
+            assert left(state) == 2, "what cannot be removed now is left to the next one"
+        other.close()
+    with connect(database, autocommit=True) as other, key_watch(other, view, 50):
+        assert left(state) == 2, "its own"
     assert left(state) == 0
 
 
