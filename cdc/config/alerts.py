@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from pathlib import Path
 
 from pydantic import Field, model_validator
@@ -10,6 +9,7 @@ from pydantic import Field, model_validator
 from cdc.alarms.signature import webhook_key
 from cdc.config.stores import Section
 from cdc.config.values import WebhookUrl
+from cdc.config.variables import is_open
 
 
 class Alerts(Section):
@@ -36,12 +36,12 @@ def secret_problems(alerts: Alerts) -> list[str]:
         return []
     path, named = Path(alerts.secret_file), f"alerts.secret_file: {alerts.secret_file}"
     try:
-        mode, text = path.stat().st_mode, path.read_text(encoding="utf-8")
+        open_to_all, text = is_open(path), path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return [f"{named}: no such file: write whsec_ and at least 24 bytes as base64 into it"]
     except (OSError, UnicodeDecodeError) as error:
         return [f"{named}: cannot be read: {getattr(error, 'strerror', None) or 'no text'}"]
-    if mode & stat.S_IROTH:
+    if open_to_all:
         return [f"{named}: every account of this machine can read it: chmod 600 it"]
     try:
         webhook_key(text)

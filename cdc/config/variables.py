@@ -8,12 +8,15 @@ secrets over as files, and images read them by variables that end in ``_FILE``.
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from cdc.config.faults import Place
 
+CONTAINER_SECRETS: Final = Path("/run/secrets")
+"""Where a container has its secrets, which no other container sees, readable by each account."""
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SUFFIX: Final = "_FILE"
 
@@ -51,6 +54,11 @@ def secret_files(node: Any, environ: Mapping[str, str]) -> Iterator[Path]:
         for name in _VARIABLE.findall(node):
             if named := environ.get(name + _SUFFIX):
                 yield Path(named)
+
+
+def is_open(secret: Path) -> bool:
+    """Whether every account of this machine can read a file that holds a secret."""
+    return CONTAINER_SECRETS not in secret.parents and bool(secret.stat().st_mode & stat.S_IROTH)
 
 
 def _value(name: str, environ: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from cdc.config import Config, OpenSearch, Postgres, Redis
 from cdc.config.faults import place
-from cdc.config.variables import secret_files
+from cdc.config.variables import is_open, secret_files
 from cdc.errors import HeadwaterError
 from cdc.source.postgres import connection_parameters
 from headwater.check.finding import Finding
@@ -24,8 +24,6 @@ _SECRET: Final = re.compile(r"(?i)password|secret|token|access[._]?key")
 _IN_CONNINFO: Final = re.compile(r"(?i)\bpassword\s*=\s*(?!\$\{)[^\s&]")
 _VARIABLE: Final = re.compile(r"\$\{[A-Za-z_]\w*\}")
 _CHECKED: Final = ("verify-ca", "verify-full")
-_DOCKER: Final = Path("/run/secrets")
-"""Where a container has its secrets, which no other container sees, readable by each account."""
 
 
 def readable_secrets(path: Path, environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
@@ -42,11 +40,12 @@ def readable_secrets(path: Path, environ: Mapping[str, str] = os.environ) -> Ite
             f"run `chmod 600 {path}`, or take the secret from the environment: ${{NAME}}",
         )
     for file in dict.fromkeys(secret_files(document, environ)):
-        if _DOCKER not in file.parents and (mode := _mode(file)) & stat.S_IROTH:
+        if is_open(file):
             yield Finding(
                 "warning",
                 "configuration",
-                f"every account of this machine can read the secret in {file} (mode {mode:04o})",
+                f"every account of this machine can read the secret in {file} "
+                f"(mode {_mode(file):04o})",
                 f"run `chmod 400 {file}`",
             )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cdc.config import parse_config
+from cdc.config import parse_config, variables
 from cdc.errors import ConfigError
 
 RAW: dict[str, Any] = {
@@ -53,6 +53,20 @@ def test_a_file_that_gives_nothing_is_one_line(
         dsn({"PW_FILE": str(file)})
     assert str(caught.value) == f"headwater.toml: source.dsn: PW_FILE names {file}: {reason}"
     assert "s3cr3t" not in str(caught.value)
+
+
+def test_a_container_may_hand_over_secrets_that_each_of_its_accounts_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "secrets" / "headwater" / "webhook"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("whsec_" + 40 * "A", encoding="utf-8")
+    secret.chmod(0o644)
+    document = {"webhook": "https://alarms.example.org", "secret_file": str(secret)}
+    with pytest.raises(ConfigError, match="every account of this machine can read it"):
+        parse_config({**RAW, "alerts": document}, {"PW": "x"}, Path("/"))
+    monkeypatch.setattr(variables, "CONTAINER_SECRETS", tmp_path / "secrets")
+    parse_config({**RAW, "alerts": document}, {"PW": "x"}, Path("/"))
 
 
 def test_two_values_for_a_variable_are_refused(tmp_path: Path) -> None:
