@@ -25,9 +25,9 @@ from headwater.lag.verified import Texts, Verified, read_verified, write_verifie
 from jobs.generations.generation_record import read_generations
 from jobs.generations.view_state import view_directory
 from verification.key_walk import KEYS, KeyWalk
+from verification.report import Report
 from verification.values.canonical_form import Canonical
 from verification.view_facts import is_kept_by_state
-from verification.view_verification import Report
 
 _WAIT_S: Final = 20.0
 """For a view to come to the snapshot's LSN; one that is later is checked another time."""

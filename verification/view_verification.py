@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeVar
+from typing import TypeVar
 
 from cdc.kafka.broker import Broker
 from cdc.topics import table_topic
@@ -23,6 +22,7 @@ from verification.comparison import (
 from verification.exact_snapshot import source_at_new_lsn
 from verification.parked_rows import parked_rows
 from verification.repair.rows import Repair
+from verification.report import Difference, Report
 from verification.scope import tables_read
 from verification.select_view import SelectView
 from verification.source_rows import SourceSnapshot
@@ -47,63 +47,6 @@ _TOLD_ROWS = 10_000
 _DIFFERING = 1_000
 
 T = TypeVar("T")
-
-
-class Difference(NamedTuple):
-    """A row that is not what it should be. ``columns`` holds source's and view's values."""
-
-    kind: Literal["missing", "extra", "different", "parked"]
-    key: dict[str, Canonical]
-    columns: dict[str, tuple[Canonical, Canonical]]
-
-
-@dataclass(slots=True)
-class Report:
-    """What was compared, and what was found; ``differences`` are the first of ``different``."""
-
-    view: str
-    lsn: int = 0
-    source_rows: int = 0
-    """At ``lsn``."""
-    view_rows: int = 0
-    """Of the view at ``lsn``: what was read of it later, less what it has got and more what it has
-    lost since. Rows that are undecided are taken to be as in the source."""
-    rows_read: int = 0
-    """Of the store, while the view went on."""
-    missing: int = 0
-    extra: int = 0
-    different: int = 0
-    repaired: int = 0
-    """Of these, those that are equal now."""
-    beyond_repair: int = 0
-    """Of these, those that differ still though they were made anew from the view's mirrors."""
-    awaiting: int = 0
-    """Of these, those that are written as soon as somebody applies the view."""
-    undecided: int = 0
-    """Rows that were changed during every round."""
-    parked: int = 0
-    """Rows that are not as in the source and whose events wait as dead letters."""
-    waiting: int = 0
-    """Keys of its tables that wait: other rows that differ may be made of those, as they were."""
-    rounds: int = 0
-    seconds: float = 0.0
-    sampled: int = 0
-    """Keys that were compared, where not all were."""
-    differing: list[dict[str, Canonical]] = field(default_factory=list)
-    """The keys of rows that differ at the end, the first of them."""
-    skipped: list[dict[str, Canonical]] = field(default_factory=list)
-    """Of ``sampled``, the keys of rows that are undecided or parked."""
-    differences: list[Difference] = field(default_factory=list)
-
-    @property
-    def wrong(self) -> int:
-        """Rows that were not what they should be."""
-        return self.missing + self.extra + self.different
-
-    @property
-    def equal(self) -> bool:
-        """Every row was decided, and none differs any more."""
-        return self.wrong == self.repaired and not self.undecided and not self.parked
 
 
 class Verification:

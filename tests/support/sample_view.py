@@ -17,7 +17,8 @@ from jobs.sinks.contract import ViewRow
 from jobs.without_mirrors.schemas_topic import read_versions
 from tests.support.commands.deployment import Deployment
 from verification.repair.rows import RepairFromSource, Writable
-from verification.view_verification import Report, Verification
+from verification.report import Report
+from verification.view_verification import Verification
 from views.parse.definition import parse_view
 from views.spark.resolution import ResolvedView, resolve
 

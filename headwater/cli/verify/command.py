@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jobs.delta_engine.live_view import LiveMirrors
     from jobs.sinks.contract import Sink
     from verification.repair.rows import Repair
-    from verification.view_verification import Report
+    from verification.report import Report
     from views.spark.view import View
     from views.table_versions import TableVersion
 

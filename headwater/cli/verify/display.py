@@ -9,7 +9,7 @@ from cdc.lsn import format_lsn
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from verification.view_verification import Difference, Report
+    from verification.report import Difference, Report
 
 
 def document(report: Report) -> dict[str, Any]:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from verification.change_window import ChangeWindow, LogWindow
     from verification.key_walk import KeyWalk
     from verification.repair.from_state import RepairFromState
+    from verification.report import Report
     from verification.select_view import SelectView
     from verification.source_rows import SourceSnapshot
-    from verification.view_verification import Report
     from views.table_versions import TableVersion
 
 _NO_COLUMN: Final = "42703"

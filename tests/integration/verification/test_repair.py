@@ -26,7 +26,8 @@ from tests.support.commands.deployment import Deployment
 from tests.support.events.batches import Feed, delete, upsert
 from tests.support.servers.stores import FEW, KINDS, Store
 from verification.repair.rows import RepairFromSource
-from verification.view_verification import Report, Verification
+from verification.report import Report
+from verification.view_verification import Verification
 from views.parse.definition import parse_view
 from views.spark.resolution import ResolvedView, resolve
 

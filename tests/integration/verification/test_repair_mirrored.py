@@ -25,7 +25,8 @@ from tests.support.commands.deployment import Deployment
 from tests.support.events.batches import Feed, delete, upsert
 from tests.support.servers.stores import Store
 from verification.repair.from_mirrors import RepairFromMirrors
-from verification.view_verification import MAX_ROUNDS, Report, Verification
+from verification.report import Report
+from verification.view_verification import MAX_ROUNDS, Verification
 from views.parse.definition import parse_view
 from views.spark.view import MaintainedView, resolve_maintained
 

@@ -17,8 +17,8 @@ from jobs.state.server.apply_lock import hold_database
 from jobs.state.server.connection import connect
 from tests.support.views.kept_views import table
 from tests.support.views.state_engine import StateEngine
+from verification.report import Report
 from verification.scope import published_relations
-from verification.view_verification import Report
 
 SQL = """
 with lines as (select o.customer, o.id, o.paid from orders o)

@@ -20,7 +20,10 @@ import redis
 
 import headwater
 from cdc.lsn import parse_lsn
+from headwater.lag.verified import Verified, read_verified
+from jobs.generations.view_state import view_directory
 from stack.ports import free_port
+from tests.support.commands import short_waits
 from tests.support.commands.deployment import Deployment
 from tests.support.commands.scraping import SLACK_S, Age, get, scrape
 from tests.support.servers.forked_command import Child
@@ -146,7 +149,9 @@ def shop(
         deployment.init()
         capture = stack.enter_context(deployment.running("capture"))
         deployment.captured(capture)
+        deployment.environment = short_waits.waiting({"headwater.freshness:_REST": 0})
         apply = stack.enter_context(deployment.running("apply", "--json"))
+        deployment.environment = {}
         made.processes.update(capture=capture, apply=apply)
         for view in VIEWS:
             wait_until(partial(live, made, view), f"apply to build {view}", 180)
@@ -276,6 +281,7 @@ def calm(shop: Shop) -> None:
 def test_a_running_apply_proves_views_equal_and_finds_rows_that_are_not(shop: Shop) -> None:
     client: Any = redis.Redis.from_url(shop.redis_url, decode_responses=True)
     view, source, declared = shop.name("ranked"), shop.deployment.name, shop.deployment.extra
+    checks: dict[tuple[str, int], Verified] = {}
 
     def differences() -> float | None:
         return shop.scrape("apply").get(("headwater_view_differences", source, view))
@@ -284,19 +290,29 @@ def test_a_running_apply_proves_views_equal_and_finds_rows_that_are_not(shop: Sh
         name = "headwater_view_verified_lsn"
         return shop.scrape("apply").get((name, source, shop.name(of)), 0.0)
 
+    def each_is_checked() -> bool:
+        for of in VIEWS:
+            directory = view_directory(str(shop.deployment.home / "state"), source, shop.name(of))
+            if (found := read_verified(directory)) is not None:
+                checks[of, found.lsn] = found
+        return len(checks) > len(VIEWS) and {of for of, _ in checks} == {*VIEWS}
+
     shop.deployment.extra += '[verify]\nevery = "1s"\n'
     shop.deployment.write()
     try:
         with shop.changing():
-            wait_until(lambda: all(map(proven_lsn, VIEWS)), "both views to be proven", 120)
-            first = proven_lsn("ranked")
-            wait_until(lambda: proven_lsn("ranked") > first, "it to be proven again", 120)
-        assert differences() == 0, "changes are no differences"
+            wait_until(each_is_checked, "each view to be checked, and one again")
+        found = {(one.differing, one.reason) for one in checks.values()}
+        assert found == {((), "")}, "changes are no differences"
+        assert all(one.keys > one.skipped for one in checks.values()), "most rows stand still"
+        first = max(lsn for _, lsn in checks)
+        wait_until(lambda: proven_lsn("ranked") > first, "it to be proven")
+        assert differences() == 0
         prefix = client.get(f"{view}@live")
         document = json.loads(client.hget(f"{prefix}:150", "doc"))
         client.hset(f"{prefix}:150", "doc", json.dumps(document | {"name": "bent"}))
         client.delete(f"{prefix}:151")
-        wait_until(lambda: differences() == 2, "what is wrong to be found", 120)
+        wait_until(lambda: differences() == 2, "what is wrong to be found")
         told = shop.json("lag", view)["summary"][0]["verified"]
         assert (told["differences"], told["not_checked"]) == (2, None)
         assert "2 rows differ from the source" in shop.deployment.run("view", "show", view).stdout
@@ -305,7 +321,8 @@ def test_a_running_apply_proves_views_equal_and_finds_rows_that_are_not(shop: Sh
         assert json.loads(line)["keys"] == [{"id": 150}, {"id": 151}]
         assert "bent" not in line
         shop.json("verify", view, "--repair")
-        wait_until(lambda: differences() == 0, "what is right again to be found", 120)
+        wait_until(lambda: differences() == 0, "what is right again to be found")
+        wait_until(lambda: all(map(proven_lsn, VIEWS)), "all views to be proven")
     finally:
         shop.deployment.extra = declared
         shop.deployment.write()

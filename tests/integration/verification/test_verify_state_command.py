@@ -18,7 +18,7 @@ from jobs.state.views.view_record import note_unbuilt
 from jobs.state.views.view_status import ViewStatus, view_status
 from tests.support.views.kept_views import table
 from tests.support.views.state_engine import NAME, StateEngine
-from verification.view_verification import Report
+from verification.report import Report
 
 SQL = "select kind, count(*) as items, max(name) as last from item group by kind"
 

@@ -31,5 +31,5 @@ def wait_as_told() -> None:
     for place, seconds in json.loads(os.environ.pop(_VARIABLE, "{}")).items():
         module, _, name = place.partition(":")
         found = import_module(module)
-        assert isinstance(getattr(found, name), float), place
+        assert isinstance(getattr(found, name), int | float), place
         setattr(found, name, seconds)

@@ -36,9 +36,10 @@ from verification.batch_end import BatchEnds
 from verification.change_window import QuietWindow, WatchWindow
 from verification.parked_rows import parked_in_state
 from verification.repair.from_state import RepairFromState
+from verification.report import Report
 from verification.scope import published_relations
 from verification.select_view import SelectView, described_view
-from verification.view_verification import Report, Verification
+from verification.view_verification import Verification
 from views.maintain.mirror import MirrorTable
 
 NAME: Final = "shop"

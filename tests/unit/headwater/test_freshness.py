@@ -17,7 +17,7 @@ from jobs.generations.declaration import Declaration
 from jobs.generations.generation_record import Generation, Generations, write_generations
 from tests.unit.headwater.lag.test_watch import config
 from verification.key_walk import KeyWalk
-from verification.view_verification import Report
+from verification.report import Report
 
 DAY_S = 86_400
 

@@ -14,8 +14,8 @@ from headwater.freshness import noted
 from headwater.lag.verified import Verified, read_verified, write_verified
 from tests.unit.headwater.lag.test_watch import config
 from verification.key_walk import KeyWalk
+from verification.report import Report
 from verification.values.canonical_form import Canonical
-from verification.view_verification import Report
 
 
 def report(*ids: int, lsn: int = 100, undecided: tuple[int, ...] = (), parked: int = 0) -> Report:
