@@ -48,7 +48,7 @@ def test_a_fault_arrives_whole_whatever_its_column_is_called(
         spark.range(1).select(raising).collect()
     found = translate(caught.value, "v")
     assert isinstance(found, LogError)
-    assert (found.message, found.hint) == (f"column {name!r}: odd at events-0-7", "look there")
+    assert (found.message, found.hint) == (f"column {name!r}: odd at events-0-7", "Look there.")
 
 
 @pytest.mark.parametrize(
