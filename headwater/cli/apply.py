@@ -76,9 +76,10 @@ def apply(
     with ExitStack() as stack:
         if not available_now:
             stack.enter_context(apply_metrics(reload, views or [], probes))
-            stack.enter_context(checked_views(reload, views or []))
         spark = stack.enter_context(spark_session(light(config)))
         stopping = told_to_stop()  # after Spark, which takes SIGINT for itself
+        if not available_now:
+            stack.enter_context(checked_views(reload, views or []))  # some read their store by it
         if config.apply.engine == "database":
             from jobs.run.process import keep_views
 

@@ -103,6 +103,7 @@ def compared(
         def sink() -> Sink:  # when the view is known to be there, not before
             return stack.enter_context(stored(config, found, asked.walk is None))
 
+        tell = notice if asked.walk is None else on_step  # apply's log is no terminal
         report = Verification(
             config.source.dsn,
             config.source.name,
@@ -114,7 +115,7 @@ def compared(
             limit=asked.limit,
             on_step=on_step,
             repair=standing.repair,
-            on_lacking=watched(view_facts(config, broker), asked.view, notice),
+            on_lacking=watched(view_facts(config, broker), asked.view, tell),
             window=standing.window,
             parked_keys=standing.parked,
             sample=sample,
