@@ -23,7 +23,7 @@ def test_an_older_copy_is_refused_with_what_it_lacks() -> None:
 
 
 def test_one_that_kafka_has_not_kept_records_for_is_refused() -> None:
-    with pytest.raises(StateError, match=r"at offset 5 of t-1, where Kafka's oldest record is 6\. "):
+    with pytest.raises(StateError, match=r"offset 5 of t-1, where Kafka's oldest record is 6\. "):
         refuse_older_copy(STATE, {"t": {0: 10}}, {"t": {0: 10, 1: 6}})
 
 
