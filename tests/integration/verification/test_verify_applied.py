@@ -221,10 +221,10 @@ def test_what_was_written_is_waited_for_and_read(shop: Shop) -> None:
 @pytest.mark.timeout(600)
 def test_the_way_of_one_row_is_shown_from_its_commit_to_the_stores(shop: Shop) -> None:
     names = ranked, placed, paid = [shop.name(view) for view in ("ranked", "placed", "paid")]
-    age = shop.committed("update orders set paid = 17 where id = 33")
+    age = shop.committed("update orders set paid = 17 where id = 133")
     shop.json("wait", *names)
-    found = shop.json("trace", "orders", "33")
-    newest, *_, first = found["changes"]  # others may have changed it before
+    found = shop.json("trace", "orders", "133")
+    newest, first = found["changes"]
     assert (newest["op"], first["op"]) == ("update", "snapshot")
     assert age.agrees(time.time() - newest["committed_s"])
     assert newest["committed_s"] <= newest["captured_s"] <= newest["sent_s"]
@@ -237,13 +237,13 @@ def test_the_way_of_one_row_is_shown_from_its_commit_to_the_stores(shop: Shop) -
     assert parse_lsn(views[paid]["row"]["version_lsn"]) >= parse_lsn(newest["lsn"])
 
     with shop.frozen("apply"):
-        shop.committed("update orders set paid = 18 where id = 33")
+        shop.committed("update orders set paid = 18 where id = 133")
         shop.deployment.captured()
-        behind = shop.json("trace", "public.orders", "id=33", "--changes", "1", code=1)
+        behind = shop.json("trace", "public.orders", "id=133", "--changes", "1", code=1)
         assert [one["op"] for one in behind["changes"]] == ["update"]
         assert {one["applied"] for one in behind["views"]} == {False}
         assert "0 records before it" in {one["waits_for"] for one in behind["views"]}
-        nothing = shop.json("trace", "orders", "33", "--since", "0", code=1)
+        nothing = shop.json("trace", "orders", "133", "--since", "0", code=1)
         assert (nothing["changes"], nothing["searched"]["all"]) == ([], False)
     told = {
         ("orders", "x"): "no such key: invalid input syntax for type integer",
@@ -255,7 +255,7 @@ def test_the_way_of_one_row_is_shown_from_its_commit_to_the_stores(shop: Shop) -
         assert refused.returncode == 2
         assert words in " ".join(refused.stderr.split()), refused.stderr
     assert shop.json("trace", "orders", "999999", code=1)["changes"] == []
-    assert "applied" in shop.deployment.run("trace", "orders", "33").stdout
+    assert "applied" in shop.deployment.run("trace", "orders", "133").stdout
 
 
 def calm(shop: Shop) -> None:
