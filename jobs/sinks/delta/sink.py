@@ -215,7 +215,7 @@ class DeltaSink:
 
 
 def _condition(key: tuple[str, ...], keys: Keys) -> str:
-    """Rows of plain keys, in DataFusion's SQL."""
+    """Rows ``t`` of plain keys, in DataFusion's SQL."""
     columns = list(zip(*keys, strict=True)) or [() for _ in key]
     # The lists of single values let files be passed over, which pairs do not.
     parts = [
@@ -223,12 +223,11 @@ def _condition(key: tuple[str, ...], keys: Keys) -> str:
         for name, values in zip(key, columns, strict=True)
         if values
     ]
-    if len(key) > 1:
-        rows = (
-            " and ".join(f'"{n}" = {_literal(v)}' for n, v in zip(key, one, strict=True))
-            for one in keys
-        )
-        parts.append(f"({' or '.join(f'({row})' for row in rows)})")
+    if keys and len(key) > 1:  # as a join: a few thousand ORs are too deep for its stack
+        values = ", ".join(f"({', '.join(map(_literal, one))})" for one in keys)
+        names = ", ".join(f"k{number}" for number in range(len(key)))
+        same = " and ".join(f'k.k{number} = t."{name}"' for number, name in enumerate(key))
+        parts.append(f"exists (select 1 from (values {values}) as k({names}) where {same})")
     return " and ".join(parts) if keys else "false"
 
 
