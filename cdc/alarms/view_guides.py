@@ -130,7 +130,7 @@ DIFFERS: Final = Guide(
     ),
     (
         "`headwater verify VIEW`: which rows, and how.",
-        "`headwater dead-letters list`: a key that waits differs, too.",
+        "`headwater dead-letters list`: keys that wait are not counted here.",
     ),
     (
         "Keep the output of `headwater verify VIEW --json`: a report needs it.",

@@ -61,7 +61,7 @@ VIEW_FORECAST = of_view(
 VIEW_VERIFIED = of_view(
     "headwater_view_verified_timestamp_seconds",
     "When what was checked of the view was last found equal to the source.",
-    "Proof of freshness; old: nothing checks it, or it differs.",
+    "Proof of freshness; old: nothing checks it, it differs, or rows keep changing or are parked.",
 )
 VIEW_VERIFIED_LSN = of_view(
     "headwater_view_verified_lsn",
