@@ -36,6 +36,7 @@ SCHEMA: Final = pa.schema(
         ("before", pa.string()),
         ("after", pa.string()),
         ("unchanged", pa.list_(pa.string())),
+        ("read_lsn", pa.int64()),
         ("records", pa.int64()),
         ("oldest_us", pa.int64()),
         ("cause", pa.string()),
@@ -43,8 +44,10 @@ SCHEMA: Final = pa.schema(
 )
 """``topic, partition, offset``: the record of the change. ``key``, ``before`` and ``after``: JSON.
 ``unchanged``: the columns of ``after`` whose values neither the change nor an earlier one of the
-batch carries. ``records``: how many were folded into the row. ``committed_us``: when the change was
-committed, ``oldest_us``: the oldest streamed one folded into it, in microseconds since 1970.
+batch carries. With ``read_lsn`` a row of a snapshot has them, which was read there: ``after`` has
+its values, which count where nobody has a newer row. ``records``: how many were folded into the
+row. ``committed_us``: when the change was committed, ``oldest_us``: the oldest streamed one folded
+into it, in microseconds since 1970.
 
 A record that is no event of Headwater has ``op`` null and a ``cause``; it is folded into nothing.
 """

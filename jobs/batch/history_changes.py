@@ -103,5 +103,5 @@ def _fill(changes: Iterable[Last]) -> None:
         assert one.event is not None, "only events are here"
         source, last = one.event.source, before.get(one.key)
         if source.unchanged and last is not None and last.is_of(source.schema_id):
-            one.earlier = [(last.at, last.image())]
+            one.earlier = [last.as_earlier()]
         before[one.key] = one

@@ -12,9 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc.events.codes import SNAPSHOT
 from cdc.kafka.partition_reader import FetchedRecord
 from jobs.batch.folded_rows import NO_EVENT, SCHEMA
-from jobs.batch.images import Image, filled, images
+from jobs.batch.images import Image, filled, images, read_row
 from jobs.batch.plan import RANK, TEXT
 
 
@@ -58,6 +59,12 @@ def _in_order(row: dict[str, Any]) -> tuple[Any, ...]:
 def _filled(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The last row of a key, filled from the earlier ones behind it."""
     last = rows[0]
-    earlier = (Image(row["after"], row["unchanged"] or ()) for row in rows[1:])
-    image = filled(Image(last["after"], last["unchanged"] or ()), earlier)
-    return {**last, "after": image.after, "unchanged": list(image.unchanged) or None}
+    image = filled(Image(last["after"], last["unchanged"] or ()), map(_earlier, rows[1:]))
+    unchanged = list(image.unchanged) or None
+    return {**last, "after": image.after, "unchanged": unchanged, "read_lsn": image.read_lsn}
+
+
+def _earlier(row: dict[str, Any]) -> Image:
+    if row["op"] == SNAPSHOT:
+        return read_row(row["after"], row["commit_lsn"])
+    return Image(row["after"], row["unchanged"] or ())

@@ -19,10 +19,16 @@ class _Images(msgspec.Struct, gc=False):
 
 
 class Image(NamedTuple):
-    """The image behind a change, None for a delete, and the columns whose values it lacks."""
+    """The image behind a change, None for a delete, and the columns whose values it lacks.
+
+    With ``read_lsn`` it has their values, too, but only as a snapshot read them at that LSN. A row
+    of a snapshot may stand behind changes that were committed later and applied in earlier batches:
+    who has a row that is newer than that LSN takes the values from there.
+    """
 
     after: str | None
     unchanged: Sequence[str]
+    read_lsn: int | None = None
 
 
 _images: Final = msgspec.json.Decoder(_Images).decode
@@ -33,6 +39,11 @@ def images(event: str | bytes) -> tuple[str | None, str | None]:
     """The texts of ``before`` and ``after`` of an event, None for null."""
     found = _images(event)
     return text(found.before), text(found.after)
+
+
+def read_row(after: str | None, lsn: int) -> Image:
+    """The image of a row of a snapshot, as one that values left out are taken from."""
+    return Image(after, () if after is None else list(_columns(after)), lsn)
 
 
 def text(image: msgspec.Raw) -> str | None:
@@ -47,17 +58,22 @@ def filled(last: Image, earlier: Iterable[Image]) -> Image:
         return last
     values = _columns(last.after)
     lacking = [name for name in last.unchanged if name in values]
-    found = dict[str, msgspec.Raw]()
+    found, read = dict[str, msgspec.Raw](), dict[str, msgspec.Raw]()
+    read_lsn = None
     for image in earlier:
         if image.after is None:  # what stood before a delete was another row's
             break
-        _take(_columns(image.after), image.unchanged, lacking, found)
-        if len(found) == len(lacking):
+        held = _columns(image.after)
+        _take(held, image.unchanged, lacking, found)
+        left = [name for name in last.unchanged if name not in found]
+        if image.read_lsn is not None and left and held.keys() >= set(left):
+            read, read_lsn = {name: held[name] for name in left}, image.read_lsn
+        if image.read_lsn is not None or len(found) == len(lacking):
             break
-    if not found:
+    if not found and not read:
         return last
     left = [name for name in last.unchanged if name not in found]
-    return Image(msgspec.json.encode({**values, **found}).decode(), left)
+    return Image(msgspec.json.encode({**values, **found, **read}).decode(), left, read_lsn)
 
 
 def renamed(image: Image, names: Mapping[str, str]) -> Image:
@@ -67,7 +83,7 @@ def renamed(image: Image, names: Mapping[str, str]) -> Image:
     values = _columns(image.after)
     after = {new: values[old] for old, new in names.items() if old in values}
     unchanged = [names[name] for name in image.unchanged if name in names]
-    return Image(msgspec.json.encode(after).decode(), unchanged)
+    return Image(msgspec.json.encode(after).decode(), unchanged, image.read_lsn)
 
 
 def _take(

@@ -31,7 +31,7 @@ HELD_BYTES: Final = 256 << 20
 _DDL: Final = (
     "topic string, `partition` int, `offset` bigint, key string, op string, commit_lsn bigint,"
     " ordinal bigint, schema_id string, committed_us bigint, before string, after string,"
-    " unchanged array<string>, records bigint, oldest_us bigint, cause string"
+    " unchanged array<string>, read_lsn bigint, records bigint, oldest_us bigint, cause string"
 )
 _SAID: Final = pa.schema([("task", pa.int32()), ("said", pa.string())])
 

@@ -116,11 +116,12 @@ def _ranked(parsed: DataFrame) -> DataFrame:
         }
     )
     cause = F.when(~F.col("known"), F.lit(NO_EVENT)).alias("cause")
-    rest = [name for name in SCHEMA.names if name not in ("before", "after", "cause")]
+    rest = [name for name in SCHEMA.names if name not in ("before", "after", "read_lsn", "cause")]
     return ranked.where((F.col(RANK) == 1) | F.col("partial")).select(
         *rest,
         F.when(F.col("cut"), F.col("before")).alias("before"),
         F.when(F.col("cut"), F.col("after")).alias("after"),
+        F.lit(None).cast("bigint").alias("read_lsn"),
         cause,
         RANK,
         F.when(~F.col("cut") & F.col("known"), F.col("value")).alias(TEXT),

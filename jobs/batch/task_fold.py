@@ -15,7 +15,7 @@ import pyarrow as pa
 from cdc.events.codes import SNAPSHOT, TRUNCATE
 from cdc.kafka.range_reader import Raw
 from jobs.batch.folded_rows import NO_EVENT, SCHEMA
-from jobs.batch.images import Image, filled, text
+from jobs.batch.images import Image, filled, read_row, text
 from jobs.batch.task_parts import Part
 from jobs.batch.version_periods import Periods
 
@@ -51,6 +51,12 @@ class _Event(msgspec.Struct, gc=False):
     def image(self) -> Image:
         return Image(text(self.after), self.source.unchanged or ())
 
+    def earlier(self) -> Image:
+        """The image as one that values left out are taken from."""
+        if self.op == SNAPSHOT:
+            return read_row(text(self.after), self.source.commit_lsn)
+        return self.image()
+
 
 _decoded: Final = msgspec.json.Decoder(_Event).decode
 _At = tuple[int, int, int]
@@ -79,6 +85,11 @@ class Last:
         last = self.event.image()
         self.earlier.sort(key=lambda one: one[0], reverse=True)
         return filled(last, (image for _, image in self.earlier))
+
+    def as_earlier(self) -> tuple[_At, Image]:
+        """What a later change takes from it, if it has the values that that left out."""
+        assert self.event is not None, "only events have images"
+        return self.at, self.image() if self.event.source.unchanged else self.event.earlier()
 
 
 def fold_part(part: Part, most_bytes: int, read: Callable[[], Iterable[Iterable[Raw]]]) -> TaskFold:
@@ -200,13 +211,13 @@ def _replace(known: Last, at: _At, event: _Event, size: int) -> int:
     if at < known.at:
         if not known.event.source.unchanged:
             return 0
-        known.earlier.append((at, event.image()))
+        known.earlier.append((at, event.earlier()))
         return size
     before = known.size
     if event.source.unchanged:
-        known.earlier.append((known.at, known.event.image()))
+        known.earlier.append((known.at, known.event.earlier()))
         if len(known.earlier) > _MOST_EARLIER:
-            known.earlier = [(known.at, known.image())]
+            known.earlier = [known.as_earlier()]
         known.size = size + before
     else:
         known.earlier = []
@@ -238,6 +249,7 @@ def _batch(part: Part, found: list[Last]) -> pa.RecordBatch:
         "before": [None if one.event is None else text(one.event.before) for one in found],
         "after": [image.after for image in images],
         "unchanged": [list(image.unchanged) or None for image in images],
+        "read_lsn": [image.read_lsn for image in images],
         "records": [one.records for one in found],
         "oldest_us": [one.oldest_us for one in found],
         "cause": [NO_EVENT if one.event is None else None for one in found],

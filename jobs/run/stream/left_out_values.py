@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from cdc.events.codes import DELETE, TRUNCATE
-from jobs.batch.images import Image, filled, renamed
+from cdc.events.codes import DELETE, SNAPSHOT, TRUNCATE
+from jobs.batch.images import Image, filled, read_row, renamed
 from jobs.state.batch.staging import Mirror, Record
 
 
@@ -36,6 +36,9 @@ def _with_values(record: Record, last: Record, mirror: Mirror) -> Record:
     if was is None or now is None or last.op == DELETE or last.image is None:
         return record
     names = {old: new for old, new in zip(was, now, strict=True) if old and new}
-    earlier = renamed(Image(last.image, last.unchanged), names)
+    if last.op == SNAPSHOT:
+        earlier = renamed(read_row(last.image, last.commit_lsn), names)
+    else:
+        earlier = renamed(Image(last.image, last.unchanged, last.read_lsn), names)
     image = filled(Image(record.image, record.unchanged), [earlier])
-    return record._replace(image=image.after, unchanged=image.unchanged)
+    return record._replace(image=image.after, unchanged=image.unchanged, read_lsn=image.read_lsn)

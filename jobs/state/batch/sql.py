@@ -19,11 +19,15 @@ STAGED: Final = "pg_temp.staged"
 STAGED_DEFINITION: Final = (
     "(n int not null, mirror int not null, "
     "shape int not null, op text not null, commit_lsn bigint not null, ordinal bigint not null, "
-    "committed_us bigint, unchanged int[], image text)"
+    "committed_us bigint, unchanged int[], read_lsn bigint, image text)"
 )
 STAGED_SQL: Final = f"create temporary table if not exists staged {STAGED_DEFINITION}"
-STAGED_COLUMNS: Final = "n, mirror, shape, op, commit_lsn, ordinal, committed_us, unchanged, image"
+STAGED_COLUMNS: Final = (
+    "n, mirror, shape, op, commit_lsn, ordinal, committed_us, unchanged, read_lsn, image"
+)
 _GONE: Final = "(\0gone_lsn\0::bigint, \0gone_ordinal\0::bigint)"
+LEFT_OUT: Final = "t.unchanged is not null and t.read_lsn is null"
+"""Whether a typed record ``t`` has no value at all of some columns."""
 Shape = tuple[str | None, ...]
 """What the events of a version call the stored columns of a mirror; None for one that they do not
 have."""
@@ -118,7 +122,7 @@ def typed_shape(table: MirrorTable, shape: Shape, number: int, staged: str = STA
         read.append(f"{name} {column.form.read_as}")
         values.append(f"{column.form.value(f'x.{name}')} as c{i}")
     return (
-        "select s.n, s.op, s.commit_lsn, s.ordinal, s.committed_us, s.unchanged, "
+        "select s.n, s.op, s.commit_lsn, s.ordinal, s.committed_us, s.unchanged, s.read_lsn, "
         f"{', '.join(values)} from {staged} s "
         f"cross join lateral json_to_record(s.image::json) as x({', '.join(read)}) "
         f"where s.mirror = \0mirror\0 and s.shape = {number} and s.op <> 't' "
@@ -129,7 +133,7 @@ def typed_shape(table: MirrorTable, shape: Shape, number: int, staged: str = STA
 
 def _news(table: MirrorTable, traits: Traits) -> str:
     held = ", ".join(f"m.{column.quoted} as o{i}" for i, column in enumerate(table.stored))
-    lacking = "t.op = 'u' and t.unchanged is not null and m.__lsn is null"
+    lacking = f"t.op = 'u' and {LEFT_OUT} and m.{LSN} is null"
     conditions = [f"(m.{LSN} is null or (t.commit_lsn, t.ordinal) > (m.{LSN}, m.{ORDINAL}))"]
     if traits.late or not table.one_text_a_key:
         conditions.append(
@@ -147,7 +151,8 @@ def _news(table: MirrorTable, traits: Traits) -> str:
 def _value(number: int, column: MirrorColumn, partial: bool) -> str:
     if not partial or column.sql in _FIXED:
         return f"c{number}"
-    return f"case when {number} = any(unchanged) then o{number} else c{number} end"
+    newer = "(read_lsn is null or (o_lsn, o_ordinal) > (read_lsn, 0))"
+    return f"case when {number} = any(unchanged) and {newer} then o{number} else c{number} end"
 
 
 _FIXED: Final = frozenset(

@@ -30,9 +30,9 @@ from (select distinct mirror from {STAGED}) s
 """.encode()
 _FOLDED: Final = [
     *("topic", "partition", "offset", "key", "op", "commit_lsn", "ordinal", "schema_id"),
-    *("before", "after", "unchanged", "cause", "committed_us"),
+    *("before", "after", "unchanged", "cause", "committed_us", "read_lsn"),
 ]
-_TYPES: Final = ["int4", "int4", "int4", "text", "int8", "int8", "int8", "int4[]", "text"]
+_TYPES: Final = ["int4", "int4", "int4", "text", "int8", "int8", "int8", "int4[]", "int8", "text"]
 
 
 class RecordsNeededError(Exception):
@@ -44,9 +44,9 @@ class Record(NamedTuple):
     ``schema.table``.
 
     ``image`` is the JSON of ``after``, of ``before`` for a delete, None for TRUNCATE. ``unchanged``
-    names the columns, as the event calls them, whose values the batch does not have. ``record`` is
-    ``topic-partition-offset``. Records without a ``key`` are not folded. ``committed_us`` is in
-    microseconds since 1970.
+    names the columns, as the event calls them, whose values the batch does not have, or only as a
+    snapshot read them at ``read_lsn``. ``record`` is ``topic-partition-offset``. Records without a
+    ``key`` are not folded. ``committed_us`` is in microseconds since 1970.
     """
 
     table: str
@@ -59,6 +59,7 @@ class Record(NamedTuple):
     record: str
     key: str | None
     committed_us: int | None = None
+    read_lsn: int | None = None
 
 
 class Fault(NamedTuple):
@@ -135,14 +136,14 @@ def records_of(
     ours, None for one that is. ``topics`` has the ``schema.table`` of each topic; rows of others
     are left out: their mirror has become stale while the stream still brings them."""
     columns: list[list[Any]] = [batch.column(name).to_pylist() for name in _FOLDED]
-    for topic, part, at, key, op, lsn, n, schema, before, after, left, cause, us in zip(
+    for topic, part, at, key, op, lsn, n, schema, before, after, left, cause, us, read in zip(
         *columns, strict=True
     ):
         if (table := topics.get(topic)) is None:
             continue
         image = before if op == DELETE else after
         place, of = (lsn or 0, n or 0), f"{topic}-{part}-{at}"
-        record = Record(table, op, *place, schema, image, left or (), of, key, us)
+        record = Record(table, op, *place, schema, image, left or (), of, key, us, read)
         yield record, cause if op is None else None
 
 
@@ -240,12 +241,13 @@ class _Rows:
             if at > mirror.truncated:
                 staged.truncated = max(staged.truncated, at)
             at_us = record.committed_us
-            return number, mirror.id, -1, op, *at, at_us, None, None
+            return number, mirror.id, -1, op, *at, at_us, None, None, None
         version = self._versions.get(record.schema_id) or self._version(record.schema_id)
         unchanged, image = None, record.image
         if record.unchanged or version.rewrite:
             try:
-                image = rewritten(image or "", version.readers, record.unchanged)
+                left_out = record.unchanged if record.read_lsn is None else ()
+                image = rewritten(image or "", version.readers, left_out)
             except _UNREADABLE as error:
                 cause = f"a value has not the form of its type ({type(error).__name__})"
                 staged.faults.append(Fault(record, cause))
@@ -260,17 +262,8 @@ class _Rows:
             staged.records[number] = record
         else:
             staged.elsewhere += 1
-        return (
-            number,
-            mirror.id,
-            version.number,
-            op,
-            record.commit_lsn,
-            record.ordinal,
-            record.committed_us,
-            unchanged,
-            image,
-        )
+        place = record.commit_lsn, record.ordinal, record.committed_us
+        return number, mirror.id, version.number, op, *place, unchanged, record.read_lsn, image
 
     def done(self) -> Staged:
         repeats = self._keyless or len(self._versions) > 1

@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from cdc.source.postgres import identifier
-from jobs.state.batch.sql import STAGED, Shape, Traits, same_key, typed_shape, with_parameters
+from jobs.state.batch.sql import (
+    LEFT_OUT,
+    STAGED,
+    Shape,
+    Traits,
+    same_key,
+    typed_shape,
+    with_parameters,
+)
 from jobs.state.mirrors.table import LSN, ORDINAL, MirrorTable
 from jobs.state.views.rows_query import KEY, ROW
 from jobs.state.views.store_rows import RowForm
@@ -70,12 +78,13 @@ def changes_sql(table: MirrorTable, mirror_id: int, shapes: Sequence[Shape], tra
     the newest TRUNCATE that the mirror has carried out.
 
     A row that was read by a snapshot and that the mirror knows a later change of is late.
-    What an update left out is what the mirror has, which is as it was before the batch.
+    What an update left out is what the mirror has, which is as it was before the batch: but not if
+    a row of a snapshot that the update has it from is newer.
     """
     names = [*(column.quoted for column in table.stored), LSN, ORDINAL, *_BESIDE]
     values = [_value(i, table, traits.partial) for i in range(len(table.stored))]
     lacking = (
-        f"(t.op = 'u' and t.unchanged is not null and (m.{LSN} is null "
+        f"(t.op = 'u' and {LEFT_OUT} and (m.{LSN} is null "
         f"or (m.{LSN}, m.{ORDINAL}) > (t.commit_lsn, t.ordinal)))"
     )
     values += ["t.commit_lsn", "t.ordinal", "t.n", "t.op", "t.committed_us"]
@@ -203,4 +212,7 @@ def _value(number: int, table: MirrorTable, partial: bool) -> str:
     if not partial:
         return f"t.c{number}"
     held = f"m.{table.stored[number].quoted}"
-    return f"case when {number} = any(t.unchanged) then {held} else t.c{number} end"
+    place = f"(m.{LSN}, m.{ORDINAL})"
+    newer = f"{place} > (t.read_lsn, 0) and {place} <= (t.commit_lsn, t.ordinal)"
+    known = f"{number} = any(t.unchanged) and (t.read_lsn is null or {newer})"
+    return f"case when {known} then {held} else t.c{number} end"

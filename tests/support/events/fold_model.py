@@ -20,8 +20,8 @@ def fetched(
 
 
 def model(records: Iterable[FetchedRecord]) -> list[Row]:
-    """Rows with ``topic, offset, key, op, position, after, before, unchanged, records, oldest_us``,
-    images as values."""
+    """Rows with ``topic, offset, key, op, position, after, before, unchanged, read_lsn, records,
+    oldest_us``, images as values."""
     groups: defaultdict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
     foreign = []
     records = list(records)
@@ -76,12 +76,15 @@ def _foreign(record: FetchedRecord) -> Row:
 def _folded(found: list[tuple[Any, ...]]) -> Row:
     row: dict[str, Any] = {}
     lacking: list[str] = []
-    for _, _, event, _ in found:
+    read: dict[str, int] = {}
+    for (lsn, _), _, event, _ in found:
         after, known = event["after"], row
         unchanged = event["source"].get("unchanged") or []
         if after is None:
-            row, lacking = {}, []
+            row, lacking, read = {}, [], {}
             continue
+        was_read = {} if event["op"] != "r" else dict.fromkeys(after, lsn)
+        read = was_read | {name: read[name] for name in unchanged if name in read}
         row = dict(after)
         still = []
         for name in unchanged:
@@ -103,7 +106,8 @@ def _folded(found: list[tuple[Any, ...]]) -> Row:
         "position": position,
         "before": event["before"],
         "after": None if event["after"] is None else row,
-        "unchanged": lacking,
+        "unchanged": [name for name in unchanged if name in lacking or name in read],
+        "read_lsn": max((read[name] for name in unchanged if name in read), default=None),
         "records": len(found),
         "oldest_us": min(streamed, default=None),
     }
@@ -124,6 +128,7 @@ def comparable(rows: Iterable[Row]) -> list[Row]:
                 "before": _value(row["before"]),
                 "after": _value(row["after"]),
                 "unchanged": row["unchanged"] or [],
+                "read_lsn": row["read_lsn"],
             }
         )
     return found

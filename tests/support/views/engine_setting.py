@@ -232,6 +232,7 @@ def _row(record: Record, of_table: Callable[[str], str]) -> dict[str, Any]:
         "before": record.image if is_delete else None,
         "after": None if is_delete else record.image,
         "unchanged": list(record.unchanged),
+        "read_lsn": record.read_lsn,
         "records": 1,
         "oldest_us": 0,
         "cause": None if topic else "",

@@ -24,7 +24,7 @@ from cdc.source.postgres import WIRE_OPTIONS
 from cdc.source.relations import describe
 from cdc.source.types import load_types
 from cdc.topics import table_topic
-from jobs.batch.images import Image, filled, images
+from jobs.batch.images import Image, filled, images, read_row
 from jobs.state.batch import mirror_batch
 from jobs.state.batch.mirror_batch import Images
 from jobs.state.batch.staging import Mirror, Record, stage
@@ -257,12 +257,16 @@ def fold(records: Iterable[Record]) -> list[Record]:
         if last.op == "u":
             known = [_image(one) for one in reversed(earlier)]
             image = filled(Image(last.image, last.unchanged), known)
-            last = last._replace(image=image.after, unchanged=image.unchanged)
+            last = last._replace(
+                image=image.after, unchanged=image.unchanged, read_lsn=image.read_lsn
+            )
         folded.append(last)
     return folded
 
 
 def _image(record: Record) -> Image:
+    if record.op == "r":
+        return read_row(record.image, record.commit_lsn)
     return Image(None if record.op == "d" else record.image, record.unchanged)
 
 

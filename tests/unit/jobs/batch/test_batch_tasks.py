@@ -14,7 +14,7 @@ from cdc.kafka.range_reader import Stretch
 from jobs.batch.small_batch import folded_here
 from jobs.batch.task_fold import TaskFold, TooLargeError, batches, fold_part
 from jobs.batch.task_parts import Part, divided
-from tests.support.events.events import Record, event
+from tests.support.events.events import Record, event, snapshot
 from tests.support.events.fold_model import comparable, fetched, in_order, model
 from tests.support.events.random_batches import random_events
 
@@ -81,6 +81,20 @@ def test_events_whose_keys_are_no_text_are_of_no_period() -> None:
 def test_another_version_may_have_another_name_of_the_key() -> None:
     found = left(put(1, "a"), put(2, "b", key="number"), put(3, "a", kept=True))
     assert found[-1] == (3, PLACEHOLDER, ["body"], 1)
+
+
+def test_a_value_that_only_a_row_of_a_snapshot_has_says_where_it_was_read() -> None:
+    """The row may stand behind changes that earlier batches had, and that are newer than it."""
+    read = snapshot(50, {"id": 1, "body": "of 50"}, "a")
+    updates = [put(100 + n, "a", kept=True) for n in range(40)]
+    for records in ([read, *updates], [*updates, read]):
+        (row,) = folded(fetched(records, "s.public.t"))
+        assert json.loads(row["after"])["body"] == "of 50"
+        assert (row["unchanged"], row["read_lsn"], row["records"]) == (["body"], 50, 41)
+    (row,) = folded(fetched([read, put(60, "a"), *updates], "s.public.t"))
+    assert (row["unchanged"], row["read_lsn"]) == (None, None)
+    (row,) = folded(fetched([read], "s.public.t"))
+    assert (row["unchanged"], row["read_lsn"]) == (None, None)
 
 
 def test_halves_of_a_part_have_each_key_once() -> None:

@@ -12,7 +12,7 @@ from cdc.kafka.range_reader import Stretch
 from jobs.batch.history_changes import EveryChange, of_records
 from jobs.batch.task_fold import TooLargeError
 from jobs.batch.task_parts import Part
-from tests.support.events.events import Record, delete, event, truncate
+from tests.support.events.events import Record, delete, event, snapshot, truncate
 
 
 def read(*records: Record, topic: str = "t") -> list[dict[str, Any]]:
@@ -37,6 +37,14 @@ def test_what_was_left_out_is_what_the_changes_before_it_had() -> None:
     rows = read(put(10, "a"), put(20, "?", True), put(30, "?", True))
     assert [json.loads(row["after"])["body"] for row in rows] == ["a", "a", "a"]
     assert [row["unchanged"] for row in rows] == [None, None, None]
+
+
+def test_what_only_a_row_of_a_snapshot_has_says_where_it_was_read() -> None:
+    read_at = snapshot(10, {"id": 1, "body": "a"})
+    rows = read(read_at, put(20, "?", True), put(30, "?", True), put(40, "b"), put(50, "?", True))
+    assert [json.loads(row["after"])["body"] for row in rows] == ["a", "a", "a", "b", "b"]
+    assert [row["unchanged"] for row in rows] == [None, ["body"], ["body"], None, None]
+    assert [row["read_lsn"] for row in rows] == [None, 10, 10, None, None]
 
 
 def test_behind_a_delete_nothing_is_known() -> None:

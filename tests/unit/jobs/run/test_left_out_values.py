@@ -39,6 +39,16 @@ def test_a_value_that_several_changes_leave_out() -> None:
     assert found == ({"id": 1, "body": "one"}, [])
 
 
+def test_what_only_a_row_of_a_snapshot_has_says_where_it_was_read() -> None:
+    row = put("a", op="r", body="one")._replace(commit_lsn=50)
+    *_, first, last = with_earlier_values(
+        [row, put("c", "text"), put("a", "body")], {"s.t": MIRROR}
+    )
+    for record, name in ((first, "text"), (last, "body")):
+        assert json.loads(record.image or "null")[name] == "one"
+        assert (list(record.unchanged), record.read_lsn) == ([name], 50)
+
+
 def test_what_a_version_does_not_have_and_what_is_another_row_s_is_left_out() -> None:
     assert known(put("a", more="m"), put("c", text="t"), put("a", "more"))[1] == ["more"]
     assert known(put("a", body="b"), put("c", "text", key="2"))[1] == ["text"]

@@ -131,6 +131,19 @@ def test_values_that_an_update_leaves_out_are_the_mirror_s(setting: MirrorSettin
     setting.assert_equal(LABEL)
 
 
+def test_a_late_row_of_a_snapshot_has_no_say_on_values_of_newer_rows(table: MirrorSetting) -> None:
+    def batch(id: int) -> list[Record]:
+        lacking = record(table, "u", id, (100, 1), a="__debezium_unavailable_value")
+        read = record(table, "r", id, (50, 0), a="as of 50")
+        return [read, lacking._replace(unchanged=("a",))]
+
+    table.apply([record(table, "u", 1, (90, 1), a="as of 90")])
+    (made,) = table.apply([*batch(1), *batch(2), *batch(50)])
+    assert not made.faults
+    found = values_of(table)
+    assert (found["1"], found["2"], found["50"]) == ("as of 90", "as of 50", "as of 50")
+
+
 def test_an_update_of_a_row_that_is_not_there_and_lacks_a_value_is_a_fault(
     table: MirrorSetting,
 ) -> None:

@@ -239,6 +239,23 @@ def test_a_key_that_was_passed_over_and_comes_back_before_what_other_partitions_
     setting.check()
 
 
+def test_a_late_row_has_no_say_on_values_of_newer_rows(setting: HistorySetting) -> None:
+    setting.add(*KINDS)
+    for one in setting.tables:
+        one.load()
+        one.keep()
+    setting.do("update orders set note = repeat('x', 5000) where id = 1")
+    (old,) = setting.engine.mirrors.changes()
+    setting.do("update orders set note = repeat('y', 5000) where id = 1")
+    setting.apply([old, *setting.engine.mirrors.changes()])
+    setting.do("update orders set total = 50 where id = 1")
+    (lacking,) = (one for one in setting.engine.mirrors.changes() if one.unchanged == ["note"])
+    setting.apply([old._replace(op="r", ordinal=0), lacking])
+    for one in setting.tables:
+        one.drain()
+    setting.check()
+
+
 def test_another_state_database_counts_from_the_beginning(setting: HistorySetting) -> None:
     """Its generations have ids that the lost one gave, too."""
     setting.add(*KINDS)
