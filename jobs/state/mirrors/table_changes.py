@@ -69,8 +69,9 @@ def changes(table: MirrorTable, version: SentVersion) -> Changes | Refill:
 
 
 def has_key(table: MirrorTable, version: SentVersion) -> bool:
-    """Whether a version calls the key's columns as the mirror does."""
-    return set(version.key) == set(table.key)
+    """Whether a version calls the key's columns as the mirror does, in the same order: the texts of
+    its event keys are those of the mirror's version then."""
+    return version.key == table.key
 
 
 def renamed_key(table: MirrorTable, version: SentVersion) -> Refill:

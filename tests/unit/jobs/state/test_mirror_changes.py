@@ -162,6 +162,24 @@ def test_a_column_that_was_renamed_and_renamed_back_keeps_its_name() -> None:
     assert not held_versions(replace(renamed, read_lsn=40))
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [(ID, A, B), (("a", 1, INT), ("id", 2, TEXT), B)],
+    ids=["the key is made again", "its columns have exchanged their names"],
+)
+def test_a_key_in_another_order_is_another_one_in_events(columns: tuple[Named, ...]) -> None:
+    table = mirror(ID, A, B, key=("id", "a"))
+    then = version("other", *columns, key=("a", "id"), lsn=20)
+    refill = changes(table, then)
+    assert isinstance(refill, Refill)
+    assert "its key (id, a) is called (a, id) in events" in refill.reason
+    own = version("own", ID, A, B, key=("id", "a"), lsn=10)
+    assert older(replace(table, schema_id="other", key=then.key), {"own": own, "other": then}) == (
+        frozenset()
+    )
+    assert isinstance(changes(table, own), Changes)
+
+
 def test_events_that_call_the_key_otherwise_are_followed_by_a_fill() -> None:
     other = version("other", ("no", 1, INT), A, B, key=("no",), lsn=20)
     told = changes(TABLE, other)
