@@ -149,18 +149,18 @@ class HistoryKeeper:
     def _untold(self, conn: Connection, at: Queued, found: HistoryRows) -> pa.Table:
         """What the mirror has and the store has not, read again under the positions that it has
         there. What the store alone has is gone since its key was changed or deleted last; where
-        nobody remembers that, since ``at`` or the newest row of the store."""
+        nobody remembers that, since ``at``, or right behind its own last row: changes of other keys
+        may be later than its return, which a partition that is behind has yet to bring."""
         history, columns = self.history, columns_of(conn, self.history.id, self.history.shape)
         key, schema = history.view.plan.key, _schema(columns)
         held = {row.key: (_digest(row.values.values()), row.position) for row in self.sink.scan()}
-        newest = [Position(at.commit_lsn, at.ordinal), *(row[1] for row in held.values())]
         parts = []
         for some in found:
             rows = changes_table(columns, _read_again(some, at.committed_us))
             parts.append(_differing(rows, schema.names, key, held))
         for left_out in _keys_of(found.left_out, key, columns):  # it stays as it is there
             held.pop(left_out, None)
-        last = dict.fromkeys(held, max(newest))
+        last = dict.fromkeys(held, Position(at.commit_lsn, at.ordinal))
         for some in found.last_known() if held else ():
             for of, (lsn, ordinal, *_) in zip(_keys_of(some, key, columns), some, strict=True):
                 if of in last:
