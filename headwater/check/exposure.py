@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from cdc.config import Config, OpenSearch, Postgres, Redis
+from cdc.config import Config, Kafka, OpenSearch, Postgres, Redis
 from cdc.config.faults import place
 from cdc.config.variables import is_open, secret_files
 from cdc.errors import HeadwaterError
@@ -23,7 +23,9 @@ from headwater.check.finding import Finding
 _SECRET: Final = re.compile(r"(?i)password|secret|token|access[._]?key")
 _IN_CONNINFO: Final = re.compile(r"(?i)\bpassword\s*=\s*(?!\$\{)[^\s&]")
 _VARIABLE: Final = re.compile(r"\$\{[A-Za-z_]\w*\}")
-_CHECKED: Final = ("verify-ca", "verify-full")
+_ENCRYPTED: Final = {"http": "https", "redis": "rediss"}
+_VERIFIED: Final = "verify-full"
+_UNVERIFIED: Final = {"verify-ca": "does not compare the host name"}
 
 
 def readable_secrets(path: Path, environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
@@ -90,10 +92,9 @@ def _holds_secret(name: str, value: str) -> bool:
 
 
 def open_connections(config: Config) -> Iterator[Finding]:
-    """A warning for each server elsewhere whose certificate is not checked."""
-    kafka = config.kafka
-    if kafka.security_protocol.endswith("SSL") and not kafka.ssl_check_hostname:
-        yield _unchecked("kafka.ssl_check_hostname = false", "remove it")
+    """A warning for each server elsewhere that is reached without TLS, or whose certificate is not
+    checked; and for a key that others can read."""
+    yield from _of_kafka(config.kafka)
     databases = {"source.dsn": config.source.dsn, "apply.state_dsn": config.apply.state_dsn}
     for name, store in config.stores.items():
         section = f"stores.{name}"
@@ -105,11 +106,38 @@ def open_connections(config: Config) -> Iterator[Finding]:
         ):
             hint = f"remove it, and name the CA in {section}.ssl_ca_location"
             yield _unchecked(f"{section}.url has ssl_cert_reqs=none", hint)
+        elif isinstance(store, OpenSearch | Redis):
+            yield from _plain_url(f"{section}.url", store.url)
         elif isinstance(store, Postgres):
             databases[f"{section}.dsn"] = store.dsn
     for setting, dsn in databases.items():
         if dsn and (said := _sslmode(dsn)):
             yield _unchecked(f"{setting}: {said}", f"add sslmode=verify-full to {setting}")
+
+
+def _of_kafka(kafka: Kafka) -> Iterator[Finding]:
+    hosts = [
+        one.strip().rpartition(":")[0].strip("[]") for one in kafka.bootstrap_servers.split(",")
+    ]
+    protocol = kafka.security_protocol
+    if protocol.endswith("PLAINTEXT") and not all(map(_is_here, hosts)):
+        hint = "set it to SASL_SSL or SSL, and name the CA in kafka.ssl_ca_location"
+        yield _unchecked(f'kafka.security_protocol = "{protocol}"', hint)
+    if protocol.endswith("SSL") and not kafka.ssl_check_hostname:
+        yield _unchecked("kafka.ssl_check_hostname = false", "remove it")
+    key = Path(kafka.ssl_key_location)
+    if kafka.ssl_key_location and is_open(key):
+        message = f"every account of this machine can read the key in {key} (mode {_mode(key):04o})"
+        yield Finding("warning", "configuration", message, f"run `chmod 400 {key}`")
+
+
+def _plain_url(setting: str, url: str) -> Iterator[Finding]:
+    parts = urlsplit(url)
+    if parts.scheme in _ENCRYPTED and not _is_here(parts.hostname or ""):
+        scheme = _ENCRYPTED[parts.scheme]
+        section = setting.removesuffix(".url")
+        hint = f"write {scheme}:// and name the CA in {section}.ssl_ca_location"
+        yield _unchecked(f"{setting} is {parts.scheme}://, without TLS", hint)
 
 
 def _unchecked(what: str, hint: str) -> Finding:
@@ -127,9 +155,9 @@ def _sslmode(dsn: str) -> str:
         return ""
     hosts = str(given.get("host") or given.get("hostaddr") or "").split(",")
     mode = str(given.get("sslmode") or "prefer")
-    if mode in _CHECKED or all(map(_is_here, hosts)):
+    if mode == _VERIFIED or all(map(_is_here, hosts)):
         return ""
-    return f"sslmode is {mode}, which checks no certificate"
+    return f"sslmode is {mode}, which {_UNVERIFIED.get(mode, 'checks no certificate')}"
 
 
 def _is_here(host: str) -> bool:

@@ -141,3 +141,41 @@ def test_what_switches_the_check_off_is_told() -> None:
         "stores.cache.url has ssl_cert_reqs=none",
         "stores.other.dsn: sslmode is disable, which checks no certificate",
     ]
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT"])
+@pytest.mark.parametrize(
+    ("servers", "warned"),
+    [("127.0.0.1:9092", False), ("[::1]:9092, localhost:9093", False), ("k:9092", True),
+     ("localhost:9092,k:9092", True)],
+)  # fmt: skip
+def test_kafka_elsewhere_without_tls_is_remarked(protocol: str, servers: str, warned: bool) -> None:
+    kafka: dict[str, Any] = {"bootstrap_servers": servers, "security_protocol": protocol}
+    if protocol.startswith("SASL"):
+        kafka |= {"sasl_mechanism": "PLAIN", "sasl_username": "u", "sasl_password": "p"}
+    said = [f'kafka.security_protocol = "{protocol}"'] if warned else []
+    assert _warned("host=localhost", {}, kafka) == said
+
+
+@pytest.mark.parametrize(
+    ("kind", "url", "warned"),
+    [
+        ("opensearch", "http://s:9200", True),
+        ("opensearch", "http://user:pw@s:9200", True),
+        ("opensearch", "https://s:9200", False),
+        ("opensearch", "http://127.0.0.1:9200", False),
+        ("redis", "redis://:pw@c:6379/0", True),
+        ("redis", "rediss://c:6379/0", False),
+        ("redis", "redis://localhost:6379/0", False),
+        ("redis", "unix:///run/redis.sock", False),
+    ],
+)
+def test_a_store_elsewhere_without_tls_is_remarked(kind: str, url: str, warned: bool) -> None:
+    found = _warned("host=localhost", {"stores": {"s": {"kind": kind, "url": url}}})
+    scheme = url.partition(":")[0]
+    assert found == ([f"stores.s.url is {scheme}://, without TLS"] if warned else [])
+
+
+def test_a_certificate_of_any_host_is_not_enough() -> None:
+    said = "source.dsn: sslmode is verify-ca, which does not compare the host name"
+    assert _warned("host=db sslmode=verify-ca", {}) == [said]
