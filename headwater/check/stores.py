@@ -26,6 +26,7 @@ from cdc.source.selection import parse_pattern
 from cdc.tls import certificates, client_context
 from headwater.check.finding import Finding
 from headwater.check.store_places import ask_folder, ask_redis, names_taken
+from jobs.sinks.delta.bucket import SCHEMES, ask_bucket
 
 _TIMEOUT_S: Final = 5.0
 _STORE: Final = "{store}"
@@ -54,7 +55,7 @@ def stores(config: Config) -> Iterator[Finding]:
     for name, store in config.stores.items():
         check = f"store {name}"
         place = _place(store)
-        fault = _fault(store)
+        fault = _fault(store, config.apply.spark)
         if table := "" if fault else _captured_again(config, name):
             message = f"{store.kind} at {place}: table {table} would be captured"
             hint = f"set stores.{name}.target_schema to a schema that source.tables does not choose"
@@ -80,13 +81,15 @@ def _place(store: Store) -> str:
     return _address(store.url)
 
 
-def _fault(store: Store) -> _Fault | None:
+def _fault(store: Store, spark: Mapping[str, str]) -> _Fault | None:
     match store:
         case OpenSearch():
             return _opensearch_fault(store)
         case Redis():
             return _connection_fault(store.url, 6379) or _refused(partial(ask_redis, store))
         case Delta():
+            if store.path.startswith(SCHEMES):
+                return _refused(partial(ask_bucket, store.path, spark))
             return _folder_fault(store.path)
         case Postgres():
             return _database_fault(store)
