@@ -57,11 +57,6 @@ def cache(redis_server: str) -> Store:
     return RedisStore(kind="redis", url=redis_server)
 
 
-@pytest.fixture
-def deployment(tmp_path: Path, source_name: str, database: str, kafka: str) -> Deployment:
-    return Deployment(tmp_path, source_name, database, kafka)
-
-
 def resolved(deployment: Deployment, broker: Broker, table: str, key: list[str]) -> ResolvedView:
     definition = parse_view(deployment.name, "store", key, f"select * from {table}")
     versions = read_versions(broker, deployment.name, "public", table)

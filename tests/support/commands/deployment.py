@@ -294,8 +294,7 @@ def assert_exactly_once_in_order(events: list[Event]) -> None:
             if before is not None and before.value and before.value["op"] == "d" and before.key:
                 raise AssertionError(f"delete without tombstone at {before.offset}")
             if event.value["op"] != "r":
-                assert event.position > last.get(event.partition, (0, 0)), (
-                    f"partition {event.partition} goes back at offset {event.offset}"
-                )
+                where = f"partition {event.partition} goes back at offset {event.offset}"
+                assert event.position > last.get(event.partition, (0, 0)), where
                 last[event.partition] = event.position
         previous[event.partition] = event

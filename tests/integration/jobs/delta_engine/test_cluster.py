@@ -138,11 +138,8 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
     source, events = deployment.name, tmp_path / "events"
     events.mkdir()
     arguments = ["--config", str(deployment.config), "apply"]
-    direct = {
-        "redis": servers.redis_url,
-        "opensearch": servers.opensearch_url,
-        "postgres": store_database,
-    }
+    search, cache = servers.opensearch_url, servers.redis_url
+    direct = {"redis": cache, "opensearch": search, "postgres": store_database}
     stores = every_store(source, direct, tmp_path / "lake")
     deployment.execute(*_SHOP)
     for store in stores.values():
@@ -193,12 +190,8 @@ def test_views_are_right_by_headwater_and_by_spark_submit_and_when_executors_are
 
 
 def test_a_master_that_is_none_or_is_not_ours_to_choose_is_a_line(tmp_path: Path) -> None:
-    addresses = {
-        "redis": "redis://localhost",
-        "opensearch": "http://localhost",
-        "postgres": "dbname=unused",
-    }
-    extra = _config("s", events="-", **addresses)
+    stores = {"redis": "redis://nobody", "opensearch": "http://nobody", "postgres": "dbname=no"}
+    extra = _config("s", events="-", **stores)
     deployment = Deployment(tmp_path, "s", "dbname=unused", "127.0.0.1:9", extra=extra)
     deployment.write()
     arguments = ["--config", str(deployment.config), "apply"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 import pytest
@@ -24,9 +24,6 @@ from tests.support.events.batches import Feed, batch_rows, upsert
 from tests.support.servers.proxy import proxied
 from tests.support.servers.stores import LSN, OpenFeed, items
 from tests.support.servers.tls import behind_tls
-
-if TYPE_CHECKING:
-    pass
 
 ITEMS = items()
 
