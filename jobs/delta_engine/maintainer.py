@@ -15,11 +15,11 @@ from cdc.kafka.broker import Offsets
 from cdc.lsn import Position
 from jobs.delta_engine.key_faults import culprits
 from jobs.delta_engine.mirrors.attempts import Attempts, read_attempts, write_attempts
-from jobs.delta_engine.mirrors.changes import at, write_changes
+from jobs.delta_engine.mirrors.changes import Changed, at, write_changes
 from jobs.delta_engine.mirrors.mirror import Mirror
 from jobs.delta_engine.parked_rows import ParkedRows
 from jobs.delta_engine.queries import Maintenance
-from jobs.delta_engine.store import Store
+from jobs.delta_engine.store import Store, is_of_rows
 from jobs.delta_engine.touched_keys import TouchedKeys, together
 from jobs.sinks.contract import COMMIT_LSN, Batch, Sink
 from jobs.sinks.delta.upkeep import Upkeep
@@ -108,10 +108,25 @@ class Maintainer:
         return len(keys)
 
     def keys(self) -> pa.Table:
-        """The keys of all rows of the view, as the mirrors have them."""
-        with self._maintenance.relations(self._session) as relations:
-            rows = self._maintenance.everything(self._session, relations)
-            return rows.select(*map(quoted, self._view.key)).toArrow()
+        """The keys of all rows of the view, as the mirrors have them; perhaps others, where some
+        rows cannot be made, which is for whoever writes them to find."""
+        try:
+            with self._maintenance.relations(self._session) as relations:
+                rows = self._maintenance.everything(self._session, relations)
+                return rows.select(*map(quoted, self._view.key)).toArrow()
+        except Exception as error:
+            if not is_of_rows(error, self._view.name):
+                raise
+        keys = self._maintenance.keys_at_hand()
+        if keys is not None:
+            return keys
+        came = {}
+        for name, mirror in self._mirrors.items():
+            held = mirror.live(mirror.all())
+            came[name] = Changed(held.slice(0, 0), held)
+        return self._maintenance.touched(
+            self._session, came, read_attempts(self._directory).settled
+        )
 
     def culprits(self, events: Mapping[str, pa.Table], at_most: int) -> list[Poison]:
         """The last events, by table, of the attempt that failed, after which keys of the view

@@ -62,6 +62,16 @@ class Maintenance:
             return self._no_keys()
         return distinct(found)
 
+    def keys_at_hand(self) -> pa.Table | None:
+        """The keys of all rows of the view, and perhaps others: of a table whose own columns they
+        are, without a query, so whatever is in its rows. None if there is no such table."""
+        for query in self._queries:
+            if query.columns is not None:
+                mirror = self._mirrors[query.table]
+                held = mirror.live(mirror.all()).select(query.columns)
+                return distinct([held.rename_columns(self._view.key).drop_null()])
+        return None
+
     def relations(self, session: SparkSession) -> AbstractContextManager[Relations]:
         """Names for what is read. What is held for them is in the mirrors' directory."""
         return relations_of(session, self._directory)

@@ -52,15 +52,15 @@ class Store:
                 if len(keys):
                     sink.apply(rows, begin(keys))
         except Exception as error:
-            if self._parked is None or not self._parked.limit or not self._is_of_rows(error):
+            if (
+                self._parked is None
+                or not self._parked.limit
+                or not is_of_rows(error, self._view.name)
+            ):
                 raise
             return None
         self._tell(keys, {}, at)
         return keys
-
-    def _is_of_rows(self, error: Exception) -> bool:
-        found = translate(error, self._view.name)
-        return isinstance(found, RowsRefusedError | RowsUnfitError | UnfitValueError)
 
     def make_equal(
         self, keys: pa.Table, at: Position, oldest_us: int | None, sink: Sink, batch: Batch
@@ -137,6 +137,12 @@ class Store:
                 raise
             return found
         return None
+
+
+def is_of_rows(error: Exception, view: str) -> bool:
+    """Whether some rows of a view are at fault."""
+    found = translate(error, view)
+    return isinstance(found, RowsRefusedError | RowsUnfitError | UnfitValueError)
 
 
 def _without(keys: pa.Table, left: Mapping[int, str]) -> pa.Table:

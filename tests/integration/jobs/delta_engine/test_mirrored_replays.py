@@ -24,6 +24,11 @@ GROUPED = """
     select c.name, count(*) as n, sum(o.total) as total
     from orders o join customers c on c.id = o.customer_id where c.name is not null group by c.name
 """
+SHARES = version("shares", id=INT4, parts=INT4)
+WORTH = """
+    select o.id, o.total from orders o join shares s on s.id = o.customer_id
+    where o.total / s.parts > 1
+"""
 NUMBERED = "select coalesce(o.note::int, 0) as id, count(*) as n from orders o group by 1"
 
 
@@ -173,6 +178,28 @@ def test_an_image_without_a_key_in_the_view_is_left_out(
     view.apply()
     assert held(view) == wanted
     assert view.shown("n") == {4: (1,), 5: (1,), 6: (1,)}
+
+
+def test_a_row_that_a_condition_fails_for_waits_and_all_others_are_written(
+    quickly: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = MirroredView(quickly, tmp_path, monkeypatch, WORTH, tables=(ORDERS, SHARES))
+    view.restart()
+    view.put(SHARES, 1, id=1, parts=2)
+    view.put(SHARES, 1, id=2, parts=0)
+    for id_ in range(10, 14):
+        view.put(ORDERS, 2, id=id_, customer_id=1, total=8)
+    view.apply()
+    view.put(ORDERS, 3, "u", id=12, customer_id=2, total=8)
+    view.put(ORDERS, 3, "u", id=13, customer_id=1, total=1)
+    view.apply()
+    waiting = view.waiting()
+    assert waiting == {'{"id":"12"}': []}
+    view.sink.rows = {(99,): (Position(1, 1), {"id": 99, "total": 8})}
+    view.replay()
+    view.apply()
+    assert view.shown("total") == {10: (8,), 11: (8,)}
+    assert view.waiting() == waiting
 
 
 def test_an_older_copy_of_the_state_is_refused_during_a_replay_as_well(
