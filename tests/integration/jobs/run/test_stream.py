@@ -16,11 +16,13 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from cdc.config import Kafka
 from cdc.errors import LogError, RetryableError, SinkError
-from cdc.kafka.broker import Offsets
+from cdc.events.codes import PLACEHOLDER
+from cdc.kafka.broker import Broker, Offsets
 from jobs.batch.large_batch import LargeBatch
 from jobs.run.process import stream_of
 from jobs.run.stream.stream import Stream, StreamBatch
-from tests.support.events.written_topics import PARTITIONS, Log, row, v1
+from tests.support.events.events import event
+from tests.support.events.written_topics import PARTITIONS, V1, Log, row, v1
 from tests.support.views.recording_sink import configured
 from tests.support.waiting import wait_until
 
@@ -259,6 +261,30 @@ def test_tasks_tell_what_kafka_does_not_hold(spark: SparkSession, kafka: str, lo
     large = LargeBatch(spark, Kafka(bootstrap_servers=kafka), {}, {log.topic: {0: 3}})
     with pytest.raises(LogError, match=f"{log.topic}-0 from offset 0 to 3.*retention"):
         large.collect()
+
+
+def test_tasks_tell_where_a_snapshot_read_what_updates_leave_out(
+    spark: SparkSession, kafka: str, log: Log, tmp_path: Path
+) -> None:
+    for id_ in range(40):
+        lacking = row(id_, PLACEHOLDER)
+        update = event(100, 1, lacking, "u", schema_id=V1.schema_id(), unchanged=["body"])
+        log.write(v1(50, 0, row(id_, "of 50"), "r"), *[v1(60, 1, row(id_, "of 60"))] * (id_ % 2))
+        log.write(update)
+    with Broker(kafka) as broker:
+        large = LargeBatch(
+            spark, Kafka(bootstrap_servers=kafka), {}, broker.end_offsets([log.topic])
+        )
+    large.write(_Files(tmp_path))
+    for table in (large.collect(), pa.concat_tables(map(_read, tmp_path.iterdir()))):
+        found = {
+            one["key"]: (json.loads(one["after"])["body"], one["unchanged"], one["read_lsn"])
+            for one in table.to_pylist()
+        }
+        assert found == {
+            f'{{"id":{id_}}}': ("of 60", None, None) if id_ % 2 else ("of 50", ["body"], 50)
+            for id_ in range(40)
+        }
 
 
 def test_kafka_that_does_not_answer_is_told(spark: SparkSession, applied: Applied) -> None:

@@ -110,6 +110,21 @@ def test_views_are_what_the_source_computes_also_after_small_batches_between(
     setting.mirrors.assert_equal("public.users")
 
 
+def test_a_late_row_of_a_snapshot_has_no_say_on_what_updates_leave_out(
+    setting: EngineSetting,
+) -> None:
+    setting.mirrors.execute("update orders set note = repeat('o', 3000) where id < 9")
+    read = [one._replace(op="r", ordinal=0) for one in setting.mirrors.changes()]
+    setting.mirrors.execute("update orders set note = repeat('n', 3000) where id < 9")
+    setting.apply(setting.mirrors.changes())
+    setting.mirrors.execute("update orders set total = 50 where id < 9")
+    lacking = setting.mirrors.changes()
+    assert {tuple(one.unchanged) for one in lacking} == {("note",)}
+    apply_by_tasks(setting, [*read, *lacking])
+    setting.keep()
+    setting.check()
+
+
 def test_rows_of_many_keys_are_made_together(
     setting: EngineSetting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
