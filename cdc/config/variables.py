@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 import stat
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from cdc.config.faults import Place
+from cdc.secret_values import remember
 
 CONTAINER_SECRETS: Final = Path("/run/secrets")
 """Where a container has its secrets, which no other container sees, readable by each account."""
@@ -40,7 +42,10 @@ def filled(
             faults.append((at, str(reason)))
             return match[0]
 
-    return _VARIABLE.sub(replaced, node)
+    value = _VARIABLE.sub(replaced, node)
+    if any(name + _SUFFIX in environ for name in _VARIABLE.findall(node)):
+        remember(value, partial(_read_again, node, environ))
+    return value
 
 
 def secret_files(node: Any, environ: Mapping[str, str]) -> Iterator[Path]:
@@ -59,6 +64,11 @@ def secret_files(node: Any, environ: Mapping[str, str]) -> Iterator[Path]:
 def is_open(secret: Path) -> bool:
     """Whether every account of this machine can read a file that holds a secret."""
     return CONTAINER_SECRETS not in secret.parents and bool(secret.stat().st_mode & stat.S_IROTH)
+
+
+def _read_again(text: str, environ: Mapping[str, str]) -> str:
+    """Raises ``ValueError`` as ``_value``."""
+    return _VARIABLE.sub(lambda match: _value(match[1], environ), text)
 
 
 def _value(name: str, environ: Mapping[str, str]) -> str:

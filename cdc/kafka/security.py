@@ -13,6 +13,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
 
 from cdc.errors import ConfigError
+from cdc.secret_values import latest
 
 NONE: Final = SecretStr("")
 FILES: Final = ("ssl_ca_location", "ssl_certificate_location", "ssl_key_location")
@@ -73,7 +74,8 @@ def options(security: Security) -> dict[str, str]:
     found = {}
     for name in _LIBRDKAFKA:
         value = getattr(security, name)
-        found[name] = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+        secret = isinstance(value, SecretStr)
+        found[name] = latest(value.get_secret_value()) if secret else str(value)
     return {name: value for name, value in found.items() if value}
 
 

@@ -16,6 +16,7 @@ from psycopg import conninfo, errors, pq
 from psycopg.pq.abc import PGconn
 
 from cdc.errors import RetryableError, SourceError
+from cdc.secret_values import latest
 from cdc.source.errors import connection_error, failure, translate, translated
 
 Connection: TypeAlias = psycopg.Connection[Any]
@@ -98,7 +99,7 @@ def connection_parameters(
     which may hold the password.
     """
     try:
-        given = conninfo.conninfo_to_dict(dsn)
+        given = conninfo.conninfo_to_dict(latest(dsn))
     except psycopg.Error:
         raise SourceError(
             "source.dsn is not a connection string",

@@ -17,6 +17,7 @@ from urllib3.exceptions import InsecureRequestWarning
 
 from cdc.config import OpenSearch
 from cdc.errors import RetryableError, SinkError, ViewError
+from cdc.secret_values import latest
 from cdc.tls import certificates, client_context
 from jobs.sinks.batch_writer import until
 from jobs.sinks.opensearch.bulk import is_passing, reason
@@ -59,7 +60,7 @@ class Server:
     @property
     def client(self) -> Client:
         how = self.verify_certs, self.authorities, self.exact
-        return _client(self.url, self.user, self.password, *how)
+        return _client(latest(self.url), self.user, latest(self.password), *how)
 
     @property
     def place(self) -> str:

@@ -19,6 +19,7 @@ import psycopg
 from psycopg import conninfo, pq
 
 from cdc.errors import SinkError
+from cdc.secret_values import latest
 from cdc.source.postgres import STATEMENT_SETTINGS
 from jobs.sinks.batch_writer import until
 from jobs.sinks.postgres.errors import RefusingError, is_of_row, not_let_in, translated
@@ -197,7 +198,7 @@ def refusing_rows(conn: Connection) -> Iterator[Fault]:
 
 def _parameters(dsn: str) -> dict[str, Any]:
     try:
-        return dict(conninfo.conninfo_to_dict(dsn))
+        return dict(conninfo.conninfo_to_dict(latest(dsn)))
     except psycopg.Error:  # its text may quote the password
         raise SinkError(
             "the store's dsn is not a connection string",

@@ -17,6 +17,7 @@ from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
 from cdc.errors import RetryableError, SinkError
+from cdc.secret_values import latest
 from jobs.sinks.batch_writer import until
 from jobs.sinks.redis.errors import RefusingError, translated
 
@@ -193,8 +194,8 @@ class Keyspace:
                 client = self._client or _connect(self._address)
                 self._client = client
                 return action(client)
-        except RetryableError:
-            self.close()  # a primary that is one no longer answers on as before
+        except (RetryableError, SinkError):
+            self.close()  # it may be a primary no longer, or the password another one
             raise
 
 
@@ -210,7 +211,7 @@ def _connect(address: Address) -> Client:
         settings["ssl_ca_data"] = address.authorities
     kind = redis.RedisCluster if address.cluster else redis.Redis
     try:
-        return kind.from_url(address.url, **settings)
+        return kind.from_url(latest(address.url), **settings)
     except (ValueError, TypeError) as error:
         raise SinkError(f"not a Redis URL: {error}", "write redis://host:port/database") from None
 

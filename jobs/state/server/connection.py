@@ -14,6 +14,7 @@ import psycopg
 from psycopg import conninfo
 
 from cdc.errors import HeadwaterError, RetryableError, StateError
+from cdc.secret_values import latest
 from cdc.source.errors import connection_error, place, translate
 from cdc.source.postgres import CONNECT_TIMEOUT_S
 from jobs.spark.disk_full import told_no_room
@@ -74,7 +75,7 @@ def shown_place(dsn: str) -> str:
 
 def _parameters(dsn: str, application_name: str) -> dict[str, Any]:
     try:
-        given = conninfo.conninfo_to_dict(dsn)
+        given = conninfo.conninfo_to_dict(latest(dsn))
     except psycopg.Error:  # its text may quote the password
         raise StateError(
             "apply.state_dsn is not a connection string",

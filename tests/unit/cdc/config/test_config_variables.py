@@ -9,6 +9,8 @@ import pytest
 
 from cdc.config import parse_config, variables
 from cdc.errors import ConfigError
+from cdc.kafka.security import for_kafka_python, for_librdkafka, for_spark
+from cdc.source.postgres import connection_parameters
 
 RAW: dict[str, Any] = {
     "source": {"name": "shop", "dsn": "host=db password=${PW}", "tables": ["public.*"]},
@@ -80,3 +82,28 @@ def test_a_value_is_no_variable_again(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("${PW}", encoding="utf-8")
     assert dsn({"PW_FILE": str(file)}) == "host=db password=${PW}"
+
+
+def test_a_connection_takes_what_the_file_holds_when_it_is_opened(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("one", encoding="utf-8")
+    given = dsn({"PW_FILE": str(file)})
+    assert connection_parameters(given)["password"] == "one"
+    file.write_text("two\n", encoding="utf-8")
+    assert connection_parameters(given)["password"] == "two"
+    file.unlink()  # as while it is replaced
+    assert connection_parameters(given)["password"] == "one"
+
+
+def test_new_clients_of_kafka_take_what_the_file_holds(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("one", encoding="utf-8")
+    signed = {"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512"}
+    signed |= {"sasl_username": "shop", "sasl_password": "${PW}"}
+    raw = RAW | {"kafka": RAW["kafka"] | signed}
+    kafka = parse_config(raw, {"PW_FILE": str(file)}, Path("/")).kafka
+    file.write_text("two", encoding="utf-8")
+    assert for_librdkafka(kafka)["sasl.password"] == "two"
+    assert for_kafka_python(kafka)["sasl_plain_password"] == "two"
+    assert 'password="two"' in for_spark("k:9092", kafka)["kafka.sasl.jaas.config"]
+    assert "one" not in repr(kafka)
