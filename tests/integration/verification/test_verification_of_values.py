@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from cdc.config import OpenSearch, Postgres, Redis, Store
-from tests.integration.jobs.state.views.test_state_rows_nested import TABLES, VIEWS
 from tests.support.views.kept_views import table
+from tests.support.views.nested_documents import TABLES, VIEWS
 from tests.support.views.state_engine import StateEngine
 
 TYPES = """
