@@ -17,6 +17,7 @@ import psycopg
 from cdc.errors import HeadwaterError
 from tests.chaos.servers.environment import Setting, connect, database, drop_database, setting
 from tests.snapshots.run import Outcome, Seed, Servers
+from tests.snapshots.workload import PAUSE_S
 
 HOME: Final = Path(".headwater/snapshots")
 
@@ -40,14 +41,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if failures else 0
 
 
-def run(servers: Setting, seed: int, joins: bool = False) -> Outcome:
+def run(servers: Setting, seed: int, joins: bool = False, pause_s: float = PAUSE_S) -> Outcome:
     """One seed in a database of its own, which goes with its slots when all was exact."""
     name = f"snapshots_{seed}"
     with connect(servers.postgres_dsn) as conn:
         conn.execute(f"create database {name}".encode())
     dsn = database(servers.postgres_dsn, name)
     place = Servers(servers.home, dsn, servers.bootstrap, servers.kill, servers.restart)
-    judged = Seed(place, seed, joins)
+    judged = Seed(place, seed, joins, pause_s)
     try:
         outcome = judged.run()
     except (AssertionError, HeadwaterError, psycopg.Error, subprocess.SubprocessError) as error:

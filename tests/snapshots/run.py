@@ -18,7 +18,7 @@ import psycopg
 from cdc.lsn import parse_lsn
 from tests.snapshots import check
 from tests.snapshots.killed_capture import KilledCapture, captured, doubled
-from tests.snapshots.workload import Writers, make_tables
+from tests.snapshots.workload import PAUSE_S, Writers, make_tables
 from tests.support.commands.deployment import Deployment, Event
 from tests.support.servers.forked_command import Child
 from tests.support.waiting import wait_until
@@ -62,11 +62,13 @@ class Outcome:
 class Seed:
     """Odd seeds kill ``headwater init``, even ones ``headwater snapshot``, but for every third of
     those, in which tables join: ``headwater table add`` is killed, and capture with it.
-    ``joins``: in any seed they do."""
+    ``joins``: in any seed they do. ``pause_s``: of a writer, between two transactions."""
 
-    def __init__(self, servers: Servers, seed: int, joins: bool = False) -> None:
+    def __init__(
+        self, servers: Servers, seed: int, joins: bool = False, pause_s: float = PAUSE_S
+    ) -> None:
         self._rng = random.Random(f"snapshots {seed}")
-        self._servers = servers
+        self._servers, self._pause_s = servers, pause_s
         self.outcome = Outcome(seed, seed % 2 == 1 and not joins, joins or seed % 6 == 4)
         self._capture: KilledCapture | None = None
         self._workers = self._rng.choice((1, 1, 2))
@@ -84,7 +86,7 @@ class Seed:
         """Run it; whatever is wrong is among the findings."""
         shop, outcome = self._shop, self.outcome
         make_tables(shop.dsn)
-        writers = Writers(shop.dsn, outcome.seed)
+        writers = Writers(shop.dsn, outcome.seed, self._pause_s)
         writers.start()
         try:
             if outcome.initial:

@@ -1,4 +1,4 @@
-"""Writers at full speed: rows that move between blocks, keys and partitions, and keep large values.
+"""Writers: rows that move between blocks, keys and partitions, and keep large values.
 
 What they do is drawn from a seed; how it interleaves is not. They are told nothing of snapshots.
 """
@@ -13,6 +13,8 @@ from typing import Final
 import psycopg
 
 ROWS: Final = 3000
+PAUSE_S: Final = 0.001
+"""Of a writer, between two transactions: full speed."""
 _STATEMENTS: Final = (
     # Rows of very different width, so blocks hold few or many; `big` always stands in TOAST.
     """create table public.item (
@@ -52,9 +54,9 @@ def make_tables(dsn: str) -> None:
 class Writers:
     """Threads that write until ``stop``. A server that is away is waited for."""
 
-    def __init__(self, dsn: str, seed: int, threads: int = 3) -> None:
+    def __init__(self, dsn: str, seed: int, pause_s: float = PAUSE_S, threads: int = 3) -> None:
         self.transactions = 0
-        self._dsn = dsn
+        self._dsn, self._pause_s = dsn, pause_s
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._write, args=(random.Random(f"{seed} {n}"),))
@@ -78,7 +80,7 @@ class Writers:
                     with suppress(psycopg.errors.UniqueViolation, psycopg.errors.DeadlockDetected):
                         _transaction(conn, rng)
                         self.transactions += 1
-                    self._stop.wait(0.001)
+                    self._stop.wait(self._pause_s)
             self._stop.wait(0.1)
 
     def _vacuum(self) -> None:

@@ -31,7 +31,6 @@ from jobs.sinks.redis.client import Keyspace
 from jobs.sinks.row_errors import RowsRefusedError
 from jobs.sinks.stores import open_generations, open_sink
 from tests.support.events.batches import Feed, batch_rows, delete, upsert
-from tests.support.servers.proxy import proxied
 from tests.support.servers.stores import LSN
 
 if TYPE_CHECKING:
@@ -290,27 +289,3 @@ def test_a_set_held_by_something_else_is_an_error_without_values(
     with pytest.raises(SinkError, match="another program holds a key of the view") as refused:
         feed.apply(upsert(LSN, id=1, name="s3cr3t"))
     assert "s3cr3t" not in str(refused.value)
-
-
-def test_a_primary_that_became_a_replica_is_left_for_the_new_one(
-    spark: SparkSession, redis_server: str, source_name: str, client: Any
-) -> None:
-    """Behind one address, as a virtual one has it: connections to the old one have to go."""
-    with proxied(redis_server) as (url, proxy):
-        sink = open_sink(Redis(kind="redis", url=url), source_name, spark, 60)
-        sink.prepare(COLUMNS, ("id",))
-        feed = Feed(spark, sink, COLUMNS, source_name)
-        feed.apply(upsert(LSN, id=1, name="a"))
-        accepted = proxy.accepted
-        client.replicaof("127.0.0.1", "1")
-        try:
-            sink_url = Redis(kind="redis", url=url)
-            short = open_sink(sink_url, f"{source_name}b", spark, 1)
-            with pytest.raises(Exception, match="READONLY"):
-                short.prepare(COLUMNS, ("id",))
-        finally:
-            client.replicaof("NO", "ONE")
-        assert proxy.accepted > accepted + 1, "it kept its connection"
-        feed.apply(upsert(LSN + 1, id=1, name="b"))
-        assert feed.values("name") == {1: "b"}
-        sink.close()
