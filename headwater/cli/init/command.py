@@ -15,7 +15,32 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from cdc.config import Config
+    from headwater.cli.init.role_script import Roles
     from headwater.cli.init.steps import Outcome
+
+
+PrintSqlOption = Annotated[
+    bool,
+    typer.Option(
+        "--print-sql",
+        help="Print the SQL that creates roles, rights, schema and publication, for a DBA to run."
+        " Changes nothing, and needs no right but to connect.",
+    ),
+]
+RoleOption = Annotated[
+    str,
+    typer.Option(
+        metavar="ROLE",
+        help="With --print-sql: the role that captures. Default: that of source.dsn.",
+    ),
+]
+PublicationOwnerOption = Annotated[
+    str,
+    typer.Option(
+        metavar="ROLE",
+        help="With --print-sql: who owns the publication. Default: the role that captures.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -44,6 +69,9 @@ def init(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    print_sql: PrintSqlOption = False,
+    role: RoleOption = "",
+    publication_owner: PublicationOwnerOption = "",
 ) -> None:
     """Set up the source and Kafka for capture, and take the initial snapshot.
 
@@ -56,11 +84,15 @@ def init(
     Examples:
       headwater init
       headwater init --again    after a lost replication slot
+      headwater init --print-sql --role headwater --publication-owner app_owner
     """
     from cdc.capture.memory_allocator import keep_freed_memory
+    from headwater.cli.init.role_script import Roles
     from headwater.cli.init.steps import initialise
 
     config = configured(ctx)
+    if printed(config, print_sql, Roles(role, publication_owner)):
+        return
     keep_freed_memory()
     display = Display(err())
     try:
@@ -76,6 +108,20 @@ def init(
         print_json(describe(outcome))
     else:
         show(outcome, out())
+
+
+def printed(config: Config, wanted: bool, roles: Roles) -> bool:
+    """Print what a DBA runs, if that is wanted; whether it was. Raises ``HeadwaterError``."""
+    from cdc.errors import UsageError
+    from headwater.cli.init.role_script import role_script
+
+    if any(roles) and not wanted:
+        hint = "add --print-sql, or leave them out"
+        raise UsageError("--role and --publication-owner are for --print-sql", hint)
+    if wanted:
+        for line in list(role_script(config, roles)):  # all or nothing
+            typer.echo(line)
+    return wanted
 
 
 def runs_for_another(config: Config) -> bool:

@@ -1,0 +1,95 @@
+"""The SQL that a DBA runs before ``headwater init``: roles, rights, schema and publication.
+
+What follows from the catalog is read, which every role may do. Nothing is changed. The script can
+be run again: what is there already stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from cdc.config import Config
+from cdc.source.catalog import captured_tables
+from cdc.source.errors import translated
+from cdc.source.postgres import Connection, connect, identifier, literal
+from cdc.source.publication import changes, read_publication
+from cdc.source.selection import Table
+
+_HIDING: Final = "select relrowsecurity from pg_catalog.pg_class where oid = %s::oid"
+_BODY: Final = "$headwater$"
+
+
+class Roles(NamedTuple):
+    """Empty: for ``capture`` the one of source.dsn, for ``publication_owner`` that of capture."""
+
+    capture: str = ""
+    publication_owner: str = ""
+
+
+def role_script(config: Config, roles: Roles) -> Iterator[str]:
+    """Its lines. Raises ``SourceError`` as ``captured_tables`` and ``changes`` do."""
+    source = config.source
+    with connect(source.dsn, application_name="headwater init") as conn:
+        role = roles.capture or conn.info.user
+        tables = captured_tables(conn, source)
+        yield from _head(config, conn, role)
+        yield "\n-- The role."
+        yield from _created(role)
+        yield from _reading(conn, tables, role)
+        yield from _schema(role)
+        yield from _publication(conn, source.publication_name, tables, role, roles)
+
+
+def _head(config: Config, conn: Connection, role: str) -> Iterator[str]:
+    name = config.source.name
+    yield f"-- What the role of Headwater needs on source {name}, database {conn.info.dbname}."
+    yield "-- Run it as a superuser: psql -X -f FILE. It can be run again. Then give the role,"
+    yield "-- if it is new, a password by \\password, and let pg_hba.conf admit it:"
+    yield f"--   hostssl {conn.info.dbname} {role} ADDRESS scram-sha-256"
+    yield "\\set ON_ERROR_STOP on"
+
+
+def _created(role: str) -> Iterator[str]:
+    yield f"DO {_BODY} BEGIN"
+    yield f"  IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = {literal(role)}) THEN"
+    yield f"    CREATE ROLE {identifier(role)};"
+    yield "  END IF;"
+    yield f"END {_BODY};"
+    yield f"ALTER ROLE {identifier(role)} LOGIN REPLICATION;"
+
+
+def _reading(conn: Connection, tables: Sequence[Table], role: str) -> Iterator[str]:
+    yield f"GRANT CONNECT ON DATABASE {identifier(conn.info.dbname)} TO {identifier(role)};"
+    schemas = ", ".join(sorted({identifier(table.schema) for table in tables}))
+    yield f"GRANT USAGE ON SCHEMA {schemas} TO {identifier(role)};"
+    names = ", ".join(f"{identifier(one.schema)}.{identifier(one.name)}" for one in tables)
+    yield f"GRANT SELECT ON {names} TO {identifier(role)};"
+    with translated("looking for row-level security"):
+        hiding = any(conn.execute(_HIDING, (one.oid,)).fetchone() == (True,) for one in tables)
+    if hiding:  # a snapshot has all rows
+        yield f"ALTER ROLE {identifier(role)} BYPASSRLS;"
+
+
+def _schema(role: str) -> Iterator[str]:
+    yield "\n-- Headwater's own schema, in which `headwater init` makes its tables."
+    yield f"CREATE SCHEMA IF NOT EXISTS headwater AUTHORIZATION {identifier(role)};"
+
+
+def _publication(
+    conn: Connection, name: str, tables: Sequence[Table], role: str, roles: Roles
+) -> Iterator[str]:
+    current = read_publication(conn, name)
+    statements = changes(name, current, tables)
+    yield "\n-- The publication. Its owner may remove tables from it, and drop it."
+    if current is None:
+        yield f"DO {_BODY} BEGIN"
+        there = f"SELECT FROM pg_catalog.pg_publication WHERE pubname = {literal(name)}"
+        yield f"  IF NOT EXISTS ({there}) THEN"
+        yield from (f"    {one};" for one in statements)
+        yield "  END IF;"
+        yield f"END {_BODY};"
+    else:
+        yield from (f"{one};" for one in statements)
+    owner = roles.publication_owner or role
+    yield f"ALTER PUBLICATION {identifier(name)} OWNER TO {identifier(owner)};"
