@@ -134,13 +134,18 @@ def read(table: DeltaTable, schema: pa.Schema, where: str = "true") -> pa.Table:
 
 
 def _read(table: DeltaTable, schema: pa.Schema, where: str) -> Iterator[pa.Table]:
-    names = ", ".join(f'"{name}"' for name in schema.names)
+    names = ", ".join(map(named, schema.names))
     query = f"select {names} from t where {where}"
     try:
         for batch in QueryBuilder().register("t", table).execute(query):
             yield pa.Table.from_batches([pa.record_batch(batch)]).cast(schema)
     except DeltaError as error:
         raise SinkError(f"Delta table {table.table_uri}: {first_line(error)}") from error
+
+
+def named(name: str) -> str:
+    """A column's name in DataFusion's SQL."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def first_line(error: Exception) -> str:

@@ -46,7 +46,7 @@ from jobs.sinks.contract import (
     Batch,
     ViewRow,
 )
-from jobs.sinks.delta.delta_reader import is_plain, opened, stream
+from jobs.sinks.delta.delta_reader import is_plain, named, opened, stream
 from jobs.sinks.delta.merge import bounds, match, newer, of, updated
 from jobs.sinks.delta.small_merge import has_unchanged, lacks_rows, merge, null_keys, small_table
 from jobs.sinks.delta.table import DeltaView
@@ -219,14 +219,14 @@ def _condition(key: tuple[str, ...], keys: Keys) -> str:
     columns = list(zip(*keys, strict=True)) or [() for _ in key]
     # The lists of single values let files be passed over, which pairs do not.
     parts = [
-        f'"{name}" in ({", ".join(_literal(value) for value in dict.fromkeys(values))})'
+        f"{named(name)} in ({', '.join(_literal(value) for value in dict.fromkeys(values))})"
         for name, values in zip(key, columns, strict=True)
         if values
     ]
     if keys and len(key) > 1:  # as a join: a few thousand ORs are too deep for its stack
         values = ", ".join(f"({', '.join(map(_literal, one))})" for one in keys)
         names = ", ".join(f"k{number}" for number in range(len(key)))
-        same = " and ".join(f'k.k{number} = t."{name}"' for number, name in enumerate(key))
+        same = " and ".join(f"k.k{number} = t.{named(name)}" for number, name in enumerate(key))
         parts.append(f"exists (select 1 from (values {values}) as k({names}) where {same})")
     return " and ".join(parts) if keys else "false"
 

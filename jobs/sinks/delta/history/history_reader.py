@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from cdc.events.codes import DELETE, SNAPSHOT, TRUNCATE
 from jobs.sinks.arrow import python_values
 from jobs.sinks.contract import COMMIT_LSN, COMMITTED_AT, OP, ORDINAL
-from jobs.sinks.delta.delta_reader import read
+from jobs.sinks.delta.delta_reader import named, read
 from jobs.sinks.delta.history.arrow_order import BESIDE, as_columns
 from jobs.sinks.delta.history.columns import FROM, TO, TO_LSN, TO_ORDINAL
 from jobs.sinks.delta.history.spark_order import HELD, LIVE
@@ -49,7 +49,7 @@ class Question:
     def where(self, *terms: str) -> str:
         """A condition that rows of the batch's keys meet, and few others; none that somebody else
         wrote, which has no position."""
-        every = [f"{_quoted(COMMIT_LSN)} is not null", *terms]
+        every = [f"{named(COMMIT_LSN)} is not null", *terms]
         if self.keys is not None:
             for name in self.key:
                 every += among(name, python_values(self.keys.column(name)))
@@ -65,9 +65,9 @@ def logged(table: DeltaTable, asked: Question) -> pa.Table:
     """What a log has since the batch begins, and the newest change of each key before that."""
     position = [pa.field(name, kind) for name, kind in _POSITION.items()]
     schema = asked.schema(*position, pa.field(OP, pa.string()))
-    since = f'"{COMMIT_LSN}" >= {asked.since}'
+    since = f"{named(COMMIT_LSN)} >= {asked.since}"
     if asked.before:
-        last = _last([*map(_quoted, asked.key), since])
+        last = _last([*map(named, asked.key), since])
         held = read(table, schema, f"{asked.where()} qualify {since} or {last}")
     else:
         held = read(table, schema, asked.where(since))
@@ -77,13 +77,13 @@ def logged(table: DeltaTable, asked: Question) -> pa.Table:
 
 def newest(key: Iterable[str]) -> str:
     """The rows of a log that are there now, as ``delta_rs.stream`` asks for them."""
-    there = f"{_quoted(OP)} not in ('{DELETE}', '{TRUNCATE}')"
-    return f"true qualify {_last(map(_quoted, key))} and {there}"
+    there = f"{named(OP)} not in ('{DELETE}', '{TRUNCATE}')"
+    return f"true qualify {_last(map(named, key))} and {there}"
 
 
 def _last(of: Iterable[str]) -> str:
     """The newest change of each that has the same of these."""
-    order = f"{_quoted(COMMIT_LSN)} desc, {_quoted(ORDINAL)} desc"
+    order = f"{named(COMMIT_LSN)} desc, {named(ORDINAL)} desc"
     return f"row_number() over (partition by {', '.join(of)} order by {order}) = 1"
 
 
@@ -123,13 +123,9 @@ def among(name: str, values: Iterable[Any]) -> list[str]:
     texts = [_literal(value) for value in found]
     if not found or None in texts:
         return []
-    quoted = _quoted(name)
+    column = named(name)
     among_them = ", ".join(text for text in texts if text is not None)
-    return [f"{quoted} >= {texts[0]}", f"{quoted} <= {texts[-1]}", f"{quoted} in ({among_them})"]
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"'
+    return [f"{column} >= {texts[0]}", f"{column} <= {texts[-1]}", f"{column} in ({among_them})"]
 
 
 def _literal(value: Any) -> str | None:

@@ -12,7 +12,7 @@ from pyspark.sql.types import BooleanType, IntegerType, StringType, StructType
 from jobs.sinks.delta.delta_reader import stream
 from jobs.sinks.delta.sink import _condition
 
-COLUMNS = StructType().add("a", IntegerType()).add("q q", StringType()).add("c", BooleanType())
+COLUMNS = StructType().add("a", IntegerType()).add('q "q"', StringType()).add("c", BooleanType())
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> DeltaTable:
     ids = range(20_000)
     columns = {
         "a": pa.array(ids, pa.int32()),
-        "q q": pa.array([f"o'{one % 7}" for one in ids]),
+        'q "q"': pa.array([f"o'{one % 7}" for one in ids]),
         "c": pa.array([one % 2 == 0 for one in ids]),
     }
     write_deltalake(path, pa.table(columns))
