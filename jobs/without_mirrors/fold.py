@@ -27,7 +27,8 @@ Step = Callable[[DataFrame], DataFrame]
 EVENT = "__event"
 RECORDS, OLDEST_US = "records", "oldest_us"
 _FILLED = "map<string, string>"
-_VALUE = "struct<text string, schema_id string>"
+_READ = "array<string>"
+_VALUE = "struct<text string, schema_id string, read_lsn bigint>"
 _SOURCE = (
     StructType()
     .add("commit_lsn", LongType())
@@ -81,6 +82,7 @@ def parse(
         F.col("event.op").alias("op"),
         sent.image(F.coalesce("event.after", "event.before"), columns).alias("image"),
         source["schema_id"].alias("schema_id"),
+        F.when(F.col("event.op") == SNAPSHOT, source["commit_lsn"]).alias("read_lsn"),
         source["ts_us"].alias("committed_us"),
         "record",
         (F.col("partial") & (F.col("event.op") == UPDATE)).alias("partial"),
@@ -116,20 +118,20 @@ def fold() -> Step:
     """Parsed events to the last change of each key, in one struct column ``__event``.
 
     Fields: ``commit_lsn, ordinal, op, image, schema_id, committed_us, record, partial, unchanged,
-    gap, filled``, and of all changes folded into it their number, ``records``, and ``oldest_us``,
-    when the oldest streamed one was committed. TRUNCATE has no key: the newest one is the row whose
-    ``op`` is ``t``. Placeholders stay in a ``partial`` image, which only an UPDATE has; ``gap``
-    tells that an earlier change of the batch may have the values, which is for ``fold_filling`` to
-    find out.
+    gap, filled, read, read_lsn``, and of all changes folded into it their number, ``records``, and
+    ``oldest_us``, when the oldest streamed one was committed. TRUNCATE has no key: the newest one
+    is the row whose ``op`` is ``t``. Placeholders stay in a ``partial`` image, which only an UPDATE
+    has; ``gap`` tells that an earlier change of the batch may have the values, which is for
+    ``fold_filling`` to find out.
     """
     gap = F.col("change.partial") & (F.col(RECORDS) > 1)
-    last, event = _last(), _event(F.col("change.image"), gap, F.lit(None).cast(_FILLED))
+    last, event = _last(), _event(F.col("change.image"), gap)
     return lambda events: events.groupBy("key").agg(*last).select(event)
 
 
 def unfolded() -> Step:
     """As ``fold`` of events that have a key each of their own: rows of one clean snapshot."""
-    event = _event(F.col("change.image"), F.lit(False), F.lit(None).cast(_FILLED))
+    event = _event(F.col("change.image"), F.lit(False))
     return lambda events: events.select(event)
 
 
@@ -138,12 +140,13 @@ def fold_filling(columns: Sequence[str], large: Sequence[str]) -> Step:
 
     ``large`` names those of ``columns`` that an UPDATE may leave out. ``filled`` of a partial image
     names the schema each of these values was written under; it has none for a value that the batch
-    does not hold. Several times slower than ``fold``: for batches with gaps.
+    does not hold. ``read`` names those values which only a row of a snapshot has, that was read at
+    ``read_lsn``: who has a newer row takes them from there. Several times slower than ``fold``: for
+    batches with gaps.
     """
     last = [*_last(), *_kept(large)]
     known = F.when(F.col("change.partial"), _known(large)).alias("known")
-    filled = F.transform_values("known", lambda _, value: value["schema_id"])
-    event = _event(_filled(columns, large), F.lit(False), filled)
+    event = _event(_filled(columns, large), F.lit(False), F.col("known"))
     return lambda events: events.groupBy("key").agg(*last).select("*", known).select(event)
 
 
@@ -156,8 +159,7 @@ def each(columns: Sequence[str], large: Sequence[str]) -> Step:
     if not large:
         return unfolded()
     known = F.when(F.col("change.partial"), _known_until(large)).alias("known")
-    filled = F.transform_values("known", lambda _, value: value["schema_id"])
-    event = _event(_filled(columns, large), F.lit(False), filled)
+    event = _event(_filled(columns, large), F.lit(False), F.col("known"))
     return lambda events: events.select("*", known).select(event)
 
 
@@ -189,8 +191,15 @@ def _last() -> list[Column]:
     ]
 
 
-def _event(image: Column, gap: Column, filled: Column) -> Column:
+def _event(image: Column, gap: Column, known: Column | None = None) -> Column:
     change = F.col("change")
+    filled, read, read_lsn = (F.lit(None).cast(kind) for kind in (_FILLED, _READ, "bigint"))
+    if known is not None:
+        filled = F.transform_values(known, lambda _, value: value["schema_id"])
+        of_snapshots = F.map_filter(known, lambda _, value: value["read_lsn"].isNotNull())
+        read = F.map_keys(of_snapshots)
+        # All of one row: what stands before it is not looked at.
+        read_lsn = F.get(F.map_values(of_snapshots), F.lit(0))["read_lsn"]
     return F.struct(
         F.col("position.commit_lsn").alias("commit_lsn"),
         F.col("position.ordinal").alias("ordinal"),
@@ -203,6 +212,8 @@ def _event(image: Column, gap: Column, filled: Column) -> Column:
         change["unchanged"].alias("unchanged"),
         gap.alias("gap"),
         filled.alias("filled"),
+        read.alias("read"),
+        read_lsn.alias("read_lsn"),
         RECORDS,
         OLDEST_US,
     ).alias(EVENT)
@@ -223,10 +234,10 @@ def _kept(large: Sequence[str]) -> list[Column]:
 
 def _values(change: Column, large: Sequence[str]) -> Column:
     """The large columns that a change carries, by name; NULL for those it leaves out."""
-    image, schema_id = change["image"], change["schema_id"]
+    image, of = change["image"], [change[n].alias(n) for n in ("schema_id", "read_lsn")]
 
     def value(name: str) -> Column:
-        carried = F.struct(image[name].alias("text"), schema_id.alias("schema_id"))
+        carried = F.struct(image[name].alias("text"), *of)
         return F.when(~left_out(change, name), carried)
 
     return F.create_map(*(part for name in large for part in (F.lit(name), value(name))))

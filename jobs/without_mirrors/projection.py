@@ -93,7 +93,7 @@ def each_event_of(view: ResolvedView, versions: Mapping[str, TableVersion]) -> S
 def project(
     view: ResolvedView,
     versions: Mapping[str, TableVersion],
-    told: Sequence[str] = ("op", "gap", "records", "oldest_us"),
+    told: Sequence[str] = ("op", "gap", "read", "read_lsn", "records", "oldest_us"),
 ) -> Step:
     """Folded changes to the view's columns, the control columns and ``__event``.
 

@@ -96,7 +96,7 @@ def _wanted(rows: pa.Table, truncated: Position) -> pa.Array:
         pc.equal(lsn, truncated.commit_lsn), pc.greater_equal(ordinal, truncated.ordinal)
     )
     later = pc.or_(pc.greater(lsn, truncated.commit_lsn), same)
-    return pc.and_(pc.not_equal(pc.struct_field(rows.column(EVENT), "op"), TRUNCATE), later)
+    return pc.and_(pc.not_equal(of_event(rows, "op"), TRUNCATE), later)
 
 
 def _keyed_ones(view: str, rows: pa.Table, key: Sequence[str]) -> pa.Table:
@@ -112,7 +112,7 @@ def _keyed_ones(view: str, rows: pa.Table, key: Sequence[str]) -> pa.Table:
 
 def _truncate(mirror: Mirror, rows: pa.Table, now: Attempts, truncated: Position) -> list[Key]:
     """Delete what is older than a TRUNCATE that the batch holds; the keys of that."""
-    ops = pc.struct_field(rows.column(EVENT), "op")
+    ops = of_event(rows, "op")
     if not pc.any(pc.equal(ops, TRUNCATE)).as_py():
         return []
     held = mirror.all()
@@ -144,17 +144,23 @@ def _deletions(rows: pa.Table, key: Sequence[str], where: Position) -> pa.Table:
 
 
 def _filled(view: str, rows: pa.Table, held: pa.Table, mirror: Mirror) -> pa.Table:
-    """With the values that an UPDATE left out taken from the mirror."""
+    """With the values that an UPDATE left out taken from the mirror: also those that only a row of
+    a snapshot has, where the mirror's is newer than that."""
     versions = rows.select(mirror.version_columns.names)
-    if not pc.any(pc.greater(pc.list_value_length(rows.column(UNCHANGED)), 0)).as_py():
+    lacking, read = _listed(rows.column(UNCHANGED)), _listed(of_event(rows, "read"))
+    if not lacking and not read:
         return versions
-    lacking = {i: names for i, names in enumerate(rows.column(UNCHANGED).to_pylist()) if names}
     stood = {key: i for i, key in enumerate(keyed(held, mirror.key))}
     gone, keys = held.column(DELETED).to_pylist(), keyed(rows, mirror.key)
     missing = [i for i in lacking if keys[i] not in stood or gone[stood[keys[i]]]]
     if missing:
         where = list(at(rows))
         raise unknown_values(view, [("", where[i]) for i in missing], len(missing))
+    lsns, held_at = of_event(rows, "read_lsn"), list(at(held))
+    for i, names in read.items():
+        place = stood.get(keys[i])
+        if place is not None and not gone[place] and held_at[place] > (lsns[i].as_py(), 0):
+            lacking[i] = [*lacking.get(i, ()), *names]
     for name in dict.fromkeys(name for names in lacking.values() for name in names):
         number = versions.schema.get_field_index(name)
         field, kind = versions.schema.field(number), held.schema.field(name).type
@@ -166,6 +172,18 @@ def _filled(view: str, rows: pa.Table, held: pa.Table, mirror: Mirror) -> pa.Tab
         values = pa.chunked_array(both, kind).take(pa.array(taken, pa.int64()))
         versions = versions.set_column(number, field, values)
     return versions
+
+
+def _listed(names: pa.ChunkedArray) -> dict[int, list[str]]:
+    """The lists that name something, by row."""
+    if not pc.any(pc.greater(pc.list_value_length(names), 0)).as_py():
+        return {}
+    return {i: some for i, some in enumerate(names.to_pylist()) if some}
+
+
+def of_event(rows: pa.Table, name: str) -> pa.ChunkedArray:
+    """A field of the rows' events."""
+    return pc.struct_field(rows.column(EVENT), name)
 
 
 def _differing(mirror: Mirror, before: pa.Table, after: pa.Table) -> Changed:

@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from cdc.errors import ViewError
 from cdc.events.codes import SNAPSHOT, TRUNCATE
 from jobs.batch.key_sample import LOGGED, spread
+from jobs.delta_engine.mirrors.changes import of_event
 from jobs.delta_engine.mirrors.mirror import Mirror
 from jobs.sinks.contract import COMMIT_LSN, DELETED, ORDINAL
 from jobs.sinks.schema_evolution import quoted
@@ -92,8 +93,3 @@ def account_of(rows: Mapping[str, pa.Table], keys: int) -> Account:
         changed += len(keyed) - (pc.sum(keyed.column(DELETED)).as_py() or 0)
         commits += of_event(keyed, "oldest_us").drop_null().to_pylist()
     return Account(records, keys, changed, 0, None, tuple(spread(commits, LOGGED)))
-
-
-def of_event(rows: pa.Table, name: str) -> pa.ChunkedArray:
-    """A field of the rows' events."""
-    return pc.struct_field(rows.column(EVENT), name)

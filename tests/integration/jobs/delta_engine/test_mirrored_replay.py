@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from cdc.errors import ViewError
+from cdc.events.codes import PLACEHOLDER
 from jobs.delta_engine.mirrors.attempts import Attempts
 from jobs.delta_engine.mirrors.mirror import Mirror
 from tests.support.events.events import snapshot, truncate
@@ -85,6 +86,17 @@ def test_a_row_of_a_snapshot_that_stands_behind_its_delete_is_not_taken_back(
         view.write(ORDERS, snapshot(5, row, ORDERS.schema_id))
     view.apply()
     assert view.shown("name", "note") == {11: ("Bob", "read"), 12: ("Bob", None)}
+
+
+def test_a_late_row_of_a_snapshot_has_no_say_on_what_updates_leave_out(view: MirroredView) -> None:
+    view.put(ORDERS, 90, "u", id=10, note="of 90")
+    view.apply()
+    for id_ in (10, 11):
+        row = {"id": id_, "customer_id": None, "total": None, "note": "of 50"}
+        view.write(ORDERS, snapshot(50, row, ORDERS.schema_id))
+        view.put(ORDERS, 100, "u", id=id_, total=1, note=PLACEHOLDER)
+    view.apply()
+    assert view.shown("total", "note") == {10: (1, "of 90"), 11: (1, "of 50")}
 
 
 def test_mirrors_that_are_older_than_the_checkpoint_are_refused(

@@ -53,7 +53,7 @@ def change(
     op = more.pop("op", "u")
     return {
         "id": id_, "a b,c": a, "note": note, DELETED: op == "d", COMMIT_LSN: lsn, ORDINAL: 1,
-        UNCHANGED: more.pop("unchanged", []), EVENT: {"op": op, "oldest_us": 1},
+        UNCHANGED: more.pop("unchanged", []), EVENT: {"op": op, "oldest_us": 1, **more},
     }  # fmt: skip
 
 
@@ -62,7 +62,8 @@ def rows(*changes: dict[str, Any]) -> pa.Table:
         [
             ("id", pa.int32()), ("a b,c", pa.int32()), ("note", pa.string()), (DELETED, pa.bool_()),
             (COMMIT_LSN, pa.int64()), (ORDINAL, pa.int64()), (UNCHANGED, pa.list_(pa.string())),
-            (EVENT, pa.struct([("op", pa.string()), ("oldest_us", pa.int64())])),
+            (EVENT, pa.struct([("op", pa.string()), ("oldest_us", pa.int64()),
+                               ("read", pa.list_(pa.string())), ("read_lsn", pa.int64())])),
         ]
     )  # fmt: skip
     return pa.Table.from_pylist(list(changes), schema)
@@ -159,6 +160,13 @@ def test_a_value_that_was_left_out_is_taken_from_the_mirror(table: Table) -> Non
     assert table.write(change(2, 1, 6, unchanged=["note"])) == {1: ((5, "large"), (6, "large"))}
     with pytest.raises(ViewError, match="value that the store does not hold"):
         table.write(change(3, 2, 6, unchanged=["note"]))
+
+
+def test_a_value_of_a_snapshot_is_taken_unless_the_mirror_has_a_newer_row(table: Table) -> None:
+    table.write(change(90, 1, 5, "of 90"), change(40, 2, 5, "of 40"))
+    read = {"read": ["note"], "read_lsn": 50}
+    table.write(*(change(100, id_, 6, "of 50", **read) for id_ in (1, 2, 3)))
+    assert table.held() == {1: (6, "of 90"), 2: (6, "of 50"), 3: (6, "of 50")}
 
 
 def test_a_row_whose_key_is_null_is_told_and_never_taken_for_another(table: Table) -> None:

@@ -151,7 +151,8 @@ def _folded(log: list[Batch], first: int, table: str) -> pa.Table:
          UNCHANGED: [], EVENT: {"op": "d" if gone else "u", "oldest_us": 1}}
         for key, ((_, a, gone), number) in last.items()
     ]  # fmt: skip
-    event = pa.struct([("op", pa.string()), ("oldest_us", pa.int64())])
+    read = [("read", pa.list_(pa.string())), ("read_lsn", pa.int64())]
+    event = pa.struct([("op", pa.string()), ("oldest_us", pa.int64()), *read])
     fields = [("id", pa.int32()), ("a", pa.int32()), (DELETED, pa.bool_())]
     more = [(COMMIT_LSN, pa.int64()), (ORDINAL, pa.int64())]
     schema = pa.schema([*fields, *more, (UNCHANGED, pa.list_(pa.string())), (EVENT, event)])

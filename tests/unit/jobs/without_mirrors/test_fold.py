@@ -145,6 +145,21 @@ def test_unchanged_toast_without_an_earlier_image_stays_unchanged(spark: SparkSe
     assert (left["1"]["image"]["a"], left["1"]["image"]["n"]) == (PLACEHOLDER, None)
 
 
+def test_what_only_a_row_of_a_snapshot_has_says_where_it_was_read(spark: SparkSession) -> None:
+    records = (
+        snapshot(50, {"id": 1, "a": "a", "b": "b"}),
+        event(60, 1, {"id": 1, "a": "newer", "b": PLACEHOLDER}, "u"),
+        event(70, 1, {"id": 1, "a": PLACEHOLDER, "b": PLACEHOLDER}, "u"),
+        snapshot(50, {"id": 2, "a": "a", "b": "b"}),
+        event(60, 1, {"id": 2, "a": "a", "b": "newer"}, "u"),
+        event(70, 1, {"id": 2, "a": PLACEHOLDER, "b": PLACEHOLDER}, "u"),
+    )
+    for left in (filled(spark, *records), left_by(each(COLUMNS, LARGE), spark, records)):
+        assert (left["1"]["read"], left["1"]["read_lsn"]) == (["b"], 50)
+        assert (left["1"]["image"]["a"], left["1"]["image"]["b"]) == ("newer", "b")
+        assert (left["2"]["read"], left["2"]["read_lsn"]) == ([], None)
+
+
 def test_each_event_is_kept_with_what_was_known_by_then(spark: SparkSession) -> None:
     records = (
         event(12, 1, {"id": 1, "a": PLACEHOLDER, "b": PLACEHOLDER, "n": 3}, "u"),
@@ -194,7 +209,7 @@ def test_filling_changes_nothing_but_placeholders(spark: SparkSession) -> None:
     plain, whole = folded(spark, *records), filled(spark, *records)
     assert whole["2"]["image"]["b"] == "b2"
     assert whole["2"]["image"]["v"] == PLACEHOLDER  # not a large column: that is its value
-    whole["2"] |= {"gap": True, "filled": None}
+    whole["2"] |= {"gap": True, "filled": None, "read": None}
     whole["2"]["image"]["b"] = PLACEHOLDER
     assert whole == plain
 
