@@ -20,6 +20,7 @@ from jobs.state.views.generation_keys import KeyTables, keys_after, keys_given
 from verification.change_window import packed_keys
 from verification.select_view import SelectView
 from verification.source_rows import SourceSnapshot
+from views.spark.view import View
 
 KEYS: Final = 500
 """Of each walk in a check."""
@@ -31,7 +32,7 @@ _PLAIN: Final = frozenset(
 Texts = tuple[str, ...]
 
 
-def has_plain_key(view: SelectView) -> bool:
+def has_plain_key(view: View | SelectView) -> bool:
     """Whether stores have the key's values as the source has them: rows can be asked for."""
     kinds = {output.name: output.type.name for output in view.outputs}
     return all(kinds[name] in _PLAIN for name in view.key)

@@ -6,7 +6,7 @@ and it is applied when the verification waits for it, so a test decides what hap
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from cdc.config import Source
@@ -14,6 +14,7 @@ from cdc.kafka.broker import Broker
 from cdc.lsn import Position
 from cdc.topics import table_topic, view_group
 from jobs.sinks.contract import ViewRow
+from jobs.sinks.key_names import Keys, among
 from jobs.without_mirrors.schemas_topic import read_versions
 from tests.support.commands.deployment import Deployment
 from verification.repair.rows import RepairFromSource, Writable
@@ -60,6 +61,8 @@ class MemoryView:
     applying: bool = True
     rows: dict[int, ViewRow] = field(default_factory=dict)
     table: str = "things"
+    asked: list[set[object] | None] = field(default_factory=list)
+    """The ids that the view's rows were asked for by, scan after scan; None: for all."""
 
     @property
     def topic(self) -> str:
@@ -98,7 +101,7 @@ class MemoryView:
             f"headwater_{self.deployment.name}",
             view := self.resolved(),
             self.broker,
-            lambda _: iter(self.rows.values()),
+            self.scan,
             timeout_s=timeout_s,
             limit=limit,
             on_step=self.step,
@@ -106,6 +109,10 @@ class MemoryView:
             if repair
             else None,
         ).run()
+
+    def scan(self, keys: Keys | None = None) -> Iterator[ViewRow]:
+        self.asked.append(None if keys is None else {id_ for (id_,) in keys})
+        return among(self.rows.values(), keys)
 
     def resolved(self) -> ResolvedView:
         sql = "select t.*, name || '!' as loud from things as t where name is null or name <> 'no';"

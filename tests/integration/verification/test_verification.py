@@ -90,6 +90,7 @@ def test_rows_changed_during_a_round_are_decided_in_the_next(view: MemoryView) -
     assert report.rounds == 2
     assert (report.source_rows, report.view_rows) == (304, 304), "both at the LSN"
     assert report.rows_read == 300, "what the view had by then"
+    assert view.asked == [None, {*range(1, 13), 2000, 3000}]
 
 
 def test_a_difference_among_the_changed_rows_is_found_in_the_next_round(view: MemoryView) -> None:

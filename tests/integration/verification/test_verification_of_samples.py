@@ -1,4 +1,5 @@
-"""What a comparison of some keys costs the source: short statements, few snapshots."""
+"""What a comparison of some keys costs: short statements and few snapshots of the source, and of
+the store their rows alone."""
 
 from __future__ import annotations
 
@@ -7,8 +8,13 @@ from typing import Any
 
 import psycopg
 import pytest
+from pyspark.sql.types import IntegerType, StringType, StructType
 
 from cdc.source.postgres import connect
+from jobs.sinks.contract import ViewRow
+from jobs.sinks.key_names import Keys
+from tests.support.events.batches import upsert
+from tests.support.servers.stores import OpenFeed, Store
 from verification import key_walk, view_verification
 from verification.key_walk import KeyWalk
 from verification.scope import published_relations
@@ -71,3 +77,25 @@ def test_no_session_of_a_sample_may_keep_the_source_busy(
     assert (report.sampled, report.skipped) == (3, [{"id": 1}, {"id": 2}])
     assert not report.equal
     assert walk.searches
+
+
+def test_rounds_after_the_first_ask_the_store_for_what_is_undecided(
+    dsn: str, store: Store, open_feed: OpenFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view_verification, "wait_until_applied", lambda *_, **__: None)
+    feed = open_feed(store, StructType().add("id", IntegerType()).add("name", StringType()))
+    feed.apply(upsert(1, id=1, name="Eve"), upsert(1, 2, id=2, name="Bob"))
+    asked: list[tuple[Keys | None, list[tuple[object, ...]]]] = []
+
+    def scan(keys: Keys | None) -> list[ViewRow]:
+        rows = list(feed.sink.scan(keys))
+        asked.append((keys, sorted(row.key for row in rows)))
+        return rows
+
+    with connect(dsn) as conn:
+        sql, relations = "select id, name from customers", published_relations(conn, "p")
+        view = described_view(conn, "v", ["id"], sql, relations)
+    busy: Any = Busy()
+    report = Verification(dsn, "shop", "p", view, busy, scan, timeout_s=30, limit=0).run()
+    assert (report.undecided, report.wrong, report.rows_read) == (1, 0, 2)
+    assert asked == [(None, [(1,), (2,)]), *[([(1,)], [(1,)])] * 5]
