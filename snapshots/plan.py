@@ -22,6 +22,7 @@ from cdc.config import Source
 from cdc.errors import SourceError
 from cdc.protocol.relation import Relation, TypeInfo
 from cdc.source.catalog import published, relation
+from cdc.source.columns.excluded_columns import refuse_excluded
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection, identifier, literal
 from cdc.source.selection import Table
@@ -140,9 +141,11 @@ def plan_table(
 ) -> TablePlan:
     """Say how to read a table; ``conn`` is in the snapshot, whose catalog is what counts.
 
-    Raises ``SourceError`` for bounds that do not fit the table.
+    Raises ``SourceError`` for bounds that do not fit the table, and for one of which a column is
+    published that must not leave the source.
     """
     described = relation(conn, table.oid, types, source.publication_name, source.keys)
+    refuse_excluded(source, described)
     row_filter = published(conn, table.oid, source.publication_name).row_filter
     bounded = _bounded(described, bounds)
     plan = TablePlan(table.oid, described, topic, row_filter, bounded, _leaves(conn, table))

@@ -18,6 +18,7 @@ from cdc.kafka.broker import Broker
 from cdc.kafka.marks import own_mark
 from cdc.kafka.topology import topic_specs
 from cdc.source.catalog import captured_tables, chosen_tables, relation
+from cdc.source.columns.excluded_columns import column_lists
 from cdc.source.postgres import Connection, connect
 from cdc.source.publication import add_tables, read_publication
 from cdc.source.selection import Table, parse_pattern
@@ -151,6 +152,7 @@ def _publish(
     """Topics, then the record of the snapshot with the publication: both stand, or none. Its id."""
     source = config.source
     joining = [table for table in tables if table.label not in published]
+    lists = column_lists(conn, source, chosen_tables(conn, source)[0])
     topics = [table_topic(source.name, table.schema, table.name) for table in tables]
     with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
         own_mark(broker, source.name, identify(conn))
@@ -165,6 +167,6 @@ def _publish(
             conn, config, tables, options, joining=True, used=used
         )
         if joining:
-            add_tables(conn, source.publication_name, joining)
+            add_tables(conn, source.publication_name, joining, lists)
     observer.step(f"publication {source.publication_name}: {len(joining)} added")
     return snapshot_id

@@ -7,7 +7,7 @@ gap that streaming would hide, so each is an error that names the way back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from cdc.kafka.partition_ends import read_tails
 from cdc.lsn import format_lsn, parse_lsn
 from cdc.source.bounded_query import asking
 from cdc.source.catalog import chosen_tables
+from cdc.source.columns.excluded_columns import column_lists, exposed
 from cdc.source.errors import translated
 from cdc.source.keys import key_faults
 from cdc.source.postgres import Connection
@@ -127,6 +128,7 @@ def check_publication(config: Config, conn: Connection, mark: Mark) -> list[Tabl
         )
     tables, _ = chosen_tables(conn, source)
     absent = unpublished(publication, tables)
+    _check_columns(config, conn, tables, {(one.schema, one.name) for one in absent})
     for table in absent:
         if table_topic(source.name, table.schema, table.name) in mark.offsets:
             raise SourceError(
@@ -134,6 +136,21 @@ def check_publication(config: Config, conn: Connection, mark: Mark) -> list[Tabl
                 f"{REBUILD}; or remove it from source.tables",
             )
     return absent
+
+
+def _check_columns(
+    config: Config, conn: Connection, tables: Sequence[Table], absent: Collection[tuple[str, str]]
+) -> None:
+    """Raise ``SourceError`` where a column is published that must not leave the source."""
+    source, found = config.source, dict[str, Sequence[str]]()
+    for (schema, table), of in column_lists(conn, source, tables).items():
+        if of.exposed and (schema, table) not in absent:
+            found[f"{schema}.{table}"] = of.exposed
+        for column in of.unlisted:
+            name = f"{schema}.{table}.{column}"
+            log.warning("column_not_captured", column=name, way_out="run `headwater check`")
+    if found:
+        raise exposed(source.publication_name, found)
 
 
 def _check_keys(config: Config, conn: Connection) -> None:

@@ -22,6 +22,7 @@ from cdc.columnar.frames import (
 )
 from cdc.columnar.tuples import read_columns
 from cdc.errors import ProtocolError
+from cdc.events.captured_table import Table
 from cdc.events.change import Transcriber
 from cdc.events.codes import PLACEHOLDER
 from cdc.events.envelope import SourceContext, Transaction, clock
@@ -117,7 +118,7 @@ class ColumnarFeed:
                 at = of_table[dead == deletes]
                 if not len(at):
                     continue
-                found = self._events(frames, stretch, at, table.relation, stamps, deletes)
+                found = self._events(frames, stretch, at, table, stamps, deletes)
                 if found is None or found.largest_bytes > LARGEST_BYTES:
                     return None
                 events.append(found)
@@ -132,14 +133,16 @@ class ColumnarFeed:
         frames: Frames,
         stretch: _Stretch,
         at: Ints,
-        relation: Relation,
+        table: Table,
         stamps: Stamps,
         deletes: bool,
     ) -> Events | None:
         chosen = stretch.rows[at]
-        columns = read_columns(frames, chosen, len(relation.columns))
+        columns = read_columns(frames, chosen, table.width)
         if columns is None:
             return None
+        if table.places is not None:
+            columns = [columns[at] for at in table.places]
         rows = Rows(
             columns,
             deletes,
@@ -148,7 +151,7 @@ class ColumnarFeed:
             frames.unsigned(frames.starts[chosen] + 1, 8),
             stretch.ordinal[at],
         )
-        encoder = self._encoder(relation)
+        encoder = self._encoder(table.relation)
         if encoder.refuses(rows):
             return None
         keys, values = encoder.encode(rows, stamps, self._closing)

@@ -32,6 +32,14 @@ class Source(Section):
     failover: bool = False
     keys: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]] = Field(default={})
     """Key columns for tables whose replica identity is FULL, by ``schema.table``."""
+    columns: dict[str, Annotated[dict[str, Literal["exclude"]], Field(min_length=1)]] = Field(
+        default={}
+    )
+    """Columns that must not leave the source, by ``schema.table``."""
+
+    def excluded(self, label: str) -> frozenset[str]:
+        """The columns of ``schema.table`` that must not leave the source."""
+        return frozenset(self.columns.get(label, ()))
 
     @property
     def slot_name(self) -> str:

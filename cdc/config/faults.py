@@ -21,7 +21,8 @@ Models = Mapping[str, type[BaseModel]]
 _STORES: Final = ("delta", "opensearch", "postgres", "redis")
 _SECTIONS: Final = {"views": "[views.NAME]", **dict.fromkeys(_STORES, "[stores.NAME]")}
 _NAMES_WITH_DOTS: Final = (
-    ("source", "keys"), ("kafka", "topic"), ("kafka", "producer"), ("apply", "spark"),
+    ("source", "keys"), ("source", "columns"), ("kafka", "topic"),
+    ("kafka", "producer"), ("apply", "spark"),
 )  # fmt: skip
 _NO_TABLE: Final = ("dict_type", "model_type", "model_attributes_type")
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")

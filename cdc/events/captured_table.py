@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cdc.errors import ProtocolError
 from cdc.events.envelope import ChangeEncoder, SourceContext, Transaction
 from cdc.events.records import schema_record
 from cdc.events.unpublished_records import Outgoing
-from cdc.protocol.messages import RelationMessage, Values, filled
+from cdc.protocol.messages import RelationColumn, RelationMessage, Values, filled
 from cdc.protocol.relation import Relation
 from cdc.topics import schemas_topic, table_topic
 
 Resolver = Callable[[RelationMessage, int, int], Relation]
-"""What a relation is, with xid and commit LSN of the transaction that it is described in."""
+"""What a relation is, with xid and commit LSN of the transaction that it is described in. It has
+the columns of the message, in their order, but for those that must not leave the source."""
 Lookup = Callable[[Relation, Values, int], Values | None]
 """What a row holds now, by its key, for the transaction with this xid."""
 
 
 class Table:
-    """One version of a table. ``begun`` is the commit LSN its encoder is ready for."""
+    """One version of a table. ``begun`` is the commit LSN its encoder is ready for, ``width`` how
+    many columns rows are sent with; ``places`` are those of the relation among them, None for all:
+    the others must not leave the source."""
 
-    __slots__ = ("begun", "encoder", "relation", "topic", "width")
+    __slots__ = ("begun", "encoder", "places", "relation", "topic", "width")
 
-    def __init__(self, relation: Relation, context: SourceContext) -> None:
+    def __init__(
+        self, relation: Relation, context: SourceContext, sent: Sequence[RelationColumn]
+    ) -> None:
         self.relation = relation
         self.topic = table_topic(context.name, relation.schema, relation.table)
         self.encoder = ChangeEncoder(relation, context)
         self.begun = -1
         self.width = len(relation.columns)
+        self.places: list[int] | None = None
+        if self.width < len(sent):
+            self.width = len(sent)
+            kept = {column.name for column in relation.columns}
+            self.places = [at for at, column in enumerate(sent) if column.name in kept]
 
-    def check(self, values: Values) -> None:
-        """Raises ``ProtocolError`` for a row that is not of this version: PostgreSQL 15.0 and
-        15.1 leave columns out of rows under a column list."""
+    def received(self, values: Values) -> Values:
+        """The relation's columns of a row that was sent. Raises ``ProtocolError`` for a row that is
+        not of this version: PostgreSQL 15.0 and 15.1 leave columns out of rows under a column list.
+        """
         if len(values) != self.width:
             raise ProtocolError(
                 f"pgoutput: a row of {len(values)} columns in {self.relation.name}, whose "
@@ -40,6 +51,7 @@ class Table:
                 "update the server: PostgreSQL 15.0 and 15.1 send this for tables with a column "
                 "list",
             )
+        return values if self.places is None else [values[at] for at in self.places]
 
 
 class Tables:
@@ -82,7 +94,7 @@ class Tables:
         if table is None and (message := self._announced.pop(oid, None)) is not None:
             relation = self._resolve(message, xid, commit_lsn)
             self._out.add(schemas_topic(self._context.name), schema_record(relation, commit_lsn))
-            table = self._tables[oid] = Table(relation, self._context)
+            table = self._tables[oid] = Table(relation, self._context, message.columns)
             self._described[oid] = message, commit_lsn
         return table
 

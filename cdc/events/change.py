@@ -130,8 +130,7 @@ class Transcriber:
         if type(message) is messages.Insert:
             table = self._table(message.relation_oid)
             rows = table.encoder.rows
-            new = message.new
-            table.check(new)
+            new = table.received(message.new)
             (lsn,) = _WAL_START.unpack_from(frame, 1)
             after = rows.row(new)
             if UNAVAILABLE in after and UNCHANGED in new:
@@ -152,9 +151,8 @@ class Transcriber:
                 self._commit(message)
             case messages.Delete():
                 table = self._table(message.relation_oid)
-                table.check(message.old)
-                key = table.encoder.rows.key(message.old)
-                self._delete(table, key, message.old, lsn, None)
+                gone = table.received(message.old)
+                self._delete(table, table.encoder.rows.key(gone), gone, lsn, None)
             case messages.RelationMessage():
                 self._tables.announce(message, self._commit_lsn)
             case messages.Truncate():
@@ -246,11 +244,11 @@ class Transcriber:
 
     def _update(self, update: messages.Update, lsn: int) -> None:
         table = self._table(update.relation_oid)
-        rows, old, new = table.encoder.rows, update.old, update.new
-        table.check(new)
+        rows, old, new = table.encoder.rows, update.old, table.received(update.new)
         if old is None:
             self._event(table, rows.key(new), b"null", rows.row(new), _UPDATE, lsn, new)
             return
+        old = table.received(old)
         new = filled(new, old, update.image is Image.FULL, rows.key_columns)
         key, old_key = rows.key(new), rows.key(old)
         if key == old_key or key is None or old_key is None:

@@ -7,10 +7,13 @@ as it was at each change. https://www.postgresql.org/docs/current/sql-createpubl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cdc.errors import HeadwaterError, SourceError
+from cdc.source.columns.excluded_columns import ColumnList
 from cdc.source.errors import sqlstate, translated
 from cdc.source.postgres import Connection, identifier
 from cdc.source.selection import Table
@@ -73,17 +76,23 @@ def read_publication(conn: Connection, name: str) -> Publication | None:
     return Publication(frozenset((row[0], row[1]) for row in members), head[1], head[2], wholesale)
 
 
-def changes(name: str, current: Publication | None, tables: Sequence[Table]) -> list[str]:
+def changes(
+    name: str,
+    current: Publication | None,
+    tables: Sequence[Table],
+    lists: Mapping[tuple[str, str], ColumnList] = MappingProxyType({}),
+) -> list[str]:
     """The SQL that makes the publication fit ``tables``; empty when it fits. Pure.
 
-    Row filters and column lists of tables that stay are kept. Raises ``SourceError`` for a
+    Row filters and column lists of tables that stay are kept, but that ``lists`` says which columns
+    may be published. Raises ``SourceError`` for a
     publication that takes in tables by itself: one without replica identity would come in
     unseen and make the application's UPDATE and DELETE fail.
     """
     quoted = identifier(name)
     wanted = {(table.schema, table.name) for table in tables}
     if current is None:
-        return [f"CREATE PUBLICATION {quoted} FOR TABLE {_only(wanted)} WITH ({_OPTIONS})"]
+        return [f"CREATE PUBLICATION {quoted} FOR TABLE {_only(wanted, lists)} WITH ({_OPTIONS})"]
     if current.wholesale:
         raise SourceError(
             f"publication {name} is {current.wholesale}; Headwater only publishes the tables in "
@@ -94,18 +103,36 @@ def changes(name: str, current: Publication | None, tables: Sequence[Table]) -> 
     if not current.publishes_all or not current.via_root:
         statements.append(f"ALTER PUBLICATION {quoted} SET ({_OPTIONS})")
     if missing := wanted - current.tables:
-        statements.append(f"ALTER PUBLICATION {quoted} ADD TABLE {_only(missing)}")
+        statements.append(f"ALTER PUBLICATION {quoted} ADD TABLE {_only(missing, lists)}")
     if surplus := current.tables - wanted:
         statements.append(f"ALTER PUBLICATION {quoted} DROP TABLE {_only(surplus)}")
-    return statements
+    return statements + list_changes(name, current, lists)
 
 
-def ensure_publication(conn: Connection, name: str, tables: Sequence[Table]) -> list[str]:
+def list_changes(
+    name: str, current: Publication, lists: Mapping[tuple[str, str], ColumnList]
+) -> list[str]:
+    """The SQL, for one transaction, after which it publishes no excluded column. Pure."""
+    quoted = identifier(name)
+    return [
+        f"ALTER PUBLICATION {quoted} {change}"
+        for table, one in lists.items()
+        if one.exposed and table in current.tables
+        for change in (f"DROP TABLE {_only({table})}", f"ADD TABLE {_only({table}, lists)}")
+    ]
+
+
+def ensure_publication(
+    conn: Connection,
+    name: str,
+    tables: Sequence[Table],
+    lists: Mapping[tuple[str, str], ColumnList] = MappingProxyType({}),
+) -> list[str]:
     """Make the publication fit ``tables``, all or nothing, and return the SQL that was run.
 
     Raises ``SourceError`` with that SQL when the role may not run it.
     """
-    statements = changes(name, read_publication(conn, name), tables)
+    statements = changes(name, read_publication(conn, name), tables, lists)
     if not statements:
         return []
     try:
@@ -119,9 +146,15 @@ def ensure_publication(conn: Connection, name: str, tables: Sequence[Table]) -> 
     return statements
 
 
-def add_tables(conn: Connection, name: str, tables: Sequence[Table]) -> None:
+def add_tables(
+    conn: Connection,
+    name: str,
+    tables: Sequence[Table],
+    lists: Mapping[tuple[str, str], ColumnList] = MappingProxyType({}),
+) -> None:
     """Add tables that are not in it; ``SourceError`` with the SQL if the role may not run that."""
-    _alter(conn, name, f"ADD TABLE {_only({(table.schema, table.name) for table in tables})}")
+    added = {(table.schema, table.name) for table in tables}
+    _alter(conn, name, f"ADD TABLE {_only(added, lists)}")
 
 
 def drop_tables(conn: Connection, name: str, tables: Iterable[tuple[str, str]]) -> None:
@@ -151,8 +184,19 @@ def denied_hint(statements: Sequence[str]) -> str:
     return f"let the owner of the tables run: {'; '.join(statements)};"
 
 
-def _only(tables: set[tuple[str, str]] | frozenset[tuple[str, str]]) -> str:
+def _only(
+    tables: AbstractSet[tuple[str, str]],
+    lists: Mapping[tuple[str, str], ColumnList] = MappingProxyType({}),
+) -> str:
     # ONLY: tables that inherit from one of these are tables of their own.
     return ", ".join(
-        f"ONLY {identifier(schema)}.{identifier(table)}" for schema, table in sorted(tables)
+        f"ONLY {identifier(schema)}.{identifier(table)}{_limits(lists.get((schema, table)))}"
+        for schema, table in sorted(tables)
     )
+
+
+def _limits(of: ColumnList | None) -> str:
+    if of is None:
+        return ""
+    row_filter = f" WHERE ({of.row_filter})" if of.row_filter else ""
+    return f" ({', '.join(map(identifier, of.columns))}){row_filter}"

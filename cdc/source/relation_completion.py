@@ -7,7 +7,7 @@ moves keys. So their session stays open until ``close``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cdc.errors import HeadwaterError, RetryableError
@@ -18,7 +18,7 @@ from cdc.source.bounded_query import answered
 from cdc.source.catalog import table_facts
 from cdc.source.errors import sqlstate, translated
 from cdc.source.postgres import Connection, connect, identifier
-from cdc.source.relations import describe
+from cdc.source.relations import describe, without
 from cdc.source.types import load_types
 
 # By OID: the table may have another name by now, and so may its columns.
@@ -83,7 +83,8 @@ class _Now(NamedTuple):
 
 
 class Describer:
-    """Resolves Relation messages; ``described`` is called with each relation."""
+    """Resolves Relation messages; ``described`` is called with each relation. ``excluded`` are the
+    columns of ``schema.table`` that must not leave the source."""
 
     def __init__(
         self,
@@ -91,10 +92,11 @@ class Describer:
         keys: Mapping[str, Sequence[str]],
         described: Callable[[Relation], None],
         publication: str,
+        excluded: Callable[[str], Collection[str]] = lambda _label: (),
     ) -> None:
         self._dsn, self._publication = dsn, publication
         self._keys = keys
-        self._described = described
+        self._described, self._excluded = described, excluded
         self._types: dict[int, TypeInfo] = {}
         self._asked: set[int] = set()
         self._conn: Connection | None = None
@@ -114,6 +116,8 @@ class Describer:
             raise
         configured = self._keys.get(f"{message.schema}.{message.table}", ())
         relation = describe(message, facts, self._types, configured, before)
+        if excluded := self._excluded(relation.name):
+            relation = without(relation, facts, excluded)
         self._described(relation)
         return relation
 

@@ -6,7 +6,8 @@ dropped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from cdc.protocol.messages import RelationMessage
 from cdc.protocol.relation import Column, Relation, TypeInfo
@@ -44,6 +45,22 @@ def describe(
     return Relation(
         message.oid, message.schema, message.table, message.replica_identity, tuple(columns), key
     )
+
+
+def without(relation: Relation, facts: TableFacts, excluded: Collection[str]) -> Relation:
+    """The relation without columns that must not leave the source. WAL that was written before the
+    publication left them out still has them, maybe under names of then: so of a table with such
+    columns only what is published now is kept."""
+    kept = {(name, attnum) for name, *_, attnum in facts.columns if name not in excluded}
+    names, numbers = {name for name, _ in kept}, {attnum for _, attnum in kept}
+
+    def is_kept(column: Column) -> bool:
+        if column.name in excluded:
+            return False
+        known = column.attnum in numbers if column.attnum is not None else column.name in names
+        return column.key or known or not facts.columns  # of a table that is gone
+
+    return replace(relation, columns=tuple(filter(is_kept, relation.columns)))
 
 
 def _as_sent(

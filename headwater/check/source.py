@@ -9,6 +9,7 @@ from typing import Final, Literal
 from cdc.config import Config
 from cdc.errors import HeadwaterError
 from cdc.source.catalog import captured_tables, relation
+from cdc.source.columns.excluded_columns import column_lists
 from cdc.source.errors import translated
 from cdc.source.keys import key_faults
 from cdc.source.postgres import Connection, identifier
@@ -16,6 +17,7 @@ from cdc.source.publication import Publication, changes, denied_hint, read_publi
 from cdc.source.selection import Table
 from cdc.source.slot import slot_state
 from cdc.source.types import load_types
+from headwater.check.excluded_columns import excluded_columns
 from headwater.check.finding import Finding, by_sql
 
 OLDEST: Final = 14
@@ -211,7 +213,10 @@ def publication(source: Source) -> Iterator[Finding]:
     current = read_publication(source.conn, name)
     if not source.tables:
         return
-    statements = changes(name, current, source.tables)
+    lists = column_lists(source.conn, source.config.source, source.tables)
+    if current is not None:
+        yield from excluded_columns(name, current, lists, source.initialised)
+    statements = changes(name, current, source.tables, {} if source.initialised else lists)
     if current is not None:
         types = load_types(source.conn)
         for table in source.tables:  # a key column that a column list leaves out

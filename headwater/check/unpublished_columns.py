@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from cdc.config import Source
 from cdc.errors import HeadwaterError, ViewError
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection
@@ -19,7 +20,7 @@ _GENERATED_SINCE: Final = 180000
 
 def explained(
     conn: Connection,
-    publication: str,
+    source: Source,
     error: HeadwaterError,
     tables: Mapping[str, int],
     published: Mapping[str, Iterable[str]],
@@ -32,8 +33,18 @@ def explained(
             rows = conn.execute(_COLUMNS, (oid,)).fetchall()
         for name, generated in rows:
             if name not in known and re.search(rf"\b{re.escape(name)}\b", error.message):
+                if name in source.excluded(label):
+                    return _excluded(f"{label}.{name}", error)
+                publication = source.publication_name
                 return _not_published(conn, publication, f"{label}.{name}", generated, error)
     return error
+
+
+def _excluded(column: str, error: HeadwaterError) -> ViewError:
+    return ViewError(
+        f"{error.message}: source.columns excludes {column}, which does not leave the source",
+        "leave it out of the view",
+    )
 
 
 def _not_published(

@@ -178,8 +178,8 @@ class _Tables:
         found = {label: one for (label, _), one in self._found.items() if label in read}
         published = {label: [column.name for column in one.columns] for label, one in found.items()}
         tables = {label: self.oids[label] for label in found}
-        publication = self._source.config.source.publication_name
-        return explained(self._source.conn, publication, error, tables, published)
+        settings = self._source.config.source
+        return explained(self._source.conn, settings, error, tables, published)
 
     def _now(self, table: str, computed: bool) -> TableVersion:
         from bootstrap.source_tables import version_now

@@ -123,7 +123,12 @@ class Describer(relation_completion.Describer):
     gone."""
 
     def __init__(
-        self, _dsn: str, _keys: object, described: Callable[[Relation], None], _publication: str
+        self,
+        _dsn: str,
+        _keys: object,
+        described: Callable[[Relation], None],
+        _publication: str,
+        _excluded: object,
     ) -> None:
         self._described = described
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from cdc.config import Config
+from cdc.config import Config, Source
 from cdc.source.catalog import captured_tables
+from cdc.source.columns.excluded_columns import column_lists
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection, connect, identifier, literal
 from cdc.source.publication import changes, read_publication
@@ -38,7 +39,7 @@ def role_script(config: Config, roles: Roles) -> Iterator[str]:
         yield from _created(role)
         yield from _reading(conn, tables, role)
         yield from _schema(role)
-        yield from _publication(conn, source.publication_name, tables, role, roles)
+        yield from _publication(conn, source, tables, role, roles)
 
 
 def _head(config: Config, conn: Connection, role: str) -> Iterator[str]:
@@ -77,10 +78,12 @@ def _schema(role: str) -> Iterator[str]:
 
 
 def _publication(
-    conn: Connection, name: str, tables: Sequence[Table], role: str, roles: Roles
+    conn: Connection, source: Source, tables: Sequence[Table], role: str, roles: Roles
 ) -> Iterator[str]:
+    name = source.publication_name
     current = read_publication(conn, name)
-    statements = changes(name, current, tables)
+    lists = {} if current else column_lists(conn, source, tables)
+    statements = changes(name, current, tables, lists)
     yield "\n-- The publication. Its owner may remove tables from it, and drop it."
     if current is None:
         yield f"DO {_BODY} BEGIN"

@@ -24,6 +24,7 @@ from cdc.kafka.bulk_producer import BulkProducer
 from cdc.kafka.topology import all_specs
 from cdc.lsn import format_lsn
 from cdc.source.catalog import captured_tables
+from cdc.source.columns.excluded_columns import column_lists
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection, connect
 from cdc.source.publication import ensure_publication, read_publication, unpublished
@@ -85,7 +86,8 @@ def initialise(
         _check(config, known)
         _prepare_schema(config, conn, observer)
         tables = captured_tables(conn, source)
-        changed = ensure_publication(conn, source.publication_name, tables)
+        lists = column_lists(conn, source, tables)
+        changed = ensure_publication(conn, source.publication_name, tables, lists)
         observer.step(f"publication {source.publication_name} {'set' if changed else 'fits'}")
         with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
             kit = Kit(config, conn, broker, observer, tables)

@@ -23,6 +23,7 @@ from cdc.protocol.relation import Relation, TypeInfo
 from cdc.source import errors as source_errors
 from cdc.source import postgres as source_postgres
 from cdc.source.catalog import select_rows
+from cdc.source.columns.excluded_columns import refuse_excluded
 from cdc.source.copy_out import copy_out
 from cdc.source.postgres import identifier, literal
 from cdc.source.slot import create_slot
@@ -165,6 +166,7 @@ class _Table:
     def _described(self, reader: Connection, oid: int) -> tuple[Relation, MirrorTable]:
         """The table, locked: what it is in the snapshot is what it is now."""
         shape = self._catalog.shape(self._session, oid)
+        refuse_excluded(self._source, shape)
         only = "" if self._catalog.is_partitioned(self._session, oid) else "only "
         name = f"{identifier(shape.schema)}.{identifier(shape.table)}"
         with source_errors.translated(f"locking {shape.name} for the snapshot"):

@@ -22,19 +22,26 @@ from cdc.events.envelope import SourceContext
 from cdc.events.records import Batch
 from cdc.events.values.encoder import encoder
 from cdc.protocol.messages import RelationMessage, Values
-from cdc.protocol.relation import Relation
+from cdc.protocol.relation import Column, Relation
 from cdc.protocol.wire import Arrived
 from cdc.topics import partition_for
-from tests.support.events.random_frames import TYPES, Story, relation, streams
+from tests.support.events.random_frames import TYPES, Story, base, relation, streams
 
 PARTITIONS = 3
+TEXT, INT = base("text"), Column("id", base("int4"), -1, True)
 CONTEXT = SourceContext("1", "s", "db")
 NOW_US = 1_700_000_000_000_000
 
 
-def transcriber(types: Sequence[str], row_now: Values | None = None) -> Transcriber:
+def transcriber(
+    types: Sequence[str], row_now: Values | None = None, left_out: str = ""
+) -> Transcriber:
     def resolve(message: RelationMessage, _xid: int, _lsn: int) -> Relation:
-        return relation(message.oid, types)
+        if not left_out:
+            return relation(message.oid, types)
+        found = (INT, *(Column(one.name, TEXT, -1, False) for one in message.columns[1:]))
+        kept = tuple(one for one in found if one.name != left_out)
+        return Relation(message.oid, "public", message.table, "d", kept, ("id",))
 
     made = Transcriber(CONTEXT, resolve, lambda _r, _k, _x: row_now, lambda _topic: PARTITIONS, 50)
     made.clock(NOW_US)
@@ -90,6 +97,32 @@ def test_a_stream_by_column_is_the_stream_frame_by_frame(
             assert (many.position, many.committed_lsn) == (one.position, one.committed_lsn)
     finally:
         columnar.LEAST_FRAMES = least  # type: ignore[misc]
+
+
+def test_a_column_that_must_not_leave_is_in_no_event_of_many() -> None:
+    names = (b"id", b"secret", b"name")
+    described = pack(">H", 3) + b"".join(b"\0%b\0" % name + pack(">Ii", 25, -1) for name in names)
+    story = Story(None, ())
+    story.frame(b"R" + pack(">I", 1) + b"public\0t\0d" + described)
+    story.begin()
+    for i in range(300):
+        cells = b"".join(
+            b"t" + pack(">I", len(value)) + value
+            for value in (b"%d" % i, b"SECRET%d" % i, b"n%d" % i)
+        )
+        kind = (b"IN", b"UN", b"DO")[i % 3]
+        story.frame(kind[:1] + pack(">I", 1) + kind[1:] + pack(">H", 3) + cells)
+    story.end()
+    one, many = transcriber((), left_out="secret"), transcriber((), left_out="secret")
+    for frame in story.frames:
+        one.feed(frame)
+    ColumnarFeed(many, CONTEXT, lambda _topic: PARTITIONS).feed(Arrived.of(story.frames), NOW_US)
+    batch = many.take()
+    assert any(not isinstance(record, dict) for of in batch.records.values() for record in of)
+    together = written(batch)
+    assert together == written(one.take())
+    assert "SECRET" not in repr(together)
+    assert "n299" in repr(together)
 
 
 def plain_stream(rows: int) -> list[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from struct import pack
 from typing import Any
 
@@ -278,3 +279,30 @@ def test_a_value_that_was_left_alone_is_told_from_text_that_looks_like_it() -> N
     assert unchanged_of(update(b"N", row(b"1", placeholder))) == []
     assert unchanged_of(insert(b"1", placeholder)) == []
     assert unchanged_of(insert(b"1", b"x")) is None
+
+
+def without_a(message: RelationMessage, _xid: int, _lsn: int) -> Relation:
+    found = relation(message)
+    return replace(found, columns=tuple(one for one in found.columns if one.name != "a"))
+
+
+def test_a_column_that_must_not_leave_is_in_no_event_whatever_was_sent() -> None:
+    made = Transcriber(
+        SourceContext("1", "s", "db"), without_a, lambda _r, _k, _x: None, lambda _topic: 3, 50
+    )
+    made.clock(NOW_US)
+    records = transcribe(
+        made,
+        begin(200), describe(), insert(b"1", b"SECRET"),
+        update(b"N", row(b"1", b"SECRET")), update(b"N", row(b"1", "unchanged")),
+        update(b"K", row(b"1", None), b"N", row(b"2", b"SECRET")),
+        update(b"O", row(b"2", b"SECRET"), b"N", row(b"2", b"SECRET")),
+        b"D" + pack(">I", 1) + b"O" + row(b"2", b"SECRET"), commit(200),
+    )  # fmt: skip
+    assert b"SECRET" not in repr(records).encode()
+    events = [parsed(one) for one in records[TOPIC] if one["value"] is not None]
+    assert [one["op"] for one in events] == ["c", "u", "u", "d", "c", "u", "d"]
+    assert events[0]["after"] == {"id": 1}
+    assert all("unchanged" not in one["source"] for one in events)
+    (described,) = map(parsed, records["s.__schemas"])
+    assert [one["name"] for one in described["columns"]] == ["id"]

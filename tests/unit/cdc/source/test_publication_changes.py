@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdc.errors import SourceError
+from cdc.source.columns.excluded_columns import ColumnList
 from cdc.source.publication import Publication, changes
 from cdc.source.selection import Table
 
@@ -46,3 +47,20 @@ def test_a_publication_that_takes_in_tables_by_itself_is_refused() -> None:
     current = Publication(frozenset(), True, True, "FOR ALL TABLES")
     with pytest.raises(SourceError, match=r"FOR ALL TABLES.*source\.publication"):
         changes("p", current, tables("a"))
+
+
+def test_excluded_columns_are_left_out_of_what_is_published() -> None:
+    lists = {("public", "a"): ColumnList(("id", "Note"))}
+    (made,) = changes("p", None, tables("a", "b"), lists)
+    assert 'ONLY "public"."a" ("id", "Note"), ONLY "public"."b" WITH' in made
+    (added,) = changes("p", has("b"), tables("a", "b"), lists)
+    assert added == 'ALTER PUBLICATION "p" ADD TABLE ONLY "public"."a" ("id", "Note")'
+    assert changes("p", has("a", "b"), tables("a", "b"), lists) == []
+
+
+def test_a_table_whose_excluded_columns_are_published_is_added_anew_with_its_filter() -> None:
+    lists = {("public", "a"): ColumnList(("id",), "(id > 3)", ("secret",))}
+    assert changes("p", has("a", "b"), tables("a", "b"), lists) == [
+        'ALTER PUBLICATION "p" DROP TABLE ONLY "public"."a"',
+        'ALTER PUBLICATION "p" ADD TABLE ONLY "public"."a" ("id") WHERE ((id > 3))',
+    ]

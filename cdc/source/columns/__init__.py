@@ -1,0 +1,1 @@
+"""Which columns of a table leave the source."""
