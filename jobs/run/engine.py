@@ -85,7 +85,8 @@ class Engine:
         self._without_unfound = partial(without_unfound, self._generations, self._passed)
         self._views = ViewRegistry(parts, self._generations)
         self._orders = Orders(parts, self._views, self)
-        self._spare = self._streams = False
+        self._spare = self._streams = self._available_now = self._at_end = False
+        self._target: Offsets = {}
         self._stream = open_stream(self.apply)
         self._last = read_progress(self._conn).batch
         self._upkeep = StateUpkeep(self._tables, self._reach, self.changing, self._ends)
@@ -98,26 +99,24 @@ class Engine:
                 Chore("versions", _VERSIONS_S, self._look_at_versions),
                 Chore("tables", _TABLES_S, self._look_at_names),
                 Chore("upkeep", _UPKEEP_S, self._look_after),
+                Chore("end", _POLL_S, self._look_at_end),
             )
         )
 
     def run(self, available_now: bool = False) -> dict[str, HeadwaterError]:
         """Keep views until it is told to stop, or, if ``available_now``, until they hold what
         Kafka held when they were built; why those stopped that could not go on."""
+        self._available_now = available_now
         self._joined.set()
-        target: Offsets | None = None
         probes = self._parts.probes
         probes.ready_unless(lambda: [] if self._streams else ["the stream does not run"])
         probes.ready_unless(self._generations.interrupted)
         try:
-            while not self._stopping.wait(_POLL_S):
+            while not (self._at_end or self._stopping.wait(_POLL_S)):
                 probes.moved()
                 self._conduct()
-                if available_now and self._views.settled() and not self._joined.is_set():
-                    target = self._ends() if target is None else target
-                    if self._holds(target):
-                        log.info("caught_up", batch=self._last)
-                        break
+            if self._at_end:
+                log.info("caught_up", batch=self._last)
         finally:
             self._close()
         return self._views.errors()
@@ -193,13 +192,12 @@ class Engine:
         for chore in self._schedule.due():
             try:
                 with translated(f"looking after {chore.name}"):
+                    if self._conn.closed:
+                        self._conn = self._connect()
                     chore.do()
             except RetryableError as error:
                 log.warning("tried_again", what=chore.name, error=str(error))
                 self._schedule.wait(chore.name, max(chore.every_s, _AGAIN_S))
-                if self._conn.closed or self._conn.broken:
-                    self._conn.close()
-                    self._conn = self._connect()
 
     def _keep_stream(self) -> None:
         """Start the stream where the state database is, if it does not run over its topics."""
@@ -273,10 +271,12 @@ class Engine:
         """Where the topics of the stream end now."""
         return self._parts.broker.end_offsets(sorted(stream_offsets(self._conn)))
 
-    def _holds(self, target: Offsets) -> bool:
-        """Whether the mirrors have what is below these offsets, and the views what they have."""
-        held = has_applied(self._conn, target)
-        return held and self._views.have_reached(read_progress(self._conn).batch)
+    def _look_at_end(self) -> None:
+        """Note when all is applied that Kafka held as the views were built."""
+        if self._available_now and self._views.settled() and not self._joined.is_set():
+            self._target = self._target or self._ends()
+            held = has_applied(self._conn, self._target)
+            self._at_end = held and self._views.have_reached(read_progress(self._conn).batch)
 
     def _close(self) -> None:
         with faults_logged(log, "commands_not_ended"), translated("ending commands"):

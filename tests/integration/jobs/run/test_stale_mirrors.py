@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from cdc.config import Apply, Config, Delta, Kafka, View
-from cdc.errors import HeadwaterError
+from cdc.errors import HeadwaterError, RetryableError
 from cdc.kafka.broker import Offsets
 from jobs.run.builds import builder
 from jobs.run.engine import Engine
@@ -34,6 +34,7 @@ from jobs.sinks.delta.history.columns import CONTROL
 from jobs.state.batch.staging import Record
 from jobs.state.batch.stream_offsets import stream_offsets
 from jobs.state.mirrors.mirror_record import mark_stale, read_mirrors
+from jobs.state.server.connection import Connection
 from tests.support.servers.postgres import fresh_database
 from tests.support.views.engine_setting import batch_rows
 from tests.support.views.mirror_tables import MirrorSetting, fold, topic
@@ -340,3 +341,27 @@ def test_a_view_whose_keys_cannot_be_found_stops_alone(setting: Setting) -> None
         setting.give(to)
         setting.are_right()
         wait_until(is_right, "a view that lacks nothing", 40)
+
+
+def test_a_state_database_that_is_away_when_its_session_is_lost(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No chore's session comes back at once: each is tried again, and the process goes on."""
+    tries: list[None] = []
+
+    def connect() -> Connection:
+        tries.append(None)
+        if len(tries) < 3:
+            raise RetryableError("cannot connect", "start it")
+        return connected()
+
+    with setting.applying() as to:
+        setting.are_right()
+        connected = setting.engine._connect
+        monkeypatch.setattr(setting.engine, "_connect", connect)
+        setting.engine._conn.close()
+        wait_until(lambda: len(tries) > 2, "a session behind two that were refused", 20)
+        monkeypatch.undo()
+        setting.mirrors.execute("update coded set token = 3")
+        setting.give(to)
+        setting.are_right()
