@@ -13,6 +13,7 @@ from uuid import UUID
 import opensearchpy
 import psycopg
 import pyarrow as pa
+import pyarrow.parquet as pq
 import redis
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
@@ -94,8 +95,13 @@ def _of_redis(view: Kept, stores: Stores, _folder: Path) -> Iterator[Row]:
 
 def _of_delta(view: Kept, _stores: Stores, folder: Path) -> Iterator[Row]:
     path = folder / "lake" / view.name
-    builder = QueryBuilder().register("v", DeltaTable(path))
-    rows = pa.table(builder.execute("select * from v").read_all()).to_pylist()
+    table = DeltaTable(path)
+    if "typeWidening" in (table.protocol().reader_features or ()):  # delta-rs does not read such
+        files = [pq.read_table(one) for one in table.file_uris()]
+        rows = pa.concat_tables(files, promote_options="permissive").to_pylist()
+    else:
+        found = QueryBuilder().register("v", table).execute("select * from v")
+        rows = pa.table(found.read_all()).to_pylist()
     yield from map(_plain_row, current(view, rows))
 
 
