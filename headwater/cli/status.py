@@ -1,4 +1,4 @@
-"""``headwater status``: which servers of ``headwater up`` run, and the embedded state database."""
+"""``headwater status``: the parts of a deployment, or the servers of ``headwater up``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from headwater.cli.common.output import err, out, print_json
 from headwater.cli.up import HOME_DEFAULT, HomeOption, JsonOption
 
 if TYPE_CHECKING:
+    from cdc.config import Config
+    from headwater.deployment import Part
     from jobs.state.server.status import StateStatus
     from stack.servers import Status
 
@@ -26,20 +28,28 @@ def register(app: typer.Typer) -> None:
 def status(
     ctx: typer.Context, home: HomeOption = HOME_DEFAULT, as_json: JsonOption = False
 ) -> None:
-    """Show the local servers: state, process ID, address and log file.
+    """Show what runs: the servers of `headwater up`, or the parts of a deployment.
 
-    Lists the servers of `headwater up` and, if there is a headwater.toml, the state database that
-    `headwater apply` starts. States: running (it answers), deaf (it runs but does not answer),
-    dead (it ended unexpectedly; `headwater up` restarts it).
+    Where `headwater up` was run, lists its servers with process ID, address and log file, and the
+    state database that `headwater apply` starts. A server is running (it answers), deaf (it runs
+    but does not answer), dead (it ended unexpectedly; `headwater up` restarts it) or stopped.
 
-    Exit codes: 0 no server of `headwater up` is dead or deaf, 1 at least one is.
+    Elsewhere asks source, Kafka, stores and state database of the configuration whether they
+    answer, and says of capture and each view what `headwater lag` says of them.
+
+    Exit codes: 0 all is well, 1 a server is dead, deaf or away, or capture or a view needs help.
 
     \b
-    Example:
-      headwater status --json
+    Examples:
+      headwater status
+      headwater --config shop.toml status --json
     """
     from stack import servers
+    from stack.state import was_started
 
+    if config_path(ctx).exists() and not was_started(home):
+        _of_deployment(configured(ctx), as_json)
+        return
     lines, state = servers.status(home), _state(ctx)
     if as_json:
         print_json(
@@ -53,6 +63,32 @@ def status(
         err().print(elsewhere, style="yellow", soft_wrap=True)
     if any(line.condition in ("dead", "deaf") for line in lines):
         raise typer.Exit(1)
+
+
+def _of_deployment(config: Config, as_json: bool) -> None:
+    from headwater.deployment import parts_of
+
+    parts = list(parts_of(config))
+    if as_json:
+        print_json([part._asdict() for part in parts])
+    else:
+        _show_parts(parts)
+    if not all(part.well for part in parts):
+        raise typer.Exit(1)
+
+
+def _show_parts(parts: list[Part]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("part", "state"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("", overflow="fold")
+    for part in parts:
+        style = "red" if not part.well else "dim" if part.state == "stopped" else "green"
+        table.add_row(Text(part.name), Text(part.state, style=style), Text(part.said))
+    out().print(table)
 
 
 def _state(ctx: typer.Context) -> StateStatus | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from cdc.errors import RetryableError
@@ -122,3 +124,38 @@ def test_what_a_view_says_of_its_store_is_about_its_columns(
     assert wrong["view named"] == "view named: OpenSearch has no fields named '_id'"
     assert wrong["view cased"] == "view cased: Delta takes 'id' and 'ID' for one name"
     assert 'no history = "log" for rows computed from several rows' in wrong["view counted"]
+
+
+def test_the_status_of_a_deployment_says_of_each_part_how_it_is(shop: Deployment) -> None:
+    unused_port = free_port(set())
+    view = '[views.found]\nstore = "search"\nkey = ["id"]\nsql = "select id from a"\n'
+    shop.extra = (
+        f'[stores.search]\nkind = "opensearch"\nurl = "http://127.0.0.1:{unused_port}"\n'
+        f'[stores.lake]\nkind = "delta"\npath = "./lake"\n{view}'
+    )
+    shop.init()
+    done = shop.run("status", "--json")
+    found = {one["name"]: one for one in json.loads(done.stdout)}
+    well = {name for name, one in found.items() if one["well"]}
+    assert done.returncode == 1
+    assert well == {"source", "kafka", "store lake", "state database"}
+    assert found["store search"]["state"] == "away"
+    assert "Start opensearch, or correct stores.search" in found["store search"]["said"]
+    assert found["capture"]["said"] == "not running"
+    assert "headwater apply" in found["view found"]["said"], found["view found"]
+    shown = shop.run("status").stdout
+    assert all(name in shown for name in found)
+    shop.extra = ""
+    with shop.running("capture"):
+        shop.captured()
+        done = shop.run("status", "--json")
+    assert done.returncode == 0, done.stdout
+    assert [one["name"] for one in json.loads(done.stdout)] == ["source", "kafka", "capture"]
+
+
+def test_the_status_of_a_deployment_whose_source_is_away(shop: Deployment) -> None:
+    shop.dsn = f"postgresql://nobody@127.0.0.1:{free_port(set())}/none"
+    done = shop.run("status", "--json")
+    found = {one["name"]: one["state"] for one in json.loads(done.stdout)}
+    assert done.returncode == 1
+    assert found == {"source": "away", "kafka": "running", "capture": "no data"}
