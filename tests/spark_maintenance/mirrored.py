@@ -34,7 +34,8 @@ from views.table_versions import TableVersion
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_EVENT = pa.struct([("op", pa.string()), ("oldest_us", pa.int64())])
+_VALUES_READ = [("read", pa.list_(pa.string())), ("read_lsn", pa.int64())]
+_EVENT = pa.struct([("op", pa.string()), ("oldest_us", pa.int64()), *_VALUES_READ])
 
 
 class Mirrored:
