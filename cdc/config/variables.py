@@ -44,7 +44,7 @@ def filled(
 
     value = _VARIABLE.sub(replaced, node)
     if any(name + _SUFFIX in environ for name in _VARIABLE.findall(node)):
-        remember(value, partial(_read_again, node, environ))
+        remember(value, node, partial(_read_again, node, environ))
     return value
 
 

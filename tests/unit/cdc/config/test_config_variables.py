@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from cdc.config import parse_config, variables
+from cdc.config.variables import filled
 from cdc.errors import ConfigError
 from cdc.kafka.security import for_kafka_python, for_librdkafka, for_spark
+from cdc.secret_values import latest
 from cdc.source.postgres import connection_parameters
 
 RAW: dict[str, Any] = {
@@ -107,3 +109,16 @@ def test_new_clients_of_kafka_take_what_the_file_holds(tmp_path: Path) -> None:
     assert for_kafka_python(kafka)["sasl_plain_password"] == "two"
     assert 'password="two"' in for_spark("k:9092", kafka)["kafka.sasl.jaas.config"]
     assert "one" not in repr(kafka)
+
+
+def test_a_server_is_not_sent_the_password_that_another_has_got(tmp_path: Path) -> None:
+    names = ("SOURCE", "CACHE")
+    for name in names:
+        (tmp_path / name).write_text("as-delivered")
+    environ = {f"{name}_FILE": str(tmp_path / name) for name in names}
+    given = filled([f"${{{name}}}" for name in names], environ, (), [])
+
+    (tmp_path / "CACHE").write_text("of the cache")
+    assert [latest(value) for value in given] == ["as-delivered", "as-delivered"]
+    (tmp_path / "SOURCE").write_text("of the cache")
+    assert [latest(value) for value in given] == ["of the cache", "of the cache"]
