@@ -27,6 +27,7 @@ _GIVEN: Final = {
     "region": "endpoint.region",
     "endpoint_override": "endpoint",
 }
+_TOGETHER: Final = ("access_key", "secret_key")
 _DENIED: Final = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH")
 _RIGHTS: Final = "s3:ListBucket, s3:GetObject, s3:PutObject and s3:DeleteObject"
 
@@ -51,7 +52,7 @@ def ask_bucket(path: str, spark: Mapping[str, str]) -> None:
         with files.open_output_stream(probe) as stream:
             stream.write(b"headwater check")
         files.delete_file(probe)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _refused(f"cannot {doing} bucket {bucket}", str(error)) from None
 
 
@@ -61,6 +62,10 @@ def _files(spark: Mapping[str, str]) -> S3FileSystem:
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     given: dict[str, Any] = {"endpoint_override": endpoint} if endpoint else {}
     given |= {to: spark[_HADOOP + of] for to, of in _GIVEN.items() if _HADOOP + of in spark}
+    if not given.keys() >= set(_TOGETHER):  # Hadoop passes over a half, and looks elsewhere
+        given = {
+            name: one for name, one in given.items() if name not in (*_TOGETHER, "session_token")
+        }
     return S3FileSystem(
         connect_timeout=_TIMEOUT_S,
         request_timeout=_TIMEOUT_S,

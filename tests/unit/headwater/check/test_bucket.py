@@ -173,3 +173,9 @@ def test_a_profile_gives_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(credentials))
     monkeypatch.setenv("AWS_PROFILE", "lake")
     assert _found(_config(tmp_path, "s3a://lake/views"))[0] == "ok"
+
+
+def test_half_of_the_credentials_is_passed_over_as_by_hadoop(s3: _Server, tmp_path: Path) -> None:
+    spark = f'[apply.spark]\n"spark.hadoop.fs.s3a.access.key" = "{KEY}"\n'
+    assert _found(_config(tmp_path, "s3a://lake/views", spark))[0] == "ok"
+    assert s3.asked
