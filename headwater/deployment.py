@@ -67,9 +67,9 @@ def _kafka(config: Config) -> Part:
 
 
 def _state_database(config: Config) -> Part:
-    if not (dsn := running_dsn(config)):
-        return Part("state database", "stopped", True, "it runs where apply runs")
     try:
+        if not (dsn := running_dsn(config)):
+            return Part("state database", "stopped", True, "it runs where apply runs")
         with reading_state(config):
             return Part("state database", RUNNING, True, f"PostgreSQL at {shown_place(dsn)}")
     except HeadwaterError as error:
