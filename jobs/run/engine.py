@@ -192,12 +192,13 @@ class Engine:
         for chore in self._schedule.due():
             try:
                 with translated(f"looking after {chore.name}"):
-                    if self._conn.closed:
-                        self._conn = self._connect()
+                    self._conn = self._connect() if self._conn.closed else self._conn
                     chore.do()
             except RetryableError as error:
                 log.warning("tried_again", what=chore.name, error=str(error))
                 self._schedule.wait(chore.name, max(chore.every_s, _AGAIN_S))
+                if self._conn.closed:  # the others would wait for the server as long, and a stop
+                    return
 
     def _keep_stream(self) -> None:
         """Start the stream where the state database is, if it does not run over its topics."""
