@@ -6,6 +6,7 @@ The log knows of DDL with the table's next change only, and of an enum's labels 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from cdc.config import Source
 from cdc.protocol.relation import TypeInfo
@@ -36,6 +37,8 @@ def version_now(
     computed: bool = False,
 ) -> TableVersion:
     """A table as a view has it, with the labels of its enums; ``computed``: as its mirror has it,
-    which computes the generated columns that events do not carry."""
+    which computes the generated columns that events do not carry. Without excluded columns."""
     shape = relation(conn, oid, types, source.publication_name, source.keys, computed)
+    excluded = source.excluded(shape.name)
+    shape = replace(shape, columns=tuple(c for c in shape.columns if c.name not in excluded))
     return labelled(parse_version(shape.describe()), enum_labels(conn, oid))

@@ -91,7 +91,7 @@ class Capture:
             self._source.keys,
             self._topics.described,
             self._source.publication_name,
-            self._source.excluded,
+            self._source.columns,
         )
         self._attnums = Attnums(self._broker, self._source.name)
         self._open: Session | None = None

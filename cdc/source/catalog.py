@@ -103,7 +103,8 @@ class TableFacts(NamedTuple):
     ``primary_key`` and ``identity_index`` are empty without an immediate index of that kind.
     ``columns`` are the published ones in order, each with name, OID of its type, typmod and attnum;
     ``highest`` is the highest attnum that any column of the table ever had, 0 for one that is gone.
-    ``collations`` are those that take different texts for equal, by column.
+    ``collations`` are those that take different texts for equal, by column. ``unpublished`` are the
+    attnums of columns that are there and not published.
     """
 
     nullable: dict[str, bool]
@@ -112,6 +113,7 @@ class TableFacts(NamedTuple):
     columns: tuple[tuple[str, int, int, int], ...] = ()
     highest: int = 0
     collations: Mapping[str, str] = MappingProxyType({})
+    unpublished: frozenset[int] = frozenset()
 
 
 class Published(NamedTuple):
@@ -154,17 +156,23 @@ def table_facts(conn: Connection, oid: int, publication: str = "") -> TableFacts
         keys = conn.execute(_KEYS, (oid,)).fetchall()
         highest = conn.execute(_HIGHEST, (oid,)).fetchone()
     limits = published(conn, oid, publication) if publication else Published()
+    sent = {
+        attnum
+        for _, _, _, attnum, generated, *_ in columns
+        if _is_published(limits, attnum, generated)
+    }
     return TableFacts(
         {name: nullable for name, *_, nullable, _ in columns},
         next((tuple(names) for primary, _, names in keys if primary), ()),
         next((tuple(names) for _, identity, names in keys if identity), ()),
         tuple(
             (name, type_oid, typmod, attnum)
-            for name, type_oid, typmod, attnum, generated, *_ in columns
-            if _is_published(limits, attnum, generated)
+            for name, type_oid, typmod, attnum, *_ in columns
+            if attnum in sent
         ),
         highest[0] if highest else 0,
         {name: collation for name, *_, collation in columns if collation},
+        frozenset(attnum for _, _, _, attnum, *_ in columns) - sent,
     )
 
 

@@ -85,9 +85,8 @@ def changes(
     """The SQL that makes the publication fit ``tables``; empty when it fits. Pure.
 
     Row filters and column lists of tables that stay are kept, but that ``lists`` says which columns
-    may be published. Raises ``SourceError`` for a
-    publication that takes in tables by itself: one without replica identity would come in
-    unseen and make the application's UPDATE and DELETE fail.
+    may be published. Raises ``SourceError`` for a publication that takes in tables by itself: one
+    without replica identity would come in unseen and make the application's UPDATE and DELETE fail.
     """
     quoted = identifier(name)
     wanted = {(table.schema, table.name) for table in tables}

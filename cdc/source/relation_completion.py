@@ -8,6 +8,7 @@ moves keys. So their session stays open until ``close``.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from cdc.errors import HeadwaterError, RetryableError
@@ -19,6 +20,7 @@ from cdc.source.catalog import table_facts
 from cdc.source.errors import sqlstate, translated
 from cdc.source.postgres import Connection, connect, identifier
 from cdc.source.relations import describe, without
+from cdc.source.table_lookup import labels_now
 from cdc.source.types import load_types
 
 # By OID: the table may have another name by now, and so may its columns.
@@ -84,7 +86,8 @@ class _Now(NamedTuple):
 
 class Describer:
     """Resolves Relation messages; ``described`` is called with each relation. ``excluded`` are the
-    columns of ``schema.table`` that must not leave the source."""
+    columns that must not leave the source, by the table's present name: older WAL may have another,
+    or be of a table that is a partition now."""
 
     def __init__(
         self,
@@ -92,7 +95,7 @@ class Describer:
         keys: Mapping[str, Sequence[str]],
         described: Callable[[Relation], None],
         publication: str,
-        excluded: Callable[[str], Collection[str]] = lambda _label: (),
+        excluded: Mapping[str, Collection[str]] = MappingProxyType({}),
     ) -> None:
         self._dsn, self._publication = dsn, publication
         self._keys = keys
@@ -111,12 +114,14 @@ class Describer:
             with answered(conn):
                 self._learn_types(conn, {column.type_oid for column in message.columns})
                 facts = table_facts(conn, message.oid, self._publication)
+                labels = labels_now(conn, message.oid) if self._excluded else []
         except BaseException:
             self.close()
             raise
         configured = self._keys.get(f"{message.schema}.{message.table}", ())
         relation = describe(message, facts, self._types, configured, before)
-        if excluded := self._excluded(relation.name):
+        of = (self._excluded.get(label, ()) for label in {relation.name, *labels})
+        if excluded := {name for names in of for name in names}:
             relation = without(relation, facts, excluded)
         self._described(relation)
         return relation

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from cdc.errors import SourceError
 from cdc.protocol.messages import RelationMessage
 from cdc.protocol.relation import Column, Relation, TypeInfo
 from cdc.source.attribute_numbers import Before, attnums
@@ -50,17 +51,28 @@ def describe(
 def without(relation: Relation, facts: TableFacts, excluded: Collection[str]) -> Relation:
     """The relation without columns that must not leave the source. WAL that was written before the
     publication left them out still has them, maybe under names of then: so of a table with such
-    columns only what is published now is kept."""
+    columns only what is published now is kept.
+
+    Raises ``SourceError`` where such a column was in the key: events would have no key without it.
+    """
     kept = {(name, attnum) for name, *_, attnum in facts.columns if name not in excluded}
     names, numbers = {name for name, _ in kept}, {attnum for _, attnum in kept}
 
     def is_kept(column: Column) -> bool:
-        if column.name in excluded:
+        if column.name in excluded or column.attnum in facts.unpublished:
             return False
         known = column.attnum in numbers if column.attnum is not None else column.name in names
-        return column.key or known or not facts.columns  # of a table that is gone
+        certain = column.attnum is not None or not facts.unpublished
+        return (column.key and certain) or known or not facts.columns  # of a table that is gone
 
-    return replace(relation, columns=tuple(filter(is_kept, relation.columns)))
+    columns = tuple(filter(is_kept, relation.columns))
+    if lost := set(relation.key) - {column.name for column in columns}:
+        raise SourceError(
+            f"the WAL has changes of {relation.name} with {', '.join(sorted(lost))} in the key, "
+            "which source.columns excludes, or which is not published any more",
+            "drop the slot with pg_drop_replication_slot, then run `headwater init --again`",
+        )
+    return replace(relation, columns=columns)
 
 
 def _as_sent(

@@ -21,6 +21,13 @@ where c.relkind <> 'p' and c.oid in (
     union all select t.relid from pg_catalog.pg_partition_tree(%(oid)s::oid) t)
 """
 
+_LABELS = """
+select n.nspname || '.' || c.relname
+from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where c.oid in (select %(oid)s::oid
+                union all select a.relid from pg_catalog.pg_partition_ancestors(%(oid)s::oid) a)
+"""
+
 
 def table_of(conn: Connection, schema: str, table: str) -> tuple[int, str]:
     """A table's OID and ``relkind``. Raises ``SourceError`` if it is gone."""
@@ -38,3 +45,9 @@ def table_files(conn: Connection, oid: int) -> tuple[str, str]:
         row = conn.execute(_FILES, {"oid": oid}).fetchone()
     assert row is not None
     return row[0], row[1]
+
+
+def labels_now(conn: Connection, oid: int) -> list[str]:
+    """What a table, and the partitioned ones that it is in, are called now, ``schema.table``."""
+    with translated(f"looking for the name of table {oid}"):
+        return [name for (name,) in conn.execute(_LABELS, {"oid": oid})]

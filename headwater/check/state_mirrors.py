@@ -42,8 +42,7 @@ class StateMirrors:
 
         with translated("asking the state database"), state.transaction(force_rollback=True):
             types = MirrorTypes(self._source, state)
-            publication, keys = self._config.publication_name, self._config.keys
-            return planned(MirrorCatalog(types, state, publication, keys).table(self._source, oid))
+            return planned(MirrorCatalog(types, state, self._config).table(self._source, oid))
 
 
 @contextmanager

@@ -32,7 +32,8 @@ _IDENTITIES: Final = """
 select n.nspname || '.' || c.relname, c.relreplident = 'f',
        array(select a.attname::text
              from pg_catalog.pg_index i
-             join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum = any(i.indkey)
+             join pg_catalog.pg_attribute a on a.attrelid = c.oid
+                  and a.attnum = any((i.indkey::int2[])[:i.indnkeyatts - 1])  -- no INCLUDE
              where i.indrelid = c.oid and case c.relreplident when 'd' then i.indisprimary
                                                               when 'i' then i.indisreplident end)
 from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace

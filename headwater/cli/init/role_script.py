@@ -82,13 +82,17 @@ def _publication(
 ) -> Iterator[str]:
     name = source.publication_name
     current = read_publication(conn, name)
-    lists = {} if current else column_lists(conn, source, tables)
+    # Of a table that it has, the list is changed as `headwater check` says, or by `headwater init`:
+    # between two statements of a script its changes would be lost.
+    there = current.tables if current else frozenset()
+    every = column_lists(conn, source, tables)
+    lists = {table: of for table, of in every.items() if table not in there}
     statements = changes(name, current, tables, lists)
     yield "\n-- The publication. Its owner may remove tables from it, and drop it."
     if current is None:
         yield f"DO {_BODY} BEGIN"
-        there = f"SELECT FROM pg_catalog.pg_publication WHERE pubname = {literal(name)}"
-        yield f"  IF NOT EXISTS ({there}) THEN"
+        known = f"SELECT FROM pg_catalog.pg_publication WHERE pubname = {literal(name)}"
+        yield f"  IF NOT EXISTS ({known}) THEN"
         yield from (f"    {one};" for one in statements)
         yield "  END IF;"
         yield f"END {_BODY};"

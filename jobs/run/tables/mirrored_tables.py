@@ -214,9 +214,7 @@ class MirroredTables:
         return source_postgres.connect(self.config.source.dsn, application_name=_APPLICATION)
 
     def _catalog(self, session: source_postgres.Connection, conn: Connection) -> MirrorCatalog:
-        source = self.settings.now()
-        types = MirrorTypes(session, conn)
-        return MirrorCatalog(types, conn, source.publication_name, source.keys)
+        return MirrorCatalog(MirrorTypes(session, conn), conn, self.settings.now())
 
     def _forget_stale(
         self, conn: Connection, found: Mapping[str, state_tables.MirrorTable | Refill]

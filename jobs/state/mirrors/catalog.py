@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 import psycopg
 
+from cdc.config import Source
 from cdc.errors import SourceError, StateError
 from cdc.protocol.relation import Column, Relation, TypeInfo
 from cdc.source.catalog import relation, table_facts
@@ -62,11 +62,10 @@ class MirrorCatalog:
         self,
         types: MirrorTypes,
         state: Connection,
-        publication: str,
-        keys: Mapping[str, Sequence[str]],
+        settings: Source,
     ) -> None:
         self._types, self._state = types, state
-        self._publication, self._keys = publication, keys
+        self._settings = settings
         self._infos_known: dict[int, TypeInfo] = {}
 
     def refresh(self) -> None:
@@ -76,7 +75,8 @@ class MirrorCatalog:
 
     def shape(self, source: Connection, oid: int) -> Relation:
         """The table as its events have it, in the source's session. Raises ``SourceError``."""
-        return relation(source, oid, self._infos(source), self._publication, self._keys)
+        publication, keys = self._settings.publication_name, self._settings.keys
+        return relation(source, oid, self._infos(source), publication, keys)
 
     def is_partitioned(self, source: Connection, oid: int) -> bool:
         """Whether it is the root of partitions."""
@@ -90,7 +90,7 @@ class MirrorCatalog:
         with translated(f"reading the columns of {shape.name}"):
             rows = source.execute(_ATTRIBUTES, (oid,)).fetchall()
         by_name = {column.name: column for column in shape.columns}
-        infos = self._infos(source)
+        infos, excluded = self._infos(source), self._settings.excluded(shape.name)
         columns, left_out = [], []
         for attribute in map(Attribute._make, rows):
             published = by_name.get(attribute.name)
@@ -98,7 +98,7 @@ class MirrorCatalog:
                 left_out.append((attribute.name, _RAGGED))
             elif published is not None:
                 columns.append(describe_column(self._types, self._state, attribute, published))
-            elif attribute.generated:
+            elif attribute.generated and attribute.name not in excluded:
                 columns.append(_computed(self._types, attribute, infos[attribute.type_oid]))
         table = MirrorTable(
             shape.schema,

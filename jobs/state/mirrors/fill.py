@@ -80,7 +80,7 @@ def fill(
     """
     with source_postgres.connect(source.dsn, application_name="headwater fill") as session:
         types = MirrorTypes(session, state)
-        catalog = MirrorCatalog(types, state, source.publication_name, source.keys)
+        catalog = MirrorCatalog(types, state, source)
         pending, done = list(oids), []
         for _ in range(ATTEMPTS):
             with _snapshot(source, slot_timeout_s, on_wait) as (lsn, name):
