@@ -13,10 +13,11 @@ from cdc.lag.states import GOOD, State
 from cdc.source.errors import place
 from cdc.source.postgres import connect, connection_parameters
 from headwater.check.stores import stores
+from headwater.cli.common.format import size
 from headwater.lag.watch import LagWatch, Seen
 from jobs.state.server.connection import shown_place
-from jobs.state.server.database import running_dsn
 from jobs.state.server.reader import reading_state
+from jobs.state.server.status import state_status
 
 RUNNING: Final = "running"
 AWAY: Final = "away"
@@ -43,8 +44,7 @@ def parts_of(config: Config) -> Iterator[Part]:
             well = store.level == "ok"
             said = store.message if well else one_line(store.message, store.hint)
             yield Part(store.check, RUNNING if well else AWAY, well, said)
-    if config.views and config.apply.engine == "database":
-        yield _state_database(config)
+    yield from _state_database(config)
     yield from _followers(config)
 
 
@@ -66,14 +66,19 @@ def _kafka(config: Config) -> Part:
     return Part("kafka", RUNNING, True, f"Kafka at {config.kafka.bootstrap_servers}")
 
 
-def _state_database(config: Config) -> Part:
+def _state_database(config: Config) -> Iterator[Part]:
+    """Nothing where there is none yet."""
+    name = "state database"
     try:
-        if not (dsn := running_dsn(config)):
-            return Part("state database", "stopped", True, "it runs where apply runs")
-        with reading_state(config):
-            return Part("state database", RUNNING, True, f"PostgreSQL at {shown_place(dsn)}")
+        if (own := state_status(config)) is not None:
+            said = f"PostgreSQL {own.version}, {size(own.size_bytes)} in {own.place.directory}"
+            pid = f", pid {own.pid}" if own.pid else ""
+            yield Part(name, own.condition, own.condition != "deaf", said + pid)
+        elif config.apply.engine == "database" and (dsn := config.apply.state_dsn):
+            with reading_state(config):
+                yield Part(name, RUNNING, True, f"PostgreSQL at {shown_place(dsn)}")
     except HeadwaterError as error:
-        return Part("state database", AWAY, False, str(error))
+        yield Part(name, AWAY, False, str(error))
 
 
 def _followers(config: Config) -> Iterator[Part]:

@@ -138,7 +138,7 @@ def test_the_status_of_a_deployment_says_of_each_part_how_it_is(shop: Deployment
     found = {one["name"]: one for one in json.loads(done.stdout)}
     well = {name for name, one in found.items() if one["well"]}
     assert done.returncode == 1
-    assert well == {"source", "kafka", "store lake", "state database"}
+    assert well == {"source", "kafka", "store lake"}
     assert found["store search"]["state"] == "away"
     assert "Start opensearch, or correct stores.search" in found["store search"]["said"]
     assert found["capture"]["said"] == "not running"

@@ -19,6 +19,6 @@ def test_a_damaged_record_of_the_state_database_is_told_as_its_fault(tmp_path: P
     home = home_of(config.apply.state, "shop")
     home.mkdir(parents=True)
     (home / "place.json").write_text("{")
-    part = _state_database(config)
+    (part,) = _state_database(config)
     assert (part.state, part.well) == (AWAY, False)
     assert "is damaged" in part.said
