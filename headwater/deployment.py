@@ -20,12 +20,12 @@ from jobs.state.server.reader import reading_state
 from jobs.state.server.status import state_status
 
 RUNNING: Final = "running"
-AWAY: Final = "away"
+FAILED: Final = "failed"
 _WELL: Final = frozenset({*GOOD, State.CATCHING_UP})
 
 
 class Part(NamedTuple):
-    """``state`` of a server is running, away or stopped, of capture and a view what ``headwater
+    """``state`` of a server is running, stopped or failed, of capture and a view what ``headwater
     lag`` says; ``well`` if nobody has to act. ``said`` is where a server is, or what is wrong."""
 
     name: str
@@ -43,7 +43,7 @@ def parts_of(config: Config) -> Iterator[Part]:
         if store.check.startswith("store ") and store.level != "warning":
             well = store.level == "ok"
             said = store.message if well else one_line(store.message, store.hint)
-            yield Part(store.check, RUNNING if well else AWAY, well, said)
+            yield Part(store.check, RUNNING if well else FAILED, well, said)
     yield from _state_database(config)
     yield from _followers(config)
 
@@ -54,7 +54,7 @@ def _source(config: Config) -> Part:
             where = place(connection_parameters(config.source.dsn))
             return Part("source", RUNNING, True, f"PostgreSQL at {where}")
     except HeadwaterError as error:
-        return Part("source", AWAY, False, str(error))
+        return Part("source", FAILED, False, str(error))
 
 
 def _kafka(config: Config) -> Part:
@@ -62,7 +62,7 @@ def _kafka(config: Config) -> Part:
         with Broker(config.kafka.bootstrap_servers, config.kafka) as broker:
             broker.default_config()
     except HeadwaterError as error:
-        return Part("kafka", AWAY, False, str(error))
+        return Part("kafka", FAILED, False, str(error))
     return Part("kafka", RUNNING, True, f"Kafka at {config.kafka.bootstrap_servers}")
 
 
@@ -78,7 +78,7 @@ def _state_database(config: Config) -> Iterator[Part]:
             with reading_state(config):
                 yield Part(name, RUNNING, True, f"PostgreSQL at {shown_place(dsn)}")
     except HeadwaterError as error:
-        yield Part(name, AWAY, False, str(error))
+        yield Part(name, FAILED, False, str(error))
 
 
 def _followers(config: Config) -> Iterator[Part]:

@@ -16,7 +16,8 @@ def excluded_columns(
     the source; ``initialised``: capture uses it, and `init` does not change it any more."""
     statements = list_changes(name, current, lists)
     if initialised and statements:
-        names = ", ".join(f"{'.'.join(at)}.{one}" for at, of in lists.items() for one in of.exposed)
+        here = {at: of for at, of in lists.items() if at in current.tables}
+        names = ", ".join(f"{'.'.join(at)}.{one}" for at, of in here.items() for one in of.exposed)
         message = f"{name} publishes {names}, which source.columns excludes"
         hint = f"run in one transaction: {'; '.join(statements)}; then start capture again"
         yield Finding("error", "columns", message, hint, tuple(statements))

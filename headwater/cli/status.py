@@ -37,7 +37,7 @@ def status(
     Elsewhere asks source, Kafka, stores and state database of the configuration whether they
     answer, and says of capture and each view what `headwater lag` says of them.
 
-    Exit codes: 0 all is well, 1 a server is dead, deaf or away, or capture or a view needs help.
+    Exit codes: 0 all is well, 1 a server is dead, deaf or failed, or capture or a view needs help.
 
     \b
     Examples:

@@ -139,7 +139,7 @@ def test_the_status_of_a_deployment_says_of_each_part_how_it_is(shop: Deployment
     well = {name for name, one in found.items() if one["well"]}
     assert done.returncode == 1
     assert well == {"source", "kafka", "store lake"}
-    assert found["store search"]["state"] == "away"
+    assert found["store search"]["state"] == "failed"
     assert "Start opensearch, or correct stores.search" in found["store search"]["said"]
     assert found["capture"]["said"] == "not running"
     assert "headwater apply" in found["view found"]["said"], found["view found"]
@@ -158,4 +158,4 @@ def test_the_status_of_a_deployment_whose_source_is_away(shop: Deployment) -> No
     done = shop.run("status", "--json")
     found = {one["name"]: one["state"] for one in json.loads(done.stdout)}
     assert done.returncode == 1
-    assert found == {"source": "away", "kafka": "running", "capture": "no data"}
+    assert found == {"source": "failed", "kafka": "running", "capture": "no data"}

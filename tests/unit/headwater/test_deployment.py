@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cdc.config import parse_config
-from headwater.deployment import AWAY, _state_database
+from headwater.deployment import FAILED, _state_database
 from jobs.state.server.location import home_of
 
 
@@ -20,5 +20,5 @@ def test_a_damaged_record_of_the_state_database_is_told_as_its_fault(tmp_path: P
     home.mkdir(parents=True)
     (home / "place.json").write_text("{")
     (part,) = _state_database(config)
-    assert (part.state, part.well) == (AWAY, False)
+    assert (part.state, part.well) == (FAILED, False)
     assert "is damaged" in part.said
