@@ -93,8 +93,8 @@ def test_a_topic_that_refuses_a_record_inside_a_block_is_an_error(
     rows = block(10)
     rows.values[4] = b"x" * 5000
     flight = Flight(PARTITIONS, 1)
-    producer.send({source_name: [rows]}, 100, flight)
     with pytest.raises(LogError, match="Message size too large"):
+        producer.send({source_name: [rows]}, 100, flight)
         settle(producer, flight)
     assert flight.pending, "what was refused must never count as durable"
 
@@ -114,8 +114,8 @@ def test_nothing_stands_behind_a_first_record_that_was_refused(
         for key, value, partition in zip(rows.keys, rows.values, rows.partitions, strict=True)
     ]
     flight = Flight(PARTITIONS if as_block else 12, 1)
-    producer.send({source_name: [rows] if as_block else singles}, 100, flight)
     with pytest.raises(LogError, match="Message size too large"):
+        producer.send({source_name: [rows] if as_block else singles}, 100, flight)
         settle(producer, flight)
     with suppress(LogError):
         producer.flush(10)
@@ -174,8 +174,8 @@ def test_nothing_stands_behind_a_refused_record_of_a_producer_that_the_broker_fo
     rows.values[0] = b"x" * 5000
     monkeypatch.setattr(proving, "REST_S", 0)
     flight = Flight(PARTITIONS, 1)
-    producer.send({source_name: [rows]}, 100, flight)
     with pytest.raises(LogError, match="Message size too large"):
+        producer.send({source_name: [rows]}, 100, flight)
         settle(producer, flight)
     with suppress(LogError):
         producer.flush(10)
