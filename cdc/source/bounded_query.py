@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from cdc.errors import HeadwaterError, RetryableError
+from cdc.source.errors import translated
 from cdc.source.postgres import Connection, connect
 
 ANSWER_S: Final = 30.0
@@ -28,9 +29,11 @@ def asking(dsn: str, limit_s: float = ANSWER_S) -> Iterator[Connection]:
 
 @contextmanager
 def answered(conn: Connection, limit_s: float = ANSWER_S) -> Iterator[None]:
-    """Raises ``RetryableError`` when what is asked inside takes longer; ``conn`` is lost then."""
+    """Raises ``RetryableError`` when what is asked inside takes longer, ``conn`` is lost then, and
+    when it was lost before."""
     # A descriptor of our own: libpq may close its one, and the number may be another's by then.
-    duplicate = socket.socket(fileno=os.dup(conn.pgconn.socket))
+    with translated("asking PostgreSQL"):
+        duplicate = socket.socket(fileno=os.dup(conn.pgconn.socket))
     cut = threading.Event()
 
     def give_up() -> None:

@@ -166,7 +166,8 @@ class Describer:
                 except HeadwaterError as error:  # DDL since the table was looked up
                     was_kept = self._tables.pop(relation.oid, None)
                     is_altered = isinstance(error, _AlteredError)
-                    if attempt or not (was_kept or is_altered or sqlstate(error) in _SCHEMA_MOVED):
+                    moved = was_kept or is_altered or sqlstate(error) in _SCHEMA_MOVED
+                    if attempt or conn.closed or not moved:
                         raise
             return None
         except BaseException:

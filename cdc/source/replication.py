@@ -99,8 +99,9 @@ class ReplicationStream:
         self._looked = self._heard = monotonic()
 
     def fileno(self) -> int:
-        """The socket, for ``select``."""
-        return self._session.pgconn.socket
+        """The socket, for ``select``. Raises ``RetryableError`` for a connection that is lost."""
+        with self._translated():
+            return self._session.pgconn.socket
 
     def receive(self, limit: int) -> Arrived:
         """About ``limit`` frames, or as many as have arrived. Raises ``RetryableError`` when the

@@ -6,15 +6,18 @@ import json
 import time
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 import pytest
 
 from cdc.capture.source_probe import Observation, Watch
 from cdc.errors import RetryableError
 from cdc.events.marks import Mark
+from cdc.protocol.messages import RelationColumn, RelationMessage, Values
 from cdc.source.bounded_query import answered, asking
 from cdc.source.errors import translated
 from cdc.source.postgres import connect
+from cdc.source.relation_completion import Describer
 from cdc.topics import message_topic
 from tests.support.commands.deployment import Deployment, assert_exactly_once_in_order
 from tests.support.servers.proxy import proxied
@@ -108,6 +111,34 @@ def test_a_question_that_is_not_answered_ends_and_can_be_asked_again(shop: Deplo
         assert time.monotonic() - began < 60  # the proxy would never let it through
     with asking(shop.dsn, 30) as conn:
         assert conn.execute("select 1").fetchone() == (1,)
+
+
+def test_rows_are_looked_up_again_after_their_session_was_ended(shop: Deployment) -> None:
+    shop.execute("insert into item values (1, 'a')")
+    with connect(shop.dsn) as conn:
+        found = conn.execute("select 'public.item'::regclass::oid").fetchone()
+        assert found is not None
+        columns = RelationColumn("id", 23, -1, True), RelationColumn("name", 25, -1, False)
+        message = RelationMessage(found[0], "public", "item", "d", columns)
+        describer = Describer(shop.dsn, {}, lambda _: None, "none")
+        relation, key = describer.resolve(message), cast("Values", [b"1"])
+        before = describer.lookup(relation, key)
+        conn.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and pid <> pg_backend_pid()"
+        )
+    with pytest.raises(RetryableError, match=r"reading a row of public\.item: terminating"):
+        describer.lookup(relation, key)
+    assert describer.lookup(relation, key) == before is not None
+    describer.close()
+
+
+def test_a_question_on_a_lost_connection_can_be_asked_again(shop: Deployment) -> None:
+    with connect(shop.dsn) as conn:
+        with pytest.raises(RetryableError, match="terminating"), translated("ending"):
+            conn.execute("select pg_terminate_backend(pg_backend_pid())")
+        with pytest.raises(RetryableError, match="asking PostgreSQL"), answered(conn):
+            pytest.fail("it is lost")
 
 
 def test_the_disk_of_a_server_on_this_machine_is_seen(shop: Deployment) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import time
@@ -64,6 +64,14 @@ def settle(producer: Producer, flight: Flight) -> None:
     wait_until(done, "the block to be acknowledged")
 
 
+def deliver(
+    producer: Producer, records: dict[str, Sequence[Record | Block]], flight: Flight
+) -> None:
+    """A busy machine hears of a refusal while it still hands over."""
+    producer.send(records, 100, flight)
+    settle(producer, flight)
+
+
 def test_a_block_is_acknowledged_once_a_partition_and_counts_every_record(
     kafka: str, topic: str
 ) -> None:
@@ -94,8 +102,7 @@ def test_a_topic_that_refuses_a_record_inside_a_block_is_an_error(
     rows.values[4] = b"x" * 5000
     flight = Flight(PARTITIONS, 1)
     with pytest.raises(LogError, match="Message size too large"):
-        producer.send({source_name: [rows]}, 100, flight)
-        settle(producer, flight)
+        deliver(producer, {source_name: [rows]}, flight)
     assert flight.pending, "what was refused must never count as durable"
 
 
@@ -115,8 +122,7 @@ def test_nothing_stands_behind_a_first_record_that_was_refused(
     ]
     flight = Flight(PARTITIONS if as_block else 12, 1)
     with pytest.raises(LogError, match="Message size too large"):
-        producer.send({source_name: [rows] if as_block else singles}, 100, flight)
-        settle(producer, flight)
+        deliver(producer, {source_name: [rows] if as_block else singles}, flight)
     with suppress(LogError):
         producer.flush(10)
     with Broker(kafka) as broker:
@@ -175,8 +181,7 @@ def test_nothing_stands_behind_a_refused_record_of_a_producer_that_the_broker_fo
     monkeypatch.setattr(proving, "REST_S", 0)
     flight = Flight(PARTITIONS, 1)
     with pytest.raises(LogError, match="Message size too large"):
-        producer.send({source_name: [rows]}, 100, flight)
-        settle(producer, flight)
+        deliver(producer, {source_name: [rows]}, flight)
     with suppress(LogError):
         producer.flush(10)
     with Broker(forgetful) as broker:
