@@ -21,7 +21,7 @@ def require_proc() -> None:
 
 def cpu_s(pid: int) -> float:
     """User and system time of a process and all below it, with all their threads, in seconds."""
-    return cpu_of_s(one.pid for one in _tree(pid))
+    return cpu_of_s(tree(pid))
 
 
 def peak_rss_mb(pid: int) -> float:
@@ -49,6 +49,13 @@ def owners(pid: int, folder: Path) -> list[int]:
         with suppress(psutil.NoSuchProcess):
             trees.append({of.pid for of in _tree(one)})
     return sorted({one for tree in trees if os.getpid() not in tree for one in tree})
+
+
+def tree(pid: int) -> list[int]:
+    """A process and all below it; none when it has ended."""
+    with suppress(psutil.NoSuchProcess):
+        return [one.pid for one in _tree(pid)]
+    return []
 
 
 def cpu_of_s(pids: Iterable[int]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from benchmarks.many.footprint import FOOTPRINT
 from benchmarks.many.views import STORES, VIEWS
 from benchmarks.report.figure import Figure, below
 
@@ -49,4 +50,5 @@ MANY: Final = (
     Figure("idle_50_views_cpu", "50 idle views, above one: CPU of apply", "cores", 3, below(0.02)),
     Figure("idle_50_views_rss_mb", "the same, apply's memory", "MB", 0, below(200)),
     *(figure for figures in MANY_VIEWS.values() for figure in figures),
+    *FOOTPRINT,
 )

@@ -1,16 +1,19 @@
-"""What views cost that nothing happens to: fifty of them, beside one."""
+"""What views cost that nothing happens to: fifty of them, beside one; and one under load."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from benchmarks.environment import headwater
 from benchmarks.many.deployment import SOURCE, Place
-from benchmarks.many.usage import using
+from benchmarks.many.footprint import footprint_figures
+from benchmarks.many.load import loading
+from benchmarks.many.shop import Sizes
+from benchmarks.many.usage import Processes, Taken, Usage, processes, using
 from benchmarks.many.views import View, store_lines, view_lines
 from cdc.errors import FatalError
 from stack.child_process import Process, tail
@@ -19,6 +22,8 @@ VIEWS: Final = 50
 _SETTLE_S: Final = 30.0
 """A process that has just built or opened views has things to let go of."""
 _IDLE_S: Final = 60.0
+_LOADED_PER_S: Final = 200
+"""Transactions; of the shop's, most of which the view does not read."""
 _CREATE_S: Final = 1_800.0
 _POLL_S: Final = 0.2
 _SQL: Final = (
@@ -32,13 +37,6 @@ _SQL: Final = (
 )
 
 
-class Idle(NamedTuple):
-    """What a process took that kept some views."""
-
-    cpu_cores: float
-    rss_mb: float
-
-
 def idle_views(count: int) -> list[View]:
     """So many views in Redis, of some kinds, in turns."""
     return [
@@ -47,7 +45,7 @@ def idle_views(count: int) -> list[View]:
     ]
 
 
-def idle_figures(one: Idle, many: Idle) -> dict[str, float]:
+def idle_figures(one: Taken, many: Taken) -> dict[str, float]:
     """What the others cost beside the first."""
     return {
         f"idle_{VIEWS}_views_cpu": max(0.0, many.cpu_cores - one.cpu_cores),
@@ -55,28 +53,52 @@ def idle_figures(one: Idle, many: Idle) -> dict[str, float]:
     }
 
 
-def measure_idle(place: Place) -> dict[str, float]:
-    """Of one view and of all, each with a state of its own; nobody writes to the shop."""
+def measure_idle(place: Place, capture: int, sizes: Sizes) -> dict[str, float]:
+    """Of one view and of all, each with a state of its own; nobody writes to the shop, until the
+    one is measured under a load, too. ``capture`` is the pid of what captures."""
     config = place.setting.config(SOURCE)
     declared = config.read_text(encoding="utf-8")
     try:
-        one, many = (_measured(place, idle_views(count)) for count in (1, VIEWS))
+        with _kept(place, capture, 1) as (process, parts):
+            one = _idle(place, process, parts)
+            loaded = _loaded(place, process, parts, sizes)
+        with _kept(place, capture, VIEWS) as (process, parts):
+            many = _idle(place, process, parts)
     finally:
         config.write_text(declared, encoding="utf-8")
-    return idle_figures(one, many)
+    return {
+        **idle_figures(one.of_apply, many.of_apply),
+        **footprint_figures("one_idle", one.taken),
+        **footprint_figures(f"one_{_LOADED_PER_S}tx", loaded.taken),
+    }
 
 
-def _measured(place: Place, views: Sequence[View]) -> Idle:
-    setting, state = place.setting, place.setting.home / f"idle-{len(views)}"
+@contextmanager
+def _kept(place: Place, capture: int, count: int) -> Iterator[tuple[Process, dict[str, Processes]]]:
+    """So many views, built and applied by one process."""
+    setting, state, views = place.setting, place.setting.home / f"idle-{count}", idle_views(count)
     _declare(place, state, views)
-    names = [view.name for view in views]
-    log = f"create-idle-{len(views)}"
+    names, log = [view.name for view in views], f"create-idle-{count}"
     headwater(setting, SOURCE, "view", "create", *names, log=log, timeout_s=_CREATE_S)
-    with _applying(place, len(views)) as process:
-        _wait(place, process, _SETTLE_S, "idle views settle")
-        with using(process.pid, state) as usage:
-            _wait(place, process, _IDLE_S, f"{len(views)} idle views")
-    return Idle(usage.cpu_cores, usage.rss_mb)
+    with _applying(place, count) as process:
+        yield process, processes(setting.home, capture, process.pid, state)
+
+
+def _idle(place: Place, process: Process, parts: Mapping[str, Processes]) -> Usage:
+    _wait(place, process, _SETTLE_S, "idle views settle")
+    with using(parts) as usage:
+        _wait(place, process, _IDLE_S, "idle views")
+    return usage
+
+
+def _loaded(place: Place, process: Process, parts: Mapping[str, Processes], sizes: Sizes) -> Usage:
+    dsn, log = place.setting.dsn, place.setting.log("load-one-view")
+    with loading(dsn, _LOADED_PER_S, sizes, _LOADED_PER_S, log) as load:
+        _wait(place, process, _SETTLE_S, "one view under load: warming up")
+        with using(parts) as usage:
+            _wait(place, process, _IDLE_S, "one view under load")
+        load.check()
+    return usage
 
 
 def _declare(place: Place, state: Path, views: Sequence[View]) -> None:

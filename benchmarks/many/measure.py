@@ -14,6 +14,7 @@ from benchmarks.capture.slots import drop_slot
 from benchmarks.environment import Setting, headwater
 from benchmarks.many.deployment import SOURCE, Place, make, remove
 from benchmarks.many.figures import MANY_RATES
+from benchmarks.many.footprint import footprint_figures
 from benchmarks.many.group_change import measure_group_change
 from benchmarks.many.idle import measure_idle
 from benchmarks.many.load import Load, loading
@@ -21,7 +22,7 @@ from benchmarks.many.probes import Probes, looking, sending
 from benchmarks.many.readers import looks
 from benchmarks.many.results import Phase, build_figures, phase_figures
 from benchmarks.many.shop import FULL, Sizes
-from benchmarks.many.usage import using
+from benchmarks.many.usage import Processes, processes, using
 from benchmarks.many.views import BUILT, VIEWS, View, view_lines
 from benchmarks.report.metrics import ROWS
 from cdc.errors import FatalError
@@ -60,6 +61,7 @@ class Run(NamedTuple):
     plan: Plan
     probes: Probes
     process: Process
+    parts: Mapping[str, Processes]
 
     def follow(self, what: str, seconds: float, checks: Callable[[], None]) -> Iterator[float]:
         """Seconds since the beginning, several times a second, until they are over.
@@ -87,16 +89,18 @@ def measured(setting: Setting, plan: Plan) -> dict[str, float]:
     """The figures of what a plan names."""
     place = make(setting, plan.sizes, plan.engine)
     names = [view.name for view in VIEWS]
-    with capturing(place.setting, SOURCE):
+    with capturing(place.setting, SOURCE) as capture:
         figures = {"many_create_all_s": _created(place, names, "create-all", _CREATE_S)}
         with _applying(place) as process, _observed(place) as probes:
-            run = Run(place, plan, probes, process)
+            pids = capture.process.pid, process.pid
+            run = Run(place, plan, probes, process, processes(setting.home, *pids, place.state))
             _await_ready(run)
+            figures |= _idle(run)
             for number, rate in enumerate(plan.rates):
                 figures |= _phase(run, rate, () if number else plan.builds)
                 text = json.dumps(figures, indent=2)  # another rate may fail
                 (setting.home / "many.json").write_text(f"{text}\n", encoding="utf-8")
-        figures |= measure_idle(place)
+        figures |= measure_idle(place, capture.process.pid, plan.sizes)
     with place.setting.connect() as conn:
         drop_slot(conn, slot_of(SOURCE))
     remove(place)
@@ -148,6 +152,16 @@ def _await_ready(run: Run) -> None:
     raise FatalError(f"{run.process.name}: not kept: {lacking}\n{tail(run.process.log)}")
 
 
+def _idle(run: Run) -> dict[str, float]:
+    """What all of it takes while nobody writes."""
+    for _ in run.follow("ten views settle", run.plan.warm_up_s, lambda: None):
+        pass
+    with using(run.parts) as usage:
+        for _ in run.follow("ten idle views", run.plan.seconds / 2, lambda: None):
+            pass
+    return footprint_figures("ten_idle", usage.taken)
+
+
 def _phase(run: Run, rate: int, builds: tuple[View, ...]) -> dict[str, float]:
     """One rate: probes are transactions of it, too."""
     place, plan, setting = run.place, run.plan, run.place.setting
@@ -171,7 +185,7 @@ def _window(run: Run, rate: int, load: Load) -> Phase:
     for _ in run.follow(f"{said}: warming up", plan.warm_up_s, load.check):
         pass
     begin = time.monotonic_ns()
-    with using(run.process.pid, run.place.state) as usage:
+    with using(run.parts) as usage:
         for _ in run.follow(said, plan.seconds, load.check):
             pass
     end = time.monotonic_ns()
@@ -180,7 +194,7 @@ def _window(run: Run, rate: int, load: Load) -> Phase:
             break
     waits = {view.name: run.probes.waits_ms(view.name, begin, end) for view in VIEWS}
     missing = sum(run.probes.missing(end).values())
-    return Phase(rate, 0.0, usage.cpu_cores, usage.rss_mb, waits, missing, _behind(run.place))
+    return Phase(rate, 0.0, usage.taken, waits, missing, _behind(run.place))
 
 
 def _behind(place: Place) -> int:

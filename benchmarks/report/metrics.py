@@ -11,6 +11,7 @@ from typing import Final
 
 from benchmarks.capture.shapes import NARROW, RACES, USUAL, WIDE, Shape
 from benchmarks.many.figures import MANY, MANY_VIEWS
+from benchmarks.many.footprint import FOOTPRINT
 from benchmarks.report.figure import Figure, at_least, below
 
 ROWS: Final = 1_000_000
@@ -257,6 +258,8 @@ FIGURES: Final[Mapping[str, Figure]] = {
     figure.name: figure for figures in MEASUREMENTS.values() for figure in figures
 }
 IN_TABLES: Final = frozenset(
-    figure.name for figures in (*RACE_FIGURES.values(), *MANY_VIEWS.values()) for figure in figures
+    figure.name
+    for figures in (*RACE_FIGURES.values(), *MANY_VIEWS.values(), FOOTPRINT)
+    for figure in figures
 )
 """Figures that are shown in tables of their own."""

@@ -1,12 +1,14 @@
-"""The results in ``docs/benchmarks.md``: written from ``results.json``, never by hand."""
+"""The results in ``docs/benchmarks.md``, and what each part takes in ``docs/operations.md``:
+written from ``results.json``, never by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from benchmarks.many.figures import MANY_VIEWS
+from benchmarks.many.footprint import footprint_headings, footprint_rows
 from benchmarks.report.display import (
     number,
     race_row,
@@ -24,7 +26,9 @@ from benchmarks.report.metrics import (
 )
 from benchmarks.report.results import RESULTS, Results, write_results
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+_DOCS: Final = Path(__file__).parents[2] / "docs"
+PAGE: Final = _DOCS / "benchmarks.md"
+FOOTPRINT_PAGE: Final = _DOCS / "operations.md"
 _BEGIN: Final = "<!-- results: written by headwater bench -->\n"
 _END: Final = "<!-- end of results -->\n"
 _BAR: Final = 40
@@ -46,11 +50,12 @@ def publish(results: Results, path: Path) -> None:
     """Write the results, and the page if they are those that are published."""
     write_results(path, results)
     if path == RESULTS:
-        update_page(results)
+        update_page(PAGE, render(results))
+        update_page(FOOTPRINT_PAGE, render_footprint(results))
 
 
-def update_page(results: Mapping[str, float | str], page: Path = PAGE) -> None:
-    """Write the results between the page's marks; a page that is not there is left so."""
+def update_page(page: Path, rendered: str) -> None:
+    """Write what was rendered between the page's marks; a page that is not there is left so."""
     if not page.exists():
         return
     text = page.read_text(encoding="utf-8")
@@ -58,7 +63,7 @@ def update_page(results: Mapping[str, float | str], page: Path = PAGE) -> None:
     _, end, after = rest.partition(_END)
     assert mark, page
     assert end, page
-    page.write_text(before + mark + render(results) + end + after, encoding="utf-8")
+    page.write_text(before + mark + rendered + end + after, encoding="utf-8")
 
 
 def render(results: Mapping[str, float | str]) -> str:
@@ -66,6 +71,12 @@ def render(results: Mapping[str, float | str]) -> str:
     parts = [_machine(results), *_races(results), *_figures(results)]
     parts += [*_views(results), *_growth(results)]
     return "\n" + "\n\n".join(parts) + "\n\n"
+
+
+def render_footprint(results: Mapping[str, float | str]) -> str:
+    """Markdown: memory and CPU of each part, and on what machine."""
+    table = _table(footprint_headings(), footprint_rows(results))
+    return f"\n{table}\n\n{_machine(results)}\n\n"
 
 
 def _machine(results: Mapping[str, float | str]) -> str:
@@ -122,6 +133,6 @@ def _figure(figure: Figure, value: float) -> list[str]:
     return [f"`{figure.name}`", figure.what, said_target(figure), number(figure, value), shown]
 
 
-def _table(headings: tuple[str, ...], rows: list[list[str]]) -> str:
+def _table(headings: Sequence[str], rows: list[list[str]]) -> str:
     lines = [list(headings), ["---"] * len(headings), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

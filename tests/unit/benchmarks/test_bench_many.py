@@ -19,13 +19,22 @@ import pytest
 from benchmarks import process_usage
 from benchmarks.many import shop
 from benchmarks.many.figures import MANY, MANY_RATES, MANY_VIEWS
-from benchmarks.many.idle import Idle, idle_figures, idle_views
+from benchmarks.many.footprint import (
+    APPLY,
+    CAPTURE,
+    PARTS,
+    STATE,
+    footprint_figures,
+    footprint_headings,
+    footprint_rows,
+)
+from benchmarks.many.idle import idle_figures, idle_views
 from benchmarks.many.probes import Probes, looking, reached, written_by
 from benchmarks.many.readers import key_of, oldest_first
 from benchmarks.many.results import Phase, build_figures, phase_figures
 from benchmarks.many.shop import FULL, PROBE, PROBES, uuid_text
 from benchmarks.many.transactions import MIX, transactions
-from benchmarks.many.usage import using
+from benchmarks.many.usage import Taken, processes, using
 from benchmarks.many.views import BUILT, STORES, VIEWS, store_lines, view_lines
 from benchmarks.report.display import views_headings, views_rows
 from cdc.errors import FatalError
@@ -58,9 +67,9 @@ def test_idle_views_are_fifty_of_several_kinds_and_cost_what_they_cost_beside_th
     assert len({view.name for view in views}) == 50
     parsed = [parse_view(v.name, v.store, v.key, v.sql, v.history) for v in views]
     assert {len(one.occurrences) for one in parsed} == {1, 2}
-    figures = idle_figures(Idle(0.125, 500), Idle(0.25, 650))
+    figures = idle_figures(Taken(0.125, 500), Taken(0.25, 650))
     assert figures == {"idle_50_views_cpu": 0.125, "idle_50_views_rss_mb": 150}
-    assert idle_figures(Idle(0.2, 500), Idle(0.1, 400))["idle_50_views_cpu"] == 0
+    assert idle_figures(Taken(0.2, 500), Taken(0.1, 400))["idle_50_views_cpu"] == 0
     assert {figure.name for figure in MANY} >= figures.keys()
 
 
@@ -181,12 +190,20 @@ def test_a_probe_is_found_by_the_key_of_each_view() -> None:
 
 def test_a_run_gives_every_figure_that_is_described() -> None:
     waits = {view.name: [100.0, 200.0] for view in VIEWS} | {"order_log": [900.0]}
+    taken = dict.fromkeys(PARTS, Taken(0.25, 500))
     figures = build_figures(dict.fromkeys(STORES, 10.0)) | {"many_create_all_s": 60.0}
     for rate in MANY_RATES:
-        figures |= phase_figures(Phase(rate, rate, 0.5, 1_000, waits, 3, 7))
-    figures |= idle_figures(Idle(0.125, 500), Idle(0.25, 650))
+        figures |= phase_figures(Phase(rate, rate, taken, waits, 3, 7))
+    figures |= idle_figures(Taken(0.125, 500), Taken(0.25, 650))
     others = {"group_change_ms", "group_change_rows_ms"}
+    for condition in ("one_idle", "one_200tx", "ten_idle"):
+        figures |= footprint_figures(condition, taken)
     assert figures.keys() | others == {figure.name for figure in MANY}
+    assert figures["many_6tx_cpu_cores"] == 0.5
+    assert figures["many_6tx_rss_mb"] == 1_000
+    cells = {row[0]: row for row in footprint_rows(figures)}
+    assert cells["`headwater apply`"][1:] == ["500 MB, 0.25 cores"] * 5
+    assert len(footprint_headings()) == 6
     assert figures["many_6tx_p99_ms"] == 200
     assert figures["many_6tx_delta_p99_ms"] == 900
     assert figures["many_200tx_order_log_p50_ms"] == 900
@@ -208,7 +225,8 @@ def test_a_state_database_counts_by_its_folder_and_this_process_does_not(tmp_pat
         subprocess.Popen(command, **pipes) as apply,
         subprocess.Popen([*command, f"--folder={tmp_path}/pg"], **pipes) as database,
     ):
-        with using(apply.pid, tmp_path) as usage:
+        parts = processes(tmp_path, apply.pid, apply.pid, tmp_path)
+        with using({APPLY: parts[APPLY], STATE: parts[STATE]}) as usage:
             for child in (apply, database):
                 assert child.stdout is not None
                 child.stdout.readline()
@@ -216,8 +234,10 @@ def test_a_state_database_counts_by_its_folder_and_this_process_does_not(tmp_pat
             assert set(found) == {apply.pid, database.pid}
             assert os.getpid() not in process_usage.owners(apply.pid, Path(sys.executable))
         assert process_usage.cpu_of_s(found) >= 0.4
-        assert usage.cpu_cores > 0
-        assert usage.rss_mb > 5
+        assert usage.of_apply.cpu_cores > 0
+        assert usage.of_apply.rss_mb > 5
+        assert parts[CAPTURE]() == [apply.pid]
+        assert parts["kafka"]() == []
         for child in (apply, database):
             assert child.stdin is not None
             child.stdin.close()

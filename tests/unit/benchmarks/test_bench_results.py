@@ -26,7 +26,7 @@ from benchmarks.report.metrics import (
     RACE_FIGURES,
     ROWS,
 )
-from benchmarks.report.page import PAGE, render, update_page
+from benchmarks.report.page import FOOTPRINT_PAGE, PAGE, render, render_footprint, update_page
 from benchmarks.report.results import (
     RESULTS,
     Results,
@@ -272,9 +272,11 @@ def test_the_command_and_the_figures_agree_on_the_full_size() -> None:
 
 def test_the_page_says_what_the_published_file_says(tmp_path: Path) -> None:
     page = tmp_path / "benchmarks.md"
-    page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
-    update_page(read_results(RESULTS), page)
-    assert page.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
+    results = read_results(RESULTS)
+    for original, shown in ((PAGE, render(results)), (FOOTPRINT_PAGE, render_footprint(results))):
+        page.write_text(original.read_text(encoding="utf-8"), encoding="utf-8")
+        update_page(page, shown)
+        assert page.read_text(encoding="utf-8") == original.read_text(encoding="utf-8")
 
 
 def test_the_page_shows_a_missed_target_and_leaves_out_what_was_not_measured() -> None:
