@@ -17,7 +17,7 @@ from cdc.source.attribute_numbers import Before
 from cdc.source.slot import PLUGIN, SlotState, SourceIdentity
 from tests.simulation.faults import Chance
 from tests.simulation.wal import FIRST_LSN, TABLES, Entry
-from tests.unit.cdc.events.test_change import describe, frame, relation
+from tests.support.events.transcribed import describe, frame, relation
 
 IDENTITY: Final = SourceIdentity("1", 1, "db")
 SLOT_LSN: Final = FIRST_LSN - 500

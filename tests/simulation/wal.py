@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from cdc.events import outbox
 from cdc.events.heartbeat import HEARTBEAT
-from tests.unit.cdc.events.test_change import frame, row
+from tests.support.events.transcribed import frame, row
 
 KEYED: Final = 1
 KEYLESS: Final = 2

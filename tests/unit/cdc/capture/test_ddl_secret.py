@@ -18,7 +18,7 @@ from cdc.events.envelope import SourceContext
 from headwater.check.ddl_trigger import ddl_events
 from headwater.check.finding import Finding
 from headwater.check.source import Source
-from tests.unit.cdc.events.test_change import begin, commit, frame, relation
+from tests.support.events.transcribed import begin, commit, frame, relation
 from tests.unit.cdc.events.test_large_messages import ddl, message
 from tests.unit.cdc.kafka.test_outbox_topics import config, topics
 

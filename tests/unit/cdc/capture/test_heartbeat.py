@@ -12,7 +12,7 @@ from cdc.capture import source_probe as watch
 from cdc.errors import LogError
 from cdc.events.heartbeat import HEARTBEAT, Heartbeat, Pulse, heartbeat
 from cdc.events.marks import Mark, decode_mark
-from tests.unit.cdc.events.test_change import (
+from tests.support.events.transcribed import (
     TOPIC,
     begin,
     commit,

@@ -18,7 +18,7 @@ from cdc.kafka.broker import Offsets
 from cdc.kafka.broker import Record as Read
 from cdc.kafka.partition_ends import read_tails, scan, streamed
 from cdc.lsn import Position
-from tests.unit.cdc.events.test_change import (
+from tests.support.events.transcribed import (
     TOPIC,
     begin,
     commit,

@@ -5,91 +5,25 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from struct import pack
-from typing import Any
 
-import pytest
-
-from cdc.errors import ProtocolError
 from cdc.events.change import Transcriber
 from cdc.events.envelope import SourceContext
-from cdc.events.records import Record
-from cdc.protocol.messages import RelationMessage, Values
-from cdc.protocol.relation import Column, Relation, TypeInfo
-
-INT = TypeInfo(23, "pg_catalog", "int4", "base", "int4")
-TEXT = TypeInfo(25, "pg_catalog", "text", "base", "text")
-TOPIC = "s.public.t"
-NOW_US = 1_700_000_000_000_000
-
-
-def relation(message: RelationMessage, _xid: int = 0, _lsn: int = 0) -> Relation:
-    columns = tuple(
-        Column(c.name, INT if c.type_oid == 23 else TEXT, c.typmod, c.name == "id")
-        for c in message.columns
-    )
-    key = ("id",) if message.table == "t" else ()
-    return Relation(
-        message.oid, message.schema, message.table, message.replica_identity, columns, key
-    )
-
-
-def transcriber(row_now: Values | None = None) -> Transcriber:
-    made = Transcriber(
-        SourceContext("1", "s", "db"), relation, lambda _r, _k, _x: row_now, lambda _topic: 3, 50
-    )
-    made.clock(NOW_US)
-    return made
-
-
-def frame(payload: bytes, lsn: int) -> bytes:
-    return b"w" + pack(">QQq", lsn, lsn, 0) + payload
-
-
-def describe(table: str = "t", oid: int = 1) -> bytes:
-    name = table.encode()
-    columns = b"\1id\0" + pack(">Ii", 23, -1) + b"\0a\0" + pack(">Ii", 25, -1)
-    return b"R" + pack(">I", oid) + b"public\0" + name + b"\0d" + pack(">H", 2) + columns
-
-
-def row(*cells: bytes | str | None) -> bytes:
-    out = pack(">H", len(cells))
-    for cell in cells:
-        if isinstance(cell, bytes):
-            out += b"t" + pack(">I", len(cell)) + cell
-        else:
-            out += b"n" if cell is None else b"u"
-    return out
-
-
-def begin(commit_lsn: int) -> bytes:
-    return b"B" + pack(">QqI", commit_lsn, 1_000_000, 7)
-
-
-def commit(commit_lsn: int) -> bytes:
-    return b"C" + pack(">BQQq", 0, commit_lsn, commit_lsn + 8, 1_000_000)
-
-
-def insert(*cells: bytes | str | None) -> bytes:
-    return b"I" + pack(">I", 1) + b"N" + row(*cells)
-
-
-def update(*parts: bytes) -> bytes:
-    return b"U" + pack(">I", 1) + b"".join(parts)
-
-
-def transcribe(made: Transcriber, *payloads: bytes) -> dict[str, list[Record]]:
-    for i, payload in enumerate(payloads):
-        made.feed(frame(payload, 100 + i))
-    return {
-        topic: [record for record in records if isinstance(record, dict)]
-        for topic, records in made.take().records.items()
-    }
-
-
-def parsed(record: Record) -> dict[str, Any]:
-    assert record["value"] is not None
-    value: dict[str, Any] = json.loads(record["value"])
-    return value
+from cdc.protocol.messages import RelationMessage
+from cdc.protocol.relation import Relation
+from tests.support.events.transcribed import (
+    NOW_US,
+    TOPIC,
+    begin,
+    commit,
+    describe,
+    insert,
+    parsed,
+    relation,
+    row,
+    transcribe,
+    transcriber,
+    update,
+)
 
 
 def test_events_of_a_transaction_are_numbered_from_one() -> None:
@@ -231,39 +165,6 @@ def test_a_message_outside_of_transactions_is_not_where_the_next_transaction_com
     alone, first = [parsed(record)["source"] for record in records]
     assert (alone["commit_lsn"], alone["ordinal"]) < (first["commit_lsn"], first["ordinal"])
     assert alone["commit_lsn"] == 199
-
-
-@pytest.mark.parametrize(
-    "payloads",
-    [
-        (insert(b"1", b"x"),),
-        (begin(200), insert(b"1", b"x")),
-        (begin(200), begin(300)),
-        (commit(200),),
-        (begin(200), commit(300)),
-        (b"O" + pack(">Q", 1) + b"o\0",),
-    ],
-    ids=["row alone", "row undescribed", "begin twice", "commit alone", "other commit", "origin"],
-)
-def test_messages_out_of_order_are_protocol_errors(payloads: tuple[bytes, ...]) -> None:
-    with pytest.raises(ProtocolError):
-        transcribe(transcriber(), *payloads)
-
-
-@pytest.mark.parametrize(
-    "payload",
-    [
-        insert(b"1"),
-        insert(b"1", b"x", b"y"),
-        update(b"N", row(b"1")),
-        update(b"K", row(b"1", None, None), b"N", row(b"2", b"x", b"y")),
-        b"D" + pack(">I", 1) + b"K" + row(b"1"),
-    ],
-    ids=["short insert", "long insert", "short update", "long update", "short delete"],
-)
-def test_a_row_of_another_width_than_its_description_is_a_protocol_error(payload: bytes) -> None:
-    with pytest.raises(ProtocolError, match=r"in public\.t, whose description has 2\. .*15\.1"):
-        transcribe(transcriber(), begin(200), describe(), payload)
 
 
 def unchanged_of(*payloads: bytes) -> list[str] | None:

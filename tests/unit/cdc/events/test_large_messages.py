@@ -18,8 +18,7 @@ from cdc.events.records import Record, weight
 from cdc.lsn import Position
 from cdc.protocol import pgoutput
 from cdc.protocol.messages import LogicalMessage, Omitted
-from tests.unit.cdc.events.test_capture_dead_letters import LETTERS, LIMIT, read
-from tests.unit.cdc.events.test_change import (
+from tests.support.events.transcribed import (
     TOPIC,
     begin,
     commit,
@@ -29,6 +28,7 @@ from tests.unit.cdc.events.test_change import (
     relation,
     row,
 )
+from tests.unit.cdc.events.test_capture_dead_letters import LETTERS, LIMIT, read
 from tests.unit.cdc.events.test_outbox import ID
 
 MESSAGES = "s.message"

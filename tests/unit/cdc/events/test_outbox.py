@@ -17,7 +17,7 @@ from cdc.events.records import Record
 from cdc.kafka.broker import Record as Read
 from cdc.kafka.partition_ends import Streamed, streamed
 from cdc.lsn import Position, parse_position
-from tests.unit.cdc.events.test_change import begin, commit, frame, relation
+from tests.support.events.transcribed import begin, commit, frame, relation
 
 ID = "8b9f6a0e-3a52-4c1e-9b63-0a5f7a7f1d10"
 

@@ -17,8 +17,7 @@ from cdc.events.transactions import Ledger
 from cdc.lsn import Position, parse_lsn
 from cdc.protocol.relation import Relation
 from tests.oracle.record import TRANSACTIONS
-from tests.unit.cdc.events import test_events_as_debezium as oracle
-from tests.unit.cdc.events.test_change import (
+from tests.support.events.transcribed import (
     TOPIC,
     begin,
     commit,
@@ -27,6 +26,7 @@ from tests.unit.cdc.events.test_change import (
     insert,
     relation,
 )
+from tests.unit.cdc.events import test_events_as_debezium as oracle
 
 RECORDED = json.loads(Path(TRANSACTIONS).read_text(encoding="utf-8"))
 NAME = "oracle_transactions"
