@@ -1,4 +1,4 @@
-# make demo | check | test | chaos | bench | lint | alarms | clean: each sets up what it needs.
+# make demo | check | test | chaos | soak | bench | lint | alarms | clean: each sets up what it needs.
 # Needs Python >= 3.11 and Java 17 or 21; PYTHON=... chooses another Python.
 
 VENV := .venv
@@ -6,9 +6,11 @@ BIN := $(VENV)/bin
 SEEDS := 200
 FIRST := 1
 CHAOS :=
+MINUTES := 30
+SOAK :=
 READY := $(VENV)/.ready
 
-.PHONY: help demo check test chaos bench lint alarms clean
+.PHONY: help demo check test chaos soak bench lint alarms clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +18,7 @@ help:
 	@echo "make check   lint, types and the tests that need no JVM and no server, in minutes"
 	@echo "make test    lint, types and every test, on real servers"
 	@echo "make chaos   kill, cut and stall all from source to stores, under load: SEEDS=200 runs"
+	@echo "make soak    a fault each minute under a steady load, and what grows: MINUTES=30"
 	@echo "make bench   measure into benchmarks/results.json"
 	@echo "make lint    ruff and mypy only"
 	@echo "make alarms  write rules, inhibitions and docs/alarms.md from the catalog of alarms"
@@ -33,6 +36,9 @@ bench: $(READY)
 
 chaos: $(READY)
 	$(BIN)/python -m tests.chaos --seeds $(SEEDS) --first $(FIRST) $(CHAOS)
+
+soak: $(READY)
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(SOAK)
 
 lint: $(READY)
 	$(BIN)/ruff check .
