@@ -38,7 +38,7 @@ def svg(samples: Sequence[Sample], faults: Sequence[Fault], minutes: float, titl
     names = sorted({fault.name for fault in faults})
     bottom = _TOP + 2 * (_PANEL + _GAP)
     height = bottom + _ROW * len(names) + 30
-    x = _scale(minutes)
+    x = _scale(max([minutes, *(one.minute for one in samples)]))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img"'
         f' aria-label="{escape(title)}">',
@@ -84,7 +84,7 @@ def _faults(
 def _memory(samples: Sequence[Sample], x: Callable[[float], float], top: float) -> Iterator[str]:
     shown = ("capture", "apply")
     most = max((one.values.get(f"{name}_mb", 0) for one in samples for name in shown), default=0)
-    step = 10.0 ** math.floor(math.log10(max(most, 10))) / 2
+    step = _step(max(most, 10))
     ceiling = step * math.ceil(max(most, 10) / step)
 
     def y(value: float) -> float:
@@ -96,6 +96,12 @@ def _memory(samples: Sequence[Sample], x: Callable[[float], float], top: float) 
     for name in shown:
         yield from _curve(samples, f"{name}_mb", name, x, y)
     yield from _legend(top, ("capture", "capture"), ("apply", "apply, Spark, state database"))
+
+
+def _step(most: float) -> float:
+    """Between ticks of a scale: 1, 2 or 5 times a power of ten, at most six times."""
+    power = 10.0 ** math.floor(math.log10(most / 6))
+    return next(power * times for times in (1, 2, 5, 10) if power * times * 6 >= most)
 
 
 def _lag(samples: Sequence[Sample], x: Callable[[float], float], top: float) -> Iterator[str]:

@@ -119,5 +119,8 @@ def test_the_picture_has_curves_with_gaps_and_a_mark_for_each_fault() -> None:
     }
     assert [len(curves[of]) for of in ("capture", "apply", "lag")] == [8, 8, 7]
     assert [step[0] for step in curves["lag"]] == ["M", "L", "L", "M", "L", "L", "L"]
-    said = [text.text for text in tree.findall(f"{name}text")]
+    said = [str(text.text) for text in tree.findall(f"{name}text")]
+    assert [word for word in said if word in ("0", "200", "1,000", "1,200", "1,400")] == [
+        *("0", "200", "1,000", "1,200")
+    ]
     assert said.count("broker <cut>") == 1
