@@ -15,7 +15,7 @@ from cdc.source.types import load_types
 from jobs.state.views.view_names import TableNames, ViewNames, names_of
 from views.maintain import plan_view
 from views.maintain.mirror import mirror_of
-from views.parse.table_references import tables_read
+from views.parse.table_references import RelationOf, tables_read
 from views.table_versions import TableVersion
 
 
@@ -40,8 +40,11 @@ class ViewSql:
     sql: str
     key: tuple[str, ...]
 
-    def over_source(self, known: Mapping[str, TableNames]) -> OverSource:
-        """What ``verification.select_view`` needs of it; ``known`` is what it calls columns."""
+    def over_source(
+        self, known: Mapping[str, TableNames], relation: RelationOf | None = None
+    ) -> OverSource:
+        """What ``verification.select_view`` needs of it; ``known`` is what it calls columns,
+        ``relation`` gives what is read in place of a table."""
         types = load_types(self.conn)
         tables = {
             one.name: version_now(
@@ -65,7 +68,10 @@ class ViewSql:
                 "the rows cannot be compared at one time",
                 "remove now() from the view and apply it when reading",
             )
-        whole = plan.whole if plan.completed or names.called else None
+        # What GROUP BY settles by a table's key is not settled by that of a SELECT.
+        read = tables_read(self.name, self.sql) if relation else ()
+        narrowed = any(relation(*one).startswith("(") for one in read if relation)
+        whole = plan.whole if plan.completed or names.called or narrowed else None
         called = {} if len(tables) != 1 else names.called.get(next(iter(tables)), {})
         row_key = () if plan.single.texts else plan.single.key
         row_key = tuple(called.get(one, one) for one in row_key)

@@ -19,6 +19,7 @@ from cdc.events.envelope import SourceContext
 from cdc.protocol.relation import TypeInfo
 from cdc.source.errors import sqlstate, translated
 from cdc.source.postgres import Connection, literal
+from cdc.source.table_lookup import lock_against_ddl
 from cdc.source.types import load_types
 from snapshots.ledger import Chunk
 from snapshots.plan import TablePlan, same_file, shape_now
@@ -158,7 +159,7 @@ class ChunkReader:
         condition = unseen(self._round.next_xid, task.seen) if task.seen else ""
         with in_snapshot(self._conn, self._round.snapshot_name):
             with translated(f"locking {plan.label} for the snapshot"):
-                self._conn.execute(f"LOCK TABLE {leaf.name} IN ACCESS SHARE MODE".encode())
+                lock_against_ddl(self._conn, leaf.name)
             if not same_file(self._conn, leaf):
                 return None
             self._start(plan)

@@ -21,8 +21,11 @@ from views.spark.resolution import ResolvedView
 from views.spark.view import View
 from views.table_versions import TableVersion
 
+# A generated column that was not granted is computed from what must not be read.
 _COLUMNS = """
-select count(*) from pg_catalog.pg_attribute a
+select a.attname,
+       a.attgenerated = '' or pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT')
+from pg_catalog.pg_attribute a
 where a.attrelid = %s::oid and a.attnum > 0 and not a.attisdropped
 """
 
@@ -34,20 +37,31 @@ def published_sql(conn: Connection, view: View | SelectView, publication: str) -
     return view.reading(published_rows(conn, view, publication))
 
 
-def published_relations(conn: Connection, publication: str) -> RelationOf:
+def published_relations(
+    conn: Connection,
+    publication: str,
+    excluded: Callable[[str], Collection[str]] = lambda _label: (),
+) -> RelationOf:
     """What is published of a table, by schema and name: the table itself where that is all of it,
     for its key tells PostgreSQL which columns GROUP BY settles, else a SELECT in parentheses. With
-    generated columns that are not, for mirrors compute them."""
+    generated columns that are not, for mirrors compute them. Without those that are ``excluded`` of
+    a ``schema.table``, also while the publication has them."""
     types = load_types(conn)
 
     def found(schema: str, table: str) -> str:
         oid, kind = table_of(conn, schema, table)
         shape = relation(conn, oid, types, publication, computed=True)
         with translated(f"reading the columns of {schema}.{table}"):
-            (columns,) = conn.execute(_COLUMNS, (oid,)).fetchone() or (0,)
+            there: dict[str, bool] = dict(conn.execute(_COLUMNS, (oid,)).fetchall())
+        left_out = excluded(f"{schema}.{table}")
+        seen = {
+            one.name: one.name
+            for one in shape.columns
+            if one.name not in left_out and there.get(one.name)
+        }
         filtered = published(conn, oid, publication).row_filter is not None
-        if filtered or columns != len(shape.columns):
-            return f"({select_rows(conn, shape, kind, publication)})"
+        if filtered or len(there) != len(seen):
+            return f"({select_rows(conn, shape, kind, publication, seen)})"
         return f"{'' if kind == 'p' else 'only '}{identifier(schema)}.{identifier(table)}"
 
     return found

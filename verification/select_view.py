@@ -111,9 +111,12 @@ def described_view(
     column.
     """
     types, tables = load_types(conn), tables_read(name, sql)
-    relations = {table.name: _quoted(table) for table in tables}
+    read = {table.name: relation(*table) for table in tables}
+    keyed = {table.name: _quoted(table) for table in tables}
     with translated(f"describing view {name}"):
-        known = known_columns(conn, sql, key, relations, relations.__getitem__, types, names)
+        known = known_columns(
+            conn, sql, key, read, read.__getitem__, types, names, keyed.__getitem__
+        )
     select = f"\n{_reading(name, sql, names, whole, relation)}\n"
     with translated(f"describing view {name}"), conn.transaction():
         conn.execute(SEARCH_PATH)

@@ -47,6 +47,13 @@ def table_files(conn: Connection, oid: int) -> tuple[str, str]:
     return row[0], row[1]
 
 
+def lock_against_ddl(conn: Connection, name: str) -> None:
+    """Keep DDL away from a table, and from its partitions if it is a root, until the transaction
+    ends; ``name`` is SQL's. The lock is ACCESS SHARE, as that of ``LOCK TABLE``, which demands a
+    right on the whole table: for this SELECT on any of its columns is enough."""
+    conn.execute(f"SELECT FROM {name} LIMIT 0".encode(), prepare=False)
+
+
 def labels_now(conn: Connection, oid: int) -> list[str]:
     """What a table, and the partitioned ones that it is in, are called now, ``schema.table``."""
     with translated(f"looking for the name of table {oid}"):

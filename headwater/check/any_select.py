@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from cdc.errors import ViewError
 from cdc.source.errors import translated
-from cdc.source.postgres import Connection, identifier, plan_fault, planned_rows
+from cdc.source.postgres import Connection, plan_fault, planned_rows
 from headwater.check.index_fields import index_fields
 from headwater.check.view_columns import check_columns, store_columns
 
 if TYPE_CHECKING:
     from cdc.config import View
-    from jobs.state.views.view_names import TableNames, ViewNames
+    from jobs.state.views.view_names import TableNames
     from views.maintain import MirrorTable
     from views.maintain.plan import ViewPlan
+    from views.parse.table_references import RelationOf
     from views.table_versions import TableVersion
 
 _SMALLER: Final = (
@@ -33,6 +33,7 @@ def described(
     captured: Mapping[str, int],
     version: Callable[[str], TableVersion],
     mirror: Callable[[str], MirrorTable],
+    relation: RelationOf,
     known: Mapping[str, TableNames],
     whole_rows: int,
 ) -> tuple[str, str, str]:
@@ -41,8 +42,8 @@ def described(
     index. Raises ``ViewError`` for what cannot be.
 
     ``captured`` are the tables by ``schema.table``, ``version`` describes one as it is now,
-    ``mirror`` as it will be planned over; ``known`` is what the view calls their columns, if it was
-    built so.
+    ``mirror`` as it will be planned over, ``relation`` gives what is read of it; ``known`` is what
+    the view calls their columns, if it was built so.
     """
     from jobs.state.views.view_names import names_of
     from views.histories import history_key
@@ -63,13 +64,19 @@ def described(
     if view.history:
         keys = {label: table.key for label, table in tables.items()}
         history_key(view.history, plan, keys, names)
-    sql = plan.whole(partial(_seen, names)) if names.called else reading(name, view.sql, _qualified)
+    read = {label: relation(*label.split(".", 1)) for label in labels}
+    # What GROUP BY settles by a table's key is not settled by that of a SELECT.
+    narrowed = any(one.startswith("(") for one in read.values())
+    if names.called or narrowed:
+        sql = plan.whole(lambda label: names.reading(label, read[label]))
+    else:
+        sql = reading(name, view.sql, lambda schema, table: read[f"{schema}.{table}"])
     if said := plan_fault(conn, sql):
         raise ViewError(
             f"view {name}: PostgreSQL rejects its SQL: {said}", "correct the SQL of the view"
         )
     with translated(f"describing view {name}"):  # the role may not be able to read its tables yet
-        found = store_columns(conn, view, labels, sql, names)
+        found = store_columns(conn, view, read, sql, names)
     check_columns(name, view, kind, found)
     columns = ", ".join(f"{column} {type_}" for column, type_ in found)
     how = f"every change ({view.history})" if view.history else _how(plan)
@@ -106,12 +113,3 @@ def _large(conn: Connection, plan: ViewPlan, sql: str, at_most: int) -> str:
 
 def _granted(plan: ViewPlan) -> str:
     return f"; taken for granted: {'; '.join(plan.assumes)}" if plan.assumes else ""
-
-
-def _seen(names: ViewNames, label: str) -> str:
-    schema, _, table = label.partition(".")
-    return names.reading(label, _qualified(schema, table))
-
-
-def _qualified(schema: str, table: str) -> str:
-    return f"{identifier(schema)}.{identifier(table)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -10,6 +11,12 @@ from cdc.config import Config
 from cdc.errors import HeadwaterError
 from cdc.source.catalog import captured_tables, relation
 from cdc.source.columns.excluded_columns import column_lists
+from cdc.source.columns.readable_columns import (
+    Readable,
+    may_read,
+    readable_columns,
+    select_grants,
+)
 from cdc.source.errors import translated
 from cdc.source.keys import key_faults
 from cdc.source.postgres import Connection, identifier
@@ -52,12 +59,6 @@ select current_user, r.rolreplication or r.rolsuper or exists (
 from pg_catalog.pg_roles r
 left join pg_catalog.pg_namespace n on n.nspname = 'headwater'
 where r.rolname = current_user
-"""
-_READABLE = """
-select pg_catalog.has_schema_privilege(c.relnamespace, 'USAGE')
-       and pg_catalog.has_table_privilege(c.oid, 'SELECT'),
-       pg_catalog.row_security_active(c.oid)
-from pg_catalog.pg_class c where c.oid = %s::oid
 """
 _OWNED = """
 select pg_catalog.pg_has_role(c.relowner, 'USAGE') from pg_catalog.pg_class c where c.oid = %s::oid
@@ -175,21 +176,22 @@ def _readable(source: Source) -> Iterator[Finding]:
     """One finding for all tables that the role may not read, and one for those of which it may read
     some rows only."""
     denied, hidden = list[Table](), list[Table]()
+    readable = Readable()
+    with suppress(HeadwaterError):  # of source.columns: what is wrong there is told with them
+        readable = readable_columns(source.conn, source.config.source, source.tables)
     for table in source.tables:
-        with translated(f"reading the privileges on {table.label}"):
-            row = source.conn.execute(_READABLE, (table.oid,)).fetchone()
-        if row is not None and not row[0]:
+        allowed, partly = may_read(source.conn, table, readable)
+        if not allowed:
             denied.append(table)
-        elif row is not None and row[1]:
+        elif partly:
             hidden.append(table)
     role = source.conn.info.user
     if denied:
         schemas = ", ".join(sorted({identifier(table.schema) for table in denied}))
-        names = ", ".join(f"{identifier(one.schema)}.{identifier(one.name)}" for one in denied)
         usage = f"GRANT USAGE ON SCHEMA {schemas} TO {identifier(role)}"
-        select = f"GRANT SELECT ON {names} TO {identifier(role)}"
+        selects = select_grants(denied, readable, role)
         message = f"role {role} may not read {', '.join(table.label for table in denied)}"
-        yield by_sql("error", "select", message, usage, select)
+        yield by_sql("error", "select", message, usage, *selects)
     if hidden:
         labels = ", ".join(table.label for table in hidden)
         message = f"row-level security hides rows of {labels} from role {role}"

@@ -21,7 +21,7 @@ from cdc.config import Config, Delta, OpenSearch, Postgres, Redis, Store
 from cdc.errors import HeadwaterError
 from cdc.source.errors import place as place_of
 from cdc.source.errors import translated
-from cdc.source.postgres import connect, connection_parameters
+from cdc.source.postgres import connect, connection_parameters, identifier
 from cdc.source.selection import parse_pattern
 from cdc.tls import certificates, client_context
 from headwater.check.finding import Finding
@@ -139,13 +139,16 @@ def _connection_fault(url: str, default_port: int) -> _Fault | None:
 
 
 def _database_fault(store: Postgres) -> _Fault | None:
-    """Whether tables can be made there."""
+    """Whether its role may do there what a view needs."""
     try:
         with connect(store.dsn) as conn, translated("asking for rights"):
             found = conn.execute(
                 "select n.oid is not null, case when n.oid is null"
                 " then has_database_privilege(current_database(), 'CREATE')"
-                " else has_schema_privilege(n.oid, 'CREATE') end, pg_is_in_recovery()"
+                " else has_schema_privilege(n.oid, 'CREATE')"
+                " and has_schema_privilege(n.oid, 'USAGE') end,"
+                " has_database_privilege(current_database(), 'TEMPORARY'),"
+                " current_user, current_database(), pg_is_in_recovery()"
                 " from (values (1)) one left join pg_namespace n on n.nspname = %s",
                 [store.target_schema],
             ).fetchone()
@@ -153,15 +156,24 @@ def _database_fault(store: Postgres) -> _Fault | None:
         what = error.message.partition(": ")[2] or error.message
         return _Fault(*(said.replace("source.dsn", f"{_STORE}.dsn") for said in (what, error.hint)))
     assert found is not None
-    there, allowed, standby = found
+    there, allowed, temporary, role, database, standby = found
     if standby:
         return _Fault("it is a standby, which accepts no writes", "name the primary in {store}.dsn")
-    if allowed:
+    schema, to = store.target_schema, identifier(role)
+    lacking, grants = [], []
+    if not allowed and there:
+        lacking.append(f"USAGE or CREATE on schema {schema}")
+        grants.append(f"GRANT USAGE, CREATE ON SCHEMA {identifier(schema)} TO {to}")
+    elif not allowed:
+        lacking.append(f"CREATE on database {database}, for schema {schema}")
+        grants.append(f"CREATE SCHEMA {identifier(schema)} AUTHORIZATION {to}")
+    if not temporary:
+        lacking.append(f"TEMPORARY on database {database}")
+        grants.append(f"GRANT TEMPORARY ON DATABASE {identifier(database)} TO {to}")
+    if not lacking:
         return None
-    schema = store.target_schema
-    what = f"schema {schema}" if there else f"the database for {schema}"
-    grant = f"grant USAGE, CREATE ON SCHEMA {schema}" if there else "grant CREATE ON DATABASE ..."
-    return _Fault(f"the role lacks CREATE on {what}", f"{grant} to the role of {{store}}.dsn")
+    what = f"role {role} lacks {' and '.join(lacking)}"
+    return _Fault(what, f"run there, as a superuser: {'; '.join(grants)}")
 
 
 def _captured_again(config: Config, name: str) -> str:

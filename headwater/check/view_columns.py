@@ -3,7 +3,7 @@ them there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cdc.errors import ViewError
@@ -19,15 +19,17 @@ if TYPE_CHECKING:
 
 
 def store_columns(
-    conn: Connection, view: View, tables: Sequence[str], select: str, names: ViewNames
+    conn: Connection, view: View, tables: Mapping[str, str], select: str, names: ViewNames
 ) -> list[Column]:
-    """Names and types of those of a SELECT that the source takes, over ``tables``
-    (``schema.table``)."""
+    """Names and types of those of a SELECT that the source takes, over ``tables``: what is read of
+    each, by ``schema.table``."""
     from jobs.state.views.known_columns import known_columns
     from jobs.state.views.view_columns import described
 
     types = load_types(conn)
-    known = known_columns(conn, view.sql, view.key, tables, qualified, types, names)
+    known = known_columns(
+        conn, view.sql, view.key, tables, tables.__getitem__, types, names, qualified
+    )
     return [(one.name, one.kind) for one in described(conn, select, types, known)]
 
 

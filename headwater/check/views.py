@@ -96,8 +96,8 @@ def _any_select(source: Source, tables: _Tables, name: str, view: View) -> Findi
         kind = source.config.store(view.store).kind
         known = known_names(source.config, name, view)
         said, warning, hint = described(
-            source.conn, name, view, kind, tables.oids, tables.mirror, tables.planned, known,
-            source.config.apply.whole_rows,
+            source.conn, name, view, kind, tables.oids, tables.mirror, tables.planned,
+            tables.relation, known, source.config.apply.whole_rows,
         )  # fmt: skip
     except HeadwaterError as fault:
         error = tables.explained(view, fault)
@@ -142,6 +142,7 @@ class _Tables:
         self.oids = {f"{table.schema}.{table.name}": table.oid for table in source.tables}
         self._types = load_types(source.conn)
         self._found: dict[tuple[str, bool], TableVersion] = {}
+        self._relations: dict[tuple[str, str], str] = {}
 
     def of(self, definition: ViewDefinition) -> Mapping[str, TableVersion]:
         """What a view reads. Raises ``ViewError`` for a table that is not captured."""
@@ -166,6 +167,17 @@ class _Tables:
 
         embedded = not self._source.config.apply.state_dsn
         return self._mirrors.table(self.oids[table]) or mirror_of(self.mirror(table), embedded)
+
+    def relation(self, schema: str, table: str) -> str:
+        """What a view reads of it, as SQL."""
+        from verification.scope import published_relations
+
+        if (schema, table) not in self._relations:
+            settings = self._source.config.source
+            publication, excluded = settings.publication_name, settings.excluded
+            relations = published_relations(self._source.conn, publication, excluded)
+            self._relations[schema, table] = relations(schema, table)
+        return self._relations[schema, table]
 
     def explained(self, view: View, error: HeadwaterError) -> HeadwaterError:
         """The error of a view, or that a column which it names is not published."""

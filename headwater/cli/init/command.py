@@ -31,7 +31,8 @@ RoleOption = Annotated[
     str,
     typer.Option(
         metavar="ROLE",
-        help="With --print-sql: the role that captures. Default: that of source.dsn.",
+        help="With --print-sql: the role that captures, or writes to the store. Default: that of"
+        " its dsn.",
     ),
 ]
 PublicationOwnerOption = Annotated[
@@ -39,6 +40,13 @@ PublicationOwnerOption = Annotated[
     typer.Option(
         metavar="ROLE",
         help="With --print-sql: who owns the publication. Default: the role that captures.",
+    ),
+]
+StoreOption = Annotated[
+    str,
+    typer.Option(
+        metavar="STORE",
+        help="With --print-sql: print what the role of this PostgreSQL store needs, instead.",
     ),
 ]
 
@@ -72,6 +80,7 @@ def init(
     print_sql: PrintSqlOption = False,
     role: RoleOption = "",
     publication_owner: PublicationOwnerOption = "",
+    store: StoreOption = "",
 ) -> None:
     """Set up the source and Kafka for capture, and take the initial snapshot.
 
@@ -85,13 +94,14 @@ def init(
       headwater init
       headwater init --again    after a lost replication slot
       headwater init --print-sql --role headwater --publication-owner app_owner
+      headwater init --print-sql --store reports
     """
     from cdc.capture.memory_allocator import keep_freed_memory
     from headwater.cli.init.role_script import Roles
     from headwater.cli.init.steps import initialise
 
     config = configured(ctx)
-    if printed(config, print_sql, Roles(role, publication_owner)):
+    if printed(config, print_sql, Roles(role, publication_owner), store):
         return
     keep_freed_memory()
     display = Display(err())
@@ -110,16 +120,20 @@ def init(
         show(outcome, out())
 
 
-def printed(config: Config, wanted: bool, roles: Roles) -> bool:
+def printed(config: Config, wanted: bool, roles: Roles, store: str = "") -> bool:
     """Print what a DBA runs, if that is wanted; whether it was. Raises ``HeadwaterError``."""
     from cdc.errors import UsageError
     from headwater.cli.init.role_script import role_script
+    from headwater.cli.init.store_script import store_script
 
-    if any(roles) and not wanted:
+    if (any(roles) or store) and not wanted:
         hint = "add --print-sql, or leave them out"
-        raise UsageError("--role and --publication-owner are for --print-sql", hint)
+        raise UsageError("--role, --publication-owner and --store are for --print-sql", hint)
+    if store and roles.publication_owner:
+        raise UsageError("a store has no publication", "leave --publication-owner or --store out")
     if wanted:
-        for line in list(role_script(config, roles)):  # all or nothing
+        script = store_script(config, store, roles.capture) if store else role_script(config, roles)
+        for line in list(script):  # all or nothing
             typer.echo(line)
     return wanted
 

@@ -12,6 +12,11 @@ from typing import Final, NamedTuple
 from cdc.config import Config, Source
 from cdc.source.catalog import captured_tables
 from cdc.source.columns.excluded_columns import column_lists
+from cdc.source.columns.readable_columns import (
+    readable_columns,
+    select_grants,
+    surplus_revokes,
+)
 from cdc.source.errors import translated
 from cdc.source.postgres import Connection, connect, identifier, literal
 from cdc.source.publication import changes, read_publication
@@ -34,38 +39,46 @@ def role_script(config: Config, roles: Roles) -> Iterator[str]:
     with connect(source.dsn, application_name="headwater init") as conn:
         role = roles.capture or conn.info.user
         tables = captured_tables(conn, source)
-        yield from _head(config, conn, role)
+        what = f"the role of Headwater needs on source {source.name}"
+        yield from head(what, conn.info.dbname, role)
         yield "\n-- The role."
-        yield from _created(role)
-        yield from _reading(conn, tables, role)
+        yield from created(role)
+        yield f"ALTER ROLE {identifier(role)} LOGIN REPLICATION;"
+        yield from _reading(conn, source, tables, role)
         yield from _schema(role)
         yield from _publication(conn, source, tables, role, roles)
 
 
-def _head(config: Config, conn: Connection, role: str) -> Iterator[str]:
-    name = config.source.name
-    yield f"-- What the role of Headwater needs on source {name}, database {conn.info.dbname}."
+def head(what: str, database: str, role: str) -> Iterator[str]:
+    """What the script is for, and what a DBA does beside it."""
+    yield f"-- What {what}, database {database}."
     yield "-- Run it as a superuser: psql -X -f FILE. It can be run again. Then give the role,"
     yield "-- if it is new, a password by \\password, and let pg_hba.conf admit it:"
-    yield f"--   hostssl {conn.info.dbname} {role} ADDRESS scram-sha-256"
+    yield f"--   hostssl {database} {role} ADDRESS scram-sha-256"
     yield "\\set ON_ERROR_STOP on"
 
 
-def _created(role: str) -> Iterator[str]:
+def created(role: str) -> Iterator[str]:
+    """The role is made, if there is none of that name."""
     yield f"DO {_BODY} BEGIN"
     yield f"  IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = {literal(role)}) THEN"
     yield f"    CREATE ROLE {identifier(role)};"
     yield "  END IF;"
     yield f"END {_BODY};"
-    yield f"ALTER ROLE {identifier(role)} LOGIN REPLICATION;"
 
 
-def _reading(conn: Connection, tables: Sequence[Table], role: str) -> Iterator[str]:
+def _reading(conn: Connection, source: Source, tables: Sequence[Table], role: str) -> Iterator[str]:
     yield f"GRANT CONNECT ON DATABASE {identifier(conn.info.dbname)} TO {identifier(role)};"
     schemas = ", ".join(sorted({identifier(table.schema) for table in tables}))
     yield f"GRANT USAGE ON SCHEMA {schemas} TO {identifier(role)};"
-    names = ", ".join(f"{identifier(one.schema)}.{identifier(one.name)}" for one in tables)
-    yield f"GRANT SELECT ON {names} TO {identifier(role)};"
+    readable = readable_columns(conn, source, tables)
+    revokes = surplus_revokes(conn, tables, readable, role)
+    if revokes:
+        yield "-- It could read more of these before. Nothing is read between the two."
+        yield "BEGIN;"
+    yield from (f"{one};" for one in (*revokes, *select_grants(tables, readable, role)))
+    if revokes:
+        yield "COMMIT;"
     with translated("looking for row-level security"):
         hiding = any(conn.execute(_HIDING, (one.oid,)).fetchone() == (True,) for one in tables)
     if hiding:  # a snapshot has all rows

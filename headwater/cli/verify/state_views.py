@@ -162,7 +162,7 @@ def described(
     with connect(config.source.dsn, application_name="headwater verify") as conn:
         relations = published_relations(conn, config.source.publication_name)
         kept = ViewSql(conn, config.source, name, sql, tuple(key))
-        over = kept.over_source(known)
+        over = kept.over_source(known, relations)
         try:
             view = described_view(
                 conn, name, key, sql, relations, over.names, over.whole, over.row_key

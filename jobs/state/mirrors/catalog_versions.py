@@ -18,6 +18,7 @@ from cdc.source.catalog import relation
 from cdc.source.errors import translated
 from cdc.source.position import current_lsn
 from cdc.source.postgres import Connection, identifier
+from cdc.source.table_lookup import lock_against_ddl
 from jobs.state.mirrors.ddl import follow
 from jobs.state.mirrors.mirror_record import MirrorRecord, mark_stale
 from jobs.state.mirrors.schemas_topic import SentVersion, parse_version
@@ -102,7 +103,7 @@ def _read(catalog: SourceCatalog, oid: int) -> SentVersion:
     with translated(f"reading the columns of {shape.name}"), session.transaction():
         only = "" if session.execute(_KIND, (oid,)).fetchone() == ("p",) else "only "
         name = f"{identifier(shape.schema)}.{identifier(shape.table)}"
-        session.execute(f"lock table {only}{name} in access share mode".encode())
+        lock_against_ddl(session, f"{only}{name}")
         if catalog.shape(oid) != shape:
             raise RetryableError(f"{shape.name} was altered", "wait: it is read again")
         lsn = current_lsn(session)

@@ -27,7 +27,7 @@ from cdc.source.columns.excluded_columns import refuse_excluded
 from cdc.source.copy_out import copy_out
 from cdc.source.postgres import identifier, literal
 from cdc.source.slot import create_slot
-from cdc.source.table_lookup import table_files
+from cdc.source.table_lookup import lock_against_ddl, table_files
 from jobs.state.mirrors.catalog import MirrorCatalog
 from jobs.state.mirrors.mirror_record import save_filled
 from jobs.state.mirrors.swap import copy_target, finish
@@ -170,7 +170,7 @@ class _Table:
         only = "" if self._catalog.is_partitioned(self._session, oid) else "only "
         name = f"{identifier(shape.schema)}.{identifier(shape.table)}"
         with source_errors.translated(f"locking {shape.name} for the snapshot"):
-            reader.execute(f"lock table {only}{name} in access share mode".encode())
+            lock_against_ddl(reader, f"{only}{name}")
         then, now = table_files(reader, oid)
         if then != now or self._catalog.shape(reader, oid) != shape:
             raise _MovedError(f"{shape.name} was altered", "wait: its mirror is filled later")

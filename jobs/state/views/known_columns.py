@@ -46,17 +46,21 @@ def known_columns(
     relation: Relation,
     types: Types,
     names: ViewNames = _AS_THEY_ARE,
+    keyed: Relation | None = None,
 ) -> dict[str, PgType]:
     """Types by column, of a view over ``tables`` (``schema.table``), which ``relation`` names as
-    the state database has them, and ``names`` has the columns of; without those that cannot be
-    told."""
+    the session's database has them, and ``names`` has the columns of; without those that cannot be
+    told. ``keyed`` names the tables themselves, where ``relation`` gives a SELECT of them."""
 
     def seen(table: str) -> str:
         return names.reading(table, relation(table))
 
     try:
         definition = parse_view("v", "s", list(key), sql)
-        versions = {table: _version(conn, table, relation(table), types, names) for table in tables}
+        versions = {
+            table: _version(conn, table, relation(table), (keyed or relation)(table), types, names)
+            for table in tables
+        }
         return {output.name: output.type for output in resolve_view(definition, versions).outputs}
     except (ViewError, KeyError):
         return _nested(conn, sql, seen, types)
@@ -103,10 +107,10 @@ def _told(
 
 
 def _version(
-    conn: Connection, table: str, relation: str, types: Types, names: ViewNames
+    conn: Connection, table: str, relation: str, keyed: str, types: Types, names: ViewNames
 ) -> TableVersion:
-    columns = described(conn, f"select * from {names.reading(table, relation)}", types)
+    columns = described(conn, f"select * from {names.reading(table, relation)} as t", types)
     schema, _, name = table.partition(".")
-    key = tuple(names.known(table, column) for (column,) in conn.execute(_KEY.encode(), [relation]))
+    key = tuple(names.known(table, column) for (column,) in conn.execute(_KEY.encode(), [keyed]))
     told = tuple(TableColumn(column.name, column.kind) for column in columns)
     return TableVersion("0" * 16, schema, name, told, key)

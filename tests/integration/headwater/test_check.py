@@ -263,11 +263,11 @@ def test_a_database_that_views_go_to_needs_rights_and_is_not_captured_again(
     wrong = {f["check"]: f["message"] for f in found["error"]}
     assert set(wrong) == {f"store {name}" for name in ("poor", "own", "none", "away", "nobody")}
     ways = {f["check"]: f["hint"] for f in found["error"]}
-    grant = "Grant USAGE, CREATE ON SCHEMA public to the role of stores.poor.dsn."
+    grant = f'Run there, as a superuser: GRANT USAGE, CREATE ON SCHEMA "public" TO "{role}".'
     create = "Run `CREATE ROLE nosuch LOGIN`, or correct stores.nobody.dsn's user."
     assert (ways["store poor"], ways["store nobody"]) == (grant, create)
     assert ways["store away"] == "Correct the database of stores.away.dsn, or create it."
-    assert "the role lacks CREATE on schema public" in wrong["store poor"]
+    assert f"role {role} lacks USAGE or CREATE on schema public" in wrong["store poor"]
     assert "table public.own@1 of view own would be captured" in wrong["store own"]
     assert "is not a connection string" in wrong["store none"]
 

@@ -1,0 +1,278 @@
+"""The whole path by roles that have no right beyond their part, on tables with excluded columns."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from stack.postgres import client_binaries
+from tests.support.commands.deployment import Deployment, done
+from tests.support.servers.lent_jvm import Lender
+from tests.support.servers.postgres import fresh_database
+from tests.support.waiting import wait_until
+
+TABLES = (
+    "create schema app",
+    """create table app.customers (id int primary key, name text, ssn text,
+       label text generated always as (name || '#') stored,
+       risk text generated always as (ssn || '!') stored)""",
+    "insert into app.customers (id, name, ssn) select i, 'n' || i, 's' || i"
+    " from generate_series(1, 9) i",
+    "create table app.orders (id int primary key, customer int, paid numeric(8,2), card text)",
+    "insert into app.orders select i, 1 + i % 9, i, 'c' || i from generate_series(1, 20) i",
+    "create table app.cities (id int primary key)",
+    "create table app.visits (id int primary key, customer int, ip text) partition by range (id)",
+    "create table app.visits_1 partition of app.visits for values from (0) to (1000)",
+    "insert into app.visits select i, 1 + i % 9, 'ip' from generate_series(1, 30) i",
+)
+EXCLUDED = {"customers": ("ssn",), "orders": ("card",), "visits": ("ip",)}
+VIEWS = {
+    "people": "select c.id, c.name, c.label, count(v.id) as visits from app.customers c"
+    " left join app.visits v on v.customer = c.id group by c.id",
+    "sales": "select id, customer, paid from app.orders",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Names, which are passwords too; and the databases as a superuser sees them."""
+
+    capture: str
+    writer: str
+    nobody: str
+    source: str
+    store: str
+
+    def dsn(self, database: str, role: str) -> str:
+        return make_conninfo(database, user=role, password=role)
+
+    def run_by_a_dba(self, script: str, database: str) -> None:
+        psql = [str(client_binaries() / "psql"), "-X", "-q", database]
+        ran = subprocess.run(psql, input=script, capture_output=True, text=True, check=False)
+        assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
+
+
+def ask(dsn: str, *statements: str) -> list[tuple[Any, ...]]:
+    """What the last of them gives."""
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        for statement in statements:
+            cursor = conn.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+@pytest.fixture(scope="module")
+def roles(postgres: str) -> Iterator[Roles]:
+    """The server asks each for a password, and has them in databases that are open to nobody."""
+    prefix = f"r{uuid.uuid4().hex[:8]}"
+    capture, writer, nobody = (f"{prefix}_{what}" for what in ("capture", "writer", "nobody"))
+    ((rules,),) = ask(postgres, "show hba_file")
+    before = Path(rules).read_text(encoding="utf-8")
+    with ExitStack() as stack:
+        source, store = (stack.enter_context(fresh_database(postgres)) for _ in range(2))
+        asked = "".join(
+            f"host all {name} 127.0.0.1/32 scram-sha-256\n" for name in (capture, writer, nobody)
+        )
+        Path(rules).write_text(asked + before, encoding="utf-8")
+        ask(source, "select pg_reload_conf()", f"create role {nobody} login password '{nobody}'")
+        for dsn in (source, store):
+            name = conninfo_to_dict(dsn)["dbname"]
+            ask(dsn, f"revoke all on database {name} from public")
+            ask(dsn, f"grant connect on database {name} to {nobody}")
+        try:
+            yield Roles(capture, writer, nobody, source, store)
+        finally:
+            Path(rules).write_text(before, encoding="utf-8")
+            ask(source, "select pg_reload_conf()")
+            for dsn in (source, store):
+                ask(dsn, "select pg_terminate_backend(pid) from pg_stat_activity "
+                         f"where usename ^@ '{prefix}'")  # fmt: skip
+                for name in (capture, writer, nobody):
+                    ask(dsn, f"do $$ begin if to_regrole('{name}') is not null then "
+                             f"execute 'drop owned by {name} cascade'; end if; end $$")  # fmt: skip
+            for name in (capture, writer, nobody):
+                ask(source, f"drop role if exists {name}")
+
+
+@pytest.fixture(scope="module")
+def shop(
+    tmp_path_factory: pytest.TempPathFactory, roles: Roles, kafka: str, lender: Lender
+) -> Deployment:
+    """A DBA has run both scripts; nothing else was done."""
+    home = tmp_path_factory.mktemp("shop")
+    name = roles.capture.partition("_")[0]
+    tables = ("app.customers", "app.orders", "app.cities")
+    made = Deployment(home, name, roles.source, kafka, tables, jvm=lender)
+    made.execute(*TABLES)
+    configure(made, roles)
+    for role, database, more in (
+        (roles.capture, roles.source, ()),
+        (roles.writer, roles.store, ("--store", "tables")),
+    ):
+        for _ in range(2):  # it can be run again
+            roles.run_by_a_dba(printed(made, roles, "--role", role, *more), database)
+        ask(database, f"alter role {role} password '{role}'")
+    made.dsn = roles.dsn(roles.source, roles.capture)
+    return made
+
+
+def printed(shop: Deployment, roles: Roles, *arguments: str) -> str:
+    """What `init --print-sql` prints to a role without a right."""
+    dsn = roles.dsn(roles.source, roles.nobody)
+    other = replace(shop, home=shop.home / "nobody", dsn=dsn)
+    other.home.mkdir(exist_ok=True)
+    return done(other, "init", "--print-sql", *arguments)
+
+
+def configure(shop: Deployment, roles: Roles) -> None:
+    excluded = ", ".join(
+        f'"app.{table}" = {{ {", ".join(f"""{one} = "exclude" """ for one in names)} }}'
+        for table, names in EXCLUDED.items()
+        if f"app.{table}" in shop.tables
+    )
+    shop.settings = f"columns = {{ {excluded} }}\n"
+    views = VIEWS if "app.visits" in shop.tables else {"sales": VIEWS["sales"]}
+    shop.extra = (
+        f'[stores.tables]\nkind = "postgres"\ndsn = "{roles.dsn(roles.store, roles.writer)}"\n'
+        f'target_schema = "reports"\n[apply]\nengine = "database"\nstate = "{shop.home}/state"\n'
+        f'[tables."app.orders"]\nmirror = false\n'
+    ) + "".join(
+        f'[views.{view}]\nstore = "tables"\nkey = ["id"]\nsql = """{sql}"""\n'
+        for view, sql in views.items()
+    )
+
+
+def shown(roles: Roles, view: str) -> list[tuple[Any, ...]]:
+    return ask(roles.store, f"select * from reports.{view} order by 1")
+
+
+def expected(roles: Roles, view: str) -> list[tuple[Any, ...]]:
+    return ask(roles.source, f"select * from ({VIEWS[view]}) v order by 1")
+
+
+def becomes_equal(roles: Roles, view: str) -> None:
+    def is_equal() -> bool:
+        there = ask(roles.store, f"select to_regclass('reports.{view}')") != [(None,)]
+        return there and shown(roles, view) == expected(roles, view)
+
+    wait_until(is_equal, f"view {view} to be as the source")
+
+
+def refused(dsn: str, *statements: str) -> None:
+    for statement in statements:
+        with pytest.raises(errors.InsufficientPrivilege):
+            ask(dsn, statement)
+
+
+def test_the_roles_can_do_nothing_beyond_their_part(shop: Deployment, roles: Roles) -> None:
+    refused(
+        shop.dsn,
+        "select ssn from app.customers",
+        "select risk from app.customers",  # which tells it
+        "select c from app.customers c",
+        "select id from app.visits",  # which is not captured
+        "update app.customers set name = 'x'",
+        "create table app.own (id int)",
+    )
+    assert ask(
+        shop.dsn, "select label, ctid, xmin::text <> '' from app.customers where id = 1"
+    ) == [("n1#", "(0,1)", True)]
+    writer = roles.dsn(roles.store, roles.writer)
+    refused(writer, "create schema other", "create table public.own (id int)")
+    ask(writer, "create table reports.own (id int)", "drop table reports.own")
+
+
+def test_each_step_runs_with_these_rights(shop: Deployment, roles: Roles) -> None:
+    _, found = shop.check()
+    assert found["error"] == []
+    shop.init()
+    with shop.running("capture") as capture, shop.running("apply"):
+        becomes_equal(roles, "sales")
+        shop.captured(capture)
+
+        shop.tables = (*shop.tables, "app.visits")
+        configure(shop, roles)
+        script = printed(shop, roles, "--role", roles.capture)
+        _, found = shop.check()
+        hints = [one["hint"] for one in found["error"] if one["check"] == "select"]
+        assert len(hints) == 1
+        columns = '"id", "customer", "ctid", "xmin"'
+        assert f'GRANT SELECT ({columns}) ON "app"."visits" TO "{roles.capture}"' in hints[0]
+        roles.run_by_a_dba(script, roles.source)
+        done(shop, "table", "add", "app.visits")
+        ask(
+            roles.source,
+            "insert into app.customers (id, name, ssn) values (10, 'new', 's')",
+            "update app.visits set customer = 10 where id < 5",
+            "delete from app.orders where id = 3",
+        )
+        shop.captured(capture)
+        for view in VIEWS:
+            becomes_equal(roles, view)
+        _, found = shop.check()
+        assert found["error"] == []
+        for view in VIEWS:
+            said = json.loads(done(shop, "verify", view, "--json"))
+            assert said["differences"] == [], said
+        done(shop, "snapshot", "start", "app.customers")
+        done(shop, "view", "rebuild", "people")
+
+
+def test_what_was_granted_too_much_is_taken_back_and_what_lacks_is_named(
+    shop: Deployment, roles: Roles
+) -> None:
+    ask(roles.source, f"grant select on app.orders to {roles.capture}")
+    ask(shop.dsn, "select card from app.orders")
+    roles.run_by_a_dba(printed(shop, roles, "--role", roles.capture), roles.source)
+    refused(shop.dsn, "select card from app.orders")
+    database = conninfo_to_dict(roles.store)["dbname"]
+    ask(
+        roles.store,
+        f"revoke temporary on database {database} from {roles.writer}",
+        f"revoke all on schema reports from {roles.writer}",
+        f"alter schema reports owner to {conninfo_to_dict(roles.store)['user']}",
+    )
+    ask(roles.source, f"revoke select on app.cities from {roles.capture}")
+    code, found = shop.check()
+    assert code == 1
+    hints = {fault["check"]: fault["hint"] for fault in found["error"]}  # of views: none is applied
+    assert f'GRANT SELECT ON "app"."cities" TO "{roles.capture}"' in hints["select"]
+    ask(roles.source, *hints["select"].rstrip(".").split("; "))
+    named = hints["store tables"].partition(": ")[2].rstrip(".")
+    assert "GRANT USAGE, CREATE ON SCHEMA" in named
+    assert "GRANT TEMPORARY ON DATABASE" in named
+    ask(roles.store, *named.split("; "))
+    _, found = shop.check()
+    assert not {"select", "store tables"} & {fault["check"] for fault in found["error"]}
+
+
+def test_what_belongs_to_the_scripts_is_refused_without_them(shop: Deployment) -> None:
+    for arguments, said in (
+        (("--role", "other"), "add --print-sql"),
+        (("--print-sql", "--store", "nosuch"), "stores of the configuration: tables"),
+        (("--print-sql", "--store", "tables", "--publication-owner", "a"), "has no publication"),
+    ):
+        ran = shop.run("init", *arguments)
+        assert ran.returncode == 2
+        assert said in ran.stderr.lower()
+
+
+def test_the_role_of_capture_removes_what_it_made(shop: Deployment, roles: Roles) -> None:
+    done(shop, "uninstall", "--yes")
+    name = f"'headwater_{shop.name}'"
+    assert ask(
+        roles.source,
+        f"select (select count(*) from pg_replication_slots where slot_name = {name}),"
+        f" (select count(*) from pg_publication where pubname = {name}),"
+        " (select count(*) from pg_namespace where nspname = 'headwater')",
+    ) == [(0, 0, 0)]
