@@ -20,7 +20,8 @@ from cdc.errors import HeadwaterError
 from cdc.source.postgres import connection_parameters
 from headwater.check.finding import Finding
 
-_SECRET: Final = re.compile(r"(?i)password|secret|token|access[._]?key")
+_SECRET: Final = re.compile(r"(?i)(?!.*_file$).*(password|secret|token|access[._]?key)")
+"""A setting that ends in ``_file`` names where the secret is."""
 _IN_CONNINFO: Final = re.compile(r"(?i)\bpassword\s*=\s*(?!\$\{)[^\s&]")
 _VARIABLE: Final = re.compile(r"\$\{[A-Za-z_]\w*\}")
 _ENCRYPTED: Final = {"http": "https", "redis": "rediss"}
@@ -82,7 +83,7 @@ def _secrets(node: Any, at: tuple[str, ...]) -> Iterator[str]:
 
 
 def _holds_secret(name: str, value: str) -> bool:
-    if _SECRET.search(name):
+    if _SECRET.match(name):
         return bool(_VARIABLE.sub("", value))
     try:
         password = urlsplit(value).password or ""
