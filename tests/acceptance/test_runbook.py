@@ -1,0 +1,277 @@
+"""``docs/runbook.md``: each of its procedures, run as it is written, after the fault it is for."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, cast
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+import redis
+
+from stack import servers, state
+from tests.support.commands.deployment import Deployment
+from tests.support.servers.forked_command import Child
+from tests.support.servers.lent_jvm import Lender
+from tests.support.waiting import wait_until
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "runbook.md"
+VIEW: Final = "open_orders"
+SERVICES: Final = ("capture", "apply")
+TABLES: Final = (
+    "create table customers (id int primary key, name text not null)",
+    "insert into customers select i, 'c' || i from generate_series(1, 50) i",
+    "create table orders (id int primary key, customer int not null, shipped bool not null)",
+    "insert into orders select i, 1 + i % 50, false from generate_series(1, 500) i",
+)
+CHANGES: Final = (
+    "update customers set name = name || '!' where id % 5 = 0",
+    "update orders set shipped = true where id % 7 = 0",
+    "delete from orders where id % 11 = 0",
+    "insert into orders select max(id) + 1, 7, false from orders",
+)
+
+
+def procedure(title: str) -> list[tuple[str, list[str]]]:
+    """The commands of a section's console blocks, each with the lines that it prints."""
+    section = PAGE.read_text(encoding="utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    steps: list[tuple[str, list[str]]] = []
+    for block in re.findall(r"```console\n(.*?)```", section, re.DOTALL):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                steps.append((line[2:], []))
+            else:
+                steps[-1][1].append(line)
+    assert steps, title
+    return steps
+
+
+def words(text: str) -> list[str]:
+    """What a line has in common with the page's: not its numbers."""
+    return [word for word in text.split() if not re.search(r"\d", word)]
+
+
+@dataclass
+class Runbook:
+    """A shop with one view, its services as processes, and who follows the page."""
+
+    deployment: Deployment
+    home: Path
+    cache: redis.Redis
+    running: dict[str, ExitStack] = field(default_factory=dict)
+    processes: dict[str, Child] = field(default_factory=dict)
+    said: dict[str, int] = field(default_factory=dict)
+    """How much of each log was there when its service was started."""
+    others: dict[str, Deployment] = field(default_factory=dict)
+    """Sources of other configuration files."""
+
+    def follow(self, title: str) -> None:
+        for command, printed in procedure(title):
+            program, *arguments = shlex.split(command.replace(VIEW, self.view))
+            if program == "systemctl":
+                self.systemctl(*arguments)
+            elif program == "psql":
+                self.deployment.execute(arguments[arguments.index("-c") + 1])
+            else:
+                assert program == "headwater", command
+                self.say(command, arguments, printed)
+
+    def say(self, command: str, arguments: list[str], printed: list[str]) -> None:
+        of = self.deployment
+        if arguments[0] == "--config":
+            of, arguments = self.others[arguments[1]], arguments[2:]
+        done = of.run(*arguments, timeout_s=600)
+        said = done.stdout + done.stderr
+        assert done.returncode == 0, f"{command}: {said}\n{self.logs()}"
+        ours = said.replace(self.view, VIEW).replace(f"{self.deployment.name}b", "billing")
+        ours = ours.replace(self.deployment.name, "shop")
+        told = [words(line) for line in ours.splitlines()]
+        assert all(words(line) in told for line in printed), f"{command}:\n{ours}"
+
+    def systemctl(self, action: str, *units: str) -> None:
+        for unit in units:
+            service = unit.removeprefix("headwater-")
+            assert service in SERVICES
+            if action == "start":
+                self.running[service] = ExitStack()
+                log = self.deployment.home / f"{service}.log"
+                self.said[service] = log.stat().st_size if log.exists() else 0
+                entered = self.running[service].enter_context(self.deployment.running(service))
+                self.processes[service] = entered
+            else:
+                assert action == "stop"
+                self.running.pop(service).close()
+
+    def ended(self, service: str, because: str) -> None:
+        """The fault was seen: the process has ended with an error that says so."""
+        wait_until(lambda: self.processes[service].poll() is not None, f"{service} to end", 120)
+        said = self.deployment.log(service).encode()[self.said[service] :].decode()
+        assert because in said, said
+
+    def is_right(self) -> None:
+        """What readers see, once changes after the procedure have arrived, too."""
+        self.deployment.execute(*CHANGES)
+        done = self.deployment.run("wait", self.view, "--timeout", "120")
+        assert done.returncode == 0, done.stdout + done.stderr + self.logs()
+        with psycopg.connect(self.deployment.dsn) as conn:
+            expected = conn.execute("select id from orders where not shipped").fetchall()
+        assert len(self.rows()) == len(expected) > 0
+
+    def rows(self) -> list[str]:
+        """The keys of what readers see."""
+        live = cast("str", self.cache.get(f"{self.view}@live"))
+        found = self.cache.scan_iter(f"{live}:*")
+        return sorted(key for key in found if self.cache.hexists(key, "doc"))
+
+    def logs(self) -> str:
+        return "\n".join(self.deployment.log(one)[-4_000:] for one in SERVICES)
+
+    @property
+    def view(self) -> str:
+        return f"{self.deployment.name}_{VIEW}"
+
+    @property
+    def postgres(self) -> Path:
+        return self.home / "servers"
+
+
+@pytest.fixture
+def runbook(
+    tmp_path: Path, source_name: str, kafka: str, redis_server: str, lender: Lender
+) -> Iterator[Runbook]:
+    """With a source that a backup can be restored over."""
+    home = tmp_path / "servers"
+    try:
+        dsn = servers.start(home, ["postgres"]).postgres_dsn
+        extra = f"""
+[stores.cache]
+kind = "redis"
+url = "{redis_server}"
+[apply]
+state = "{tmp_path}/state"
+retry_s = 5
+[views.{source_name}_{VIEW}]
+store = "cache"
+key = ["id"]
+sql = '''select o.id, c.name from orders o join customers c on c.id = o.customer
+         where not o.shipped'''
+"""
+        of = Deployment(tmp_path, source_name, dsn, kafka, extra=extra, jvm=lender)
+        of.tables = ("public.orders", "public.customers")
+        of.execute(*TABLES)
+        of.init()
+        made = Runbook(of, tmp_path, redis.Redis.from_url(redis_server, decode_responses=True))
+        yield made
+        for one in made.running.values():
+            one.close()
+    finally:
+        servers.purge(home)
+
+
+def slot_is_lost(runbook: Runbook) -> None:
+    of = runbook.deployment
+    pid = of.slot("active_pid")
+    of.execute(
+        f"select pg_terminate_backend({pid})",
+        f"do $$ begin loop begin perform pg_drop_replication_slot('headwater_{of.name}'); exit;"
+        " exception when object_in_use then perform pg_terminate_backend(active_pid) from"
+        f" pg_replication_slots where slot_name = 'headwater_{of.name}'; end; end loop; end $$",
+        *CHANGES,
+    )
+    runbook.ended("capture", "init --again")
+
+
+def backup_is_restored(runbook: Runbook) -> None:
+    """As a copy of the server's files of an earlier moment does."""
+    of, data = runbook.deployment, Path(state.load(runbook.postgres)["postgres"].data)
+    backup = data.with_name("backup")
+    for service in SERVICES:
+        runbook.running.pop(service).close()
+    servers.stop(runbook.postgres, ["postgres"])
+    subprocess.run(["cp", "-a", data, backup], check=True)
+    servers.start(runbook.postgres, ["postgres"])
+    of.execute(*CHANGES)
+    runbook.systemctl("start", "headwater-capture", "headwater-apply")
+    of.captured(runbook.processes["capture"])
+    servers.stop(runbook.postgres, ["postgres"])
+    shutil.rmtree(data)
+    backup.rename(data)
+    servers.start(runbook.postgres, ["postgres"])
+    of.execute("insert into orders select max(id) + 1, 3, false from orders")
+    runbook.ended("capture", "init --again")
+
+
+def topic_is_lost(runbook: Runbook) -> None:
+    from kafka import KafkaAdminClient
+
+    of = runbook.deployment
+    admin = KafkaAdminClient(bootstrap_servers=of.bootstrap)
+    admin.delete_topics([f"{of.name}.public.orders"])
+    admin.close()
+    of.execute(*CHANGES)
+    runbook.ended("capture", "Unknown partition")
+    runbook.ended("apply", "UnknownTopicOrPartition")
+
+
+def source_is_declared(runbook: Runbook) -> None:
+    of, name = runbook.deployment, f"{runbook.deployment.name}b"
+    of.execute("create database billing")
+    dsn = urlsplit(of.dsn)._replace(path="/billing").geturl()
+    (runbook.home / name).mkdir()
+    runbook.others["billing.toml"] = other = Deployment(
+        runbook.home / name, name, dsn, of.bootstrap
+    )
+    other.execute("create table bills (id int primary key)", "insert into bills values (1)")
+
+
+def store_is_emptied(runbook: Runbook) -> None:
+    for key in runbook.cache.scan_iter(f"*{runbook.view}*"):
+        runbook.cache.delete(key)
+    runbook.deployment.execute(*CHANGES)
+    wait_until(lambda: "view rebuild" in runbook.deployment.log("apply"), "the view to stop", 120)
+
+
+def rows_were_changed_by_hand(runbook: Runbook) -> None:
+    runbook.cache.delete(*runbook.rows()[:3])
+
+
+def state_is_lost(runbook: Runbook) -> None:
+    runbook.systemctl("stop", "headwater-apply")
+    shutil.rmtree(runbook.home / "state" / runbook.deployment.name)
+    runbook.deployment.execute(*CHANGES)
+
+
+def table_is_declared(runbook: Runbook) -> None:
+    of = runbook.deployment
+    of.execute("create table invoices (id int primary key, paid bool)")
+    of.execute("insert into invoices select i, true from generate_series(1, 100) i")
+    of.tables = (*of.tables, "public.invoices")
+
+
+FAULTS: Final[dict[str, Callable[[Runbook], None]]] = {
+    "Add a table": table_is_declared,
+    "Add a source": source_is_declared,
+    "Rows in a store are wrong": rows_were_changed_by_hand,
+    "A store was emptied or replaced": store_is_emptied,
+    "`apply.state` is lost": state_is_lost,
+    "The replication slot is lost": slot_is_lost,
+    "A topic is lost": topic_is_lost,
+    "The source was restored from a backup": backup_is_restored,
+}
+
+
+def test_each_procedure_brings_back_what_its_fault_took(runbook: Runbook) -> None:
+    runbook.systemctl("start", "headwater-capture", "headwater-apply")
+    runbook.is_right()
+    for title, fault in FAULTS.items():
+        fault(runbook)
+        runbook.follow(title)
+        runbook.is_right()
